@@ -1,0 +1,25 @@
+"""Ask all of an agent's memories at once; get one block that fits its prompt, and a receipt that says why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fusion.recall.engine import Fused, FuseRequest
+    from fusion.wiring import Fusion
+
+__version__ = "0.1.0"
+__all__ = ["FuseRequest", "Fused", "Fusion", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    """The public names, imported when first used: `fusion --help` must not pay for the engine."""
+    if name == "Fusion":
+        from fusion.wiring import Fusion
+
+        return Fusion
+    if name in ("FuseRequest", "Fused"):
+        from fusion.recall import engine
+
+        return getattr(engine, name)
+    raise AttributeError(f"module 'fusion' has no attribute {name!r}")

@@ -1,0 +1,400 @@
+"""The contract between the gateway and everything outside it.
+
+Values are frozen; ports are small protocols. A memory system joins by implementing
+``Backend`` (two methods) and whichever of ``Remembers``, ``Forgets``, ``Expands``,
+``Used`` and ``Describes`` it can honour; `tests/backend_contract.py` is the suite that it
+then inherits, and `adapters/inmemory.py` the reference.
+
+Times are timezone-aware UTC. Ranks start at 1. Scores are comparable only within one answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
+
+Kind = Literal["rule", "procedure", "fact", "episode", "preference", "decision", "plan", "note", "turn"]
+Trust = Literal["trusted", "unknown", "untrusted", "quarantined"]
+Origin = Literal["owner", "agent", "tool", "import", "system"]
+Audience = Literal["private", "group"]
+Precision = Literal["second", "minute", "hour", "day", "month", "year"]
+Unit = Literal["turn", "line"]
+Dimension = Literal["user_id", "agent_id", "run_id", "session_id"]
+
+KINDS: tuple[Kind, ...] = (
+    "rule",
+    "procedure",
+    "fact",
+    "episode",
+    "preference",
+    "decision",
+    "plan",
+    "note",
+    "turn",
+)
+DIMENSIONS: tuple[Dimension, ...] = ("user_id", "agent_id", "run_id", "session_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Whose memory: the tenant, and four dimensions that filter where a query names them.
+
+    On a query, a dimension that is ``None`` does not filter. On an item, ``None`` says that
+    the item belongs to nobody in particular, and a query that names the dimension does not
+    get it: nothing crosses from one user to another by a default. ``project`` only boosts.
+    ``audience`` of a query is where the answer will be read; of an item, the widest
+    audience that may read it.
+    """
+
+    tenant: str = "default"
+    user_id: str | None = None
+    agent_id: str | None = None
+    run_id: str | None = None
+    session_id: str | None = None
+    project: str | None = None
+    audience: Audience = "group"
+
+    def named(self) -> dict[Dimension, str]:
+        """The dimensions that have a value."""
+        return {d: value for d in DIMENSIONS if (value := getattr(self, d)) is not None}
+
+    def admits(self, item: Scope) -> bool:
+        """Whether a query in this scope may see ``item``."""
+        return (
+            self.tenant == item.tenant
+            and (self.user_id is None or self.user_id == item.user_id)
+            and (self.agent_id is None or self.agent_id == item.agent_id)
+            and (self.run_id is None or self.run_id == item.run_id)
+            and (self.session_id is None or self.session_id == item.session_id)
+            and (self.audience == "private" or item.audience == "group")
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A point in time as precisely as it is known; ``zone`` is the IANA name it was said in."""
+
+    utc: datetime
+    precision: Precision = "second"
+    zone: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a memory stands in its document: ``start`` to ``end``, both included.
+
+    Lines start at 1; turns are counted as the source counts them.
+    """
+
+    document: str
+    start: int
+    end: int
+    unit: Unit = "turn"
+
+    def contains(self, other: Place) -> bool:
+        return (
+            self.document == other.document
+            and self.unit == other.unit
+            and self.start <= other.start
+            and other.end <= self.end
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is asked of a backend. ``limit`` is how many hits it may return; ``deadline_s`` how long it has."""
+
+    text: str
+    scope: Scope
+    now: datetime
+    limit: int = 100
+    deadline_s: float = 1.0
+    as_of: datetime | None = None
+    known_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened and is to be remembered; never changed, only superseded or forgotten.
+
+    ``event_id`` is a UUIDv7. ``source`` names where it came from and, with ``place`` and
+    ``revision``, is its natural key: the same key is the same event.
+    """
+
+    event_id: str
+    text: str
+    recorded_at: datetime
+    scope: Scope = Scope()
+    kind: Kind = "note"
+    raw_kind: str | None = None
+    speaker: str | None = None
+    at: Moment | None = None
+    place: Place | None = None
+    source: str | None = None
+    revision: str = ""
+    trust: Trust = "unknown"
+    origin: Origin = "owner"
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    supersedes: str | None = None
+    derived_from: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    name: str
+    type: str = "concept"
+    """person, project, system, tool, decision, date or concept"""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    subject: str
+    predicate: str
+    object: str
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """What capture learnt from one event, once, for every store."""
+
+    kind: Kind = "note"
+    entities: tuple[Entity, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    times: tuple[Moment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    event: Event
+    extraction: Extraction = Extraction()
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One thing a backend found. Hits come best first; ``score`` is for the receipt only.
+
+    ``event_id`` is set when the memory came through the gateway; otherwise
+    ``(backend, native_id)`` is its identity. ``path`` justifies a hit that a graph found
+    ("julien", "corrected_by", "bug gateway").
+    """
+
+    native_id: str
+    text: str
+    scope: Scope = Scope()
+    event_id: str | None = None
+    score: float | None = None
+    kind: Kind = "note"
+    raw_kind: str | None = None
+    speaker: str | None = None
+    at: Moment | None = None
+    recorded_at: datetime | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    place: Place | None = None
+    trust: Trust = "unknown"
+    origin: Origin = "owner"
+    derived_from: tuple[str, ...] = ()
+    path: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What a backend can honour. Where a query needs more, it is skipped with that reason.
+
+    ``filters`` are the scope dimensions that its search filters by. ``bound`` gives fixed
+    values to dimensions it cannot filter: it then answers only queries that name just that value.
+    ``tenants`` says whether it keeps tenants apart; otherwise it serves ``tenant`` alone.
+    """
+
+    filters: frozenset[Dimension] = frozenset()
+    bound: Mapping[Dimension, str] = field(default_factory=dict)
+    tenants: bool = False
+    tenant: str = "default"
+    as_of: bool = False
+    kinds: frozenset[Kind] = frozenset()
+    """kinds that it remembers; empty when it is read only"""
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a backend holds now: for `/v1/backends` and `coverage`."""
+
+    items: int = 0
+    vectors: int = 0
+    vectors_pending: int = 0
+    notes: tuple[str, ...] = ()
+    """what is degraded, in words a user understands, with the mend"""
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What a backend is opened with. ``folder`` is its own and may not exist yet."""
+
+    name: str
+    folder: Path
+    options: Mapping[str, object] = field(default_factory=dict)
+    embedder: Embedder | None = None
+
+
+class Backend(Protocol):
+    """A memory system. Built by ``open``; every method may be called from many tasks at once.
+
+    ``search`` returns at most ``query.limit`` hits, best first, each within ``query.scope``,
+    and changes nothing; nothing found is ``[]``. It raises ``BackendUnreachable`` when nobody
+    answers, ``InvalidAnswer`` when the answer makes no sense, and the other ``BackendError``s
+    of `fusion.errors` where they fit. ``close`` may be called twice.
+    """
+
+    features: Features
+
+    @classmethod
+    async def open(cls, opening: Opening) -> Self: ...
+
+    async def search(self, query: Query) -> Sequence[Hit]: ...
+
+    async def close(self) -> None: ...
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """A backend that stores events. Storing the same ``event_id`` again changes nothing."""
+
+    def accepts(self, event: Event) -> bool: ...
+
+    async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
+        """Native ids for each of ``batch``, in its order; durable when it returns. All or an error."""
+        ...
+
+
+Forgotten = Literal["deleted", "hidden", "absent"]
+
+
+@runtime_checkable
+class Forgets(Protocol):
+    """A backend that can delete what it stored. ``hidden``: it is a user's own file, left as it is."""
+
+    async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten: ...
+
+
+@runtime_checkable
+class Expands(Protocol):
+    """A backend that knows what stands beside a hit in its document."""
+
+    async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:
+        """For each hit, up to ``span`` hits before it and after it, in document order, without it."""
+        ...
+
+
+@runtime_checkable
+class Used(Protocol):
+    """A backend that wants to know which of its memories reached a prompt. Called after the reply."""
+
+    async def used(self, native_ids: Sequence[str], at: datetime) -> None: ...
+
+
+@runtime_checkable
+class Describes(Protocol):
+    async def describe(self) -> Description: ...
+
+
+@runtime_checkable
+class Settles(Protocol):
+    """A backend that works behind (vectors filling in) and can be waited for."""
+
+    async def settle(self) -> None:
+        """Returns when everything remembered so far is found in every way the backend knows."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TokenVectors:
+    """One text as a late-interaction model sees it: a unit vector a token, quantised to int8.
+
+    ``vectors`` has shape (tokens, dimensions); ``vectors * scale`` restores unit length.
+    ``tokens`` are the word pieces, without the model's special ones; ``words`` gives, for each
+    piece, the lower-case word of the text it is part of.
+    """
+
+    vectors: NDArray[np.int8]
+    scale: float
+    tokens: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors. One for all backends, so that a text is encoded once.
+
+    ``identity`` names model and version; an index that was built under another identity
+    must not be mixed with it.
+    """
+
+    identity: str
+    dimensions: int
+
+    async def embed(self, texts: Sequence[str]) -> Floats:
+        """Dense vectors of unit length, shape (len(texts), dimensions); cached by content."""
+        ...
+
+    async def query_tokens(self, text: str) -> TokenVectors:
+        """A query's token vectors, with ``tokens`` and ``words`` filled in."""
+        ...
+
+    async def tokens(self, texts: Sequence[str], deadline_s: float) -> Sequence[TokenVectors | None]:
+        """Token vectors of texts; ``None`` where none were cached and time did not allow to encode them."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One text that a judge scores; ``id`` is opaque and new for each call."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A judge's scores, 0 to 10, by passage id; a passage without one was not scored.
+
+    ``status`` is ok, timeout, skipped_budget, cooldown, disabled, invalid or error; ``fault`` says
+    in words what went wrong; ``input_tokens`` and ``output_tokens`` are what the call cost.
+    """
+
+    status: Literal["ok", "timeout", "skipped_budget", "cooldown", "disabled", "invalid", "error"]
+    scores: Mapping[str, float] = field(default_factory=dict)
+    fault: str | None = None
+    model: str | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
+    ignored: int = 0
+    """scores that named no passage, named one twice, or were not a number from 0 to 10"""
+
+
+class Judge(Protocol):
+    """Scores passages for a query. Never raises (but for cancellation): a fault is a ``Verdict``."""
+
+    name: str
+
+    async def judge(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict: ...
+
+    async def close(self) -> None: ...
+
+
+class LanguageModel(Protocol):
+    """A text model behind one call, for capture and upkeep."""
+
+    async def complete(self, system: str, user: str, max_tokens: int) -> str: ...
+
+    async def close(self) -> None: ...

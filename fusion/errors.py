@@ -1,0 +1,126 @@
+"""Every error that the gateway raises on purpose.
+
+    FusionError
+    ├── SettingsError            the configuration is wrong; says which line and what to write
+    ├── HomeLocked               another process owns this home; names it
+    ├── BadInput                 the caller's request is wrong; says what to change       (HTTP 422)
+    │   ├── TooLarge             …it is over a limit                                      (HTTP 413)
+    │   └── KeyReused            an Idempotency-Key came back with another body           (HTTP 422)
+    ├── NotFound                 no such memory or receipt, or not in this scope          (HTTP 404)
+    ├── Overloaded               too many requests at once; retry_after_s                 (HTTP 503)
+    ├── NobodyAnswered           every backend failed; carries coverage                   (HTTP 503)
+    ├── StoreFull                no space left; nothing was half written                  (HTTP 507)
+    ├── StoreBusy                another writer holds the store; retry_after_s            (HTTP 503)
+    ├── StoreDamaged             a file of ours is corrupt, or newer than this program
+    ├── ReplayGap                a recording lacks an answer that a replay needs
+    ├── ModelMissing             the embedding model is not installed, or is not the pinned one
+    └── BackendError             one backend failed: data in the receipt, never an error at the door
+        ├── BackendUnreachable   refused, reset, no route, no such host
+        ├── BackendTimeout       it did not answer within its deadline
+        ├── InvalidAnswer        it answered, but not in its own format
+        ├── HttpStatus           it answered with a failure status
+        ├── Unauthorized         it does not accept our credential
+        └── RateLimited          it asks us to wait; retry_after_s
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class FusionError(Exception):
+    """The root. ``str(error)`` is fit for a user: it says what is wrong and what mends it."""
+
+
+class SettingsError(FusionError):
+    pass
+
+
+class HomeLocked(FusionError):
+    pass
+
+
+class BadInput(FusionError):
+    pass
+
+
+class TooLarge(BadInput):
+    pass
+
+
+class KeyReused(BadInput):
+    pass
+
+
+class NotFound(FusionError):
+    pass
+
+
+class Overloaded(FusionError):
+    def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class NobodyAnswered(FusionError):
+    """``details`` has the response's ``coverage`` and ``backends``, as a partial answer would."""
+
+    def __init__(self, message: str, details: dict[str, Any], retry_after_s: float = 5.0) -> None:
+        super().__init__(message)
+        self.details = details
+        self.retry_after_s = retry_after_s
+
+
+class StoreFull(FusionError):
+    pass
+
+
+class StoreBusy(FusionError):
+    def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class StoreDamaged(FusionError):
+    pass
+
+
+class ReplayGap(FusionError):
+    pass
+
+
+class ModelMissing(FusionError):
+    pass
+
+
+class BackendError(FusionError):
+    pass
+
+
+class BackendUnreachable(BackendError):
+    pass
+
+
+class BackendTimeout(BackendError):
+    pass
+
+
+class InvalidAnswer(BackendError):
+    pass
+
+
+class HttpStatus(BackendError):
+    def __init__(self, message: str, status: int, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry_after_s = retry_after_s
+
+
+class Unauthorized(BackendError):
+    pass
+
+
+class RateLimited(BackendError):
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
