@@ -341,8 +341,11 @@ class Embedder(Protocol):
     identity: str
     dimensions: int
 
-    async def embed(self, texts: Sequence[str]) -> Floats:
-        """Dense vectors of unit length, shape (len(texts), dimensions); cached by content."""
+    async def embed(self, texts: Sequence[str], *, keep: bool = True) -> Floats:
+        """Dense vectors of unit length, shape (len(texts), dimensions); cached by content on disk.
+
+        ``keep=False`` is for queries: they go before what is being stored, and leave no trace on disk.
+        """
         ...
 
     async def query_tokens(self, text: str) -> TokenVectors:
@@ -351,6 +354,10 @@ class Embedder(Protocol):
 
     async def tokens(self, texts: Sequence[str], deadline_s: float) -> Sequence[TokenVectors | None]:
         """Token vectors of texts; ``None`` where none were cached and time did not allow to encode them."""
+        ...
+
+    async def forget(self, texts: Sequence[str]) -> None:
+        """Removes these texts from every cache, in memory and on disk."""
         ...
 
     async def close(self) -> None: ...

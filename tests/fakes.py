@@ -1,0 +1,117 @@
+"""Fakes that behave like the real thing, only small and predictable. Classes, kept like products."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fusion.contract import TokenVectors
+from fusion.errors import ModelMissing
+from fusion.lib.words import content_hash
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_WORD = re.compile(r"\w+")
+
+
+def word_vector(word: str, dimensions: int) -> NDArray[np.float32]:
+    """A unit vector that depends on nothing but the word: a generator seeded with its hash draws it."""
+    seed = int.from_bytes(blake2b(word.encode("utf-8", "replace"), digest_size=8).digest(), "big")
+    vector = np.random.default_rng(seed).standard_normal(dimensions).astype(np.float32)
+    return np.asarray(vector / np.linalg.norm(vector), np.float32)
+
+
+class FakeEmbedder:
+    """The whole `Embedder` port without a model: texts that share words are near, in any process, on any day.
+
+    A text's vector is the normalised sum of its words' vectors, so that the cosine of two texts grows with the words
+    they share. ``encoded`` counts how often each text was really encoded (cached texts are not encoded again).
+    ``synonyms`` maps a word to the one it means, for tests where a dense search must find what a lexical one cannot.
+
+    ``failing`` makes every call raise ``ModelMissing``; ``gate``, an event, holds back every call that encodes
+    (``waiting`` is set as soon as one stands before it).
+    """
+
+    def __init__(
+        self,
+        *,
+        dimensions: int = 32,
+        identity: str = "fake@1",
+        synonyms: Mapping[str, str] | None = None,
+        gate: asyncio.Event | None = None,
+        failing: bool = False,
+    ) -> None:
+        self.identity = identity
+        self.dimensions = dimensions
+        self.synonyms = dict(synonyms or {})
+        self.gate = gate
+        self.failing = failing
+        self.waiting = asyncio.Event()
+        self.encoded: Counter[str] = Counter()
+        self.forgotten: list[str] = []
+        self.closed = False
+        self._kept: dict[str, NDArray[np.float32]] = {}
+
+    async def embed(self, texts: Sequence[str], *, keep: bool = True) -> NDArray[np.float32]:
+        missing = [text for text in dict.fromkeys(texts) if content_hash(text) not in self._kept]
+        vectors = dict(self._kept)
+        if missing:
+            await self._admit()
+            for text in missing:
+                self.encoded[text] += 1
+                vectors[content_hash(text)] = self._dense(text)
+            if keep:
+                self._kept.update(vectors)
+        if not texts:
+            return np.empty((0, self.dimensions), np.float32)
+        return np.stack([vectors[content_hash(text)] for text in texts])
+
+    async def query_tokens(self, text: str) -> TokenVectors:
+        await self._admit()
+        return self._tokens(text)
+
+    async def tokens(self, texts: Sequence[str], deadline_s: float) -> Sequence[TokenVectors | None]:
+        """As the port has it; texts that were never embedded are ``None`` when there is no time at all."""
+        known = [content_hash(text) in self._kept for text in texts]
+        if deadline_s > 0 and not all(known):
+            await self._admit()
+        return [self._tokens(t) if seen or deadline_s > 0 else None for t, seen in zip(texts, known, strict=True)]
+
+    async def forget(self, texts: Sequence[str]) -> None:
+        self.forgotten.extend(texts)
+        for text in texts:
+            self._kept.pop(content_hash(text), None)
+
+    async def close(self) -> None:
+        self.closed = True
+
+    async def _admit(self) -> None:
+        if self.failing:
+            raise ModelMissing("the fake embedder was told to fail")
+        if self.gate is not None and not self.gate.is_set():
+            self.waiting.set()
+            await self.gate.wait()
+
+    def _words(self, text: str) -> list[str]:
+        return [self.synonyms.get(word, word) for word in _WORD.findall(text.lower())]
+
+    def _dense(self, text: str) -> NDArray[np.float32]:
+        total = np.zeros(self.dimensions, np.float32)
+        for word in self._words(text) or [""]:
+            total += word_vector(word, self.dimensions)
+        return np.asarray(total / np.linalg.norm(total), np.float32)
+
+    def _tokens(self, text: str) -> TokenVectors:
+        pieces = self._words(text)
+        vectors = np.stack([word_vector(p, self.dimensions) for p in pieces] or [np.zeros(self.dimensions)])[
+            : len(pieces)
+        ]
+        words = tuple(_WORD.findall(text.lower()))
+        return TokenVectors(np.rint(vectors * 127).astype(np.int8), 1 / 127, tuple(pieces), words)
