@@ -1,0 +1,107 @@
+"""Every number that changes a result, in one frozen value; its hash stands in each receipt.
+
+A recipe has one part a stage, and a stage is given its own part only, so that each number has one room.
+The defaults are the `default` recipe's; `config/recipes/*.toml` say where another recipe departs, and why.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from hashlib import blake2b
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Gathering:
+    """How the backends are asked."""
+
+    timeout_ms: int = 1500
+    """end to end, from request to reply; the backends get four fifths of it"""
+    depth: int = 100
+    """hits asked of each backend: a deep pool, because it decides the ceiling and cheap scoring can cut"""
+
+
+@dataclass(frozen=True)
+class Dedup:
+    """What counts as the same memory."""
+
+    jaccard: float = 0.6
+    """word-set similarity from which two texts are one memory (seed 003)"""
+    guarded: bool = True
+    """a negation, number or date that differs keeps two texts apart"""
+    max_candidates: int = 200
+    """distinct memories kept for ranking: bounds what a flood can cost"""
+
+
+@dataclass(frozen=True)
+class Fusing:
+    """Reciprocal rank fusion: Cormack, Clarke and Büttcher, SIGIR 2009."""
+
+    k: int = 60
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """votes by backend name; 1 where none is given"""
+
+
+@dataclass(frozen=True)
+class Expanding:
+    """Which neighbours join the pool."""
+
+    span: int = 2
+    """turns or chunks before and after each candidate"""
+    max_pool: int = 600
+    """memories in the pool at most, candidates first"""
+
+
+@dataclass(frozen=True)
+class Judging:
+    """How the pool is scored. The local score is the weighted mean of the signals, each 0 to 1."""
+
+    signals: Mapping[str, float] = field(default_factory=dict)
+    """weight by signal name (`fusion/recall/signals.py` lists them); absent is 0"""
+    judge: Literal["never", "gate", "always"] = "gate"
+    """gate: only when the best local scores lie close together"""
+    gate_top: int = 4
+    gate_spread: float = 0.15
+    """asked when max - min over the top `gate_top` local scores is within this (seed 000)"""
+    head: int = 16
+    """excerpts that the judge sees; it can only reorder these"""
+    judge_weight: float = 0.5
+    """share of the judge's score in the head's order; the rest is the local one, which bounds what a fooled judge can do"""
+    floor: float = 0.0
+    """local score under which a memory is not worth a prompt; when nothing clears it the block is empty"""
+    judge_floor: float = 2.0
+    """judge's score (0 to 10) under which a memory that it scored is left out"""
+
+
+@dataclass(frozen=True)
+class Packing:
+    """What fits the prompt."""
+
+    budget_chars: int = 6000
+    max_results: int = 8
+    excerpts: bool = True
+    """grow results into excerpts of their documents; without it each memory stands alone"""
+    source_share: float = 1.0
+    """share of the block that one document may fill while another has something to say; 1 is no cap"""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A profile: `hook`, `default`, `deep`, `seed003`, or a user's own."""
+
+    name: str = "default"
+    gather: Gathering = field(default_factory=Gathering)
+    dedup: Dedup = field(default_factory=Dedup)
+    fuse: Fusing = field(default_factory=Fusing)
+    expand: Expanding = field(default_factory=Expanding)
+    rerank: Judging = field(default_factory=Judging)
+    pack: Packing = field(default_factory=Packing)
+
+    @cached_property
+    def hash(self) -> str:
+        """Twelve hex digits over every number; two recipes with one hash give one result."""
+        numbers = {key: value for key, value in asdict(self).items() if key != "name"}
+        return blake2b(json.dumps(numbers, sort_keys=True).encode(), digest_size=6).hexdigest()

@@ -1,0 +1,247 @@
+"""config/ and the environment, read once into frozen settings; nothing else reads either.
+
+Later wins: the defaults here (`config/fusion.toml` shows each with its unit and reason, and a test keeps the
+two in agreement) → `fusion.toml` in the home, or the file named → environment variables, `FUSION_SERVER__PORT=9000`
+for `[server] port` → what a caller passes. Relative paths in a file are relative to that file.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, TypeAdapter, ValidationError, model_validator
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from fusion.errors import SettingsError
+from fusion.recipe import Recipe
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class KeySettings(_Part):
+    name: str
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    tenant: str = "default"
+
+
+class ServerSettings(_Part):
+    host: str = "127.0.0.1"
+    port: int = Field(default=8765, ge=0, le=65535)
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
+    max_body_bytes: int = Field(default=262_144, gt=0)
+    max_in_flight: int = Field(default=64, gt=0)
+    max_queued: int = Field(default=128, ge=0)
+    idle_exit_s: float = Field(default=0.0, ge=0)
+    drain_s: float = Field(default=10.0, ge=0)
+    keys: tuple[KeySettings, ...] = ()
+
+
+class EmbedderSettings(_Part):
+    adapter: str = "adapters.embedders.minilm:MiniLM"
+    token_cache_mb: int = Field(default=64, ge=1)
+    token_store_mb: int = Field(default=1024, ge=1)
+
+
+class JudgeSettings(_Part):
+    adapter: str = ""
+    model: str = "claude-haiku-4-5-20251001"
+    api_key_env: str = "ANTHROPIC_API_KEY"
+    base_url: str = ""
+    calls_per_minute: int = Field(default=30, ge=0)
+    tokens_per_minute: int = Field(default=60_000, ge=0)
+    max_tokens: int = Field(default=1024, gt=0)
+    timeout_ms: int = Field(default=2500, gt=0)
+
+
+class ReceiptSettings(_Part):
+    keep_days: float = Field(default=7.0, ge=0)
+
+
+class BackendSettings(BaseModel):
+    """Our own few settings of a backend; every other key of its table goes to the adapter as an option."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    adapter: str
+    enabled: bool = True
+    deadline_ms: int = Field(default=1000, gt=0)
+    max_concurrent: int = Field(default=32, gt=0)
+
+    @property
+    def options(self) -> dict[str, object]:
+        return dict(self.model_extra or {})
+
+
+def _four() -> dict[str, BackendSettings]:
+    return {
+        "markdown": BackendSettings.model_validate(
+            {"adapter": "adapters.markdown:Markdown", "paths": [], "remember_turns": False}
+        ),
+        "cortex": BackendSettings(adapter="adapters.cortex:Cortex"),
+        "mem0": BackendSettings(adapter="adapters.mem0:Mem0"),
+        "triples": BackendSettings(adapter="adapters.triples:Triples"),
+    }
+
+
+class Settings(BaseSettings):
+    """Everything that can be configured, checked."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix="FUSION_", env_nested_delimiter="__")
+
+    home: Path = Path(".fusion")
+    recipe: str = "default"
+    backends_only: bool = False
+    server: ServerSettings = ServerSettings()
+    embedder: EmbedderSettings = EmbedderSettings()
+    judge: JudgeSettings = JudgeSettings()
+    receipts: ReceiptSettings = ReceiptSettings()
+    backends: dict[str, BackendSettings] = Field(default_factory=_four)
+    recipes_folder: Path | None = None
+    api_key: SecretStr | None = None
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The file's tables come in through ``init``, so the environment stands before them."""
+        assert isinstance(env_settings, EnvSettingsSource)
+        return (env_settings, init_settings)
+
+    @model_validator(mode="after")
+    def _guarded(self) -> Settings:
+        if self.server.host not in LOOPBACK and not self.keys:
+            raise ValueError(
+                f"server.host = {self.server.host!r} is reachable from other machines: set FUSION_API_KEY "
+                "or add [[server.keys]] first, or bind 127.0.0.1"
+            )
+        return self
+
+    @property
+    def keys(self) -> tuple[KeySettings, ...]:
+        """Every API key that opens the server, those of the file and the environment's one."""
+        if self.api_key is None:
+            return self.server.keys
+        digest = sha256(self.api_key.get_secret_value().encode()).hexdigest()
+        return (*self.server.keys, KeySettings(name="environment", sha256=digest))
+
+
+def config_root() -> Path:
+    """The shipped `config/`: beside the packages in a checkout, inside `fusion` in a wheel."""
+    inside = Path(__file__).parent / "config"
+    return inside if inside.is_dir() else Path(__file__).parent.parent / "config"
+
+
+def load(config: Path | None = None, *, home: Path | None = None, **overrides: Any) -> Settings:
+    """Settings of a home.
+
+    ``config`` is a file; without it `fusion.toml` in the home is read where there is one.
+    Raises SettingsError, which names the key and the file.
+    """
+    table: dict[str, Any] = {}
+    chosen = home or (Path(os.environ["FUSION_HOME"]) if os.environ.get("FUSION_HOME") else None)
+    file = config or ((chosen or Path(".fusion")) / "fusion.toml")
+    if config is not None and not config.is_file():
+        raise SettingsError(f"there is no configuration file {config}")
+    if file.is_file():
+        table = _read(file)
+    if chosen is not None:
+        table["home"] = chosen
+    merged = _merge(table, overrides)
+    try:
+        settings = Settings(**merged)
+    except ValidationError as error:
+        raise SettingsError(_explain(error, file if file.is_file() else None)) from None
+    return settings.model_copy(update={"home": settings.home.expanduser().absolute()})
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file} is not TOML: {error}") from None
+    return _with_defaults(_rooted(table, file.parent.absolute()))
+
+
+def _with_defaults(table: dict[str, Any]) -> dict[str, Any]:
+    """A file that sets one option of `[backends.markdown]` keeps the other defaults, and the other backends."""
+    backends = table.get("backends")
+    if not isinstance(backends, dict) or table.get("backends_only"):
+        return table
+    merged: dict[str, Any] = {name: value.model_dump() for name, value in _four().items()}
+    for name, options in backends.items():
+        merged[name] = {**merged.get(name, {}), **options} if isinstance(options, dict) else options
+    return {**table, "backends": merged}
+
+
+def _rooted(table: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Paths of a file, made absolute from where the file stands: keys `home`, `paths` and `*_folder`."""
+
+    def rooted(key: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {k: rooted(k, v) for k, v in value.items()}
+        if key == "paths" and isinstance(value, list):
+            return [rooted("home", v) for v in value]
+        if (key == "home" or key.endswith("_folder")) and isinstance(value, str):
+            return str((folder / Path(value).expanduser()).resolve())
+        return value
+
+    return {key: rooted(key, value) for key, value in table.items()}
+
+
+def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _merge(merged[key], value) if both else value
+    return merged
+
+
+def _explain(error: ValidationError, file: Path | None) -> str:
+    where = f"{file}: " if file else "settings: "
+    return where + "; ".join(
+        f"{'.'.join(str(part) for part in e['loc']) or 'settings'}: {e['msg'].removeprefix('Value error, ')}"
+        for e in error.errors(include_input=False, include_url=False)
+    )
+
+
+def recipes(settings: Settings) -> dict[str, Recipe]:
+    """The shipped recipes and the user's own (`recipes/*.toml` in the home, or ``recipes_folder``), by name."""
+    folders = [config_root() / "recipes", settings.home / "recipes"]
+    if settings.recipes_folder is not None:
+        folders.append(settings.recipes_folder)
+    found = {}
+    for folder in folders:
+        for file in sorted(folder.glob("*.toml")):
+            found[file.stem] = read_recipe(file)
+    if settings.recipe not in found:
+        raise SettingsError(f"recipe = {settings.recipe!r}: there are {', '.join(sorted(found))}")
+    return found
+
+
+def read_recipe(file: Path) -> Recipe:
+    """One recipe file; what it leaves out is as in `Recipe`. Raises SettingsError, which names the number."""
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+        return _RECIPE.validate_python({"name": file.stem, **table}, strict=False)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{file} is not TOML: {error}") from None
+    except ValidationError as error:
+        raise SettingsError(_explain(error, file)) from None
+
+
+_RECIPE: TypeAdapter[Recipe] = TypeAdapter(Recipe)
