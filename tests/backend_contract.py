@@ -1,0 +1,567 @@
+"""What every backend promises, as a suite that its own test inherits.
+
+    class TestInMemory(BackendContract):
+        durable = False  # says which promise does not apply, and the line says why
+
+        async def open_backend(self, folder: Path) -> Backend:
+            return await InMemory.open(opening(folder))
+
+A backend that cannot be written to through its own port (a server, a folder of files) overrides ``fill``.
+Where a port is optional, its tests are skipped with that reason. Servers inherit ``RemoteBackendContract``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from fusion.contract import (
+    DIMENSIONS,
+    Backend,
+    Captured,
+    Describes,
+    Dimension,
+    Entity,
+    Event,
+    Expands,
+    Extraction,
+    Fact,
+    Forgets,
+    Hit,
+    Kind,
+    Moment,
+    Opening,
+    Place,
+    Query,
+    Remembers,
+    Scope,
+    Settles,
+    Used,
+)
+from fusion.errors import BackendUnreachable, InvalidAnswer
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+ANYONE = Scope()
+
+# Twelve memories that share no telling word, so that any ranking worth the name puts the one that is quoted first.
+SAMPLES: tuple[tuple[str, Fact], ...] = (
+    ("Julien corrected the timezone bug in Gateway.", Fact("Julien", "corrected", "Gateway")),
+    ("Marta prefers peppermint infusions to espresso.", Fact("Marta", "prefers", "Peppermint")),
+    ("Orchard stores invoices inside PostgreSQL.", Fact("Orchard", "stores invoices inside", "PostgreSQL")),
+    ("Quentin adopted a greyhound called Biscuit.", Fact("Quentin", "adopted", "Biscuit")),
+    ("Lighthouse deploys every Thursday through Jenkins.", Fact("Lighthouse", "deploys through", "Jenkins")),
+    ("Yasmin teaches pottery near Lisbon.", Fact("Yasmin", "teaches pottery near", "Lisbon")),
+    ("Kestrel encrypts backups using Argon.", Fact("Kestrel", "encrypts backups using", "Argon")),
+    ("Dmitri broke his wrist while climbing Matterhorn.", Fact("Dmitri", "climbed", "Matterhorn")),
+    ("Nightingale replaced Redis for caching sessions.", Fact("Nightingale", "replaced", "Redis")),
+    ("Ottilie borrowed a telescope from Henrik.", Fact("Ottilie", "borrowed a telescope from", "Henrik")),
+    ("Falcon forbids force pushes onto main.", Fact("Falcon", "forbids", "Force pushes")),
+    ("Priya booked ferry tickets towards Santorini.", Fact("Priya", "booked tickets towards", "Santorini")),
+)
+
+HOSTILE_QUERIES = (
+    "",
+    " \t\n ",
+    "the and of",
+    '"',
+    '"""unbalanced',
+    "AND OR NOT",
+    "(",
+    ")(",
+    "col:value title:",
+    "*",
+    "NEAR(a b, 5)",
+    "[a TO b} {",
+    "+ - ~ ^2 /regex/",
+    "\\",
+    "'; DROP TABLE memories; --",
+    "%_%",
+    "}) DETACH DELETE n //",
+    "a\x00b",
+    "$where {{7*7}} ${jndi:x}",
+    "東京 🤷‍♂️ é é ﷽",
+    "word " * 800,
+    "x" * 4000,
+)
+
+
+def event_id(n: int) -> str:
+    """The ``n``-th fixed id, shaped as a UUIDv7."""
+    return f"01890000-0000-7000-8000-{n:012x}"
+
+
+def make_event(n: int, text: str, scope: Scope = ANYONE, **fields: object) -> Event:
+    """An event with a fixed id and time; ``fields`` are further ones of `Event`."""
+    plain = Event(event_id=event_id(n), text=text, recorded_at=NOW - timedelta(days=30) + timedelta(minutes=n))
+    return replace(plain, scope=scope, **fields)  # type: ignore[arg-type]
+
+
+def make_captured(event: Event, *facts: Fact) -> Captured:
+    """An event with the extraction that capture would give it: its facts, and their ends as entities."""
+    names = dict.fromkeys(name for fact in facts for name in (fact.subject, fact.object))
+    return Captured(event, Extraction(event.kind, tuple(Entity(name) for name in names), tuple(facts)))
+
+
+def make_samples(scope: Scope = ANYONE, kind: Kind = "note", first: int = 1) -> list[Captured]:
+    """The twelve samples as captured events, ids from ``first`` on."""
+    return [
+        make_captured(make_event(n, text, scope, kind=kind), fact)
+        for n, (text, fact) in enumerate(SAMPLES, start=first)
+    ]
+
+
+def make_query(text: str, scope: Scope = ANYONE, limit: int = 100, deadline_s: float = 30.0) -> Query:
+    """A query at the fixed time; its deadline is so long that no test depends on speed."""
+    return Query(text=text, scope=scope, now=NOW, limit=limit, deadline_s=deadline_s)
+
+
+def opening(folder: Path, name: str = "subject", **options: object) -> Opening:
+    """What a backend is opened with in tests: a folder of its own, and the deterministic embedder."""
+    from tests.fakes import FakeEmbedder
+
+    return Opening(name, folder, options, FakeEmbedder())
+
+
+class BackendContract(ABC):
+    """Inherit, provide ``open_backend``; class attributes say which promises do not apply."""
+
+    durable: ClassVar[bool] = True
+    """what it remembers is there after it was closed and opened again"""
+
+    echoed: ClassVar[tuple[str, ...]] = ("text", "scope", "speaker", "at", "place", "kind", "trust", "origin")
+    """fields of an event that come back in its hit unchanged"""
+
+    @abstractmethod
+    async def open_backend(self, folder: Path) -> Backend:
+        """A backend on ``folder``, which is its own and keeps what an earlier opening stored there."""
+
+    async def fill(self, backend: Backend, batch: Sequence[Captured]) -> None:
+        """Bring events into the backend, and wait until it finds them in every way it knows."""
+        if not isinstance(backend, Remembers):
+            pytest.skip("this backend does not remember, and its test has no other way to fill it")
+        if not all(backend.accepts(captured.event) for captured in batch):
+            pytest.skip("this backend does not accept such events")
+        await backend.remember(batch)
+        await self.settled(backend)
+
+    # What the tests are made of
+
+    @pytest.fixture
+    async def folder(self, tmp_path: Path) -> Path:
+        return tmp_path / "backend"
+
+    @pytest.fixture
+    async def backend(self, folder: Path) -> AsyncIterator[Backend]:
+        opened = await self.open_backend(folder)
+        try:
+            yield opened
+        finally:
+            await opened.close()
+
+    @staticmethod
+    async def settled(backend: Backend) -> None:
+        if isinstance(backend, Settles):
+            await backend.settle()
+
+    @staticmethod
+    def scope(backend: Backend, **fields: str) -> Scope:
+        """A scope that the backend can honour: its tenant and what it is bound to, then ``fields``."""
+        values: dict[str, str] = {"tenant": backend.features.tenant}
+        values.update({str(dimension): value for dimension, value in backend.features.bound.items()})
+        return Scope(**(values | fields))  # type: ignore[arg-type]
+
+    @staticmethod
+    def kind(backend: Backend) -> Kind:
+        """A kind that the backend remembers: a note where it does."""
+        kinds = backend.features.kinds
+        return "note" if not kinds or "note" in kinds else min(kinds)
+
+    def samples(self, backend: Backend, first: int = 1, **scope: str) -> list[Captured]:
+        return make_samples(self.scope(backend, **scope), self.kind(backend), first)
+
+    async def ask(self, backend: Backend, text: str, limit: int = 100, **scope: str) -> Sequence[Hit]:
+        return await backend.search(make_query(text, self.scope(backend, **scope), limit))
+
+    def require(self, backend: Backend, port: type) -> None:
+        if not isinstance(backend, port):
+            pytest.skip(f"{type(backend).__name__} is not {port.__name__}: an optional port")
+
+    def require_durable(self) -> None:
+        if not self.durable:
+            pytest.skip("this backend keeps nothing beyond its own life")
+
+    # Searching
+
+    async def test_empty_store_answers_with_nothing(self, backend: Backend) -> None:
+        """Nothing found is an empty list, not an error."""
+        assert list(await self.ask(backend, "anything at all")) == []
+
+    async def test_at_most_limit_hits(self, backend: Backend) -> None:
+        """``limit`` is an upper bound, whatever it is."""
+        await self.fill(backend, self.samples(backend))
+        everything = " ".join(text for text, _ in SAMPLES)
+        for limit in (1, 3, 5, 100):
+            assert len(await self.ask(backend, everything, limit)) <= limit
+
+    async def test_quoted_memory_comes_first(self, backend: Backend) -> None:
+        """A query that quotes a memory gets it before all others."""
+        batch = self.samples(backend)
+        await self.fill(backend, batch)
+        for captured in batch:
+            hits = await self.ask(backend, captured.event.text)
+            assert hits, f"nothing found for {captured.event.text!r}"
+            assert hits[0].event_id == captured.event.event_id
+
+    async def test_best_first(self, backend: Backend) -> None:
+        """Hits come best first: where they have scores, these never rise."""
+        await self.fill(backend, self.samples(backend))
+        for query in ("Who corrected the bug in Gateway?", "Orchard PostgreSQL Redis Nightingale sessions"):
+            scores = [hit.score for hit in await self.ask(backend, query) if hit.score is not None]
+            assert scores == sorted(scores, reverse=True)
+
+    async def test_a_hit_has_one_identity(self, backend: Backend) -> None:
+        """No native id twice in one answer; ids and texts are non-empty strings."""
+        await self.fill(backend, self.samples(backend))
+        hits = await self.ask(backend, "Julien Marta Orchard Quentin Gateway")
+        ids = [hit.native_id for hit in hits]
+        assert len(set(ids)) == len(ids)
+        assert all(isinstance(hit.native_id, str) and hit.native_id and hit.text for hit in hits)
+
+    async def test_refs_are_stable(self, backend: Backend) -> None:
+        """The same memory has the same ids whichever query finds it."""
+        await self.fill(backend, self.samples(backend))
+        by_quote = (await self.ask(backend, SAMPLES[0][0]))[0]
+        by_words = {hit.event_id: hit for hit in await self.ask(backend, "Julien timezone bug")}
+        assert by_words[by_quote.event_id].native_id == by_quote.native_id
+
+    async def test_refs_survive_reopening(self, folder: Path) -> None:
+        """…and after the backend was closed and opened again."""
+        self.require_durable()
+        first = await self.open_backend(folder)
+        try:
+            await self.fill(first, self.samples(first))
+            before = [(hit.native_id, hit.event_id, hit.text) for hit in await self.ask(first, SAMPLES[4][0])]
+        finally:
+            await first.close()
+        second = await self.open_backend(folder)
+        try:
+            await self.settled(second)
+            after = [(hit.native_id, hit.event_id, hit.text) for hit in await self.ask(second, SAMPLES[4][0])]
+        finally:
+            await second.close()
+        assert after[0] == before[0]
+        assert sorted(map(str, after)) == sorted(map(str, before))
+
+    async def test_search_changes_nothing(self, backend: Backend) -> None:
+        """Asking twice gives the same answer, and leaves behind what was there."""
+        await self.fill(backend, self.samples(backend))
+        before = await backend.describe() if isinstance(backend, Describes) else None
+        first = list(await self.ask(backend, "Kestrel backups and Lighthouse deploys"))
+        second = list(await self.ask(backend, "Kestrel backups and Lighthouse deploys"))
+        after = await backend.describe() if isinstance(backend, Describes) else None
+        assert first == second
+        assert before == after
+
+    async def test_many_searches_at_once(self, backend: Backend) -> None:
+        """Every method may be called from many tasks at once: each gets the answer it would get alone."""
+        batch = self.samples(backend)
+        await self.fill(backend, batch)
+        answers = await asyncio.gather(*(self.ask(backend, captured.event.text, 3) for captured in batch))
+        assert [hits[0].event_id for hits in answers] == [captured.event.event_id for captured in batch]
+
+    @pytest.mark.parametrize("query", HOSTILE_QUERIES, ids=lambda query: ascii(query[:20]))
+    async def test_any_string_is_a_query(self, backend: Backend, query: str) -> None:
+        """Operators, quotes, injections, NUL and floods are words to look for, and harm nothing."""
+        batch = self.samples(backend)[:3]
+        await self.fill(backend, batch)
+        hits = list(await self.ask(backend, query, 5))
+        assert len(hits) <= 5
+        assert (await self.ask(backend, batch[0].event.text))[0].event_id == batch[0].event.event_id
+
+    # Scope
+
+    @pytest.mark.parametrize("dimension", DIMENSIONS)
+    async def test_scope_is_honoured(self, backend: Backend, dimension: Dimension) -> None:
+        """A query that names a value sees only items with that value: not another's, and not nobody's."""
+        if dimension not in backend.features.filters:
+            pytest.skip(f"it does not filter by {dimension}: the gateway skips it with that reason")
+        text, fact = SAMPLES[2]
+        mine, theirs = self.scope(backend, **{dimension: "ada"}), self.scope(backend, **{dimension: "ben"})
+        nobodys = self.scope(backend)
+        events = [make_event(n, text, s, kind=self.kind(backend)) for n, s in enumerate((mine, theirs, nobodys), 1)]
+        await self.fill(backend, [make_captured(event, fact) for event in events])
+        seen_by_ada = {hit.event_id for hit in await backend.search(make_query(text, mine))}
+        seen_by_ben = {hit.event_id for hit in await backend.search(make_query(text, theirs))}
+        seen_by_carl = await backend.search(make_query(text, self.scope(backend, **{dimension: "carl"})))
+        seen_by_all = {hit.event_id for hit in await backend.search(make_query(text, nobodys))}
+        assert (seen_by_ada, seen_by_ben) == ({event_id(1)}, {event_id(2)})
+        assert list(seen_by_carl) == []
+        assert seen_by_all == {event_id(1), event_id(2), event_id(3)}
+
+    async def test_scope_does_not_use_up_the_limit(self, backend: Backend) -> None:
+        """The filter works before the limit: other people's better matches do not crowd out one's own."""
+        if "user_id" not in backend.features.filters:
+            pytest.skip("it does not filter by user_id")
+        text, fact = SAMPLES[2]
+        kind = self.kind(backend)
+        theirs = [make_event(n, text, self.scope(backend, user_id="ben"), kind=kind) for n in range(10, 40)]
+        mine = make_event(1, f"{text} Also pears, plums and quinces.", self.scope(backend, user_id="ada"), kind=kind)
+        await self.fill(backend, [make_captured(event, fact) for event in (*theirs, mine)])
+        assert [hit.event_id for hit in await self.ask(backend, text, 2, user_id="ada")] == [event_id(1)]
+
+    async def test_tenants_are_apart(self, backend: Backend) -> None:
+        """Nothing of one tenant is seen by another."""
+        if not backend.features.tenants:
+            pytest.skip("it serves one tenant: the gateway skips it for the others")
+        await self.fill(backend, [*self.samples(backend, tenant="blue"), *self.samples(backend, 101, tenant="red")])
+        hits = await self.ask(backend, SAMPLES[1][0], tenant="red")
+        assert hits[0].event_id == event_id(102)
+        assert {hit.scope.tenant for hit in hits} == {"red"}
+        assert list(await self.ask(backend, SAMPLES[1][0], tenant="green")) == []
+
+    async def test_private_items_stay_private(self, backend: Backend) -> None:
+        """An item for a private audience is not shown where a group reads; a private query sees both."""
+        (secret, fact), (public, other) = SAMPLES[5], SAMPLES[6]
+        kind = self.kind(backend)
+        private = make_event(1, secret, self.scope(backend, audience="private"), kind=kind)
+        shared = make_event(2, public, self.scope(backend, audience="group"), kind=kind)
+        await self.fill(backend, [make_captured(private, fact), make_captured(shared, other)])
+        both = f"{secret} {public}"
+        assert {hit.event_id for hit in await self.ask(backend, both, audience="group")} == {event_id(2)}
+        assert {hit.event_id for hit in await self.ask(backend, both, audience="private")} == {event_id(1), event_id(2)}
+
+    # What comes back
+
+    async def test_hits_echo_their_event(self, backend: Backend) -> None:
+        """A hit carries its event: id, text to the letter, whose, who said it, when, where, kind, trust, origin."""
+        event = make_event(
+            7,
+            "Zoë wrote “naïve café” – 東京で会う 👍🏽\n\tthen a second line; cafe\u0301 is not café.",
+            self.scope(backend, **dict.fromkeys(sorted(backend.features.filters - set(backend.features.bound)), "ada")),
+            kind=self.kind(backend),
+            speaker="Zoë Ünal",
+            at=Moment(datetime(2025, 12, 24, 18, 30, tzinfo=UTC), "minute", "Asia/Tokyo"),
+            place=Place("diary/2025-12", 4, 4, "turn"),
+            source="diary",
+            trust="trusted",
+            origin="agent",
+        )
+        await self.fill(backend, [make_captured(event, Fact("Zoë", "wrote", "Café"))])
+        hits = await backend.search(make_query("Zoë wrote naïve café 東京で会う", event.scope))
+        assert [hit.event_id for hit in hits] == [event.event_id]
+        assert {name: getattr(hits[0], name) for name in self.echoed} == {
+            name: getattr(event, name) for name in self.echoed
+        }
+
+    # Remembering and forgetting
+
+    async def test_remember_then_recall(self, backend: Backend) -> None:
+        """What was remembered is found; each event has its native ids, and the hit has one of them."""
+        self.require(backend, Remembers)
+        assert isinstance(backend, Remembers)
+        batch = [captured for captured in self.samples(backend) if backend.accepts(captured.event)]
+        native = await backend.remember(batch)
+        await self.settled(backend)
+        assert len(native) == len(batch)
+        assert all(ids and all(isinstance(i, str) and i for i in ids) for ids in native)
+        for captured, ids in zip(batch, native, strict=True):
+            assert (await self.ask(backend, captured.event.text))[0].native_id in ids
+
+    async def test_remembering_nothing(self, backend: Backend) -> None:
+        """An empty batch is done at once."""
+        self.require(backend, Remembers)
+        assert isinstance(backend, Remembers)
+        assert list(await backend.remember([])) == []
+
+    async def test_remembering_again_changes_nothing(self, backend: Backend) -> None:
+        """A retried delivery is a no-op: same native ids, one hit."""
+        self.require(backend, Remembers)
+        assert isinstance(backend, Remembers)
+        batch = self.samples(backend)[:4]
+        first = [tuple(ids) for ids in await backend.remember(batch)]
+        await self.settled(backend)
+        before = list(await self.ask(backend, SAMPLES[0][0]))
+        again = [tuple(ids) for ids in await backend.remember(batch[:2])]
+        await self.settled(backend)
+        assert again == first[:2]
+        assert list(await self.ask(backend, SAMPLES[0][0])) == before
+
+    async def test_same_text_twice_is_two_memories(self, backend: Backend) -> None:
+        """Two events with one text are two things that happened."""
+        self.require(backend, Remembers)
+        text, fact = SAMPLES[3]
+        events = [make_event(n, text, self.scope(backend), kind=self.kind(backend)) for n in (1, 2)]
+        await self.fill(backend, [make_captured(event, fact) for event in events])
+        assert {hit.event_id for hit in await self.ask(backend, text)} == {event_id(1), event_id(2)}
+
+    async def test_remembering_at_once(self, backend: Backend) -> None:
+        """Concurrent deliveries are all kept."""
+        self.require(backend, Remembers)
+        batch = self.samples(backend)
+        await asyncio.gather(*(self.fill(backend, [captured]) for captured in batch))
+        found = [(await self.ask(backend, captured.event.text))[0].event_id for captured in batch]
+        assert found == [captured.event.event_id for captured in batch]
+
+    async def test_remembered_survives_reopening(self, folder: Path) -> None:
+        """``remember`` returns when it is durable: closing and opening loses nothing."""
+        self.require_durable()
+        first = await self.open_backend(folder)
+        try:
+            self.require(first, Remembers)
+            batch = self.samples(first)
+            await self.fill(first, batch)
+        finally:
+            await first.close()
+        second = await self.open_backend(folder)
+        try:
+            await self.settled(second)
+            found = [(await self.ask(second, captured.event.text))[0].event_id for captured in batch]
+        finally:
+            await second.close()
+        assert found == [captured.event.event_id for captured in batch]
+
+    async def test_forget_then_gone(self, folder: Path) -> None:
+        """A forgotten memory is in no answer, now or after reopening; the others stay; once more is ``absent``."""
+        backend = await self.open_backend(folder)
+        try:
+            self.require(backend, Remembers)
+            self.require(backend, Forgets)
+            assert isinstance(backend, Remembers) and isinstance(backend, Forgets)
+            batch = self.samples(backend)
+            native = await backend.remember(batch)
+            await self.settled(backend)
+            victim, kept = batch[8].event, batch[9].event
+            assert await backend.forget(victim.event_id, native[8]) == "deleted"
+            await self.settled(backend)
+            assert victim.event_id not in {hit.event_id for hit in await self.ask(backend, victim.text)}
+            assert (await self.ask(backend, kept.text))[0].event_id == kept.event_id
+            assert await backend.forget(victim.event_id, native[8]) == "absent"
+        finally:
+            await backend.close()
+        if not self.durable:
+            return
+        again = await self.open_backend(folder)
+        try:
+            await self.settled(again)
+            assert victim.event_id not in {hit.event_id for hit in await self.ask(again, victim.text)}
+            assert (await self.ask(again, kept.text))[0].event_id == kept.event_id
+        finally:
+            await again.close()
+
+    async def test_forgetting_what_was_never_there(self, backend: Backend) -> None:
+        """An unknown event is ``absent``, and nothing else is lost."""
+        self.require(backend, Forgets)
+        assert isinstance(backend, Forgets)
+        await self.fill(backend, self.samples(backend))
+        assert await backend.forget(event_id(999), []) == "absent"
+        assert (await self.ask(backend, SAMPLES[0][0]))[0].event_id == event_id(1)
+
+    async def test_forgotten_may_be_remembered_again(self, backend: Backend) -> None:
+        """An explicit remember brings back what was forgotten."""
+        self.require(backend, Remembers)
+        self.require(backend, Forgets)
+        assert isinstance(backend, Remembers) and isinstance(backend, Forgets)
+        batch = self.samples(backend)
+        native = await backend.remember(batch)
+        await backend.forget(batch[1].event.event_id, native[1])
+        await self.fill(backend, [batch[1]])
+        assert (await self.ask(backend, batch[1].event.text))[0].event_id == batch[1].event.event_id
+
+    # Optional ports
+
+    async def test_neighbours_stand_beside_the_hit(self, backend: Backend) -> None:
+        """For each hit, what stands up to ``span`` before and after it in its document, in order, without it."""
+        self.require(backend, Expands)
+        assert isinstance(backend, Expands)
+        kind = self.kind(backend)
+        await self.fill(
+            backend,
+            [
+                make_captured(make_event(n, text, self.scope(backend), kind=kind, place=Place("talk", n, n)), fact)
+                for n, (text, fact) in enumerate(SAMPLES, start=1)
+            ],
+        )
+        hit = (await self.ask(backend, SAMPLES[5][0]))[0]
+        around = await backend.neighbours([hit, hit], 2)
+        if not any(around):
+            pytest.skip("it knows no order among these events")
+        assert [[near.event_id for near in nears] for nears in around] == [[event_id(n) for n in (4, 5, 7, 8)]] * 2
+        assert await backend.neighbours([], 2) == []
+
+    async def test_use_may_be_reported(self, backend: Backend) -> None:
+        """``used`` takes what was packed, known or not, and the memories are still found."""
+        self.require(backend, Used)
+        assert isinstance(backend, Used)
+        await self.fill(backend, self.samples(backend))
+        hit = (await self.ask(backend, SAMPLES[0][0]))[0]
+        await backend.used([hit.native_id, "unknown"], NOW)
+        assert (await self.ask(backend, SAMPLES[0][0]))[0].native_id == hit.native_id
+
+    async def test_describes_what_it_holds(self, backend: Backend) -> None:
+        """An empty backend describes no items; a filled one, some; nothing is pending once it settled."""
+        self.require(backend, Describes)
+        assert isinstance(backend, Describes)
+        assert (await backend.describe()).items == 0
+        await self.fill(backend, self.samples(backend))
+        description = await backend.describe()
+        assert description.items > 0
+        assert description.vectors_pending == 0
+
+    async def test_close_is_idempotent(self, backend: Backend) -> None:
+        """``close`` may be called twice, also after work."""
+        await self.ask(backend, "anything")
+        await backend.close()
+        await backend.close()
+
+
+class RemoteBackendContract(BackendContract):
+    """…and what a backend that talks to a server promises besides."""
+
+    @abstractmethod
+    async def open_at(self, folder: Path, url: str) -> Backend:
+        """The backend, told that its server is at ``url``; opening does not need the server to be up."""
+
+    async def test_refused_connection_is_unreachable(self, folder: Path) -> None:
+        """Nobody listening is ``BackendUnreachable``, named as such."""
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))  # bound, never listening: the port stays ours, and refuses
+            backend = await self.open_at(folder, f"http://127.0.0.1:{taken.getsockname()[1]}")
+            try:
+                with pytest.raises(BackendUnreachable):
+                    await self.ask(backend, "anything")
+            finally:
+                await backend.close()
+
+    @pytest.mark.parametrize(
+        "body", [b"<html>It works!</html>", b'{"hits": [{"native_id": "1", "te', b"[[1]]", b'"hits"', b"", b"\xff\xfe"]
+    )
+    async def test_wrong_reply_is_an_invalid_answer(self, folder: Path, body: bytes) -> None:
+        """HTML, a cut or empty body, JSON of another shape: ``InvalidAnswer``, never another error."""
+
+        async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            head = (
+                b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+            )
+            writer.write(head % len(body) + body)
+            await writer.drain()
+            writer.close()
+
+        server = await asyncio.start_server(reply, "127.0.0.1", 0)
+        try:
+            backend = await self.open_at(folder, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+            try:
+                with pytest.raises(InvalidAnswer):
+                    await self.ask(backend, "anything")
+            finally:
+                await backend.close()
+        finally:
+            server.close()
