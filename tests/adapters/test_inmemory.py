@@ -1,0 +1,52 @@
+"""The reference backend keeps every promise of the suite; and it ranks as the textbook says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from adapters.inmemory import InMemory
+from fusion.contract import Backend, Expands, Forgets, Remembers, Settles, Used
+from fusion.lib.words import stems
+from tests.backend_contract import (
+    BackendContract,
+    event_id,
+    make_captured,
+    make_event,
+    make_query,
+    make_samples,
+    opening,
+)
+
+
+class TestInMemory(BackendContract):
+    durable = False  # it is a dict
+
+    async def open_backend(self, folder: Path) -> Backend:
+        return await InMemory.open(opening(folder))
+
+    async def test_has_every_port(self, backend: Backend) -> None:
+        """It shows how each optional port is written."""
+        for port in (Remembers, Forgets, Expands, Used, Settles):
+            assert isinstance(backend, port)
+
+    async def test_ranks_by_bm25(self, folder: Path) -> None:
+        """Rarer shared terms weigh more: idf(1 of 12) > idf(2 of 12)."""
+        backend = await InMemory.open(opening(folder))
+        await backend.remember(make_samples())
+        await backend.remember([make_captured(make_event(50, "Another greyhound called Waffle."))])
+        hits = await backend.search(make_query("greyhound Biscuit"))
+        assert [hit.event_id for hit in hits] == [event_id(4), event_id(50)]
+
+    async def test_saturates_as_rank_bm25_does(self, folder: Path) -> None:
+        """For one term the idf is a common factor, so the order by frequency and length must be rank-bm25's."""
+        rank_bm25 = pytest.importorskip("rank_bm25")
+        texts = ["apple", "apple apple pear", "apple pear plum quince fig", "pear", "apple apple apple fig fig fig fig"]
+        backend = await InMemory.open(opening(folder))
+        await backend.remember([make_captured(make_event(n, text)) for n, text in enumerate(texts)])
+        oracle = rank_bm25.BM25Plus([stems(text) for text in texts], k1=1.2, b=0.75, delta=0)
+        scores = oracle.get_scores(stems("apple"))
+        expected = [n for n in sorted(range(len(texts)), key=lambda n: (-scores[n], n)) if scores[n] > 0]
+        hits = await backend.search(make_query("apple"))
+        assert [hit.event_id for hit in hits] == [event_id(n) for n in expected]
