@@ -1,0 +1,94 @@
+# Needs Python 3.11 or newer and make, nothing else. `make fuse` and `make test` set everything up by themselves.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup fuse serve test lint format lock bench wheel clean
+.DELETE_ON_ERROR:
+
+# PYTHON=/path/to/python3.12 make fuse      to choose one
+PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3 python,$(if $(shell $(p) -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo y),$(p))))
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+LOCKS  := requirements.txt requirements-dev.txt
+# One stamp for each state of what is installed: a changed lock sets up anew, an old checkout with its old lock too.
+STAMP  := $(VENV)/.stamp-$(firstword $(shell cat pyproject.toml $(LOCKS) | cksum))
+CONFIG := .fusion/fusion.toml
+
+QUESTION ?= what did we decide about the database?
+BENCH    ?= overhead
+
+help:
+	@echo "make fuse    set up, ingest the sample workspace, ask one question of four memories"
+	@echo "make serve   the gateway on http://127.0.0.1:8765"
+	@echo "make test    set up and run all tests"
+	@echo "make lint    ruff, mypy, import contracts"
+	@echo "make bench   python -m benchmarks; BENCH='locomo --data …' chooses"
+	@echo "make lock    write requirements*.txt anew from pyproject.toml"
+	@echo "make wheel   dist/memory_fusion-*.whl"
+	@echo "make clean   remove what make made, but not your memories in .fusion"
+
+setup: $(STAMP)
+
+# uv, hash-pinned like everything else, installs in seconds what pip installs in a minute. It does not read pip's
+# settings, so it is told of the index; where it fails all the same, pip does the work.
+$(STAMP):
+	@if [ -z "$(PYTHON)" ]; then \
+	    echo "memory-fusion needs Python 3.11 or newer, and none was found. Install it, or name it: make PYTHON=/path/to/python3 $(MAKECMDGOALS)" >&2; \
+	    exit 1; fi
+	@echo "Setting up $(VENV) with $$($(PYTHON) --version) …" >&2
+	@rm -f $(VENV)/.stamp-*
+	@$(BIN)/python -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
+	@awk '/^[^ #]/ { uv = /^uv==/ } uv' requirements-dev.txt > $(VENV)/uv.txt
+	@PIP_DISABLE_PIP_VERSION_CHECK=1; export PIP_DISABLE_PIP_VERSION_CHECK; \
+	index="$${UV_DEFAULT_INDEX:-$${UV_INDEX_URL:-$${PIP_INDEX_URL:-$$($(BIN)/pip config get global.index-url 2>/dev/null)}}}"; \
+	$(BIN)/pip install --quiet --require-hashes -r $(VENV)/uv.txt && \
+	env -u UV_INDEX_URL $${index:+UV_DEFAULT_INDEX="$$index"} $(BIN)/uv pip sync --quiet --compile-bytecode --require-hashes \
+	    --python $(BIN)/python $(LOCKS) || \
+	{ echo "uv could not; pip does it (a minute or two) …" >&2; \
+	  $(BIN)/pip install --quiet --require-hashes $(LOCKS:%=-r %); }
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index --editable .
+	@touch $@
+
+$(CONFIG): | $(STAMP)
+	@mkdir -p -m 700 $(@D)
+	@cp config/sample/fusion.toml $@
+	@echo "Wrote $@: the settings of this checkout's own home. Yours to edit." >&2
+
+# The command finds .fusion/fusion.toml by itself when it is called in this folder.
+fuse: $(STAMP) $(CONFIG)
+	@$(BIN)/fusion ingest config/sample/sessions.jsonl config/sample/facts.jsonl
+	@$(BIN)/fusion fuse "$(QUESTION)"
+
+serve: $(STAMP) $(CONFIG)
+	@exec $(BIN)/fusion serve
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Universal: for every platform and for Python 3.11 and later. The dev lock agrees with the run-time one.
+lock: $(STAMP)
+	$(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-emit-index-url --universal --python-version 3.11 \
+	    --all-extras pyproject.toml --output-file requirements.txt
+	$(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-emit-index-url --universal --python-version 3.11 \
+	    --group dev --constraints requirements.txt --output-file requirements-dev.txt
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks $(BENCH)
+
+wheel: $(STAMP)
+	@rm -rf dist
+	$(BIN)/hatchling build --target wheel
+
+clean:
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
