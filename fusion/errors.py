@@ -3,6 +3,7 @@
     FusionError
     ├── SettingsError            the configuration is wrong; says which line and what to write
     ├── HomeLocked               another process owns this home; names it
+    ├── ServerUnreachable        no gateway answers this client; says where it looked, and the server's last words
     ├── BadInput                 the caller's request is wrong; says what to change       (HTTP 422)
     │   ├── TooLarge             …it is over a limit                                      (HTTP 413)
     │   └── KeyReused            an Idempotency-Key came back with another body           (HTTP 422)
@@ -37,6 +38,10 @@ class SettingsError(FusionError):
 
 
 class HomeLocked(FusionError):
+    pass
+
+
+class ServerUnreachable(FusionError):
     pass
 
 

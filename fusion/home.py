@@ -1,0 +1,193 @@
+"""One process owns a home.
+
+A home is a folder with everything that the gateway keeps. Its stores have one opener each (local Qdrant, SQLite
+writers, the indexes), so whoever opens them holds a lock on ``home/lock`` for as long; everybody else is a client and
+finds the owner's server by ``home/server.json``. The lock is the truth: it dies with its process, so nothing that a
+killed server leaves behind can be mistaken for a running one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from fusion.errors import HomeLocked
+
+FOLDER = ".fusion"
+_ATTEMPTS = 6
+"""A lock is tried this often, 20 ms apart, before it counts as held: `owner` probes it for some microseconds."""
+
+
+def find_home(
+    explicit: Path | None = None, *, environ: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> Path:
+    """Which home is meant: the one named → FUSION_HOME → the nearest ``.fusion`` folder upwards → the user's own.
+
+    The last is ``$XDG_DATA_HOME/memory-fusion``, or ``~/.local/share/memory-fusion``. Absolute; it may not exist yet.
+    """
+    environ = os.environ if environ is None else environ
+    cwd = (cwd or Path.cwd()).absolute()
+    named = explicit or environ.get("FUSION_HOME")
+    if named:
+        return cwd / Path(named).expanduser()
+    for folder in (cwd, *cwd.parents):
+        if (folder / FOLDER).is_dir():
+            return folder / FOLDER
+    return Path(environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "memory-fusion"
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who holds a home; ``what`` is its command line, "fusion serve --home …"."""
+
+    pid: int
+    what: str
+
+    @property
+    def serves(self) -> bool:
+        """Whether this owner will answer clients, now or in a moment."""
+        return self.what.split()[:2] == ["fusion", "serve"]
+
+
+class HomeLock:
+    """Ownership of a home, from ``take`` to ``release`` or to the end of the process, however it ends."""
+
+    def __init__(self, home: Path, descriptor: int) -> None:
+        self.home = home
+        self._descriptor: int | None = descriptor
+
+    @classmethod
+    def take(cls, home: Path, what: str | None = None) -> Self:
+        """Makes the home if need be. Raises HomeLocked, which names the owner and what to do."""
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = _open_lock(home)
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                time.sleep(0.02)
+            if _flock(descriptor, fcntl.LOCK_EX):
+                break
+        else:
+            holder = _read_owner(descriptor)
+            os.close(descriptor)
+            raise HomeLocked(explain_lock(home, holder))
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(asdict(Owner(os.getpid(), what or command_line()))).encode(), 0)
+        return cls(home, descriptor)
+
+    def release(self) -> None:
+        """Gives the home up; may be called twice. The file stays: removing it would let two own the home."""
+        if self._descriptor is not None:
+            with suppress(OSError):  # a full disk must not keep a home locked
+                os.ftruncate(self._descriptor, 0)
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def owner(home: Path) -> Owner | None:
+    """Who owns the home now; None: nobody. ``pid`` is 0 in the instant before a new owner has signed."""
+    if not (home / "lock").is_file():
+        return None
+    descriptor = _open_lock(home)
+    try:
+        if _flock(descriptor, fcntl.LOCK_SH):
+            return None
+        return _read_owner(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def explain_lock(home: Path, holder: Owner) -> str:
+    """One sentence that says who has the home, and one that says what to do about it."""
+    who = "this process" if holder.pid == os.getpid() else f"process {holder.pid} ({holder.what})"
+    mend = (
+        f"Talk to it (leave out --direct), or stop it: fusion stop --home {home}"
+        if holder.serves
+        else f"Wait until it has finished, or end it: kill {holder.pid}"
+    )
+    return f"The home {home} is in use by {who}. {mend}"
+
+
+def command_line() -> str:
+    """This process as a user would have typed it; ``python -m fusion serve`` reads "fusion serve"."""
+    program = Path(sys.argv[0] or "python")
+    name = program.parent.name if program.name == "__main__.py" else program.name
+    return " ".join([name, *sys.argv[1:]])[:500]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRecord:
+    """What ``home/server.json`` says of a running server; ``started`` is ISO 8601, UTC.
+
+    ``token`` opens the server where it wants API keys: who can read this file (0600) can read the home anyway.
+    """
+
+    pid: int
+    url: str
+    started: str
+    token: str | None = None
+
+
+def write_record(home: Path, record: ServerRecord) -> None:
+    """Whole or not at all, readable by its owner only. Call when the socket already listens."""
+    descriptor, name = tempfile.mkstemp(dir=home, prefix=".server-")  # mkstemp makes files 0600
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(asdict(record), file)
+        os.replace(name, home / "server.json")
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def read_record(home: Path) -> ServerRecord | None:
+    """What the last server wrote; whether it still runs is for the lock and its ``/healthz`` to say."""
+    try:
+        found = json.loads((home / "server.json").read_text(encoding="utf-8"))
+        return ServerRecord(int(found["pid"]), str(found["url"]), str(found["started"]), found.get("token"))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def remove_record(home: Path) -> None:
+    """Removes our own record, and no one else's."""
+    record = read_record(home)
+    if record is not None and record.pid == os.getpid():
+        (home / "server.json").unlink(missing_ok=True)
+
+
+def _open_lock(home: Path) -> int:
+    return os.open(home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _flock(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _read_owner(descriptor: int) -> Owner:
+    try:
+        found = json.loads(os.pread(descriptor, 4096, 0))
+        return Owner(int(found["pid"]), str(found["what"]))
+    except (ValueError, KeyError, TypeError):
+        return Owner(0, "fusion serve")  # it has the lock and is about to sign: treated as a server that starts

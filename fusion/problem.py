@@ -1,0 +1,115 @@
+"""Errors on the wire: RFC 9457 problem details, written by the HTTP door and read back by the client.
+
+``type`` names the class of `fusion.errors`, so that a client raises what the server raised; errors that are HTTP's own
+(no such route, wrong method) have ``about:blank``, as the RFC wants it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fusion import errors
+
+MEDIA_TYPE = "application/problem+json"
+_PREFIX = "urn:memory-fusion:error:"
+
+STATUS: Mapping[type[errors.FusionError], int] = {
+    errors.FusionError: 500,
+    errors.SettingsError: 500,
+    errors.HomeLocked: 503,
+    errors.BadInput: 422,
+    errors.TooLarge: 413,
+    errors.KeyReused: 422,
+    errors.NotFound: 404,
+    errors.Overloaded: 503,
+    errors.NobodyAnswered: 503,
+    errors.StoreFull: 507,
+    errors.StoreBusy: 503,
+    errors.StoreDamaged: 500,
+    errors.ModelMissing: 503,
+    errors.BackendError: 503,
+}
+"""HTTP status by class; a class that is not listed has its parent's."""
+
+
+def status_of(error: errors.FusionError) -> int:
+    return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+
+
+def retry_after_s(error: errors.FusionError) -> float | None:
+    """How long a caller should wait before it asks again, where the error knows."""
+    wait: float | None = getattr(error, "retry_after_s", None)
+    return wait
+
+
+def problem_of(error: errors.FusionError) -> dict[str, Any]:
+    """An error as problem details. `NobodyAnswered` brings its coverage and backends along as members."""
+    status = status_of(error)
+    details = error.details if isinstance(error, errors.NobodyAnswered) else {}
+    wait = retry_after_s(error)
+    return {
+        **details,
+        "type": _PREFIX + type(error).__name__,
+        "title": _title(type(error)),
+        "status": status,
+        "detail": str(error),
+        **({} if wait is None else {"retry_after_s": wait}),
+    }
+
+
+def http_problem(status: int, detail: str) -> dict[str, Any]:
+    """Problem details of an error that is HTTP's own."""
+    return {"type": "about:blank", "title": phrase(status), "status": status, "detail": detail}
+
+
+def error_of(problem: Mapping[str, Any], status: int) -> errors.FusionError:
+    """The error that problem details tell of; for a type unknown here, the nearest by ``status``."""
+    name = str(problem.get("type", "")).removeprefix(_PREFIX)
+    detail = str(problem.get("detail") or problem.get("title") or phrase(status))
+    kind = _BY_NAME.get(name) or _by_status(status)
+    wait = problem.get("retry_after_s")
+    known = {"retry_after_s": float(wait)} if isinstance(wait, int | float) and math.isfinite(wait) else {}
+    if issubclass(kind, errors.NobodyAnswered):
+        return kind(detail, {k: v for k, v in problem.items() if k not in _MEMBERS}, **known)
+    if issubclass(kind, errors.HttpStatus):
+        return kind(detail, status, **known)
+    if issubclass(kind, errors.Overloaded | errors.StoreBusy | errors.RateLimited):
+        return kind(detail, **known)
+    return kind(detail)
+
+
+def phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return f"Status {status}"
+
+
+_MEMBERS = frozenset({"type", "title", "status", "detail", "retry_after_s"})
+
+
+def _title(kind: type[errors.FusionError]) -> str:
+    """KeyReused → Key reused."""
+    return "".join(f" {c.lower()}" if c.isupper() else c for c in kind.__name__).strip().capitalize()
+
+
+def _by_status(status: int) -> type[errors.FusionError]:
+    if status in (401, 403):
+        return errors.SettingsError
+    if status == 404:
+        return errors.NotFound
+    if status == 413:
+        return errors.TooLarge
+    if status == 503:
+        return errors.Overloaded
+    return errors.BadInput if 400 <= status < 500 else errors.FusionError
+
+
+def _tree(kind: type[errors.FusionError]) -> dict[str, type[errors.FusionError]]:
+    return {kind.__name__: kind} | {n: k for child in kind.__subclasses__() for n, k in _tree(child).items()}
+
+
+_BY_NAME = _tree(errors.FusionError)
