@@ -434,7 +434,8 @@ class BackendContract(ABC):
         try:
             self.require(backend, Remembers)
             self.require(backend, Forgets)
-            assert isinstance(backend, Remembers) and isinstance(backend, Forgets)
+            assert isinstance(backend, Remembers)
+            assert isinstance(backend, Forgets)
             batch = self.samples(backend)
             native = await backend.remember(batch)
             await self.settled(backend)
@@ -468,7 +469,8 @@ class BackendContract(ABC):
         """An explicit remember brings back what was forgotten."""
         self.require(backend, Remembers)
         self.require(backend, Forgets)
-        assert isinstance(backend, Remembers) and isinstance(backend, Forgets)
+        assert isinstance(backend, Remembers)
+        assert isinstance(backend, Forgets)
         batch = self.samples(backend)
         native = await backend.remember(batch)
         await backend.forget(batch[1].event.event_id, native[1])
