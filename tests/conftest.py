@@ -1,0 +1,79 @@
+"""What holds for every test: no network but loopback, no user's home, no keys."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# Before numpy is imported anywhere: two test processes on two cores, each with one thread.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+PRIVATE = ("FUSION_", "ANTHROPIC_", "OPENAI_", "MEM0_", "QDRANT_", "XDG_")
+
+
+class NetworkUsed(BaseException):
+    """A test went beyond loopback. Not an ``Exception``: what tolerates a failing backend must not tolerate this."""
+
+
+class NetworkGuard:
+    """Python tells an audit hook of every connection before it is made; the hook cannot be taken away, so it is one."""
+
+    allowed = False
+
+    def __call__(self, event: str, arguments: tuple[object, ...]) -> None:
+        if self.allowed:
+            return
+        if event in ("socket.connect", "socket.sendto"):
+            address = arguments[1]
+            if isinstance(address, tuple) and not _loopback(str(address[0])):
+                raise NetworkUsed(f"connection to {address[:2]}: mark the test `live`, or serve it from loopback")
+        elif event == "socket.getaddrinfo" and arguments[0] and not _loopback(_text(arguments[0])):
+            raise NetworkUsed(f"look-up of {arguments[0]!r}: mark the test `live`, or use a name under .invalid")
+
+
+def _text(host: object) -> str:
+    return host.decode("ascii", "replace") if isinstance(host, bytes) else str(host)
+
+
+def _loopback(host: str) -> bool:
+    """Loopback, the wildcard address, or a name that by RFC 6761 exists nowhere."""
+    if host in ("", "localhost", "testserver") or host.endswith((".localhost", ".invalid")):
+        return True
+    try:
+        address = ipaddress.ip_address(host.split("%", maxsplit=1)[0])
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified
+
+
+GUARD = NetworkGuard()
+sys.addaudithook(GUARD)
+
+
+@pytest.fixture(autouse=True)
+def _loopback_only(request: pytest.FixtureRequest) -> Iterator[None]:
+    GUARD.allowed = request.node.get_closest_marker("live") is not None
+    yield
+    GUARD.allowed = False
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _nobodys_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """HOME is empty, and keys and settings of whoever runs the tests are gone; child processes inherit it."""
+    with pytest.MonkeyPatch.context() as environment:
+        for name in list(os.environ):
+            if name.startswith(PRIVATE) or name.endswith("_API_KEY"):
+                environment.delenv(name)
+        environment.setenv("HOME", str(tmp_path_factory.mktemp("nobody")))
+        yield
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home that does not exist yet, as a new user has it."""
+    return tmp_path / "home"
