@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -14,6 +15,21 @@ import pytest
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 PRIVATE = ("FUSION_", "ANTHROPIC_", "OPENAI_", "MEM0_", "QDRANT_", "XDG_")
+
+
+NOBODY = TemporaryDirectory(prefix="nobody-")
+
+
+def pytest_configure() -> None:
+    """HOME is empty, and keys and settings of whoever runs the tests are gone: before any test module is imported."""
+    for name in list(os.environ):
+        if name.startswith(PRIVATE) or name.endswith("_API_KEY"):
+            del os.environ[name]
+    os.environ["HOME"] = NOBODY.name
+
+
+def pytest_unconfigure() -> None:
+    NOBODY.cleanup()
 
 
 class NetworkUsed(BaseException):
@@ -60,17 +76,6 @@ def _loopback_only(request: pytest.FixtureRequest) -> Iterator[None]:
     GUARD.allowed = request.node.get_closest_marker("live") is not None
     yield
     GUARD.allowed = False
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _nobodys_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """HOME is empty, and keys and settings of whoever runs the tests are gone; child processes inherit it."""
-    with pytest.MonkeyPatch.context() as environment:
-        for name in list(os.environ):
-            if name.startswith(PRIVATE) or name.endswith("_API_KEY"):
-                environment.delenv(name)
-        environment.setenv("HOME", str(tmp_path_factory.mktemp("nobody")))
-        yield
 
 
 @pytest.fixture
