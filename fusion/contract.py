@@ -10,7 +10,7 @@ Times are timezone-aware UTC. Ranks start at 1. Scores are comparable only withi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -205,6 +205,36 @@ class Hit:
     origin: Origin = "owner"
     derived_from: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, event: Event, native_id: str | None = None, score: float | None = None) -> Hit:
+        """The hit that an event itself is; ``native_id`` is the event's id unless the backend has another."""
+        return cls(
+            native_id=native_id or event.event_id,
+            text=event.text,
+            scope=event.scope,
+            event_id=event.event_id,
+            score=score,
+            kind=event.kind,
+            raw_kind=event.raw_kind,
+            speaker=event.speaker,
+            at=event.at,
+            recorded_at=event.recorded_at,
+            valid_from=event.valid_from,
+            valid_to=event.valid_to,
+            place=event.place,
+            trust=event.trust,
+            origin=event.origin,
+            derived_from=event.derived_from,
+        )
+
+
+class Partial(list[Hit]):
+    """What `search` may return when ``dropped`` items of a reply made no sense: the others, and how many were lost."""
+
+    def __init__(self, hits: Iterable[Hit], dropped: int) -> None:
+        super().__init__(hits)
+        self.dropped = dropped
 
 
 @dataclass(frozen=True, slots=True)

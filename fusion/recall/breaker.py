@@ -93,6 +93,11 @@ class Breaker:
         return self._state == "closed"
 
     @property
+    def healthy(self) -> bool:
+        """Closed, and not merely because it was the last: it answered within its latest few calls, or is new."""
+        return self._state == "closed" and self._failures < self._limit
+
+    @property
     def wait_s(self) -> float:
         """Seconds until the next call may be made; 0 when it may be made now, or a probe is under way."""
         return max(0.0, self._until - self._clock()) if self._state == "open" else 0.0

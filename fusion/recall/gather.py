@@ -1,0 +1,394 @@
+"""Query → Answers: all backends are asked at once, and what is wrong with one costs only its own answer.
+
+Each is asked under its own deadline, through its own breaker and bulkhead. Whatever it does instead of answering
+(refuse, hang, lie, flood, raise) becomes the status of its `Answer`; nothing but the caller's cancellation gets out.
+What it answers is cut to the limit first and sanitised then, so that the stages behind can trust every field.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import islice
+from math import isfinite
+from typing import Any, Literal, SupportsFloat
+
+from fusion.contract import KINDS, Backend, Features, Hit, Moment, Partial, Place, Query, Scope
+from fusion.errors import (
+    BackendTimeout,
+    BackendUnreachable,
+    FusionError,
+    HttpStatus,
+    InvalidAnswer,
+    Overloaded,
+    RateLimited,
+    StoreBusy,
+    Unauthorized,
+)
+from fusion.lib.clean import clean
+from fusion.recall.breaker import Breaker, Permit
+
+Status = Literal[
+    "ok",
+    "empty",
+    "skipped",  # it cannot honour the query: detail says which part
+    "timeout",
+    "unreachable",
+    "http_error",
+    "invalid",
+    "unauthorized",
+    "rate_limited",
+    "open",  # its breaker is open: it was not asked
+    "overloaded",  # too many searches of it are under way: it was not asked
+    "disabled",
+]
+
+TEXT_CHARS = 4_000  # of one hit; a flood of words must not become a flood of work behind
+NAME_CHARS = 256  # of a speaker or a step of a path: longer ones are no names
+ID_CHARS = 1_024  # of an id or a document; ids may be paths of files
+REFUSED_WITHIN_S = 0.1  # a refusal comes at once; what took longer was no refusal, and is not worth a second try
+GRACE_S = 0.02  # what a cancelled search has for closing its sockets before nobody waits for it any more
+
+
+class Bulkhead:
+    """At most ``limit`` searches of one backend at once. One more is refused, not queued: it would only wait."""
+
+    __slots__ = ("limit", "under_way")
+
+    def __init__(self, limit: int = 32) -> None:
+        self.limit, self.under_way = limit, 0
+
+    @property
+    def full(self) -> bool:
+        return self.under_way >= self.limit
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """A backend under its configured name, with what guards it. ``disabled`` says why it is not to be asked."""
+
+    name: str
+    backend: Backend
+    deadline_s: float = 1.0
+    breaker: Breaker = field(default_factory=Breaker)
+    bulkhead: Bulkhead = field(default_factory=Bulkhead)
+    disabled: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one backend said, or why it said nothing. ``hits`` are sanitised, best first, ids distinct.
+
+    ``dropped`` counts by reason what was cut or mended: over_limit, malformed and duplicate items; bad_score;
+    cut_text; and the invisible characters taken out. ``detail`` is for people and quotes no memory.
+    """
+
+    backend: str
+    status: Status
+    hits: tuple[Hit, ...] = ()
+    took_ms: float = 0.0
+    error_code: str | None = None
+    detail: str = ""
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+
+async def gather(query: Query, sources: Sequence[Source], deadline_s: float) -> tuple[Answer, ...]:
+    """One answer for each of ``sources``, in their order, after ``deadline_s`` seconds at the latest.
+
+    Cancelling it cancels every search under way; a search that does not heed that is left behind, keeps its place in
+    the bulkhead until it ends, and what it finds then is dropped.
+    """
+    refusals = [_refusal(query, source) for source in sources]
+    asked = [source for source, refusal in zip(sources, refusals, strict=True) if refusal is None]
+
+    async def answer(source: Source, refusal: Answer | None) -> Answer:
+        if refusal is not None:
+            return refusal
+        return await _ask(query, source, min(source.deadline_s, deadline_s), lambda: _is_last(source, asked))
+
+    return tuple(await asyncio.gather(*map(answer, sources, refusals)))
+
+
+def _is_last(source: Source, asked: Sequence[Source]) -> bool:
+    """Whether no other of those asked is healthy: then it is not ejected, for a bad answer is better than none."""
+    return not any(other.breaker.healthy for other in asked if other is not source)
+
+
+def _refusal(query: Query, source: Source) -> Answer | None:
+    """The answer of a source that is not to be asked; ``None`` for one that is."""
+    if source.disabled is not None:
+        return Answer(source.name, "disabled", detail=source.disabled)
+    try:
+        reason = unable(query, source.backend.features)
+    except Exception as error:  # noqa: BLE001  # an adapter that describes itself wrongly is wrong for itself only
+        return Answer(source.name, "invalid", error_code=type(error).__name__, detail=_where(error))
+    return Answer(source.name, "skipped", detail=reason) if reason else None
+
+
+def unable(query: Query, features: Features) -> str | None:
+    """Why a backend with these features cannot honour the query; ``None`` when it can."""
+    if not features.tenants and query.scope.tenant != features.tenant:
+        return "it serves another tenant"
+    named = query.scope.named()
+    for dimension, value in named.items():
+        if dimension in features.bound:
+            if features.bound[dimension] != value:
+                return f"it is bound to another {dimension}"
+        elif dimension not in features.filters:
+            return f"it cannot filter by {dimension}"
+    for dimension in features.bound:
+        if dimension not in named:
+            return f"it is bound to one {dimension}, and the query names none"
+    if query.as_of is not None and not features.as_of:
+        return "it cannot say what was true at another time"
+    return None
+
+
+async def _ask(query: Query, source: Source, budget_s: float, is_last: Callable[[], bool]) -> Answer:
+    if budget_s <= 0:
+        return Answer(source.name, "timeout", detail="no time was left to ask it")
+    if source.bulkhead.full:
+        return Answer(source.name, "overloaded", detail=f"{source.bulkhead.limit} searches of it are under way")
+    permit = source.breaker.admit()
+    if permit is None:
+        wait_s = source.breaker.wait_s
+        return Answer(source.name, source.breaker.reason, detail=f"it is left alone for another {wait_s:.0f} s")
+    now = asyncio.get_running_loop().time
+    began = now()
+    try:
+        hits, dropped = _sanitised(await _search(query, source, budget_s, permit), query.limit)
+        permit.succeeded()
+        return Answer(source.name, "ok" if hits else "empty", hits, _ms(now() - began), dropped=dropped)
+    except Exception as error:  # noqa: BLE001  # an adapter is anybody's code, and costs its own answer only
+        status, code, detail = _fault(error)
+        _report(permit, error, status, fair=budget_s >= source.deadline_s / 2, is_last=is_last)
+        return Answer(source.name, status, (), _ms(now() - began), code, detail)
+    finally:
+        permit.abandoned()  # counts only where nothing was reported: the client left
+
+
+def _ms(seconds: float) -> float:
+    return seconds * 1000
+
+
+async def _search(query: Query, source: Source, budget_s: float, permit: Permit) -> Sequence[Hit]:
+    """The backend's raw answer; a connection refused at once is tried once more (reading is idempotent)."""
+    now = asyncio.get_running_loop().time
+    began = now()
+    try:
+        return await _within(query, source, budget_s)
+    except BackendUnreachable:
+        spent_s = now() - began
+        if permit.probe or spent_s > REFUSED_WITHIN_S or spent_s > budget_s / 2:
+            raise
+    return await _within(query, source, budget_s - spent_s)
+
+
+async def _within(query: Query, source: Source, budget_s: float) -> Sequence[Hit]:
+    """One search, cut at ``budget_s`` whether or not it heeds cancellation."""
+    bounded = query if query.deadline_s == budget_s else replace(query, deadline_s=budget_s)
+    task = asyncio.create_task(_call(source.backend, bounded))
+    source.bulkhead.under_way += 1
+
+    def ended(task: asyncio.Task[Sequence[Hit]]) -> None:
+        source.bulkhead.under_way -= 1
+        if not task.cancelled():
+            task.exception()  # seen: asyncio need not complain about a late one
+
+    task.add_done_callback(ended)
+    try:
+        await asyncio.wait({task}, timeout=budget_s)
+        if not task.done():
+            raise BackendTimeout(f"no answer within {_ms(budget_s):.0f} ms")
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=GRACE_S)
+    if task.cancelled():
+        raise InvalidAnswer("it cancelled its own search")
+    return task.result()
+
+
+async def _call(backend: Backend, query: Query) -> Sequence[Hit]:
+    # Inside the task, so that a search that raises before its first await, or is no coroutine, fails there too.
+    return await backend.search(query)
+
+
+def _fault(error: Exception) -> tuple[Status, str, str]:
+    """A failure as status, code and a detail that quotes no memory."""
+    code = type(error).__name__
+    status: Status
+    match error:
+        case BackendTimeout() | TimeoutError():
+            status = "timeout"
+        case BackendUnreachable() | ConnectionError():
+            status = "unreachable"
+        case HttpStatus():
+            status, code = "http_error", f"http_{error.status}"
+        case Unauthorized():
+            status = "unauthorized"
+        case RateLimited():
+            status = "rate_limited"
+        case Overloaded() | StoreBusy():
+            status = "overloaded"
+        case _:
+            status = "invalid"
+    # Our own errors are written for users; what others raise may quote the memory that it choked on.
+    return status, code, str(error)[:NAME_CHARS] if isinstance(error, FusionError) else _where(error)
+
+
+def _where(error: Exception) -> str:
+    """The place where an adapter failed, for whoever mends it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return "the adapter failed"
+    module = trace.tb_frame.f_globals.get("__name__", "?")
+    return f"the adapter failed in {module}, line {trace.tb_lineno}"
+
+
+def _report(permit: Permit, error: Exception, status: Status, *, fair: bool, is_last: Callable[[], bool]) -> None:
+    """Tell the breaker. A timeout counts if the backend had at least half of its own deadline: who asks in a hurry
+    says nothing about it."""
+    if isinstance(error, Unauthorized):
+        permit.unauthorized()
+    elif isinstance(error, RateLimited):
+        permit.rate_limited(error.retry_after_s)
+    elif status == "overloaded" or (status == "timeout" and not fair):
+        permit.abandoned()
+    else:
+        retry_after_s = error.retry_after_s if isinstance(error, HttpStatus) else None
+        permit.failed(retry_after_s=retry_after_s, last=is_last())
+
+
+def _sanitised(found: Sequence[Hit], limit: int) -> tuple[tuple[Hit, ...], Mapping[str, int]]:
+    """At most ``limit`` hits of which every field is what the contract says, and what was dropped or mended."""
+    if not isinstance(found, (list, tuple)):
+        if isinstance(found, (str, bytes, Mapping)) or not hasattr(found, "__iter__"):
+            raise InvalidAnswer("it answered with something else than hits")
+        found = list(islice(found, limit + 1))
+    counts: Counter[str] = Counter()
+    if isinstance(found, Partial):
+        counts["malformed"] = found.dropped
+    if len(found) > limit:
+        counts["over_limit"] = len(found) - limit
+    kept: dict[str, Hit] = {}
+    for hit in found[:limit]:
+        mended = _mended(hit, counts)
+        if mended is None:
+            counts["malformed"] += 1
+        elif mended.native_id in kept:
+            counts["duplicate"] += 1
+        else:
+            kept[mended.native_id] = mended
+    if found and not kept:
+        raise InvalidAnswer(f"none of its {len(found)} items was a hit")
+    return tuple(kept.values()), {reason: n for reason, n in counts.items() if n}
+
+
+_KINDS = frozenset(KINDS)
+_TRUST = frozenset({"trusted", "unknown", "untrusted", "quarantined"})
+_ORIGINS = frozenset({"owner", "agent", "tool", "import", "system"})
+
+
+def _mended(hit: object, counts: Counter[str]) -> Hit | None:
+    """The hit with shown texts cleaned and a score that is a number or ``None``; ``None`` if it is no hit at all."""
+    try:
+        if not isinstance(hit, Hit) or not _well_formed(hit):
+            return None
+        changes: dict[str, Any] = {}
+        text = hit.text
+        if len(text) > TEXT_CHARS:
+            counts["cut_text"] += 1
+            text = text[:TEXT_CHARS]
+        text, taken = clean(text)
+        if not text or text.isspace():
+            return None
+        if text is not hit.text:
+            changes["text"] = text
+        if hit.score is not None and not (type(hit.score) is float and isfinite(hit.score)):
+            changes["score"] = _number(hit.score)
+            if changes["score"] is None:
+                counts["bad_score"] += 1
+        if hit.speaker is not None:
+            taken += _name("speaker", hit.speaker, changes)
+        if hit.raw_kind is not None:
+            taken += _name("raw_kind", hit.raw_kind, changes)
+        if hit.path:
+            steps = [clean(step[:NAME_CHARS]) for step in hit.path]
+            if any(step != old for (step, _), old in zip(steps, hit.path, strict=True)):
+                taken += sum(n for _, n in steps)
+                changes["path"] = tuple(step for step, _ in steps)
+        if taken:
+            counts["invisible"] += taken
+        return replace(hit, **changes) if changes else hit
+    except (TypeError, ValueError, AttributeError, OverflowError):
+        return None
+
+
+def _name(name: str, value: str, changes: dict[str, Any]) -> int:
+    """Clean one short field, within one line; the number of characters taken out."""
+    if value.isprintable() and value.isascii() and len(value) <= NAME_CHARS:
+        return 0
+    cleaned, taken = clean(value[:NAME_CHARS])
+    cleaned = " ".join(cleaned.split())
+    if cleaned != value:
+        changes[name] = cleaned or None
+    return taken
+
+
+def _number(score: object) -> float | None:
+    if isinstance(score, (str, bytes, bool)) or not isinstance(score, SupportsFloat):
+        return None
+    try:
+        number = float(score)  # an int, or numpy's
+    except OverflowError:
+        return None
+    return number if isfinite(number) else None
+
+
+def _well_formed(hit: Any) -> bool:
+    """Whether every field has the type and range of the contract. Ids are identities, so they are never mended."""
+    return (
+        isinstance(hit.text, str)
+        and _is_id(hit.native_id)
+        and (hit.event_id is None or _is_id(hit.event_id))
+        and isinstance(hit.scope, Scope)
+        and hit.kind in _KINDS
+        and hit.trust in _TRUST
+        and hit.origin in _ORIGINS
+        and (hit.at is None or (isinstance(hit.at, Moment) and _is_time(hit.at.utc)))
+        and (hit.recorded_at is None or _is_time(hit.recorded_at))
+        and (hit.valid_from is None or _is_time(hit.valid_from))
+        and (hit.valid_to is None or _is_time(hit.valid_to))
+        and (hit.place is None or _is_place(hit.place))
+        and (not hit.derived_from or all(map(_is_id, hit.derived_from)))
+    )
+
+
+def _is_id(value: object) -> bool:
+    """A string within one line, of which nothing is invisible: it will be cited."""
+    if not isinstance(value, str) or not 0 < len(value) <= ID_CHARS:
+        return False
+    return (value.isascii() and value.isprintable()) or (
+        "\n" not in value and "\t" not in value and not clean(value)[1]
+    )
+
+
+def _is_time(value: object) -> bool:
+    """Without a zone it could not be compared with the others."""
+    return isinstance(value, datetime) and value.tzinfo is not None
+
+
+def _is_place(place: Any) -> bool:
+    return (
+        isinstance(place, Place)
+        and _is_id(place.document)
+        and type(place.start) is int
+        and type(place.end) is int
+        and 0 <= place.start <= place.end
+    )
