@@ -69,7 +69,7 @@ class Judging:
     head: int = 16
     """excerpts that the judge sees; it can only reorder these"""
     judge_weight: float = 0.5
-    """share of the judge's score in the head's order; the rest is the local one, which bounds what a fooled judge can do"""
+    """the judge's share in the head's order; the rest is the local one: it bounds what a fooled judge can do"""
     floor: float = 0.0
     """local score under which a memory is not worth a prompt; when nothing clears it the block is empty"""
     judge_floor: float = 2.0

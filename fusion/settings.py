@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, TypeAdapter, ValidationError, model_validator
-from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from fusion.errors import SettingsError
 from fusion.recipe import Recipe
@@ -119,7 +119,6 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """The file's tables come in through ``init``, so the environment stands before them."""
-        assert isinstance(env_settings, EnvSettingsSource)
         return (env_settings, init_settings)
 
     @model_validator(mode="after")
@@ -161,7 +160,7 @@ def load(config: Path | None = None, *, home: Path | None = None, **overrides: A
         table = _read(file)
     if chosen is not None:
         table["home"] = chosen
-    merged = _merge(table, overrides)
+    merged = _with_defaults(_merge(table, overrides))
     try:
         settings = Settings(**merged)
     except ValidationError as error:
@@ -174,12 +173,12 @@ def _read(file: Path) -> dict[str, Any]:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{file} is not TOML: {error}") from None
-    return _with_defaults(_rooted(table, file.parent.absolute()))
+    return _rooted(table, file.parent.absolute())
 
 
 def _with_defaults(table: dict[str, Any]) -> dict[str, Any]:
-    """A file that sets one option of `[backends.markdown]` keeps the other defaults, and the other backends."""
-    backends = table.get("backends")
+    """Who sets one option of `[backends.markdown]` keeps its other defaults, and the other backends."""
+    backends = table.get("backends", {})
     if not isinstance(backends, dict) or table.get("backends_only"):
         return table
     merged: dict[str, Any] = {name: value.model_dump() for name, value in _four().items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def estimate_tokens(text: str) -> int:
-    """Tokens of a text without its tokenizer: max(words × 1.25, characters / 3.5) × 1.1, rounded up (seed 000, A006)."""
+    """Tokens of a text without its tokenizer: max(words × 1.25, characters / 3.5) × 1.1, rounded up (seed 000)."""
     return -int(-max(len(text.split()) * 1.25, len(text) / 3.5) * 1.1 // 1)
 
 

@@ -1,0 +1,58 @@
+"""BM25 over texts at hand, with the document frequencies of the whole scope.
+
+Robertson and Zaragoza, "The probabilistic relevance framework: BM25 and beyond", 2009; k1 = 1.2, b = 0.75, and
+Lucene's idf = ln(1 + (N - n + 0.5) / (n + 0.5)), which is never negative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import log
+
+from fusion.lib.words import stems
+
+K1 = 1.2
+B = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class Frequencies:
+    """How common each term is in a scope: of ``documents`` memories, ``counts[term]`` have it.
+
+    ``average_length`` is in terms.
+    """
+
+    documents: int = 0
+    average_length: float = 1.0
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    def idf(self, term: str) -> float:
+        n = min(self.counts.get(term, 0), self.documents)
+        return log(1 + (self.documents - n + 0.5) / (n + 0.5))
+
+
+@lru_cache(maxsize=8192)
+def terms(text: str) -> tuple[str, ...]:
+    """`stems`, remembered: the same memories come back query after query."""
+    return tuple(stems(text))
+
+
+def bm25(query: Sequence[str], document: Sequence[str], weights: Mapping[str, float], average_length: float) -> float:
+    """The document's score as a share of the highest that the query allows, 0 to 1.
+
+    ``weights`` has the idf of each query term. A term that occurs without end would count k1 + 1 times its idf; that
+    bound makes scores comparable between queries.
+    """
+    if not document:
+        return 0.0
+    scale = K1 * (1 - B + B * len(document) / max(average_length, 1.0))
+    total = best = 0.0
+    for term in query:
+        weight = weights[term]
+        best += weight * (K1 + 1)
+        count = document.count(term)
+        if count:
+            total += weight * count * (K1 + 1) / (count + scale)
+    return total / best if best else 0.0

@@ -1,0 +1,90 @@
+"""The one filter that everything passes on its way in: scope, time, trust, tombstones.
+
+A backend was already asked for this scope only; it is checked again here, because a backend that leaks must not
+make the gateway leak.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from fusion.contract import Event, Hit, Query
+
+
+class Record(Protocol):
+    """What the journal knows of an event: its ref, and whether it was forgotten or superseded since."""
+
+    @property
+    def ref(self) -> str: ...
+    @property
+    def event(self) -> Event: ...
+    @property
+    def forgotten(self) -> bool: ...
+    @property
+    def superseded_by(self) -> str | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A hit that may be shown, under the ref that cites it. ``rank`` starts at 1 and is the backend's own."""
+
+    ref: str
+    hit: Hit
+    rank: int
+
+
+def admit(
+    backend: str, hits: Sequence[Hit], query: Query, records: Mapping[str, Record]
+) -> tuple[tuple[Admitted, ...], Mapping[str, int]]:
+    """The hits of one backend that ``query`` may see, in their order, and how many were dropped for which reason.
+
+    ``records`` has the journal's word on each event that came through the gateway; a hit whose event the journal
+    does not know is foreign, and its ref is ``backend:native_id``.
+    """
+    kept: list[Admitted] = []
+    dropped: Counter[str] = Counter()
+    for rank, hit in enumerate(hits, start=1):
+        record = records.get(hit.event_id) if hit.event_id else None
+        reason = "forgotten" if _forgotten(hit, records) else _refusal(hit, query, record)
+        if reason:
+            dropped[reason] += 1
+        else:
+            kept.append(Admitted(record.ref if record else f"{backend}:{hit.native_id}", hit, rank))
+    return tuple(kept), dropped
+
+
+def _forgotten(hit: Hit, records: Mapping[str, Record]) -> bool:
+    """Whether the event, or every event that a fact was derived from, was forgotten."""
+    sources = (hit.event_id,) if hit.event_id else hit.derived_from
+    return bool(sources) and all((record := records.get(s)) is not None and record.forgotten for s in sources)
+
+
+def _refusal(hit: Hit, query: Query, record: Record | None) -> str | None:
+    """Why a hit may not be shown, or None."""
+    if not query.scope.admits(hit.scope):
+        return "scope"
+    if hit.trust == "quarantined":
+        return "quarantined"
+    if record is not None:
+        if not query.scope.admits(record.event.scope):
+            return "scope"
+        if record.superseded_by is not None and query.as_of is None and query.known_at is None:
+            return "superseded"
+    asked = query.as_of
+    if asked is None:
+        if hit.valid_to is not None and hit.valid_to <= query.now:
+            return "no longer valid"
+    else:
+        if hit.valid_to is not None and hit.valid_to <= asked:
+            return "no longer valid then"
+        begins = hit.valid_from or (hit.at.utc if hit.at else hit.recorded_at)
+        if begins is not None and begins > asked:
+            return "not yet true then"
+    if query.known_at is not None:
+        recorded = record.event.recorded_at if record else hit.recorded_at
+        if recorded is not None and recorded > query.known_at:
+            return "not yet recorded then"
+    return None

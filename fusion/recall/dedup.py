@@ -1,0 +1,173 @@
+"""Answers → Candidates: one memory, many sightings.
+
+Two hits are the same memory, in this order: same event → one span contains the other → same content → word-set
+Jaccard at 0.6, guarded (a negation, number or date that differs keeps them apart) → else they are distinct.
+The survivor is the verbatim one, then the better ranked, then the one with the smaller ref; every sighting is kept.
+A fact and the event it was derived from are never the same memory.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from fusion.contract import Hit, Place
+from fusion.lib.jaccard import jaccard, telling
+from fusion.lib.words import normalise, spoken, words
+from fusion.recall.admit import Admitted
+from fusion.recipe import Dedup
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """Where a memory was seen: ``rank`` starts at 1; ``reason`` says why it is the same memory."""
+
+    backend: str
+    ref: str
+    rank: int
+    score: float | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One memory, and everyone who found it. ``hit`` is the survivor's."""
+
+    ref: str
+    hit: Hit
+    sightings: tuple[Sighting, ...]
+
+
+def dedup(answers: Mapping[str, Sequence[Admitted]], rules: Dedup) -> tuple[Candidate, ...]:
+    """Distinct memories of all ``answers``, best rank first; at most ``rules.max_candidates``."""
+    seen = [(backend, item) for backend, items in answers.items() for item in items]
+    seen.sort(key=lambda s: (bool(s[1].hit.derived_from), s[1].rank, s[1].ref))
+    known = Known(rules)
+    kept: dict[str, list[Sighting]] = {}
+    survivors: dict[str, Hit] = {}
+    for backend, item in seen:
+        match = known.find(item.ref, item.hit)
+        ref, reason = match or (item.ref, "first seen")
+        if match is None:
+            if len(survivors) >= rules.max_candidates:
+                continue
+            known.add(item.ref, item.hit)
+            survivors[item.ref] = item.hit
+            kept[item.ref] = []
+        kept[ref].append(Sighting(backend, item.ref, item.rank, item.hit.score, reason))
+    candidates = (Candidate(ref, hit, tuple(kept[ref])) for ref, hit in survivors.items())
+    return tuple(sorted(candidates, key=lambda c: (min(s.rank for s in c.sightings), c.ref)))
+
+
+def join(candidates: Sequence[Candidate], others: Iterable[tuple[str, Hit]], rules: Dedup) -> tuple[Candidate, ...]:
+    """Those of ``others`` (ref, hit) that are neither among ``candidates`` nor each other, as candidates."""
+    known = Known(rules)
+    for candidate in candidates:
+        known.add(candidate.ref, candidate.hit)
+    new = []
+    for ref, hit in others:
+        if known.find(ref, hit) is None:
+            known.add(ref, hit)
+            new.append(Candidate(ref, hit, ()))
+    return tuple(new)
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    ref: str
+    words: frozenset[str]
+    telling: frozenset[str]
+    derived: tuple[str, ...]
+    event_id: str | None
+
+
+class Known:
+    """The distinct memories so far, found again by event, span, content or likeness.
+
+    Likeness is exact Jaccard, not an estimate: with a threshold t two sets can only reach it if they share one of
+    their ⌊(1 - t)·n⌋ + 1 rarest words (prefix filter: Bayardo, Ma, Srikant, "Scaling up all pairs similarity
+    search", WWW 2007). Rarity is approximated by length and spelling, which any fixed order of words may be.
+    """
+
+    def __init__(self, rules: Dedup) -> None:
+        self._rules = rules
+        self._events: dict[str, str] = {}
+        self._contents: dict[str, _Text] = {}
+        self._places: dict[tuple[object, ...], list[tuple[Place, str, tuple[str, ...]]]] = defaultdict(list)
+        self._prefixes: dict[str, list[_Text]] = defaultdict(list)
+
+    def add(self, ref: str, hit: Hit) -> None:
+        said = spoken(hit.text, hit.speaker)
+        set_of_words = words(said)
+        text = _Text(ref, set_of_words, telling(set_of_words), hit.derived_from, hit.event_id)
+        if hit.event_id:
+            self._events[hit.event_id] = ref
+        self._contents.setdefault(_content(hit), text)
+        if hit.place is not None:
+            self._places[_document(hit, hit.place)].append((hit.place, ref, hit.derived_from))
+        for word in self._prefix(set_of_words):
+            self._prefixes[word].append(text)
+
+    def find(self, ref: str, hit: Hit) -> tuple[str, str] | None:
+        """The ref of the memory that ``hit`` is, and why; None if it is a new one."""
+        if hit.event_id and (same := self._events.get(hit.event_id)):
+            return same, "same event"
+        if hit.place is not None:
+            for place, other, derived in self._places[_document(hit, hit.place)]:
+                if derived == hit.derived_from and (place.contains(hit.place) or hit.place.contains(place)):
+                    return other, "same span"
+        text = self._contents.get(_content(hit))
+        if text is not None and not _related(text, hit):
+            return text.ref, "same content"
+        return self._like(hit)
+
+    def _like(self, hit: Hit) -> tuple[str, str] | None:
+        mine = words(spoken(hit.text, hit.speaker))
+        threshold = self._rules.jaccard
+        looked: set[str] = set()
+        best: tuple[float, str] | None = None
+        marks: frozenset[str] | None = None
+        for word in self._prefix(mine):
+            for other in self._prefixes.get(word, ()):
+                if other.ref in looked:
+                    continue
+                looked.add(other.ref)
+                if not threshold * len(mine) <= len(other.words) <= len(mine) / threshold:
+                    continue
+                likeness = jaccard(mine, other.words)
+                if likeness < threshold or _related(other, hit) or (best is not None and likeness <= best[0]):
+                    continue
+                if self._rules.guarded:
+                    marks = telling(mine) if marks is None else marks
+                    if marks != other.telling:
+                        continue
+                best = (likeness, other.ref)
+        return (best[1], f"Jaccard {best[0]:.2f}") if best else None
+
+    def _prefix(self, set_of_words: frozenset[str]) -> list[str]:
+        if not set_of_words:
+            return []
+        size = len(set_of_words)
+        # A hair less than the product: 0.6 × 15 must not become 9.000000000000002 and lose the tenth word.
+        return sorted(set_of_words, key=_rarest)[: size - ceil(self._rules.jaccard * size - 1e-9) + 1]
+
+
+def _rarest(word: str) -> tuple[int, str]:
+    return (-len(word), word)
+
+
+def _content(hit: Hit) -> str:
+    return " ".join(normalise(spoken(hit.text, hit.speaker)).split())
+
+
+def _document(hit: Hit, place: Place) -> tuple[object, ...]:
+    return (hit.scope.tenant, hit.scope.user_id, place.document, place.unit)
+
+
+def _related(text: _Text, hit: Hit) -> bool:
+    """Whether one of the two was derived from the other: they support each other, and are two memories."""
+    return (text.event_id is not None and text.event_id in hit.derived_from) or (
+        hit.event_id is not None and hit.event_id in text.derived
+    )

@@ -1,0 +1,343 @@
+"""The whole read path on one screen: a request becomes a block, and a receipt that says why.
+
+What the path needs from outside comes through `World`: answers, what stands beside them, what the journal knows, what
+the model and the judge say, the time and the nonce. A `World` that plays a recording gives the same block again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Protocol
+
+from fusion.contract import Hit, Passage, Query, Scope, Verdict
+from fusion.errors import BadInput, NobodyAnswered, TooLarge
+from fusion.lib.bm25 import Frequencies, terms
+from fusion.lib.words import spoken
+from fusion.recall.admit import Admitted, Record, admit
+from fusion.recall.dedup import dedup
+from fusion.recall.expand import Pooled, expand
+from fusion.recall.gather import Answer
+from fusion.recall.pack import Block, Memory, pack
+from fusion.recall.receipt import Receipt
+from fusion.recall.rerank import Judged, by_local_score, by_verdict, passages, wants_judge
+from fusion.recall.rrf import Ranked, ceiling, rrf
+from fusion.recall.signals import Likeness, local_signals
+from fusion.recipe import Packing, Recipe
+
+QUERY_CHARS = 4000
+"""a longer query is searched by its first and last half of this"""
+QUERY_LIMIT = 32_000
+"""a longer one is refused"""
+BACKENDS_SHARE = 0.8
+"""of the time a request has, what the backends get; the rest is for ranking and packing"""
+JUDGE_MARGIN_S = 0.03
+
+
+@dataclass(frozen=True, slots=True)
+class FuseRequest:
+    """What a caller asks. ``None`` leaves a number to the recipe, and ``recipe`` to the settings.
+
+    ``budget_chars`` counts the block with its fence. ``backends`` names the only ones to ask.
+    """
+
+    query: str
+    scope: Scope = field(default_factory=lambda: Scope(audience="private"))
+    as_of: datetime | None = None
+    known_at: datetime | None = None
+    budget_chars: int | None = None
+    max_results: int | None = None
+    backends: tuple[str, ...] | None = None
+    recipe: str | None = None
+    timeout_ms: int | None = None
+    explain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """The answer. ``block`` is empty when nothing was worth a place in the prompt: ``abstained`` says why."""
+
+    block: str
+    memories: tuple[Memory, ...]
+    coverage: Mapping[str, Any]
+    degraded: bool
+    backends: tuple[Mapping[str, Any], ...]
+    rerank: Mapping[str, Any]
+    recipe: Mapping[str, str]
+    receipt_id: str
+    took_ms: float
+    abstained: str | None = None
+    query_truncated: bool = False
+    explain: Mapping[str, Any] | None = None
+
+
+class World(Protocol):
+    """Everything that a request may touch. What it raises ends the request, so faults come back as values."""
+
+    def now(self) -> datetime: ...
+
+    def nonce(self) -> str: ...
+
+    def receipt_id(self) -> str: ...
+
+    async def answers(self, query: Query, names: Sequence[str] | None, deadline_s: float) -> Sequence[Answer]: ...
+
+    async def records(self, event_ids: Sequence[str]) -> Mapping[str, Record]: ...
+
+    async def neighbours(
+        self, finds: Sequence[tuple[str, str, Hit]], span: int, deadline_s: float
+    ) -> Mapping[str, Sequence[Hit]]:
+        """By ref, what stands up to ``span`` before and after each find, given as (ref, backend, hit)."""
+        ...
+
+    async def frequencies(self, scope: Scope, terms: Sequence[str]) -> Frequencies: ...
+
+    async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness:
+        """What the model sees; nothing without one, and nothing of the texts that it had no time for."""
+        ...
+
+    async def verdict(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict | None:
+        """The judge's scores; None when no judge is configured."""
+        ...
+
+
+async def fuse(request: FuseRequest, recipe: Recipe, world: World) -> tuple[Fused, Receipt]:
+    """Asks, merges, ranks, judges and packs.
+
+    Raises BadInput for a query that cannot be asked, and NobodyAnswered when every backend failed.
+    """
+    started = time.perf_counter()
+    query, truncated = _query(request, recipe, world.now())
+
+    def left_s() -> float:
+        return query.deadline_s - (time.perf_counter() - started)
+
+    asked = terms(query.text)
+    answers = await world.answers(query, request.backends, query.deadline_s * BACKENDS_SHARE) if asked else ()
+    _require_one(answers)
+    admitted, refused = await _admitted(answers, query, world)
+    candidates = dedup(admitted, recipe.dedup)
+    ranked = rrf(candidates, recipe.fuse)
+    beside = await _beside(ranked, query, recipe, world, left_s())
+    pool = expand(ranked, beside, recipe.expand, recipe.dedup)
+    frequencies = _or_the_pools(await world.frequencies(query.scope, sorted(set(asked))), pool, asked)
+    texts = [spoken(p.candidate.hit.text, p.candidate.hit.speaker) for p in pool]
+    likeness = await world.likeness(query.text, texts, max(0.0, left_s() * 0.5)) if pool else Likeness()
+    best = ceiling([a.backend for a in answers if a.status == "ok"], recipe.fuse)
+    order: Sequence[Judged] = by_local_score(
+        pool, local_signals(query, pool, best, frequencies, likeness), recipe.rerank
+    )
+    order, rerank = await _judged(order, query, recipe, world, left_s() - JUDGE_MARGIN_S)
+    block = pack(order, _packing(request, recipe), recipe.rerank, world.nonce())
+
+    took_ms = (time.perf_counter() - started) * 1000
+    receipt = _receipt(world.receipt_id(), query, recipe, answers, refused, order, block, rerank, took_ms)
+    fused = Fused(
+        block=block.text,
+        memories=block.memories,
+        coverage=coverage(answers),
+        degraded=any(a.status not in _FINE for a in answers) or (bool(pool) and not likeness.matches),
+        backends=tuple(_summary(a, refused.get(a.backend, {})) for a in answers),
+        rerank=rerank,
+        recipe={"name": recipe.name, "hash": recipe.hash},
+        receipt_id=receipt.receipt_id,
+        took_ms=round(took_ms, 2),
+        abstained=_abstained(block, pool, asked),
+        query_truncated=truncated,
+        explain=explain(receipt.body) if request.explain else None,
+    )
+    return fused, receipt
+
+
+_FINE = frozenset({"ok", "empty", "skipped", "disabled"})
+
+
+def _query(request: FuseRequest, recipe: Recipe, now: datetime) -> tuple[Query, bool]:
+    text = request.query
+    if not text.strip():
+        raise BadInput("query is empty: say what to recall")
+    if len(text) > QUERY_LIMIT:
+        raise TooLarge(f"query has {len(text)} characters; at most {QUERY_LIMIT} are taken")
+    truncated = len(text) > QUERY_CHARS
+    if truncated:
+        text = text[: QUERY_CHARS // 2] + "\n" + text[-QUERY_CHARS // 2 :]
+    deadline_s = (request.timeout_ms or recipe.gather.timeout_ms) / 1000
+    query = Query(
+        text=text,
+        scope=request.scope,
+        now=now,
+        limit=recipe.gather.depth,
+        deadline_s=deadline_s,
+        as_of=request.as_of,
+        known_at=request.known_at,
+    )
+    return query, truncated
+
+
+def _packing(request: FuseRequest, recipe: Recipe) -> Packing:
+    return replace(
+        recipe.pack,
+        budget_chars=request.budget_chars or recipe.pack.budget_chars,
+        max_results=request.max_results or recipe.pack.max_results,
+    )
+
+
+def _require_one(answers: Sequence[Answer]) -> None:
+    if any(a.status not in _FINE for a in answers) and not any(a.status in ("ok", "empty") for a in answers):
+        details = {"coverage": coverage(answers), "backends": [_summary(a, {}) for a in answers], "degraded": True}
+        raise NobodyAnswered("no backend answered; `fusion backends` says what is wrong with each", details)
+
+
+async def _admitted(
+    answers: Sequence[Answer], query: Query, world: World
+) -> tuple[dict[str, tuple[Admitted, ...]], dict[str, Mapping[str, int]]]:
+    ids = [i for a in answers for h in a.hits for i in (h.event_id, *h.derived_from) if i]
+    records = await world.records(list(dict.fromkeys(ids))) if ids else {}
+    admitted, refused = {}, {}
+    for answer in answers:
+        admitted[answer.backend], refused[answer.backend] = admit(answer.backend, answer.hits, query, records)
+    return admitted, refused
+
+
+async def _beside(
+    ranked: Sequence[Ranked], query: Query, recipe: Recipe, world: World, deadline_s: float
+) -> dict[str, tuple[Admitted, ...]]:
+    """What stands beside each candidate and may be shown."""
+    if not recipe.expand.span:
+        return {}
+    finds = [(r.candidate.ref, r.candidate.sightings[0].backend, r.candidate.hit) for r in ranked]
+    found = await world.neighbours(finds, recipe.expand.span, max(0.0, deadline_s * 0.5))
+    ids = list(dict.fromkeys(h.event_id for hits in found.values() for h in hits if h.event_id))
+    records = await world.records(ids) if ids else {}
+    backend = {ref: name for ref, name, _ in finds}
+    return {ref: admit(backend[ref], hits, query, records)[0] for ref, hits in found.items()}
+
+
+def _or_the_pools(frequencies: Frequencies, pool: Sequence[Pooled], asked: Sequence[str]) -> Frequencies:
+    """Frequencies of the pool itself, where the journal knows less than that: foreign memories are not in it."""
+    if frequencies.documents >= len(pool):
+        return frequencies
+    documents = [terms(spoken(p.candidate.hit.text, p.candidate.hit.speaker)) for p in pool]
+    sets = [set(d) for d in documents]
+    return Frequencies(
+        documents=len(pool),
+        average_length=sum(map(len, documents)) / len(documents),
+        counts={term: sum(term in s for s in sets) for term in set(asked)},
+    )
+
+
+async def _judged(
+    order: Sequence[Judged], query: Query, recipe: Recipe, world: World, deadline_s: float
+) -> tuple[Sequence[Judged], dict[str, Any]]:
+    if not wants_judge(order, recipe.rerank):
+        return order, {"status": "off" if recipe.rerank.judge == "never" else "not_needed"}
+    shown = passages(order, recipe.rerank)
+    verdict = await world.verdict(query.text, list(shown.values()), deadline_s)
+    if verdict is None:
+        return order, {"status": "off"}
+    told = {
+        "status": verdict.status,
+        "fault": verdict.fault,
+        "model": verdict.model,
+        "scored": len(verdict.scores),
+        "shown": len(shown),
+        "ignored": verdict.ignored,
+        "input_tokens": verdict.input_tokens,
+        "output_tokens": verdict.output_tokens,
+    }
+    return by_verdict(order, shown, verdict, recipe.rerank), {k: v for k, v in told.items() if v is not None}
+
+
+def coverage(answers: Sequence[Answer]) -> dict[str, Any]:
+    """How much of what was asked answered. ``ratio`` is of those that were not skipped; 1 when none was asked."""
+    skipped = sum(a.status in ("skipped", "disabled") for a in answers)
+    good = sum(a.status in ("ok", "empty") for a in answers)
+    asked = len(answers) - skipped
+    return {
+        "total": len(answers),
+        "ok": good,
+        "failed": asked - good,
+        "skipped": skipped,
+        "ratio": round(good / asked, 4) if asked else 1.0,
+    }
+
+
+def _summary(answer: Answer, refused: Mapping[str, int]) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "name": answer.backend,
+        "status": answer.status,
+        "took_ms": round(answer.took_ms, 2),
+        "count": len(answer.hits),
+        "error_code": answer.error_code,
+    }
+    if answer.detail:
+        row["detail"] = answer.detail
+    if answer.dropped:
+        row["dropped"] = dict(answer.dropped)
+    if refused:
+        row["refused"] = dict(refused)
+    return row
+
+
+def _abstained(block: Block, pool: Sequence[Pooled], asked: Sequence[str]) -> str | None:
+    if block.text:
+        return None
+    if not asked:
+        return "the query has only stop words"
+    return "nothing cleared the floor" if pool else "nothing was found"
+
+
+def _receipt(
+    receipt_id: str,
+    query: Query,
+    recipe: Recipe,
+    answers: Sequence[Answer],
+    refused: Mapping[str, Mapping[str, int]],
+    order: Sequence[Judged],
+    block: Block,
+    rerank: Mapping[str, Any],
+    took_ms: float,
+) -> Receipt:
+    body = {
+        "receipt_id": receipt_id,
+        "at": query.now.isoformat(),
+        "recipe": {"name": recipe.name, "hash": recipe.hash},
+        "took_ms": round(took_ms, 2),
+        "characters": len(block.text),
+        "rerank": rerank,
+        "backends": [_summary(a, refused.get(a.backend, {})) for a in answers],
+        "weights": dict(recipe.rerank.signals),
+        "candidates": [_reason(j, block) for j in order],
+    }
+    return Receipt(receipt_id, query.scope.tenant, query.now.timestamp(), body)
+
+
+def _reason(judged: Judged, block: Block) -> dict[str, Any]:
+    candidate = judged.pooled.candidate
+    return {
+        "ref": judged.ref,
+        "decision": block.reasons.get(judged.ref, "not reached"),
+        "local": judged.local,
+        "judge": judged.judge,
+        "rrf": judged.pooled.rrf,
+        "beside": judged.pooled.beside,
+        "sightings": [(s.backend, s.ref, s.rank, s.reason) for s in candidate.sightings],
+        "signals": judged.signals,
+    }
+
+
+def explain(body: Mapping[str, Any]) -> dict[str, Any]:
+    """A receipt for people: numbers rounded, sightings by name."""
+    rows = [
+        {
+            **row,
+            "local": round(row["local"], 4),
+            "rrf": round(row["rrf"], 5),
+            "signals": {name: round(value, 3) for name, value in row["signals"].items()},
+            "sightings": [dict(zip(("backend", "ref", "rank", "reason"), s, strict=True)) for s in row["sightings"]],
+        }
+        for row in body["candidates"]
+    ]
+    return {**body, "candidates": rows}

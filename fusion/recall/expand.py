@@ -1,0 +1,49 @@
+"""Ranked → Pool: what stands beside a find joins the pool, through the same filter and dedup.
+
+Neighbours come from the journal, which has every event in its order, or from a backend that `Expands`; this stage is
+handed them and only decides which are new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fusion.recall.admit import Admitted
+from fusion.recall.dedup import Candidate, join
+from fusion.recall.rrf import Ranked
+from fusion.recipe import Dedup, Expanding
+
+
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """A memory of the pool. ``rrf`` is 0 and ``beside`` names the find where it came in as a neighbour."""
+
+    candidate: Candidate
+    rrf: float
+    parts: Mapping[str, float]
+    beside: str | None = None
+
+    @property
+    def ref(self) -> str:
+        return self.candidate.ref
+
+
+def expand(
+    ranked: Sequence[Ranked], neighbours: Mapping[str, Sequence[Admitted]], numbers: Expanding, rules: Dedup
+) -> tuple[Pooled, ...]:
+    """Every ranked candidate, then its new neighbours, in the candidates' order; at most ``numbers.max_pool``.
+
+    ``neighbours`` has, by ref, what stands beside each candidate.
+    """
+    pool = [Pooled(r.candidate, r.score, r.parts) for r in ranked[: numbers.max_pool]]
+    beside: dict[str, str] = {}
+    others = []
+    for entry in pool:
+        for item in neighbours.get(entry.ref, ()):
+            if item.ref not in beside:
+                beside[item.ref] = entry.ref
+                others.append((item.ref, item.hit))
+    new = join([entry.candidate for entry in pool], others, rules)
+    pool += [Pooled(candidate, 0.0, {}, beside[candidate.ref]) for candidate in new]
+    return tuple(pool[: numbers.max_pool])

@@ -1,0 +1,108 @@
+"""Why each memory is in the block or out of it: refs, ranks, signals and reasons, never text."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from fusion.errors import NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """One request's reasons. ``body`` is JSON-ready; it holds no text of any memory, and no query."""
+
+    receipt_id: str
+    tenant: str
+    at: float
+    """seconds since the epoch"""
+    body: Mapping[str, Any]
+
+
+class Receipts:
+    """Receipts of a home, kept for a configured time.
+
+    A receipt can be read as soon as its request was answered: new ones wait in memory until the next write, which
+    gathers all that came within `LINGER_S`, off the request's path. A crash may lose those last few; they are
+    explanations, not memories.
+    """
+
+    LINGER_S = 0.25
+
+    def __init__(self, file: Path, keep_days: float) -> None:
+        self._file = file
+        self._keep_s = keep_days * 86_400
+        self._waiting: dict[str, Receipt] = {}
+        self._writer: asyncio.Task[None] | None = None
+        self._swept = 0.0
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._database = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+        file.chmod(0o600)
+        self._database.execute("pragma journal_mode=wal")
+        self._database.execute("pragma synchronous=normal")
+        self._database.execute(
+            "create table if not exists receipt"
+            "(receipt_id text primary key, tenant text not null, at real not null, body blob not null) without rowid"
+        )
+        self._database.execute("create index if not exists receipt_at on receipt(at)")
+
+    def keep(self, receipt: Receipt) -> None:
+        """Takes a receipt; returns at once."""
+        self._waiting[receipt.receipt_id] = receipt
+        if self._writer is None:
+            self._writer = asyncio.get_running_loop().create_task(self._linger())
+
+    async def _linger(self) -> None:
+        await asyncio.sleep(self.LINGER_S)
+        self._writer = None
+        await self.flush()
+
+    async def flush(self) -> None:
+        """Writes what waits."""
+        batch = list(self._waiting.values())
+        if batch:
+            await asyncio.to_thread(self._write, batch)
+            for receipt in batch:
+                self._waiting.pop(receipt.receipt_id, None)
+
+    def _write(self, batch: Sequence[Receipt]) -> None:
+        rows = [(r.receipt_id, r.tenant, r.at, orjson.dumps(r.body, option=orjson.OPT_NON_STR_KEYS)) for r in batch]
+        now = time.time()
+        self._database.execute("begin immediate")
+        self._database.executemany("insert or replace into receipt values(?, ?, ?, ?)", rows)
+        if now - self._swept > 60:  # sweeping costs a scan of the index; once a minute is often enough
+            self._database.execute("delete from receipt where at < ?", (now - self._keep_s,))
+            self._swept = now
+        self._database.execute("commit")
+
+    async def read(self, receipt_id: str, tenant: str) -> Mapping[str, Any]:
+        """The receipt of that id. Raises NotFound, also for another tenant's and for one past its time."""
+        waiting = self._waiting.get(receipt_id)
+        if waiting is not None and waiting.tenant == tenant:
+            return waiting.body
+        row = await asyncio.to_thread(self._row, receipt_id, tenant)
+        if row is None:
+            raise NotFound(f"there is no receipt {receipt_id}; receipts are kept for {self._keep_s / 86_400:g} days")
+        body: Mapping[str, Any] = orjson.loads(row)
+        return body
+
+    def _row(self, receipt_id: str, tenant: str) -> bytes | None:
+        found = self._database.execute(
+            "select body from receipt where receipt_id = ? and tenant = ? and at >= ?",
+            (receipt_id, tenant, time.time() - self._keep_s),
+        ).fetchone()
+        return found[0] if found else None
+
+    async def close(self) -> None:
+        if self._writer is not None:
+            self._writer.cancel()
+            self._writer = None
+        await self.flush()
+        self._database.close()

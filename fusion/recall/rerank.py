@@ -1,0 +1,85 @@
+"""Pool → Judged: local signals for all of it, then a judge's 0 to 10 for the head.
+
+The judge sees and moves only the head of the local order, and nothing from outside can enter it: that, and the share
+that the local score keeps, bound what a passage that fools the judge can gain. On any fault the local order stands.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from fusion.contract import Passage, Verdict
+from fusion.lib.words import spoken
+from fusion.recall.expand import Pooled
+from fusion.recall.signals import Signals, document_of, score
+from fusion.recipe import Judging
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A memory with everything that was found out about it. ``local`` is 0 to 1, ``judge`` 0 to 10 or None."""
+
+    pooled: Pooled
+    signals: Signals
+    local: float
+    judge: float | None = None
+
+    @property
+    def ref(self) -> str:
+        return self.pooled.candidate.ref
+
+
+def by_local_score(pool: Sequence[Pooled], rows: Sequence[Signals], numbers: Judging) -> tuple[Judged, ...]:
+    """The pool in the local order, best first; ties go to the better fused, then to the smaller ref."""
+    judged = [Judged(p, row, score(row, numbers.signals)) for p, row in zip(pool, rows, strict=True)]
+    return tuple(sorted(judged, key=lambda j: (-j.local, -j.pooled.rrf, j.ref)))
+
+
+def wants_judge(order: Sequence[Judged], numbers: Judging) -> bool:
+    """Whether the recipe asks the judge about this order (the gate is seed 000's: A023)."""
+    if numbers.judge != "gate":
+        return numbers.judge == "always" and bool(order)
+    top = [j.local for j in order[: numbers.gate_top]]
+    return len(top) >= numbers.gate_top and max(top) - min(top) <= numbers.gate_spread
+
+
+def passages(order: Sequence[Judged], numbers: Judging) -> dict[str, Passage]:
+    """By ref, the head as the judge sees it: each memory between its neighbours, under an id that says nothing."""
+    shelves: dict[tuple[object, ...], dict[int, str]] = {}
+    for judged in order:
+        hit = judged.pooled.candidate.hit
+        document = document_of(hit)
+        if document is not None and hit.place is not None:
+            shelves.setdefault(document, {})[hit.place.start] = spoken(hit.text, hit.speaker)
+    found = {}
+    for judged in order[: numbers.head]:
+        hit = judged.pooled.candidate.hit
+        text = spoken(hit.text, hit.speaker)
+        document = document_of(hit)
+        if document is not None and hit.place is not None and hit.place.unit == "turn":
+            shelf = shelves[document]
+            around = (shelf.get(hit.place.start - 1), text, shelf.get(hit.place.start + 1))
+            text = "\n".join(line for line in around if line)
+        when = f"({hit.at.utc:%Y-%m-%d}) " if hit.at else ""
+        found[judged.ref] = Passage(secrets.token_hex(4), when + text)
+    return found
+
+
+def by_verdict(
+    order: Sequence[Judged], shown: Mapping[str, Passage], verdict: Verdict, numbers: Judging
+) -> tuple[Judged, ...]:
+    """The order with its head rearranged by ``verdict``; always a permutation of ``order``.
+
+    Scored memories come first, by judge_weight · judge/10 + (1 - judge_weight) · local; those that the judge left out
+    follow in their local order; the tail is as it was.
+    """
+    if not verdict.scores:
+        return tuple(order)
+    head = [replace(j, judge=verdict.scores.get(shown[j.ref].id)) for j in order[: numbers.head]]
+    scored = [j for j in head if j.judge is not None]
+    unscored = [j for j in head if j.judge is None]
+    weight = numbers.judge_weight
+    scored.sort(key=lambda j: -(weight * (j.judge or 0.0) / 10 + (1 - weight) * j.local))
+    return (*scored, *unscored, *order[numbers.head :])

@@ -1,0 +1,40 @@
+"""Candidates → Ranked: reciprocal rank fusion, its parts kept.
+
+Cormack, Clarke, Büttcher, "Reciprocal rank fusion outperforms Condorcet and individual rank learning methods",
+SIGIR 2009: score = Σ over backends of weight / (k + rank), k = 60, rank from 1. A backend has one vote a memory, its
+best rank, however often it returned it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fusion.recall.dedup import Candidate
+from fusion.recipe import Fusing
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """``score`` is the sum of ``parts``, one a backend that found it."""
+
+    candidate: Candidate
+    score: float
+    parts: Mapping[str, float]
+
+
+def rrf(candidates: Sequence[Candidate], numbers: Fusing) -> tuple[Ranked, ...]:
+    """Best first; ties go to the smaller ref."""
+    ranked = []
+    for candidate in candidates:
+        best: dict[str, int] = {}
+        for sighting in candidate.sightings:
+            best[sighting.backend] = min(sighting.rank, best.get(sighting.backend, sighting.rank))
+        parts = {name: numbers.weights.get(name, 1.0) / (numbers.k + rank) for name, rank in best.items()}
+        ranked.append(Ranked(candidate, sum(parts.values()), parts))
+    return tuple(sorted(ranked, key=lambda r: (-r.score, r.candidate.ref)))
+
+
+def ceiling(backends: Sequence[str], numbers: Fusing) -> float:
+    """The highest score there is when ``backends`` all answer: first place with each."""
+    return sum(numbers.weights.get(name, 1.0) for name in backends) / (numbers.k + 1)

@@ -1,0 +1,200 @@
+"""What is cheaply known of each memory in the pool, by name, each 0 to 1.
+
+| signal    | what it says |
+|-----------|--------------|
+| agreement | reciprocal rank fusion, as a share of first place with every backend that answered |
+| bm25      | the query's words in the memory and its two neighbours, as a share of the most they could count |
+| dense     | cosine of query and memory |
+| maxsim    | IDF-weighted MaxSim of the query's tokens in the memory |
+| window3   | the same where each token may match in the memory or in what stands right before and after it |
+| window5   | the same, two before and two after: a reply by the words of its question, a fact by its occasion |
+| speaker   | 1: it was said by someone the query names; 0: by another while it names one; else ½ |
+| date      | it happened in a month or year that the query names |
+| length    | how much it says, up to `LONG` characters |
+
+A signal that cannot be had (no model, no time to encode) is absent, and the others carry the weight.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fusion.contract import Hit, Query
+from fusion.lib.bm25 import Frequencies, bm25, terms
+from fusion.lib.maxsim import token_weights
+from fusion.lib.words import normalise, spoken
+from fusion.recall.expand import Pooled
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+SIGNALS = ("agreement", "bm25", "dense", "maxsim", "window3", "window5", "speaker", "date", "length")
+LONG = 300
+
+Signals = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """How a model sees a query beside texts.
+
+    ``words`` has the word that each query token is part of; ``matches`` gives, by text, each token's best match in
+    it (shape: query tokens), and ``dense`` the cosine of the whole. Texts that there was no time for are not in them.
+    """
+
+    words: tuple[str, ...] = ()
+    matches: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    dense: Mapping[str, float] = field(default_factory=dict)
+
+
+def local_signals(
+    query: Query, pool: Sequence[Pooled], agreement_ceiling: float, frequencies: Frequencies, likeness: Likeness
+) -> list[dict[str, float]]:
+    """The signals of each memory of ``pool``, in its order. ``likeness`` is by the memory's spoken text."""
+    said = [spoken(p.candidate.hit.text, p.candidate.hit.speaker) for p in pool]
+    documents = [terms(text) for text in said]
+    beside = _beside(pool)
+    asked = list(dict.fromkeys(terms(query.text)))
+    weights = {term: frequencies.idf(term) for term in asked}
+    names = _names(query.text, pool)
+    months, years = dates(query.text)
+    rows: list[dict[str, float]] = []
+    for i, entry in enumerate(pool):
+        hit = entry.candidate.hit
+        window = [documents[j] for j in (beside[i].get(-1), i, beside[i].get(1)) if j is not None]
+        words = documents[i] if len(window) == 1 else [t for d in window for t in d]
+        row = {
+            "agreement": entry.rrf / agreement_ceiling if agreement_ceiling else 0.0,
+            "bm25": bm25(asked, words, weights, frequencies.average_length * len(window)),
+            "speaker": _speaker(hit, names),
+            "date": _date(hit, months, years),
+            "length": min(1.0, len(hit.text) / LONG),
+        }
+        if (cosine := likeness.dense.get(said[i])) is not None:
+            row["dense"] = max(0.0, cosine)
+        rows.append(row)
+    if likeness.matches:
+        for row, found in zip(rows, _late_interaction(said, beside, frequencies, likeness), strict=True):
+            row.update(found)
+    return rows
+
+
+def _late_interaction(
+    said: Sequence[str], beside: Sequence[Mapping[int, int]], frequencies: Frequencies, likeness: Likeness
+) -> list[dict[str, float]]:
+    """maxsim, window3 and window5 of each memory that the model saw."""
+    import numpy as np
+
+    weights = np.array(token_weights(likeness.words, frequencies), dtype=np.float32)
+    weights /= weights.sum()
+    unseen = np.zeros(len(weights), dtype=np.float32)
+    alone = np.stack([likeness.matches.get(text, unseen) for text in said])
+
+    def widened(offsets: Sequence[int]) -> NDArray[np.float32]:
+        matches = alone.copy()
+        for offset in offsets:
+            here = [i for i, others in enumerate(beside) if offset in others]
+            there = [beside[i][offset] for i in here]
+            matches[here] = np.maximum(matches[here], alone[there])
+        return matches
+
+    columns = {
+        "maxsim": alone @ weights,
+        "window3": widened((-1, 1)) @ weights,
+        "window5": widened((-2, -1, 1, 2)) @ weights,
+    }
+    return [
+        {name: max(0.0, float(column[i])) for name, column in columns.items()} if text in likeness.matches else {}
+        for i, text in enumerate(said)
+    ]
+
+
+def score(row: Signals, weights: Mapping[str, float]) -> float:
+    """The local score, 0 to 1: the weighted mean of the signals that are there."""
+    total = best = 0.0
+    for name, weight in weights.items():
+        value = row.get(name)
+        if value is not None:
+            best += weight
+            total += weight * value
+    return total / best if best else 0.0
+
+
+def document_of(hit: Hit) -> tuple[object, ...] | None:
+    """What groups memories that stand beside each other."""
+    if hit.place is None:
+        return None
+    return (hit.scope.tenant, hit.scope.user_id, hit.place.document, hit.place.unit)
+
+
+def _beside(pool: Sequence[Pooled]) -> list[dict[int, int]]:
+    """For each memory, where in the pool those at -2, -1, +1 and +2 places in its document are, if they are in it."""
+    shelves: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for i, entry in enumerate(pool):
+        document = document_of(entry.candidate.hit)
+        if document is not None:
+            shelves[document].append(i)
+    found: list[dict[int, int]] = [{} for _ in pool]
+    for shelf in shelves.values():
+        order = sorted(shelf, key=lambda i: (_start(pool[i]), pool[i].ref))
+        place = pool[order[0]].candidate.hit.place
+        turns = place is not None and place.unit == "turn"
+        for position, i in enumerate(order):
+            for offset in (-2, -1, 1, 2):
+                if not 0 <= position + offset < len(order):
+                    continue
+                j = order[position + offset]
+                # Turns are numbered one by one, so a gap shows; chunks are not, so the next in the pool will do.
+                distance = _start(pool[j]) - _start(pool[i]) if turns else offset
+                if 0 < abs(distance) <= 2:
+                    found[i].setdefault(distance, j)
+    return found
+
+
+def _start(entry: Pooled) -> int:
+    place = entry.candidate.hit.place
+    return place.start if place is not None else 0
+
+
+_WORD = re.compile(r"\w+")
+
+
+def _names(text: str, pool: Sequence[Pooled]) -> frozenset[str]:
+    """The speakers of the pool that the query names, by any part of their name of three letters or more."""
+    asked = set(_WORD.findall(normalise(text)))
+    speakers = {p.candidate.hit.speaker for p in pool if p.candidate.hit.speaker}
+    return frozenset(
+        s for s in speakers if any(len(part) > 2 and part in asked for part in _WORD.findall(normalise(s)))
+    )
+
+
+def _speaker(hit: Hit, names: frozenset[str]) -> float:
+    if not names or hit.speaker is None:
+        return 0.5
+    return 1.0 if hit.speaker in names else 0.0
+
+
+_MONTHS = "january february march april may june july august september october november december".split()
+# Capitals tell the month from the verb: "it may rain", "they march".
+_MONTH = re.compile(r"\b(?:" + "|".join(f"{m[:3].title()}(?:{m[3:]})?" for m in _MONTHS) + r"|Sept)\b")
+_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
+
+
+def dates(text: str) -> tuple[frozenset[int], frozenset[int]]:
+    """The months (1 to 12) and the years that a text names."""
+    months = frozenset(
+        next(i for i, m in enumerate(_MONTHS, 1) if m[:3] == f[:3].lower()) for f in _MONTH.findall(text)
+    )
+    return months, frozenset(int(y) for y in _YEAR.findall(text))
+
+
+def _date(hit: Hit, months: frozenset[int], years: frozenset[int]) -> float:
+    if hit.at is None or not (months or years):
+        return 0.0
+    when = hit.at.utc
+    return float((not months or when.month in months) and (not years or when.year in years))
