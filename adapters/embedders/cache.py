@@ -1,0 +1,268 @@
+"""What was encoded once: in memory within a number of bytes, and on disk in one SQLite file for each model.
+
+All of it is derived: deleting the file costs time, nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import numpy as np
+
+from fusion.contract import TokenVectors
+from fusion.lib.words import content_hash
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from adapters.embedders.encoder import Encoded
+
+_log = logging.getLogger(__name__)
+Value = TypeVar("Value")
+
+_SCHEMA = """
+create table if not exists text(
+    id integer primary key,
+    hash text not null unique,
+    dense blob not null,
+    used integer not null,
+    bytes integer not null
+);
+create index if not exists text_by_use on text(used, id, bytes) where bytes > 0;
+create table if not exists tokens(id integer primary key, scale real not null, vectors blob not null);
+"""
+# The vectors of the tokens are a hundred times the rest, so they stand apart: what is looked up stays thin.
+_VERSION = 1
+_AT_ONCE = 500
+# Bound parameters of one statement; SQLite's own limit is 32,766.
+_MOST_NOTED = 100_000
+# Reads remembered until the next write; then they become the order of eviction.
+
+
+class ByteLru(Generic[Value]):
+    """The values used last, as many as fit ``max_bytes``. Not for several threads at once."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.bytes = 0
+        self._held: OrderedDict[str, tuple[Value, int]] = OrderedDict()
+
+    def get(self, key: str) -> Value | None:
+        found = self._held.get(key)
+        if found is None:
+            return None
+        self._held.move_to_end(key)
+        return found[0]
+
+    def put(self, key: str, value: Value, size: int) -> None:
+        self.drop(key)
+        if size > self.max_bytes:
+            return
+        self._held[key] = (value, size)
+        self.bytes += size
+        while self.bytes > self.max_bytes:
+            _, (_, freed) = self._held.popitem(last=False)
+            self.bytes -= freed
+
+    def drop(self, key: str) -> None:
+        if (held := self._held.pop(key, None)) is not None:
+            self.bytes -= held[1]
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+
+class VectorStore:
+    """Vectors by the content hash of their text. Safe to use from several threads.
+
+    Token vectors are kept up to ``max_token_bytes``; beyond that those that were not read for the longest time go.
+    A file that SQLite finds damaged is set aside as ``….damaged`` and begun anew. A full disk or a file that cannot be
+    written costs the cache, never an answer: it is logged, and the text is encoded again next time.
+    """
+
+    def __init__(self, path: Path, dimensions: int, max_token_bytes: int) -> None:
+        self._path = path
+        self._dimensions = dimensions
+        self._max_token_bytes = max_token_bytes
+        self._lock = Lock()
+        self._noted: set[int] = set()
+        self._database: sqlite3.Connection | None = None
+        with self._lock:
+            self._open_or_begin()
+
+    def dense(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """The dense vectors of those that are there, by text."""
+        found: dict[str, NDArray[np.float32]] = {}
+        by_hash = {content_hash(text): text for text in texts}
+
+        def read(database: sqlite3.Connection) -> None:
+            for marks, some in _portions(list(by_hash)):
+                for name, blob in database.execute(f"select hash, dense from text where hash in ({marks})", some):
+                    if len(blob) == 4 * self._dimensions:
+                        found[by_hash[name]] = np.frombuffer(blob, np.float32)
+
+        self._attempt("read", read)
+        return found
+
+    def tokens(self, texts: Sequence[str]) -> dict[str, TokenVectors]:
+        """The token vectors of those that are there, by text."""
+        found: dict[str, TokenVectors] = {}
+        by_hash = {content_hash(text): text for text in texts}
+        query = "select id, hash, scale, vectors from text join tokens using (id) where hash in"
+
+        def read(database: sqlite3.Connection) -> None:
+            for marks, some in _portions(list(by_hash)):
+                for number, name, scale, blob in database.execute(f"{query} ({marks})", some):
+                    if len(blob) % self._dimensions == 0:
+                        rows = np.frombuffer(blob, np.int8).reshape(-1, self._dimensions)
+                        found[by_hash[name]] = TokenVectors(rows, scale)
+                        self._noted.add(number)
+            if len(self._noted) > _MOST_NOTED:
+                self._noted.clear()
+
+        self._attempt("read", read)
+        return found
+
+    def put(self, encoded: Mapping[str, Encoded]) -> None:
+        """Keeps these, in one transaction."""
+
+        def write(database: sqlite3.Connection) -> None:
+            with _transaction(database):
+                (now,) = database.execute("select coalesce(max(used), 0) + 1 from text where bytes > 0").fetchone()
+                database.executemany("update text set used = ? where id = ?", [(now, i) for i in self._noted])
+                self._noted.clear()
+                for text, one in encoded.items():
+                    vectors = one.tokens.vectors
+                    row = content_hash(text), one.dense.tobytes(), now, vectors.nbytes
+                    (number,) = database.execute(
+                        "insert into text(hash, dense, used, bytes) values (?, ?, ?, ?) on conflict(hash) do update "
+                        "set dense = excluded.dense, used = excluded.used, bytes = excluded.bytes returning id",
+                        row,
+                    ).fetchone()
+                    database.execute(
+                        "insert or replace into tokens values (?, ?, ?)", (number, one.tokens.scale, vectors.tobytes())
+                    )
+                self._evict(database)
+
+        self._attempt("write", write)
+
+    def forget(self, texts: Sequence[str]) -> None:
+        """Removes these from the file itself: the space is overwritten, and the write-ahead log emptied."""
+
+        def write(database: sqlite3.Connection) -> None:
+            with _transaction(database):
+                for marks, some in _portions([content_hash(text) for text in texts]):
+                    chosen = f"select id from text where hash in ({marks})"
+                    database.execute(f"delete from tokens where id in ({chosen})", some)
+                    database.execute(f"delete from text where hash in ({marks})", some)
+            database.execute("pragma wal_checkpoint(truncate)")
+
+        self._attempt("forget", write)
+
+    def token_bytes(self) -> int:
+        """How much of the bound is taken."""
+        sizes: list[int] = []
+
+        def read(database: sqlite3.Connection) -> None:
+            sizes.append(_token_bytes(database))
+
+        self._attempt("read", read)
+        return sum(sizes)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._database is not None:
+                self._database.close()
+                self._database = None
+
+    def _evict(self, database: sqlite3.Connection) -> None:
+        excess = _token_bytes(database) - self._max_token_bytes
+        if excess <= 0:
+            return
+        # A tenth more than must go, so that this is done once for many writes.
+        excess += self._max_token_bytes // 10
+        gone: list[tuple[int]] = []
+        for number, size in database.execute("select id, bytes from text where bytes > 0 order by used, id"):
+            if excess <= 0:
+                break
+            gone.append((number,))
+            excess -= size
+        database.executemany("delete from tokens where id = ?", gone)
+        database.executemany("update text set bytes = 0 where id = ?", gone)
+
+    def _attempt(self, what: str, work: Callable[[sqlite3.Connection], None]) -> None:
+        with self._lock:
+            if self._database is None:
+                return
+            try:
+                work(self._database)
+            except sqlite3.OperationalError as error:
+                _log.warning("the embedding cache %s could not %s: %s", self._path, what, error)
+            except sqlite3.DatabaseError as error:
+                _log.warning("the embedding cache %s is damaged (%s): set aside, begun anew", self._path, error)
+                self._database.close()
+                self._set_aside()
+                self._open_or_begin()
+
+    def _open_or_begin(self) -> None:
+        try:
+            self._database = self._connect()
+        except sqlite3.OperationalError as error:
+            self._database = None
+            _log.warning("the embedding cache %s cannot be opened, so texts are encoded anew: %s", self._path, error)
+        except sqlite3.DatabaseError as error:
+            _log.warning("the embedding cache %s is damaged (%s): set aside, begun anew", self._path, error)
+            self._set_aside()
+            self._database = self._connect()
+
+    def _connect(self) -> sqlite3.Connection:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._path.touch(mode=0o600)
+        database = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=5.0)
+        try:
+            for pragma in ("page_size = 16384", "journal_mode = wal", "synchronous = normal", "secure_delete = on"):
+                database.execute(f"pragma {pragma}")
+            (version,) = database.execute("pragma user_version").fetchone()
+            if version not in {0, _VERSION}:
+                raise sqlite3.DatabaseError(f"it has schema {version}, not {_VERSION}")
+            database.executescript(_SCHEMA)
+            database.execute(f"pragma user_version = {_VERSION}")
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def _set_aside(self) -> None:
+        for ending in ("-wal", "-shm"):
+            self._path.with_name(self._path.name + ending).unlink(missing_ok=True)
+        self._path.replace(self._path.with_name(self._path.name + ".damaged"))
+
+
+def _token_bytes(database: sqlite3.Connection) -> int:
+    (total,) = database.execute("select coalesce(sum(bytes), 0) from text where bytes > 0").fetchone()
+    return int(total)
+
+
+def _portions(names: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
+    for low in range(0, len(names), _AT_ONCE):
+        some = names[low : low + _AT_ONCE]
+        yield ",".join("?" * len(some)), some
+
+
+@contextmanager
+def _transaction(database: sqlite3.Connection) -> Iterator[None]:
+    database.execute("begin immediate")
+    try:
+        yield
+    except BaseException:
+        if database.in_transaction:  # a full disk has rolled it back already
+            database.execute("rollback")
+        raise
+    database.execute("commit")

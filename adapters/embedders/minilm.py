@@ -1,0 +1,305 @@
+"""The embedder: all-MiniLM-L6-v2 on the local processor, for all backends at once.
+
+A text is encoded once, however many ask for it and whenever: one forward pass gives its dense vector and its tokens',
+both are kept in memory and on disk, and callers who ask meanwhile wait for the same pass. Queries have threads of their
+own, so that they never stand behind what is being stored; on Linux the threads that store run at a lower priority.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import numpy as np
+
+from adapters.embedders.cache import ByteLru, VectorStore
+from adapters.embedders.encoder import DIMENSIONS, MODEL_SHA256, Encoded, Encoder
+from fusion.contract import TokenVectors
+from fusion.errors import ModelMissing, SettingsError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+IDENTITY = f"all-MiniLM-L6-v2-int8@{MODEL_SHA256[:8]}"
+_MB = 1 << 20
+_QUERIES_IN_MEMORY_BYTES = 4 * _MB
+_OVERHEAD_BYTES = 200
+# What Python adds to a cached array: object headers and the dictionary's entry.
+_PORTION_TEXTS = 32
+_PORTION_CHARACTERS = 4_000
+# About a thousand tokens, 150 ms: how long a portion keeps a thread, and how much is lost when the process dies.
+_URGENT_TEXTS = 8
+# A portion while a request waits: 40 ms, so that a deadline is met.
+_NICENESS = 10
+Result = TypeVar("Result")
+
+
+@dataclass(slots=True)
+class _Flight:
+    """A text that is being encoded, and whether it is to be kept on disk then."""
+
+    landed: asyncio.Future[Encoded]
+    keep: bool = True
+
+
+class MiniLM:
+    """The `Embedder` port. ``open`` raises ``ModelMissing``, which says what mends it.
+
+    Options: ``token_cache_mb`` (64) and ``dense_cache_mb`` (16) bound what is held in memory, ``token_store_mb`` (1024)
+    the token vectors on disk, ``threads`` (the cores, at most 2) how many texts are encoded at once while storing.
+    Belongs to one event loop.
+    """
+
+    identity = IDENTITY
+    dimensions = DIMENSIONS
+
+    @classmethod
+    async def open(cls, folder: Path, options: Mapping[str, object]) -> Self:
+        def load() -> tuple[Encoder, VectorStore]:
+            path = folder / f"{IDENTITY}.sqlite"
+            return Encoder(), VectorStore(path, DIMENSIONS, _whole(options, "token_store_mb", 1024) * _MB)
+
+        return cls(
+            *await asyncio.to_thread(load),
+            token_cache_mb=_whole(options, "token_cache_mb", 64),
+            dense_cache_mb=_whole(options, "dense_cache_mb", 16),
+            threads=_whole(options, "threads", min(2, os.cpu_count() or 1)),
+        )
+
+    def __init__(
+        self, encoder: Encoder, store: VectorStore, *, token_cache_mb: int, dense_cache_mb: int, threads: int
+    ) -> None:
+        self._encoder = encoder
+        self._store = store
+        self._dense: ByteLru[NDArray[np.float32]] = ByteLru(dense_cache_mb * _MB)
+        self._tokens: ByteLru[TokenVectors] = ByteLru(token_cache_mb * _MB)
+        self._queries: ByteLru[Encoded] = ByteLru(_QUERIES_IN_MEMORY_BYTES)
+        self._query_threads = ThreadPoolExecutor(2, "minilm-query")
+        self._store_threads = ThreadPoolExecutor(threads, "minilm-store", initializer=_step_back)
+        self._abreast = threads
+        self._flights: dict[str, _Flight] = {}
+        self._query_flights: dict[str, _Flight] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    async def embed(self, texts: Sequence[str], *, keep: bool = True) -> NDArray[np.float32]:
+        self._check_open()
+        found: dict[str, NDArray[np.float32]] = {}
+        missing: list[str] = []
+        for text in dict.fromkeys(texts):
+            if (dense := self._dense_in_memory(text)) is None:
+                missing.append(text)
+            else:
+                found[text] = dense
+        if missing:
+            on_disk = await self._in_thread(self._store.dense, missing)
+            for text, dense in on_disk.items():
+                self._dense.put(text, dense, dense.nbytes + len(text) + _OVERHEAD_BYTES)
+            found |= on_disk
+            absent = [text for text in missing if text not in on_disk]
+            encoded = await (self._kept(absent) if keep else self._asked(absent))
+            found |= {text: one.dense for text, one in encoded.items()}
+        if not texts:
+            return np.empty((0, DIMENSIONS), np.float32)
+        return np.stack([found[text] for text in texts])
+
+    async def query_tokens(self, text: str) -> TokenVectors:
+        self._check_open()
+        return (await self._asked([text]))[text].tokens
+
+    async def tokens(self, texts: Sequence[str], deadline_s: float) -> Sequence[TokenVectors | None]:
+        """As the port has it; the first texts are encoded first, and what was begun in time is kept for next time."""
+        self._check_open()
+        until = asyncio.get_running_loop().time() + deadline_s
+        found = {text: held for text in texts if (held := self._tokens.get(text)) is not None}
+        missing = [text for text in dict.fromkeys(texts) if text not in found]
+        if missing:
+            on_disk = await self._in_thread(self._store.tokens, missing)
+            for text, tokens in on_disk.items():
+                self._hold_tokens(text, tokens)
+            found |= on_disk
+            absent = [text for text in missing if text not in on_disk]
+            for portion in _portions(absent, _URGENT_TEXTS):
+                found |= await self._before(until, portion)
+        return [found.get(text) for text in texts]
+
+    async def forget(self, texts: Sequence[str]) -> None:
+        for text in texts:
+            for flights in (self._flights, self._query_flights):
+                if (flight := flights.get(text)) is not None:
+                    flight.keep = False
+                    await asyncio.wait([flight.landed])
+            self._dense.drop(text)
+            self._tokens.drop(text)
+            self._queries.drop(text)
+        await self._in_thread(self._store.forget, list(texts))
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+        def end() -> None:
+            self._query_threads.shutdown(cancel_futures=True)
+            self._store_threads.shutdown(cancel_futures=True)
+            self._store.close()
+
+        await asyncio.to_thread(end)
+
+    async def _asked(self, texts: Sequence[str]) -> dict[str, Encoded]:
+        """Encodes queries: at once, and kept in memory only."""
+        found = {text: held for text in texts if (held := self._queries.get(text)) is not None}
+        joined = self._board(self._query_flights, [text for text in texts if text not in found], self._fly_query)
+        return found | await _landed(joined)
+
+    async def _kept(self, texts: Sequence[str]) -> dict[str, Encoded]:
+        """Encodes what is being stored: side by side with others who store, and kept on disk."""
+        return await _landed(self._board(self._flights, texts, self._fly))
+
+    def _board(
+        self,
+        flights: dict[str, _Flight],
+        texts: Sequence[str],
+        fly: Callable[[dict[str, _Flight]], Coroutine[Any, Any, None]],
+    ) -> dict[str, _Flight]:
+        """The flights of these texts: those already under way, and one task for all the others.
+
+        The task is nobody's own, so that a caller who gives up does not take the others' answer away.
+        """
+        mine: dict[str, _Flight] = {}
+        for text in texts:
+            if text not in flights:
+                mine[text] = flights[text] = _Flight(asyncio.get_running_loop().create_future())
+        joined = {text: flights[text] for text in texts}
+        if mine:
+            task = asyncio.create_task(self._guarded(flights, mine, fly))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return joined
+
+    async def _guarded(
+        self,
+        flights: dict[str, _Flight],
+        mine: dict[str, _Flight],
+        fly: Callable[[dict[str, _Flight]], Coroutine[Any, Any, None]],
+    ) -> None:
+        fault: BaseException = ModelMissing("the embedder was closed while it encoded")
+        try:
+            await fly(mine)
+        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait for these texts must hear of it
+            fault = error
+        finally:
+            for text, flight in mine.items():
+                if flights.get(text) is flight:
+                    del flights[text]
+                if not flight.landed.done():
+                    flight.landed.set_exception(fault)
+                    flight.landed.exception()  # looked at, so that nobody complains when nobody waits any more
+
+    async def _fly_query(self, mine: dict[str, _Flight]) -> None:
+        texts = list(mine)
+        encoded = await self._in_thread(lambda: self._encoder.encode(texts, name_tokens=True))
+        for text, one in zip(texts, encoded, strict=True):
+            if mine[text].keep:
+                self._queries.put(text, one, one.dense.nbytes + one.tokens.vectors.nbytes + 4 * len(text))
+            mine[text].landed.set_result(one)
+
+    async def _fly(self, mine: dict[str, _Flight]) -> None:
+        # A caller has at most as many portions in the queue as there are threads, so that others get their turn.
+        turns = asyncio.Semaphore(self._abreast)
+
+        async def one(portion: Sequence[str]) -> None:
+            async with turns:
+                await self._encode_and_keep(portion, mine, self._store_threads)
+
+        # Of about the same length, so that little is padding. Characters stand for tokens, which are not counted yet.
+        async with asyncio.TaskGroup() as group:
+            for portion in _portions(sorted(mine, key=len), _PORTION_TEXTS):
+                group.create_task(one(portion))
+
+    async def _encode_and_keep(
+        self, portion: Sequence[str], flights: Mapping[str, _Flight], threads: ThreadPoolExecutor
+    ) -> None:
+        def work() -> dict[str, Encoded]:
+            encoded = dict(zip(portion, self._encoder.encode(portion), strict=True))
+            self._store.put({text: one for text, one in encoded.items() if flights[text].keep})
+            return encoded
+
+        for text, one in (await asyncio.get_running_loop().run_in_executor(threads, work)).items():
+            if flights[text].keep:
+                self._dense.put(text, one.dense, one.dense.nbytes + len(text) + _OVERHEAD_BYTES)
+                self._hold_tokens(text, one.tokens)
+            if not flights[text].landed.done():
+                flights[text].landed.set_result(one)
+
+    async def _before(self, until: float, portion: Sequence[str]) -> dict[str, TokenVectors]:
+        """The token vectors of these texts, as far as they are encoded before ``until``, a time of the loop."""
+        loop = asyncio.get_running_loop()
+        if loop.time() >= until:
+            return {}
+
+        async def fly(mine: dict[str, _Flight]) -> None:
+            await self._encode_and_keep(list(mine), mine, self._query_threads)
+
+        # Texts that others are storing are not waited for: theirs is the longer queue.
+        flights: dict[str, _Flight] = {}
+        joined = self._board(flights, portion, fly)
+        await asyncio.wait([f.landed for f in joined.values()], timeout=max(0.0, until - loop.time()))
+        return {text: flight.landed.result().tokens for text, flight in joined.items() if flight.landed.done()}
+
+    def _dense_in_memory(self, text: str) -> NDArray[np.float32] | None:
+        if (dense := self._dense.get(text)) is not None:
+            return dense
+        asked = self._queries.get(text)
+        return None if asked is None else asked.dense
+
+    def _hold_tokens(self, text: str, tokens: TokenVectors) -> None:
+        self._tokens.put(text, tokens, tokens.vectors.nbytes + len(text) + _OVERHEAD_BYTES)
+
+    async def _in_thread(self, work: Callable[..., Result], *arguments: object) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._query_threads, work, *arguments)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ModelMissing("the embedder is closed")
+
+
+async def _landed(flights: Mapping[str, _Flight]) -> dict[str, Encoded]:
+    return {text: await asyncio.shield(flight.landed) for text, flight in flights.items()}
+
+
+def _portions(texts: Sequence[str], most: int) -> Iterator[Sequence[str]]:
+    """In their order, so many that a thread is soon free again; never an empty one."""
+    portion: list[str] = []
+    characters = 0
+    for text in texts:
+        if portion and (len(portion) == most or characters + len(text) > _PORTION_CHARACTERS):
+            yield portion
+            portion, characters = [], 0
+        portion.append(text)
+        characters += len(text)
+    if portion:
+        yield portion
+
+
+def _step_back() -> None:
+    """Lets everything else in this process go first. Only Linux gives each thread a niceness of its own."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+
+
+def _whole(options: Mapping[str, object], name: str, default: int) -> int:
+    value = options.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise SettingsError(f"[embedder] {name} must be a whole number of 1 or more, not {value!r}")
+    return value
