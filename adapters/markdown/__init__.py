@@ -1,0 +1,5 @@
+"""Markdown memory: the files are the truth, the index is derived from them and may be deleted at any time."""
+
+from adapters.markdown.backend import Markdown
+
+__all__ = ["Markdown"]

@@ -1,0 +1,273 @@
+"""A Markdown text becomes chunks: whole blocks of one section, with the lines they stand on.
+
+A chunk never spans two sections, and a block (a paragraph, a list, a table, a fence) is broken only
+when it alone is larger than a chunk: a list then at its items, a table at its rows, anything else at
+its lines, and a line that is still too long between two words. Every line that is not blank is in
+some chunk; lines are in two only where a section had to be split and the chunks overlap.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from mdit_py_plugins.front_matter import front_matter_plugin
+
+BYTES_PER_TOKEN = 4
+"""A token is reckoned as four bytes of UTF-8: near the truth for English prose, on the safe side for code and CJK."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Lines ``start`` to ``end`` (from 1, both included) of a text, under the headings that lead to them.
+
+    ``part`` is 0 for whole lines; the parts of one line that was too long count from 1.
+    """
+
+    text: str
+    start: int
+    end: int
+    headings: tuple[str, ...] = ()
+    part: int = 0
+
+
+def tokens(text: str) -> int:
+    """About how many tokens a text has."""
+    return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
+
+
+def chunks(text: str, size: int = 400, overlap: int = 80) -> list[Chunk]:
+    """Cut ``text`` into chunks of at most about ``size`` tokens, in the order of their lines.
+
+    Chunks of a section that had to be split share up to ``overlap`` tokens of whole pieces. Line ends
+    are those of the source with CRLF and CR read as LF.
+    """
+    lines = unix(text).split("\n")
+    cutter = _Cutter(lines, size, overlap)
+    found: list[Chunk] = []
+    waiting: list[_Piece] = []  # headings without a text of their own, and front matter: they open what follows
+    waiting_section = _Section((), 0, [])
+    for section in _sections(lines, cutter):
+        if waiting and section.level <= waiting_section.level:
+            found += cutter.pack(waiting, waiting_section.headings)
+            waiting = []
+        pieces = waiting + section.pieces
+        if all(piece.lead for piece in pieces):
+            waiting, waiting_section = pieces, section
+        else:
+            found += cutter.pack(pieces, section.headings)
+            waiting = []
+    return found + cutter.pack(waiting, waiting_section.headings)
+
+
+def unix(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+_SCALAR = re.compile(r"([A-Za-z_][\w-]*)[ \t]*:[ \t]*(.*)")
+
+
+def front_matter(text: str) -> Mapping[str, str]:
+    """The plain ``key: value`` lines of a text's front matter, keys in lower case, quotes taken off."""
+    if not text.startswith("---"):
+        return {}
+    found: dict[str, str] = {}
+    for line in unix(text).split("\n")[1:]:
+        if line.rstrip() in ("---", "..."):
+            return found
+        if match := _SCALAR.fullmatch(line.rstrip()):
+            found[match[1].lower()] = match[2].strip().strip("\"'")
+    return {}  # never closed: it is a text that begins with a rule
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Lines ``start`` to before ``end`` (from 0) that stay together. ``lead``: it only opens what follows."""
+
+    start: int
+    end: int
+    lead: bool = False
+    part: int = 0
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    headings: tuple[str, ...]
+    level: int
+    pieces: list[_Piece]
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    start: int
+    end: int
+    token: Token
+    inside: Sequence[Token]
+
+
+@lru_cache(maxsize=1)
+def _parser() -> MarkdownIt:
+    """Blocks only: the text within them is kept as it is, and parsing it would cost more than all the rest."""
+    parser = MarkdownIt("commonmark").enable("table").use(front_matter_plugin)
+    return parser.disable(["inline", "text_join"])
+
+
+def _blocks(stream: Sequence[Token], level: int, start: int, end: int) -> list[_Block]:
+    """The blocks at one level of nesting. Each reaches to the next one's start, so that no line is left out
+    (a link definition leaves no token)."""
+    opened: list[tuple[int, Token, Sequence[Token]]] = []
+    i = 0
+    while i < len(stream):
+        token = stream[i]
+        close = i
+        if token.nesting == 1:
+            close = next(j for j in range(i + 1, len(stream)) if stream[j].nesting == -1 and stream[j].level == level)
+        if token.map is not None and token.map[0] < end:
+            opened.append((token.map[0], token, stream[i + 1 : close]))
+        i = close + 1
+    if not opened:
+        return []
+    opened[0] = (start, *opened[0][1:])
+    ends = [first for first, _, _ in opened[1:]] + [end]
+    return [_Block(first, last, token, inside) for (first, token, inside), last in zip(opened, ends, strict=True)]
+
+
+def _sections(lines: Sequence[str], cutter: _Cutter) -> Iterator[_Section]:
+    """The document by its headings; what stands before the first one has level 0."""
+    stack: list[tuple[int, str]] = []
+    pieces: list[_Piece] = []
+    blocks = _blocks(_parser().parse("\n".join(lines)), 0, 0, len(lines))
+    if not blocks:
+        yield _Section((), 0, list(cutter.by_line(0, len(lines))))
+        return
+    for block in blocks:
+        if block.token.type == "heading_open":
+            yield _section(stack, pieces)
+            level = int(block.token.tag[1])
+            while stack and stack[-1][0] >= level:
+                stack.pop()
+            stack.append((level, " ".join(block.inside[0].content.split())))
+            pieces = []
+            pieces += cutter.lead(block)
+        elif block.token.type == "front_matter":
+            pieces += cutter.lead(block)
+        else:
+            pieces += cutter.pieces(block, 0)
+    yield _section(stack, pieces)
+
+
+def _section(stack: Sequence[tuple[int, str]], pieces: list[_Piece]) -> _Section:
+    return _Section(tuple(title for _, title in stack if title), stack[-1][0] if stack else 0, pieces)
+
+
+class _Cutter:
+    def __init__(self, lines: Sequence[str], size: int, overlap: int) -> None:
+        self.lines = lines
+        self.size = size
+        self.overlap = overlap
+        self._bytes = list(accumulate((len(line.encode("utf-8", "replace")) + 1 for line in lines), initial=0))
+
+    def cost(self, start: int, end: int) -> int:
+        return -(-(self._bytes[end] - self._bytes[start]) // BYTES_PER_TOKEN)
+
+    def pieces(self, block: _Block, level: int) -> Iterator[_Piece]:
+        """A block whole if it fits; else its inner blocks; else its lines."""
+        if self.cost(block.start, block.end) <= self.size:
+            yield _Piece(block.start, block.end)
+            return
+        inner = _blocks(block.inside, level + 1, block.start, block.end)
+        if not inner:
+            yield from self.by_line(block.start, block.end)
+        for child in inner:
+            yield from self.pieces(child, level + 1)
+
+    def lead(self, block: _Block) -> Iterator[_Piece]:
+        """A heading or front matter, which opens what follows, and the lines below it that have no token of their own
+        (link definitions). One too large to open anything is cut like a text."""
+        body = block.token.map[1] if block.token.map else block.end
+        if self.cost(block.start, body) <= self.size:
+            yield _Piece(block.start, body, lead=True)
+        else:
+            yield from self.by_line(block.start, body)
+        yield from self.by_line(body, block.end)
+
+    def by_line(self, start: int, end: int) -> Iterator[_Piece]:
+        for n in range(start, end):
+            line = self.lines[n]
+            if not line.strip():
+                continue
+            if self.cost(n, n + 1) <= self.size:
+                yield _Piece(n, n + 1)
+            else:
+                parts = _parts(line, self.size * BYTES_PER_TOKEN)
+                yield from (_Piece(n, n + 1, part=i, text=part) for i, part in enumerate(parts, start=1))
+
+    def pack(self, pieces: Sequence[_Piece], headings: tuple[str, ...]) -> list[Chunk]:
+        """Fill chunks with pieces in order; a heading never closes one."""
+        found: list[Chunk] = []
+        run: list[_Piece] = []
+
+        def close() -> None:
+            start, end = self._trimmed(run[0].start, run[-1].end) if run else (0, 0)
+            if start < end:
+                found.append(Chunk("\n".join(self.lines[start:end]), start + 1, end, headings))
+
+        for piece in pieces:
+            if piece.part:
+                close()
+                run = []
+                found.append(Chunk(piece.text, piece.start + 1, piece.end, headings, piece.part))
+                continue
+            full = run and self.cost(run[0].start, piece.end) > self.size
+            if full and not all(p.lead for p in run):
+                close()
+                run = self._tail(run, piece)
+            run.append(piece)
+        close()
+        return found
+
+    def _tail(self, run: Sequence[_Piece], following: _Piece) -> list[_Piece]:
+        """The last pieces of a chunk that the next one repeats: whole ones, where both limits allow."""
+        tail: list[_Piece] = []
+        for piece in reversed(run):
+            too_much = self.cost(piece.start, run[-1].end) > self.overlap
+            if too_much or piece.lead or self.cost(piece.start, following.end) > self.size:
+                break
+            tail.insert(0, piece)
+        return tail
+
+    def _trimmed(self, start: int, end: int) -> tuple[int, int]:
+        while start < end and not self.lines[start].strip():
+            start += 1
+        while start < end and not self.lines[end - 1].strip():
+            end -= 1
+        return start, end
+
+
+def _parts(line: str, limit_bytes: int) -> Iterator[str]:
+    """A line cut between words, or within one where a word alone is too long; blanks at the cuts fall away."""
+    word = re.compile(r"\S+")
+    start = last = None
+    for match in word.finditer(line):
+        first, end = match.span()
+        if start is not None and last is not None and _size(line[start:end]) > limit_bytes:
+            yield line[start:last]
+            start = None
+        start = first if start is None else start
+        while _size(line[start:end]) > limit_bytes:
+            cut = start + max(1, limit_bytes // 4)  # a character has four bytes at most
+            yield line[start:cut]
+            start = cut
+        last = end
+    if start is not None:
+        yield line[start:last]
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))

@@ -1,0 +1,242 @@
+"""Folders of Markdown, walked and read without being led astray.
+
+Nothing is opened but regular files below a root, each folder on the way by ``O_NOFOLLOW``, so that a
+link put there at any moment leads nowhere. What is not read is a ``Skip`` with its reason.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from hashlib import blake2b
+from pathlib import Path
+
+SUFFIXES = (".md", ".markdown")
+_TRIES = 3
+_SETTLED_NS = 50_000_000
+"""a file that changed less than this before it was read may change again within the same tick of its clock"""
+
+Signature = tuple[int, int, int, int]
+"""mtime and ctime in ns, size in bytes, inode: while it stays, the content is taken to be the same"""
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A folder whose files are memory. ``only``: just these files of it, whatever they are called."""
+
+    name: str
+    folder: Path
+    own: bool = False
+    only: frozenset[str] = frozenset()
+
+    def document(self, path: str) -> str:
+        return f"{self.name}/{path}"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A file as a scan found it; ``path`` is relative to the root, with ``/``."""
+
+    root: Root
+    path: str
+    signature: Signature
+
+    @property
+    def document(self) -> str:
+        return self.root.document(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    document: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.document}: {self.reason}"
+
+
+class Unreadable(Exception):
+    """A file was not read; ``str`` is the reason. ``passing``: it may well be readable at the next scan."""
+
+    def __init__(self, reason: str, passing: bool = False) -> None:
+        super().__init__(reason)
+        self.passing = passing
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    data: bytes
+    signature: Signature
+
+    @property
+    def digest(self) -> bytes:
+        return blake2b(self.data, digest_size=16).digest()
+
+    @property
+    def settled(self) -> Signature | None:
+        """The signature under which the content counts as read: none yet, if the file changed a moment ago."""
+        return self.signature if time.time_ns() - self.signature[1] > _SETTLED_NS else None
+
+
+def roots(own: Path, paths: Sequence[Path]) -> list[Root]:
+    """The gateway's own folder and the user's, each under a name of its own.
+
+    A path inside another one is part of it. Names are the folders' own; a second folder of the same
+    name carries a hash of its path.
+    """
+    files: dict[Path, set[str]] = {}
+    folders: list[Path] = []
+    for path in dict.fromkeys(Path(os.path.realpath(p)) for p in paths):
+        if path.is_file():
+            files.setdefault(path.parent, set()).add(path.name)
+        else:
+            folders.append(path)
+    folders = [f for f in folders if not any(f != other and f.is_relative_to(other) for other in folders)]
+    singles = {f: names for f, names in files.items() if not any(f.is_relative_to(folder) for folder in folders)}
+    found = [Root("notes", own, own=True)]
+    for folder in [*folders, *singles]:
+        name = folder.name or "root"
+        if any(root.name == name for root in found):
+            name = f"{name}-{blake2b(os.fsencode(folder), digest_size=4).hexdigest()}"
+        found.append(Root(name, folder, only=frozenset(singles.get(folder, ()))))
+    return found
+
+
+def scan(root: Root, ignore: Sequence[str], hidden: Path) -> tuple[list[Seen], list[Skip]]:
+    """Every Markdown file below a root, by metadata alone. ``hidden`` is a folder that is never entered."""
+    seen: list[Seen] = []
+    skips: list[Skip] = []
+
+    def visit(fd: int, prefix: str) -> None:
+        with os.scandir(fd) as entries:
+            listing = sorted(entries, key=lambda entry: entry.name)
+        for entry in listing:
+            path = prefix + entry.name
+            try:
+                entry.name.encode("utf-8")
+            except UnicodeEncodeError:
+                skips.append(Skip(ascii(root.document(path)), "skipped: its name is not UTF-8; rename it"))
+                continue
+            if root.only and path not in root.only:
+                continue
+            if not root.only and ignored(path, ignore):
+                continue
+            with suppress(FileNotFoundError):  # it went away between the listing and the look: as if never listed
+                examine(fd, entry, path)
+
+    def examine(fd: int, entry: os.DirEntry[str], path: str) -> None:
+        wanted = bool(root.only) or entry.name.lower().endswith(SUFFIXES)
+        if entry.is_symlink():
+            target = Path(os.path.realpath(root.folder / path))
+            if not target.is_relative_to(root.folder) and (wanted or target.is_dir()):
+                skips.append(Skip(root.document(path), "skipped: a link that leads out of its folder"))
+        elif entry.is_dir(follow_symlinks=False):
+            if root.own or not _same(root.folder / path, hidden):
+                descend(fd, entry.name, path)
+        elif wanted:
+            about = os.stat(entry.name, dir_fd=fd, follow_symlinks=False)
+            if stat.S_ISREG(about.st_mode):
+                seen.append(Seen(root, path, signature(about)))
+            else:
+                skips.append(Skip(root.document(path), "skipped: not a regular file"))
+
+    def descend(fd: int, name: str, path: str) -> None:
+        try:
+            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
+        except PermissionError:
+            skips.append(Skip(root.document(path), "skipped: this folder may not be read"))
+            return
+        try:
+            visit(inner, f"{path}/")
+        finally:
+            os.close(inner)
+
+    try:
+        top = os.open(root.folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        reason = f"not there ({error.strerror}): create it or take it out of `paths`"
+        return [], [Skip(str(root.folder), reason)]
+    try:
+        visit(top, "")
+    finally:
+        os.close(top)
+    return seen, skips
+
+
+def read(root: Root, path: str, max_bytes: int) -> Content:
+    """The bytes of one file, all of the same moment. Raises ``Unreadable``."""
+    try:
+        with below(root.folder, path) as (folder, name):
+            fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+            try:
+                return _steady(fd, max_bytes)
+            finally:
+                os.close(fd)
+    except FileNotFoundError as error:
+        raise Unreadable("skipped: it went away while being read", passing=True) from error
+    except OSError as error:
+        raise Unreadable(f"skipped: {error.strerror}") from error
+
+
+@contextmanager
+def below(folder: Path, path: str) -> Iterator[tuple[int, str]]:
+    """The descriptor of the folder that holds ``path``, reached from ``folder`` without following a link."""
+    *way, name = path.split("/")
+    if not {"", ".", ".."}.isdisjoint([*way, name]):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for step in way:
+            inner = os.open(step, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
+            os.close(fd)
+            fd = inner
+        yield fd, name
+    finally:
+        os.close(fd)
+
+
+def signature(about: os.stat_result) -> Signature:
+    return about.st_mtime_ns, about.st_ctime_ns, about.st_size, about.st_ino
+
+
+def ignored(path: str, patterns: Sequence[str]) -> bool:
+    """Whether a relative path, or its last name, matches one of the patterns."""
+    name = path.rpartition("/")[2]
+    return any(fnmatch(name, pattern) or fnmatch(path, pattern) for pattern in patterns)
+
+
+def _steady(fd: int, max_bytes: int) -> Content:
+    """Read until the file was the same before and after; a writer that never rests is left for the next scan."""
+    for _ in range(_TRIES):
+        before = os.fstat(fd)
+        if not stat.S_ISREG(before.st_mode):
+            raise Unreadable("skipped: not a regular file")
+        if before.st_size > max_bytes:
+            raise Unreadable(f"skipped: larger than {max_bytes / 2**20:g} MB (`max_file_mb`)")
+        os.lseek(fd, 0, os.SEEK_SET)
+        data = _all(fd, before.st_size)
+        if signature(os.fstat(fd)) == signature(before) and len(data) == before.st_size:
+            return Content(data, signature(before))
+    raise Unreadable("skipped: it is being written", passing=True)
+
+
+def _all(fd: int, size: int) -> bytes:
+    parts: list[bytes] = []
+    wanted = size + 1  # one more than announced tells that it grew
+    while wanted > 0 and (part := os.read(fd, wanted)):
+        parts.append(part)
+        wanted -= len(part)
+    return b"".join(parts)
+
+
+def _same(a: Path, b: Path) -> bool:
+    try:
+        return a.samefile(b)
+    except OSError:
+        return False

@@ -1,0 +1,86 @@
+"""From a file's content to what can be found in it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+
+from adapters.index import Entry
+from adapters.markdown.chunk import chunks, front_matter, tokens
+from adapters.markdown.files import Content, Seen, Unreadable, ignored
+from adapters.markdown.notes import parse
+from adapters.markdown.options import Options
+from adapters.markdown.shelf import Document, Item
+from fusion.contract import Event, Hit, Moment, Place
+from fusion.lib.words import spoken
+
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def document_of(file: Seen, content: Content, options: Options) -> Document:
+    """The document that a file is now. Raises ``Unreadable`` where it is not text.
+
+    Only in the gateway's own folder do markers count: a file of the user's that holds one claims nothing by it.
+    """
+    if b"\0" in content.data and not file.root.own:
+        raise Unreadable("skipped: binary, or not UTF-8")
+    text = content.data.decode("utf-8-sig", "replace")
+    remarks: list[str] = []
+    if broken := text.count("\ufffd") - content.data.count("\ufffd".encode()):
+        remarks.append(f"{broken} characters were not UTF-8 and are shown as \ufffd")
+    items: list[Item] = []
+    if file.root.own:
+        page = parse(text)
+        remarks += [f"the entry at line {line} cannot be read: mend or delete its marker" for line in page.unread]
+        copies: Counter[str] = Counter()
+        for note in page.notes:
+            copies[note.event.event_id] += 1
+            items.append(note_item(file.document, note.event, options, copies[note.event.event_id]))
+        text = page.rest
+    items += _chunk_items(file, text, options)
+    return Document(file.document, items, content.settled, content.digest, tuple(remarks))
+
+
+def note_item(name: str, event: Event, options: Options, copy: int = 1) -> Item:
+    """An entry of the gateway's own; a copy that somebody made of it within its file has an id of its own."""
+    native = f"{name}#{event.event_id}" + (f".{copy}" if copy > 1 else "")
+    texts = [event.text]
+    if tokens(event.text) > options.chunk_tokens:
+        texts = [c.text for c in chunks(event.text, options.chunk_tokens, options.chunk_overlap)] or texts
+    entries = tuple(
+        Entry(f"{native}~{n}" if n else native, event.scope, spoken(text, event.speaker))
+        for n, text in enumerate(texts)
+    )
+    return Item(Hit.of(event, native), entries)
+
+
+def _chunk_items(file: Seen, text: str, options: Options) -> list[Item]:
+    """A text's chunks: each is searched under its title and headings, and given back as its bare lines."""
+    if not text.strip():
+        return []
+    stem = PurePosixPath(file.path).stem
+    matter = front_matter(text)
+    title = matter.get("title") or ("" if _DAY.match(stem) or file.root.own else stem)
+    at = _day(stem) or _day(matter.get("date", "")) or _day(matter.get("created", ""))
+    private = not file.root.own and ignored(file.path, options.private)
+    scope = replace(options.bind, audience="private") if private else options.bind
+    items: list[Item] = []
+    for chunk in chunks(text, options.chunk_tokens, options.chunk_overlap):
+        native = f"{file.document}#L{chunk.start}-L{chunk.end}" + (f".{chunk.part}" if chunk.part else "")
+        place = Place(file.document, chunk.start, chunk.end, "line")
+        way = " › ".join(dict.fromkeys(filter(None, [title, *chunk.headings])))
+        searched = f"{way}\n{chunk.text}" if way else chunk.text
+        items.append(Item(Hit(native, chunk.text, scope, at=at, place=place), (Entry(native, scope, searched),)))
+    return items
+
+
+def _day(text: str) -> Moment | None:
+    """The day that a text begins with, as ``YYYY-MM-DD``."""
+    match = _DAY.match(text)
+    try:
+        return Moment(datetime.fromisoformat(match[0]).replace(tzinfo=UTC), "day") if match else None
+    except ValueError:  # 2026-13-45 is a name, not a day
+        return None

@@ -1,0 +1,340 @@
+"""The gateway's own folder: what it was told to remember, as Markdown that a person can read and edit.
+
+One file a day, or one a document (a session). An entry says all that is known of its event, so that the
+files alone restore everything::
+
+    <!-- memory {"event_id":"0192…","lines":1,"recorded_at":"2026-03-04T09:12:00+00:00"} -->
+    ## 2026-03-04 09:12 UTC · Marta
+
+    We chose PostgreSQL for the orders service.
+    <!-- /memory -->
+
+The heading is for the reader; the text is what stands between the blank line below it and the end, to
+the letter. A line of the text that could be taken for a marker gets a backslash in front. ``lines`` is
+how many lines the text had, which tells an entry that was cut short by a crash from one that somebody
+edited. Between entries anything may be written by hand.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields
+from datetime import datetime
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from adapters.markdown.files import Signature, below, signature
+from fusion.contract import KINDS, Event, Moment, Place, Scope
+from fusion.errors import StoreFull
+
+SESSIONS = "sessions"
+
+_BEGIN = "<!-- memory "
+_CLOSE = " -->"
+_END = "<!-- /memory -->"
+_MARKER = re.compile(r"\\*<!-- /?memory\b")
+_NEW = ".new"
+_ESCAPED = re.compile(r"\\+<!-- /?memory\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """An entry as it stands in a file: lines ``start`` to ``end``, from 1, both included."""
+
+    event: Event
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A file of the folder. ``rest`` is what is not an entry, its lines where they were; ``unread`` are the
+    lines of entries whose marker makes no sense; ``torn`` is the line at which a half-written one begins."""
+
+    notes: tuple[Note, ...]
+    rest: str
+    unread: tuple[int, ...] = ()
+    torn: int | None = None
+
+
+def file_of(event: Event) -> str:
+    """Where an event is written: its session's file, or that of the day it happened (in UTC)."""
+    if event.place is None:
+        return f"{(event.at.utc if event.at else event.recorded_at).date().isoformat()}.md"
+    scope, document = event.scope, event.place.document
+    # Two people may both have a "session 1": whose it is belongs to the name.
+    whose = "\0".join([document, scope.tenant, *(v or "" for v in (scope.user_id, scope.agent_id, scope.run_id))])
+    slug = re.sub(r"[^\w.-]+", "-", document).strip("-.")[:40]
+    return f"{SESSIONS}/{slug or 'session'}-{blake2b(whose.encode('utf-8', 'replace'), digest_size=5).hexdigest()}.md"
+
+
+def write(event: Event) -> str:
+    """The entry of an event, with the blank line that follows it; what UTF-8 cannot hold becomes ``?``."""
+    body = [f"\\{line}" if _MARKER.match(line) else line for line in event.text.split("\n")]
+    when = f"{event.at.utc if event.at else event.recorded_at:%Y-%m-%d %H:%M} UTC"
+    if event.at and event.at.precision in ("day", "month", "year"):
+        when = {"day": when[:10], "month": when[:7], "year": when[:4]}[event.at.precision]
+    who = " ".join((event.speaker or "").split())
+    marker = _BEGIN + _metadata(event, len(body)) + _CLOSE
+    heading = f"## {when} · {who}" if who else f"## {when}"
+    entry = "\n".join([marker, heading, "", *body, _END, "", ""])
+    return entry.encode("utf-8", "replace").decode()
+
+
+def parse(text: str) -> Page:
+    """Entries and what stands between them."""
+    lines = text.split("\n")
+    rest = list(lines)
+    notes: list[Note] = []
+    unread: list[int] = []
+    torn: int | None = None
+    i = 0
+    while i < len(lines):
+        if not lines[i].startswith(_BEGIN):
+            if i == len(lines) - 1 and lines[i] and _BEGIN.startswith(lines[i]):
+                torn, rest[i] = i + 1, ""
+            i += 1
+            continue
+        stop, past = _ending(lines, i)
+        raw = _head(lines[i])
+        whole = stop < past
+        if past == len(lines) and not whole and _cut_short(lines, i, raw):
+            torn = i + 1
+        else:
+            event = _event(raw, _body(lines, i, stop, whole, raw)) if raw is not None else None
+            if event is None:
+                unread.append(i + 1)
+            else:
+                notes.append(Note(event, i + 1, past))
+        rest[i:past] = [""] * (past - i)
+        i = past
+    return Page(tuple(notes), "\n".join(rest), tuple(unread), torn)
+
+
+def _ending(lines: Sequence[str], begin: int) -> tuple[int, int]:
+    """The line after an entry's text, and the line after the entry. They differ by the end marker; where that was
+    lost, both are the next entry's first line, or the file's end."""
+    for n in range(begin + 1, len(lines)):
+        if lines[n].rstrip("\r") == _END:
+            return n, n + 1
+        if lines[n].startswith(_BEGIN):
+            return n, n
+    return len(lines), len(lines)
+
+
+def _cut_short(lines: Sequence[str], begin: int, raw: Mapping[str, Any] | None) -> bool:
+    """Whether an entry that ends with the file, without its marker, was never written to its end."""
+    complete = len(lines) - 1 - (begin + 3)  # lines of text that have their line end, below marker, heading and blank
+    return raw is None or bool(lines[-1]) or complete < _announced(raw)
+
+
+def _announced(raw: Mapping[str, Any]) -> int:
+    count = raw.get("lines")
+    return count if isinstance(count, int) else 0
+
+
+def _head(line: str) -> dict[str, Any] | None:
+    marker = line.rstrip("\r")
+    if not marker.endswith(_CLOSE):
+        return None
+    try:
+        raw = json.loads(marker[len(_BEGIN) : -len(_CLOSE)])
+    except json.JSONDecodeError:
+        return None
+    return raw if isinstance(raw, dict) else None
+
+
+def _body(lines: Sequence[str], begin: int, stop: int, whole: bool, raw: Mapping[str, Any]) -> str:
+    body = list(lines[begin + 1 : stop])
+    if lines[begin].endswith("\r"):  # an editor has turned the whole file into CRLF
+        body = [line.removesuffix("\r") for line in body]
+    if body and body[0].startswith("## "):
+        del body[: 2 if len(body) > 1 and not body[1] else 1]
+    while not whole and len(body) > _announced(raw) and not body[-1]:
+        body.pop()  # blank lines between entries, where no marker tells them from the text's own
+    return "\n".join(line[1:] if _ESCAPED.match(line) else line for line in body)
+
+
+def _metadata(event: Event, lines: int) -> str:
+    """Everything of an event but its text, as one line of JSON without ``>``: it stands in a comment."""
+    plain = Event(event_id="", text="", recorded_at=event.recorded_at)
+    known: dict[str, Any] = {"event_id": event.event_id, "lines": lines, "recorded_at": event.recorded_at.isoformat()}
+    for field in fields(Event):
+        value = getattr(event, field.name)
+        if field.name not in ("text", *known) and value != getattr(plain, field.name):
+            known[field.name] = _plain(value)
+    return json.dumps(known, ensure_ascii=False, separators=(",", ":")).replace(">", "\\u003e")
+
+
+def _plain(value: object) -> object:
+    match value:
+        case Scope():
+            return {f.name: v for f in fields(Scope) if (v := getattr(value, f.name)) != getattr(Scope(), f.name)}
+        case Moment():
+            return {"utc": value.utc.isoformat(), "precision": value.precision, "zone": value.zone}
+        case Place():
+            return {f.name: getattr(value, f.name) for f in fields(Place)}
+        case datetime():
+            return value.isoformat()
+        case tuple():
+            return list(value)
+    return value
+
+
+def _event(raw: Mapping[str, Any], text: str) -> Event | None:
+    """The event of an entry; ``None`` where its metadata was edited into something that is none."""
+    try:
+        given = {f.name: raw[f.name] for f in fields(Event) if f.name in raw and f.name != "text"}
+        for name in ("recorded_at", "valid_from", "valid_to"):
+            if name in given:
+                given[name] = _time(given[name])
+        if "scope" in given:
+            given["scope"] = Scope(**given["scope"])
+        if "at" in given:
+            given["at"] = Moment(**{**given["at"], "utc": _time(given["at"]["utc"])})
+        if "place" in given:
+            given["place"] = Place(**given["place"])
+        if "derived_from" in given:
+            given["derived_from"] = tuple(given["derived_from"])
+        sound = isinstance(given["event_id"], str) and given["event_id"] and given.get("kind", "note") in KINDS
+        return Event(text=text, **given) if sound else None
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _time(text: str) -> datetime:
+    time = datetime.fromisoformat(text)
+    if time.tzinfo is None:
+        raise ValueError(f"{text} has no zone")
+    return time
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """``before`` is ``None`` for a file that did not exist."""
+
+    before: Signature | None
+    after: Signature
+
+
+class Notes:
+    """The writer of the folder. One at a time, also between processes; durable when a method returns."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def prepare(self) -> None:
+        """Make the folder if need be, and take away what a crash left half-done."""
+        with self._locked():
+            for path in self.folder.rglob(f".*{_NEW}"):
+                path.unlink()
+            for path in sorted(self.folder.rglob("*.md")):
+                if path.is_symlink() or not path.is_file():
+                    continue
+                if (torn := _torn_at(path.read_bytes())) is not None:
+                    with path.open("r+b") as file:
+                        file.truncate(torn)
+                        os.fsync(file.fileno())
+
+    def append(self, path: str, entries: str) -> Appended:
+        """Add entries at the end of a file: all of them, or none and an error."""
+        data = entries.encode()
+        with self._locked(), below(self.folder, path) as (folder, name):
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+            fd = os.open(name, flags, mode=0o600, dir_fd=folder)
+            try:
+                about = os.fstat(fd)
+                try:
+                    if about.st_size and os.pread(fd, 1, about.st_size - 1) != b"\n":
+                        data = b"\n" + data  # somebody's editor left the last line open
+                    _write_all(fd, data)
+                    os.fsync(fd)
+                except OSError as error:
+                    os.ftruncate(fd, about.st_size)
+                    raise _full(error) from error
+                if not about.st_size:
+                    os.fsync(folder)
+                return Appended(signature(about) if about.st_size else None, signature(os.fstat(fd)))
+            finally:
+                os.close(fd)
+
+    def remove(self, path: str, event_id: str) -> bool:
+        """Take an event's entries out of a file; a file with nothing left goes too. False: it was not there."""
+        with self._locked(), below(self.folder, path) as (folder, name):
+            try:
+                fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
+            except FileNotFoundError:
+                return False
+            with os.fdopen(fd, "rb") as file:
+                text = file.read().decode("utf-8", "surrogateescape")
+            lines = text.split("\n")
+            doomed = [note for note in parse(text).notes if note.event.event_id == event_id]
+            for note in reversed(doomed):
+                blank = note.end < len(lines) - 1 and not lines[note.end].strip()
+                del lines[note.start - 1 : note.end + blank]
+            if not doomed:
+                return False
+            left = "\n".join(lines)
+            if left.strip():
+                _replace(folder, name, left.encode("utf-8", "surrogateescape"))
+            else:
+                os.unlink(name, dir_fd=folder)
+                os.fsync(folder)
+            return True
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        for folder in (self.folder, self.folder / SESSIONS):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)
+
+
+def _torn_at(data: bytes) -> int | None:
+    """The byte at which a half-written last entry begins."""
+    text = data.decode("utf-8", "surrogateescape")
+    torn = parse(text).torn
+    if torn is None:
+        return None
+    return len("\n".join([*text.split("\n")[: torn - 1], ""]).encode("utf-8", "surrogateescape"))
+
+
+def _replace(folder: int, name: str, data: bytes) -> None:
+    """Swap a file's content in one step: a reader, or a crash, meets the old or the new."""
+    temporary = f".{blake2b(name.encode(), digest_size=8).hexdigest()}{_NEW}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    fd = os.open(temporary, flags, mode=0o600, dir_fd=folder)
+    try:
+        _write_all(fd, data)
+        os.fsync(fd)
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError as error:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=folder)
+        raise _full(error) from error
+    finally:
+        os.close(fd)
+    os.fsync(folder)
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+
+
+def _full(error: OSError) -> Exception:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StoreFull("no space left for the notes: free some and try again; nothing was half written")
+    return error

@@ -1,0 +1,88 @@
+"""What can be set for Markdown memory, checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+from fusion.contract import DIMENSIONS, Scope
+from fusion.errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The keys of `[backends.markdown]`.
+
+    ``paths``: folders and single files of the user's. ``bind``: whose they are (scope dimensions by name).
+    ``private``: names of files that are never shown to a group. ``ignore``: names or relative paths (shell
+    patterns) that are left out. ``remember_turns``: write every turn of a conversation down, not just notes.
+    ``chunk_tokens``, ``chunk_overlap``: in tokens of about four bytes. ``max_file_mb``: larger files are skipped.
+    ``scan_interval_s``: how long a search trusts its last look at the files, in seconds.
+    """
+
+    paths: tuple[Path, ...] = ()
+    bind: Scope = field(default_factory=Scope)
+    private: tuple[str, ...] = ("MEMORY.md", "memory.md")
+    ignore: tuple[str, ...] = (".*", "node_modules", "__pycache__")
+    remember_turns: bool = False
+    chunk_tokens: int = 400
+    chunk_overlap: int = 80
+    max_file_mb: float = 4.0
+    scan_interval_s: float = 2.0
+
+    @property
+    def max_bytes(self) -> int:
+        return int(self.max_file_mb * 2**20)
+
+    @classmethod
+    def of(cls, given: Mapping[str, object]) -> Options:
+        """Raises ``SettingsError`` for a key that does not exist or a value that makes no sense."""
+        known = [f.name for f in fields(cls)]
+        for key in given:
+            if key not in known:
+                raise SettingsError(f"[backends.markdown] has no setting {key!r}; it has {', '.join(known)}")
+        options = cls(
+            paths=tuple(Path(path).expanduser() for path in _texts(given, "paths", ())),
+            bind=_scope(given.get("bind", {})),
+            private=_texts(given, "private", cls().private),
+            ignore=_texts(given, "ignore", cls().ignore),
+            remember_turns=_flag(given, "remember_turns", cls().remember_turns),
+            chunk_tokens=int(_number(given, "chunk_tokens", cls().chunk_tokens, 16)),
+            chunk_overlap=int(_number(given, "chunk_overlap", cls().chunk_overlap, 0)),
+            max_file_mb=_number(given, "max_file_mb", cls().max_file_mb, 0.001),
+            scan_interval_s=_number(given, "scan_interval_s", cls().scan_interval_s, 0),
+        )
+        if options.chunk_overlap >= options.chunk_tokens:
+            raise SettingsError("[backends.markdown] chunk_overlap must be smaller than chunk_tokens")
+        return options
+
+
+def _texts(given: Mapping[str, object], key: str, default: tuple[str, ...]) -> tuple[str, ...]:
+    value = given.get(key, default)
+    if isinstance(value, str | Path) or not isinstance(value, Sequence):
+        raise SettingsError(f"[backends.markdown] {key} must be a list")
+    if not all(isinstance(item, str | Path) and str(item) for item in value):
+        raise SettingsError(f"[backends.markdown] {key} must be a list of texts")
+    return tuple(str(item) for item in value)
+
+
+def _flag(given: Mapping[str, object], key: str, default: bool) -> bool:
+    value = given.get(key, default)
+    if not isinstance(value, bool):
+        raise SettingsError(f"[backends.markdown] {key} must be true or false")
+    return value
+
+
+def _number(given: Mapping[str, object], key: str, default: float, least: float) -> float:
+    value = given.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < float("inf"):
+        raise SettingsError(f"[backends.markdown] {key} must be a number of at least {least:g}")
+    return value
+
+
+def _scope(given: object) -> Scope:
+    allowed = ("tenant", *DIMENSIONS, "project")
+    if not isinstance(given, Mapping) or not all(k in allowed and isinstance(v, str) and v for k, v in given.items()):
+        raise SettingsError(f"[backends.markdown] bind must give texts to some of {', '.join(allowed)}")
+    return Scope(**given)
