@@ -1,0 +1,220 @@
+"""Fetching JSON from a memory system over HTTP: bounded in time and in bytes, and with every failure named.
+
+One `Http` a backend: one session, kept connections. It guards against servers that crash, hang or lie:
+
+1. A connection takes 250 ms at most, name resolution included; the whole exchange its deadline, not each read.
+2. A reply is read up to 4 MiB, counted after decompression, which is done piece by piece.
+3. Redirects are not followed (the address comes from the configuration, nowhere else), proxies of the environment
+   are not used, cookies are not kept.
+4. Errors name the server without user, path and query, and never quote a header: credentials stay out of logs.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from fusion.errors import (
+    BackendError,
+    BackendTimeout,
+    BackendUnreachable,
+    HttpStatus,
+    InvalidAnswer,
+    RateLimited,
+    SettingsError,
+    Unauthorized,
+)
+
+if TYPE_CHECKING:
+    from aiohttp import BaseConnector, ClientResponse, ClientSession
+
+CONNECT_S = 0.25
+REPLY_BYTES = 4 * 1024 * 1024
+
+
+class Http:
+    """``headers`` is called for each request, so that a renewed credential is used without a restart.
+
+    ``connector`` replaces TCP in tests. Raises SettingsError for an address that is none.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        headers: Callable[[], Mapping[str, str]] = dict,
+        *,
+        connect_s: float = CONNECT_S,
+        reply_bytes: int = REPLY_BYTES,
+        connector: Callable[[], BaseConnector] | None = None,
+    ) -> None:
+        self.server = checked(url)
+        self._base = url.rstrip("/")
+        self._headers, self._connect_s, self._reply_bytes, self._connector = headers, connect_s, reply_bytes, connector
+        self._session: ClientSession | None = None
+        self._closed = False
+
+    async def post(self, path: str, body: object, deadline_s: float) -> Any:
+        """The parsed JSON of the reply to a JSON body. Raises the `BackendError` that fits."""
+        return await self._exchange("POST", path, orjson.dumps(body), deadline_s)
+
+    async def get(self, path: str, deadline_s: float) -> Any:
+        """The parsed JSON of the reply. Raises the `BackendError` that fits."""
+        return await self._exchange("GET", path, None, deadline_s)
+
+    async def close(self) -> None:
+        self._closed = True
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _opened(self) -> ClientSession:
+        """The session, made at the first request: it belongs to the running loop, and aiohttp is imported late."""
+        import aiohttp
+
+        if self._closed:
+            raise BackendUnreachable(f"{self.server}: the connection was closed")
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                # No limit here: the gather's bulkhead bounds a backend, and whoever waited for a connection of the
+                # pool would be cut by the time-out that is meant for the network.
+                connector=self._connector() if self._connector else aiohttp.TCPConnector(limit=0, limit_per_host=0),
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=False,
+            )
+        return self._session
+
+    async def _exchange(self, method: str, path: str, data: bytes | None, deadline_s: float) -> Any:
+        import aiohttp
+
+        session = self._opened()
+        limits = aiohttp.ClientTimeout(total=deadline_s, connect=self._connect_s)
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity", **self._headers()}
+        if data is not None:
+            headers["Content-Type"] = "application/json"
+        # Whatever aiohttp raises quotes the whole address, and some of it the headers: none of it is a cause to keep.
+        try:
+            async with session.request(
+                method, self._base + path, data=data, headers=headers, timeout=limits, allow_redirects=False
+            ) as response:
+                if not 200 <= response.status < 300:
+                    raise self._refused(response)
+                return self._parsed(await self._read(response))
+        except BackendError:
+            raise
+        except aiohttp.ConnectionTimeoutError:
+            raise BackendUnreachable(f"{self.server}: no connection within {self._connect_s * 1000:.0f} ms") from None
+        except TimeoutError:
+            raise BackendTimeout(f"{self.server}: no whole reply within {deadline_s * 1000:.0f} ms") from None
+        except aiohttp.ClientPayloadError:
+            raise InvalidAnswer(f"{self.server}: the reply was cut short") from None
+        except (aiohttp.ClientResponseError, aiohttp.InvalidURL):
+            raise InvalidAnswer(f"{self.server}: the reply is not HTTP") from None
+        except (aiohttp.ClientConnectionError, OSError) as error:
+            raise BackendUnreachable(f"{self.server}: {_reason(error)}") from None
+
+    def _refused(self, response: ClientResponse) -> BackendError:
+        status, named = response.status, f"{self.server} answered {response.status}"
+        if status in (401, 403):
+            return Unauthorized(f"{named}: it does not accept the credential")
+        if status == 429:
+            return RateLimited(f"{named}: it asks to wait", _retry_after_s(response))
+        if 300 <= status < 400:
+            return HttpStatus(f"{named}: redirects are not followed, configure the final address", status)
+        return HttpStatus(named, status, _retry_after_s(response))
+
+    async def _read(self, response: ClientResponse) -> bytes:
+        """The decompressed body. Raises InvalidAnswer at the first byte over the limit; the rest is never read."""
+        encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
+        length = response.content_length
+        if length is not None and length > self._reply_bytes:
+            raise self._too_long()
+        if encoding in ("", "identity"):
+            if length is not None:
+                return await response.read()
+            inflate = None
+        elif encoding in ("gzip", "x-gzip", "deflate"):
+            inflate = zlib.decompressobj(wbits=47)  # 32 + 15: gzip or zlib, whichever the header says
+        else:
+            raise InvalidAnswer(f"{self.server}: the reply is compressed in a way that was not asked for")
+        body = bytearray()
+        received = 0
+        async for piece in response.content.iter_any():
+            received += len(piece)
+            if inflate is None:
+                body += piece
+            else:
+                # One byte more than is allowed tells a bomb from a reply that just fits.
+                try:
+                    body += inflate.decompress(piece, self._reply_bytes + 1 - len(body))
+                except zlib.error:
+                    raise InvalidAnswer(f"{self.server}: the compressed reply is damaged") from None
+            if max(received, len(body)) > self._reply_bytes:
+                raise self._too_long()
+        if inflate is not None and not inflate.eof:
+            raise InvalidAnswer(f"{self.server}: the reply was cut short")
+        return bytes(body)
+
+    def _too_long(self) -> InvalidAnswer:
+        return InvalidAnswer(f"{self.server}: the reply is longer than {self._reply_bytes:,} bytes")
+
+    def _parsed(self, body: bytes) -> Any:
+        try:
+            return orjson.loads(body)
+        except orjson.JSONDecodeError:
+            pass  # second chance below
+        try:
+            # What orjson rightly refuses is still told apart item by item: bytes that are not UTF-8 become U+FFFD,
+            # lone surrogates and NaN get through to the gather, which mends and counts them.
+            return json.loads(body.decode("utf-8", "replace"))
+        except (ValueError, RecursionError):
+            raise InvalidAnswer(f"{self.server}: the reply is not JSON") from None
+
+
+def checked(url: str) -> str:
+    """``scheme://host:port`` of an address, as errors name it. Raises SettingsError where it is no plain HTTP one."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise SettingsError("url is not an address; write it as http://host:port") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise SettingsError("url must start with http:// or https:// and name a host")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        # An address is shown and logged; a credential in it would be too.
+        raise SettingsError("url must not carry a user, a password or a query; name the key by api_key_env")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}" + (f":{port}" if port else "")
+
+
+def _reason(error: Exception) -> str:
+    import aiohttp
+
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return "no such host"
+    if isinstance(error, aiohttp.ClientSSLError):
+        return "no trusted TLS connection"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return "connection refused" if isinstance(error.os_error, ConnectionRefusedError) else "no connection"
+    return "the connection was lost"
+
+
+def _retry_after_s(response: ClientResponse) -> float | None:
+    """Seconds of a Retry-After, which is a number or a date (RFC 9110, 10.2.3); ``None`` without a sensible one."""
+    value = response.headers.get("Retry-After", "").strip()
+    if value.isascii() and value.isdigit():
+        return float(value[:9])
+    try:
+        when = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=UTC)
+    return max(0.0, (when - datetime.now(UTC)).total_seconds())
