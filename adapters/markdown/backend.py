@@ -31,6 +31,7 @@ from fusion.contract import (
     Opening,
     Query,
 )
+from fusion.errors import BadInput, FusionError, SettingsError
 
 BATCH = 200
 """files read between two commits of the index"""
@@ -53,6 +54,9 @@ class Markdown:
         self._options = Options.of(opening.options)
         self._folder = opening.folder
         self._roots = roots(opening.folder / "notes", self._options.paths)
+        for root in self._roots[1:]:
+            if root.folder.is_relative_to(os.path.realpath(opening.folder)):
+                raise SettingsError(f"[backends.markdown] paths lie in our own folder: {root.folder}")
         self._notes = Notes(self._roots[0].folder)
         self._embedder = opening.embedder
         self._clock = clock
@@ -211,9 +215,11 @@ class Markdown:
         for path, events in files.items():
             name = self._roots[0].document(path)
             text = "".join(write(event) for event in events)
-            done = await asyncio.to_thread(self._notes.append, path, text)
             # What is found is what the file says, so that a later reading finds the same.
             items = [note_item(name, note.event, self._options) for note in parse(text).notes]
+            if [item.hit.event_id for item in items] != [event.event_id for event in events]:
+                raise BadInput("a note cannot be written down: its times need a zone, its kind must be a known one")
+            done = await asyncio.to_thread(self._notes.append, path, text)
             known = self._shelf.documents.get(name)
             untouched = done.before == (known.signature if known else None)
             grown.append((name, items, done.after if untouched else None))
@@ -229,11 +235,13 @@ class Markdown:
         own = self._roots[0]
         async with self._writing:
             await self._sync([own])
-            holding = {item.hit.native_id.rpartition("#")[0] for item in self._shelf.of_event(event_id)}
-            for name in holding:
+            items = self._shelf.of_event(event_id)
+            for name in {item.hit.native_id.rpartition("#")[0] for item in items}:
                 await asyncio.to_thread(self._notes.remove, name.removeprefix(f"{own.name}/"), event_id)
-            if holding:
+            if items:
                 await self._sync([own])
+                if self._embedder is not None:
+                    await self._embedder.forget([entry.text for item in items for entry in item.entries])
                 return "deleted"
             users = {root.name for root in self._roots[1:]}
             if any(native.split("/")[0] in users or self._shelf.holding(native) for native in native_ids):
@@ -248,11 +256,16 @@ class Markdown:
             if self._clock() < self._next_scan or self._closed:
                 return
             self._next_scan = self._clock() + self._options.scan_interval_s
-            self._syncing = self._start(self._refresh())
-        done, _ = await asyncio.wait({self._syncing}, timeout=deadline_s / 2)
-        for task in done:
-            error = None if task.cancelled() else task.exception()
-            self._trouble = str(error) if error else ""
+            self._syncing = self._start(self._follow())
+        await asyncio.wait({self._syncing}, timeout=deadline_s / 2)
+
+    async def _follow(self) -> None:
+        """A look whose failure costs no search: what was known goes on, and the description says what is wrong."""
+        try:
+            await self._refresh()
+            self._trouble = ""
+        except (OSError, FusionError) as error:
+            self._trouble = str(error)
 
     async def _refresh(self) -> None:
         async with self._writing:

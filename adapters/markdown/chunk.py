@@ -9,7 +9,7 @@ some chunk; lines are in two only where a section had to be split and the chunks
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -67,22 +67,6 @@ def chunks(text: str, size: int = 400, overlap: int = 80) -> list[Chunk]:
 
 def unix(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
-
-
-_SCALAR = re.compile(r"([A-Za-z_][\w-]*)[ \t]*:[ \t]*(.*)")
-
-
-def front_matter(text: str) -> Mapping[str, str]:
-    """The plain ``key: value`` lines of a text's front matter, keys in lower case, quotes taken off."""
-    if not text.startswith("---"):
-        return {}
-    found: dict[str, str] = {}
-    for line in unix(text).split("\n")[1:]:
-        if line.rstrip() in ("---", "..."):
-            return found
-        if match := _SCALAR.fullmatch(line.rstrip()):
-            found[match[1].lower()] = match[2].strip().strip("\"'")
-    return {}  # never closed: it is a text that begins with a rule
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,21 +90,22 @@ def roots(own: Path, paths: Sequence[Path]) -> list[Root]:
     A path inside another one is part of it. Names are the folders' own; a second folder of the same
     name carries a hash of its path.
     """
-    files: dict[Path, set[str]] = {}
     folders: list[Path] = []
+    files: list[Path] = []
     for path in dict.fromkeys(Path(os.path.realpath(p)) for p in paths):
-        if path.is_file():
-            files.setdefault(path.parent, set()).add(path.name)
-        else:
-            folders.append(path)
+        single = path.is_file() or (not path.is_dir() and path.suffix.lower() in SUFFIXES)
+        (files if single else folders).append(path)
     folders = [f for f in folders if not any(f != other and f.is_relative_to(other) for other in folders)]
-    singles = {f: names for f, names in files.items() if not any(f.is_relative_to(folder) for folder in folders)}
+    singles: dict[Path, set[str]] = {}
+    for file in files:
+        if file.suffix.lower() not in SUFFIXES or not any(file.is_relative_to(folder) for folder in folders):
+            singles.setdefault(file.parent, set()).add(file.name)
     found = [Root("notes", own, own=True)]
-    for folder in [*folders, *singles]:
+    for folder, only in [*((folder, set[str]()) for folder in folders), *singles.items()]:
         name = folder.name or "root"
         if any(root.name == name for root in found):
             name = f"{name}-{blake2b(os.fsencode(folder), digest_size=4).hexdigest()}"
-        found.append(Root(name, folder, only=frozenset(singles.get(folder, ()))))
+        found.append(Root(name, folder, only=frozenset(only)))
     return found
 
 
@@ -149,8 +150,10 @@ def scan(root: Root, ignore: Sequence[str], hidden: Path) -> tuple[list[Seen], l
     def descend(fd: int, name: str, path: str) -> None:
         try:
             inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
-        except PermissionError:
-            skips.append(Skip(root.document(path), "skipped: this folder may not be read"))
+        except FileNotFoundError:
+            return
+        except OSError as error:  # not ours to read, or no longer a folder
+            skips.append(Skip(root.document(path), f"skipped: {error.strerror}"))
             return
         try:
             visit(inner, f"{path}/")
@@ -166,7 +169,9 @@ def scan(root: Root, ignore: Sequence[str], hidden: Path) -> tuple[list[Seen], l
         visit(top, "")
     finally:
         os.close(top)
-    return seen, skips
+    named = {skip.document for skip in skips} | {file.document for file in seen}
+    missing = [document for document in map(root.document, sorted(root.only)) if document not in named]
+    return seen, skips + [Skip(document, "not there: create it or take it out of `paths`") for document in missing]
 
 
 def read(root: Root, path: str, max_bytes: int) -> Content:

@@ -54,7 +54,7 @@ class Document:
 class Shelf:
     """All documents by name, all items by what they are looked up by.
 
-    ``generation`` counts replacements: where it is the same before and after, nothing was replaced between.
+    ``generation`` counts what was taken away or replaced: where it is the same before and after, nothing was.
     """
 
     def __init__(self) -> None:
@@ -112,7 +112,6 @@ class Shelf:
                 yield from item.entries
 
     def _link(self, name: str, items: Sequence[Item]) -> None:
-        self.generation += 1
         for item in items:
             self._native[item.hit.native_id] = name
             for entry in item.entries:

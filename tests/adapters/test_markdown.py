@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from adapters.index import Index
 from adapters.markdown import Markdown
 from fusion.contract import Backend, Captured, Hit, Moment, Place, Query, Scope
-from fusion.errors import SettingsError
+from fusion.errors import BadInput, SettingsError
 from tests.adapters.test_markdown_notes import NASTY
 from tests.backend_contract import (
     NOW,
@@ -217,6 +218,17 @@ async def test_single_files_and_roots_of_one_name(home: Path, tmp_path: Path) ->
         assert documents[2].endswith("/n.md")
 
 
+async def test_a_single_file_need_not_exist_yet(home: Path, tmp_path: Path) -> None:
+    """A file that is named before it is written is missed until it is there."""
+    async with opened(home, tmp_path / "MEMORY.md") as backend:
+        assert (await backend.describe()).notes == (
+            f"{tmp_path.name}/MEMORY.md: not there: create it or take it out of `paths`",
+        )
+        (tmp_path / "MEMORY.md").write_text("kestrel")
+        assert await ask(backend, "kestrel")
+        assert not (await backend.describe()).notes
+
+
 async def test_its_own_folder_is_not_a_users_file(home: Path, tmp_path: Path) -> None:
     """A path that contains the gateway's home does not make its notes public: their scopes hold."""
     home.mkdir(parents=True)
@@ -290,6 +302,18 @@ async def test_a_folder_swapped_for_a_link_leads_nowhere(home: Path, vault: Path
         read(root, "memory/gateway.md", 2**20)
     with pytest.raises(Unreadable):
         read(root, "../memory/gateway.md", 2**20)
+
+
+async def test_what_the_scan_cannot_do_is_said(home: Path, vault: Path) -> None:
+    """When the files cannot be followed, a search answers from what was known, and the description says why."""
+    async with opened(home, vault) as backend:
+        index, backend._index = backend._index, BrokenIndex(backend._index)
+        (vault / "new.md").write_text("kestrel")
+        assert (await first(backend, "chose PostgreSQL")).text
+        assert "no index today" in (await backend.describe()).notes[0]
+        backend._index = index
+        assert await ask(backend, "kestrel")
+        assert not (await backend.describe()).notes
 
 
 # What the gateway was told
@@ -420,7 +444,7 @@ async def test_a_batch_is_one_write_a_file(home: Path) -> None:
 async def test_a_failed_write_leaves_nothing_behind(home: Path) -> None:
     """When the index fails after the file was written, the next try brings all into step, with one entry."""
     async with opened(home) as backend:
-        index, backend._index = backend._index, BrokenIndex()  # type: ignore[assignment]
+        index, backend._index = backend._index, BrokenIndex(backend._index)
         with pytest.raises(OSError, match="no index today"):
             await backend.remember([captured(1, "note one")])
         backend._index = index
@@ -430,10 +454,16 @@ async def test_a_failed_write_leaves_nothing_behind(home: Path) -> None:
 
 
 class BrokenIndex:
-    """An index that takes nothing."""
+    """An index that takes nothing, and answers from what it has."""
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
 
     async def put(self, entries: object) -> None:
         raise OSError("no index today")
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.index, name)
 
 
 async def test_what_a_user_edits_in_our_folder_counts(home: Path) -> None:
@@ -576,6 +606,15 @@ async def test_a_caller_who_leaves_breaks_nothing(home: Path) -> None:
         assert [hit.text for hit in await ask(backend, "note one")] == ["note one"]
 
 
+async def test_a_note_that_cannot_be_restored_is_refused(home: Path) -> None:
+    """What its file could not say again is not written: the whole batch is refused, and nothing is stored."""
+    naive = captured(1, "note one", valid_from=datetime(2026, 1, 1))  # noqa: DTZ001 the fault under test
+    async with opened(home) as backend:
+        with pytest.raises(BadInput, match="zone"):
+            await backend.remember([naive, captured(2, "note two")])
+        assert await texts(backend) == set()
+
+
 # Settings
 
 
@@ -599,7 +638,13 @@ async def test_a_caller_who_leaves_breaks_nothing(home: Path) -> None:
 async def test_settings_that_make_no_sense(home: Path, options: dict[str, object]) -> None:
     """A wrong setting is named, with what it may be."""
     with pytest.raises(SettingsError, match=r"\[backends\.markdown\]"):
-        await Markdown.open(opening(home, **options))
+        await Markdown.open(opening(home, "markdown", **options))
+
+
+async def test_a_path_in_our_own_folder_is_refused(home: Path) -> None:
+    """The gateway's notes keep their scopes: they cannot be read a second time as a user's files."""
+    with pytest.raises(SettingsError, match="own folder"):
+        await Markdown.open(opening(home, "markdown", paths=[str(home / "notes")]))
 
 
 async def test_says_when_there_is_no_model(home: Path, vault: Path) -> None:

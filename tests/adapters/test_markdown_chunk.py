@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.markdown.chunk import Chunk, chunks, front_matter, tokens, unix
+from adapters.markdown.chunk import Chunk, chunks, tokens, unix
 
 _LINES = st.sampled_from(
     [
@@ -149,13 +149,10 @@ def test_a_long_line_is_cut_between_words() -> None:
 
 
 def test_front_matter_opens_the_first_chunk() -> None:
-    """It is kept with what it introduces, and its plain values can be read."""
+    """It is kept with what it introduces."""
     text = '---\ntitle: "Orders"\ndate: 2026-03-04\ntags:\n  - db\n---\n\n# Storage\n\nPostgreSQL.\n'
     (chunk,) = chunks(text)
     assert (chunk.start, chunk.end, chunk.headings) == (1, 10, ("Storage",))
-    assert front_matter(text) == {"title": "Orders", "date": "2026-03-04", "tags": ""}
-    assert front_matter("---\n\nno: front matter") == {}
-    assert front_matter("title: none") == {}
 
 
 def test_link_definitions_are_not_lost() -> None:

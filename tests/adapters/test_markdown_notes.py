@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
@@ -166,6 +167,21 @@ def test_append_then_remove(tmp_path: Path) -> None:
     file.write_text(write(note("two", "e2")))
     assert notes.remove("day.md", "e2")
     assert not file.exists()
+
+
+def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    """When the disk takes only part of an entry, that part is taken back."""
+    notes = Notes(tmp_path)
+    notes.append("day.md", write(note("one")))
+    before = (tmp_path / "day.md").read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 50, hard))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            notes.append("day.md", write(note("two " * 100, "e2")))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (tmp_path / "day.md").read_bytes() == before
 
 
 def test_prepare_cuts_off_what_was_not_finished(tmp_path: Path) -> None:
