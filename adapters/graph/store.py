@@ -1,0 +1,383 @@
+"""A store of memories as a graph: events come in with what capture learnt, are searched, and go out again.
+
+SQLite is the truth; the index (lexical, vectors) is derived from it and brought into line at every opening.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from json import dumps
+from typing import ClassVar, Self
+
+from adapters.graph.names import key
+from adapters.graph.options import Walking
+from adapters.index import Entry, Index
+from adapters.sqlite import (
+    EVENT_COLUMNS,
+    INSERT_EVENT,
+    Connection,
+    Database,
+    Row,
+    event_row,
+    hit_of,
+    scope_of,
+    storable,
+)
+from fusion.contract import (
+    DIMENSIONS,
+    KINDS,
+    Captured,
+    Description,
+    Entity,
+    Event,
+    Extraction,
+    Fact,
+    Features,
+    Forgotten,
+    Hit,
+    Opening,
+    Query,
+    Scope,
+)
+from fusion.lib.words import spoken
+
+SCHEMA = f"""
+create table memory (id integer primary key, {EVENT_COLUMNS});
+create index memory_place on memory(tenant, document, place_start) where document is not null;
+create index memory_successor on memory(supersedes) where supersedes is not null;
+
+-- A node. It belongs to one user ('' is nobody), so that a walk never passes from one user to another.
+create table entity (
+    id integer primary key, tenant text not null, owner text not null, key text not null,
+    name text not null, type text not null, mentions integer not null default 0,
+    unique (tenant, key, owner)
+);
+create table mention (
+    entity integer not null references entity on delete cascade,
+    memory integer not null references memory on delete cascade,
+    primary key (entity, memory)
+) without rowid;
+create index mention_memory on mention(memory);
+
+-- An edge, once for each memory that asserts it: that is its provenance. `fact` names the triple within its scope.
+create table relation (
+    id integer primary key,
+    subject integer not null references entity on delete cascade,
+    predicate text not null,
+    object integer not null references entity on delete cascade,
+    memory integer not null references memory on delete cascade,
+    fact text not null,
+    unique (memory, fact)
+);
+create index relation_subject on relation(subject);
+create index relation_object on relation(object);
+create index relation_fact on relation(fact);
+
+-- An entity knows how often it is mentioned (hubs are walked differently), and goes with its last mention.
+create trigger mention_added after insert on mention begin
+    update entity set mentions = mentions + 1 where id = new.entity;
+end;
+create trigger mention_removed after delete on mention begin
+    update entity set mentions = mentions - 1 where id = old.entity;
+    delete from entity where id = old.entity and mentions = 0;
+end;
+"""
+
+SPEAKER = "person"
+"""the entity type of who said a memory"""
+
+
+DEEPER = 3
+"""times the limit is asked of the index: it also holds what is superseded, expired, or an edge"""
+
+
+class GraphStore(ABC):
+    """Everything but the ranking, which a subclass adds as ``recall``.
+
+    Native ids are event ids: they survive a rebuild.
+    """
+
+    features = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(KINDS))
+    schema: ClassVar[str] = SCHEMA
+    options_type: ClassVar[type[Walking]] = Walking
+    facts_are_searched: ClassVar[bool] = False
+    """whether relations have index entries of their own"""
+
+    def __init__(self, database: Database, index: Index, options: Walking, embeds: bool) -> None:
+        self.options = options
+        self._database = database
+        self._index = index
+        self._embeds = embeds
+        self._stale: set[str] = set()
+        self._publishing = asyncio.Lock()
+
+    @classmethod
+    async def open(cls, opening: Opening) -> Self:
+        """Raises ``SettingsError`` for a wrong option, ``StoreDamaged`` for a corrupt or newer file."""
+        options = cls.options_type.of(opening)
+        database = await Database.open(opening.folder / "graph.sqlite", (cls.schema,))
+        try:
+            truth = await database.read(cls._all_entries)
+            index = await Index.open(opening.folder / "index", opening.embedder, truth)
+        except BaseException:
+            await database.close()
+            raise
+        return cls(database, index, options, opening.embedder is not None)
+
+    def learn(self, captured: Captured) -> Extraction:
+        """The entities and facts to keep of one event: what capture found, unless a subclass finds more."""
+        return captured.extraction
+
+    @abstractmethod
+    def recall(self, db: Connection, query: Query, keys: Sequence[str]) -> list[Hit]:
+        """The hits for ``query``, best first; ``keys`` is what the index found, not yet filtered by time."""
+
+    async def search(self, query: Query) -> Sequence[Hit]:
+        if query.limit <= 0:
+            return []
+        found = await self._index.search(query.text, query.scope, query.limit * DEEPER)
+        keys = [entry.key for entry in found]
+        hits = await self._database.read(lambda db: self.recall(db, query, keys))
+        return [hit for hit in hits if query.scope.admits(hit.scope)]
+
+    def accepts(self, event: Event) -> bool:
+        return event.kind in self.features.kinds
+
+    async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
+        if batch:
+            await self._publish(await self._database.write(lambda db: self._store(db, batch)))
+        return [(captured.event.event_id,) for captured in batch]
+
+    async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
+        """Deletes the memory with its mentions and relations. What other memories assert as well stays theirs."""
+
+        def delete(db: Connection) -> tuple[bool, list[str]]:
+            keys = self._keys(db, [event_id])
+            return db.execute("delete from memory where event_id = ?", (event_id,)).rowcount > 0, keys
+
+        existed, keys = await self._database.write(delete)
+        await self._publish(keys)
+        return "deleted" if existed else "absent"
+
+    async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:
+        """Within the same document and the same scope, by place; superseded versions left out."""
+        return await self._database.read(lambda db: [_beside(db, hit, span) for hit in hits])
+
+    async def describe(self) -> Description:
+        items = await self._database.read(lambda db: int(db.execute("select count(*) from memory").fetchone()[0]))
+        notes = () if self._embeds else ("no embedding model: searched by words and graph only",)
+        return Description(items, self._index.vectors, self._index.pending, notes)
+
+    async def settle(self) -> None:
+        await self._index.settle()
+
+    async def close(self) -> None:
+        await self._index.close()
+        await self._database.close()
+
+    # SQLite
+
+    def _store(self, db: Connection, batch: Sequence[Captured]) -> list[str]:
+        """Inserts what is new of ``batch``; the index keys of all of it."""
+        ids = [captured.event.event_id for captured in batch]
+        known = {row[0] for row in db.execute(f"select event_id from memory where event_id in {_MANY}", (dumps(ids),))}
+        new = {c.event.event_id: c for c in reversed(batch) if c.event.event_id not in known}
+        db.executemany(INSERT_EVENT, [event_row(captured.event) for captured in reversed(new.values())])
+        memories = dict(db.execute(f"select event_id, id from memory where event_id in {_MANY}", (dumps(ids),)))
+
+        learnt = {memories[event_id]: (c.event, self.learn(c)) for event_id, c in new.items()}
+        names = {m: _names(event, extraction) for m, (event, extraction) in learnt.items()}
+        entities = _entities(db, ((learnt[m][0].scope, found) for m, found in names.items()))
+
+        def entity(memory: int, name: str) -> int:
+            return entities[(*_owner(learnt[memory][0].scope), name)]
+
+        db.executemany(
+            "insert or ignore into mention values (?, ?)",
+            [(entity(memory, name), memory) for memory, found in names.items() for name in found],
+        )
+        db.executemany(
+            "insert or ignore into relation values (null, ?, ?, ?, ?, ?)",
+            [
+                (
+                    entity(memory, key(fact.subject)),
+                    storable(fact.predicate.strip()),
+                    entity(memory, key(fact.object)),
+                    memory,
+                    fact_id(event.scope, fact),
+                )
+                for memory, (event, extraction) in learnt.items()
+                for fact in extraction.facts
+                if _is_edge(fact)
+            ],
+        )
+        return self._keys(db, ids)
+
+    def _keys(self, db: Connection, event_ids: Sequence[str]) -> list[str]:
+        """The index keys that these events have a part in, whether they exist or not."""
+        keys = list(event_ids)
+        if self.facts_are_searched:
+            found = db.execute(
+                f"select distinct r.fact from memory m join relation r on r.memory = m.id where m.event_id in {_MANY}",
+                (dumps(keys),),
+            )
+            keys.extend(row[0] for row in found)
+        return keys
+
+    # The index, derived
+
+    async def _publish(self, keys: Iterable[str]) -> None:
+        """Brings the index to what SQLite says of ``keys`` now. One at a time, so that the last word is SQLite's last
+        word; callers that wait are served together."""
+        self._stale.update(keys)
+        async with self._publishing:
+            taken, self._stale = self._stale, set()
+            if not taken:
+                return
+            try:
+                truth = await self._database.read(lambda db: self._entries(db, list(taken)))
+                gone = taken - {entry.key for entry in truth}
+                if gone:
+                    await self._index.drop(sorted(gone))
+                if truth:
+                    await self._index.put(truth)
+            except BaseException:
+                self._stale |= taken
+                raise
+
+    @classmethod
+    def _all_entries(cls, db: Connection) -> list[Entry]:
+        return cls._entries(db, None)
+
+    @classmethod
+    def _entries(cls, db: Connection, keys: Sequence[str] | None) -> list[Entry]:
+        """Index entries as they should be: of ``keys``, or of everything."""
+        chosen = () if keys is None else (dumps(keys),)
+        rows = db.execute(
+            f"select * from memory {'' if keys is None else f'where event_id in {_MANY}'} order by id", chosen
+        )
+        entries = [Entry(row["event_id"], scope_of(row), spoken(row["text"], row["speaker"])) for row in rows]
+        if cls.facts_are_searched:
+            rows = db.execute(
+                "select r.fact, s.name as subject, r.predicate, o.name as object, m.*, min(r.id) "
+                "from relation r join memory m on m.id = r.memory "
+                "join entity s on s.id = r.subject join entity o on o.id = r.object "
+                f"{'' if keys is None else f'where r.fact in {_MANY}'} group by r.fact order by min(r.id)",
+                chosen,
+            )
+            entries.extend(
+                Entry(
+                    row["fact"],
+                    scope_of(row),
+                    # A predicate's words are words of the edge: "corrected_by" is found by "corrected".
+                    f"{row['subject']} {row['predicate'].replace('_', ' ')} {row['object']}",
+                )
+                for row in rows
+            )
+        return entries
+
+
+_MANY = "(select value from json_each(?))"
+"""any number of values as one parameter"""
+
+
+def fact_id(scope: Scope, fact: Fact) -> str:
+    """Names a triple within a scope, however it is spelt; stable across rebuilds."""
+    parts = (
+        scope.tenant,
+        scope.user_id,
+        scope.agent_id,
+        scope.run_id,
+        scope.session_id,
+        scope.project,
+        scope.audience,
+        key(fact.subject),
+        key(fact.predicate),
+        key(fact.object),
+    )
+    return "fact:" + blake2b(dumps(parts).encode(), digest_size=12).hexdigest()
+
+
+def _owner(scope: Scope) -> tuple[str, str]:
+    return storable(scope.tenant), storable(scope.user_id or "")
+
+
+def _is_edge(fact: Fact) -> bool:
+    """Whether a fact has two different ends and something between them."""
+    ends = key(fact.subject), key(fact.object)
+    return all(ends) and ends[0] != ends[1] and bool(key(fact.predicate))
+
+
+def _names(event: Event, extraction: Extraction) -> dict[str, Entity]:
+    """What an event mentions, by key: its entities, both ends of its facts, and who said it."""
+    found = list(extraction.entities)
+    found += [Entity(name) for f in extraction.facts if _is_edge(f) for name in (f.subject, f.object)]
+    if event.speaker:
+        found.append(Entity(event.speaker, SPEAKER))
+    names: dict[str, Entity] = {}
+    for entity in found:
+        if name := key(entity.name):
+            names.setdefault(name, entity)
+    return names
+
+
+def _entities(db: Connection, mentioned: Iterable[tuple[Scope, dict[str, Entity]]]) -> dict[tuple[str, str, str], int]:
+    """Ids of entities by tenant, owner and key; those that are missing are made, and a type better than the general
+    "concept" is taken over."""
+    wanted = {
+        (*_owner(scope), name): (storable(entity.name.strip()), storable(entity.type))
+        for scope, names in mentioned
+        for name, entity in names.items()
+    }
+    db.executemany(
+        "insert into entity (tenant, owner, key, name, type) values (?, ?, ?, ?, ?) "
+        "on conflict do update set type = excluded.type where type = 'concept' and excluded.type <> 'concept'",
+        [(*at, *described) for at, described in wanted.items()],
+    )
+    rows = db.execute(
+        "select e.tenant, e.owner, e.key, e.id from json_each(?) j join entity e on e.tenant = j.value ->> 0 "
+        "and e.owner = j.value ->> 1 and e.key = j.value ->> 2",
+        (dumps(list(wanted)),),
+    )
+    return {(row[0], row[1], row[2]): row[3] for row in rows}
+
+
+def _beside(db: Connection, hit: Hit, span: int) -> list[Hit]:
+    if hit.place is None or span <= 0:
+        return []
+    scope = hit.scope
+    here: Row | None = db.execute(
+        "select id, document, place_start, place_unit from memory where event_id = ? and tenant = ?",
+        (hit.native_id, scope.tenant),
+    ).fetchone()
+    if here is None:
+        return []
+    values = {
+        **{field: here[field] for field in here.keys()},  # noqa: SIM118 – a Row iterates over its values
+        "tenant": scope.tenant,
+        "user_id": scope.user_id,
+        "agent_id": scope.agent_id,
+        "run_id": scope.run_id,
+        "session_id": scope.session_id,
+        "audience": scope.audience,
+        "span": span,
+    }
+    near: list[Row] = []
+    for side, order in (("<", "desc"), (">", "asc")):
+        rows = db.execute(
+            f"select m.* from memory m where {_SAME_DOCUMENT} and (m.place_start, m.id) {side} (:place_start, :id) "
+            f"order by m.place_start {order}, m.id {order} limit :span",
+            values,
+        ).fetchall()
+        near += reversed(rows) if side == "<" else rows
+    return [hit_of(row) for row in near]
+
+
+_SAME_SCOPE = " and ".join(f"m.{dimension} is :{dimension}" for dimension in DIMENSIONS)
+_SAME_DOCUMENT = f"""m.tenant = :tenant and m.document = :document and m.place_unit = :place_unit
+    and m.audience = :audience and {_SAME_SCOPE} and not exists (
+        select 1 from memory s where s.supersedes = m.event_id and s.tenant = m.tenant and s.user_id is m.user_id
+    )"""

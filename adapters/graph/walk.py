@@ -1,0 +1,278 @@
+"""The reading half of a graph store: from the entities that a query names to the memories they lead to.
+
+The distance of a memory is 1 + the number of edges between an entity of the query and one that the memory mentions. An
+edge is a relation that a memory asserts, walked either way, or being mentioned together in a memory. Only memories that
+the query may see carry edges, so that no path passes through what is another's, superseded or quarantined.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from json import dumps
+from math import log2
+from typing import TypeVar
+
+from adapters.graph.names import named, spans
+from adapters.graph.options import Walking
+from adapters.sqlite import Connection, Row, storable, visible
+from fusion.contract import Query
+
+K = 60
+"""RRF's constant: Cormack, Clarke, Büttcher, SIGIR 2009. It keeps the first few ranks close to one another."""
+
+LINKED = 10
+"""entities of a query that are walked from, the rarest first: seed 000's bound on its entity search"""
+
+SCANNED = 16
+"""times ``fan_out``: edges of a hub that are looked at, newest first, for those that the query may see"""
+
+VISITED = 512
+"""memories that a walk looks at in all, from the nearest and rarest entities first; beyond, it would say little"""
+
+TOGETHER = "mentioned with"
+"""how a path names the edge between two entities of one memory"""
+
+Item = TypeVar("Item", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """An entity that a walk came to, ``depth`` edges from the query's; ``came`` is the entity before it.
+
+    ``inverse``: the edge was walked from its object to its subject.
+    """
+
+    entity: int
+    name: str
+    depth: int
+    mentions: int
+    came: int | None = None
+    predicate: str = ""
+    inverse: bool = False
+
+    @property
+    def telling(self) -> float:
+        """How much a mention says, from 1 for a single one down: 1 / log2(1 + mentions).
+
+        Adamic and Adar, "Friends and neighbors on the Web", 2003: what two things share counts the more the fewer
+        others share it.
+        """
+        return 1 / log2(1 + max(1, self.mentions))
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """A memory that a walk came to: ``hops`` away, through ``entity`` (the nearest, then the most telling)."""
+
+    memory: int
+    hops: int
+    strength: float
+    entity: int
+
+
+def proximity(hops: int) -> float:
+    """1 for one hop, .5 for two, .25 beyond: seed 000's graph proximity."""
+    return 1.0 if hops <= 1 else 0.5 if hops == 2 else 0.25
+
+
+def link(db: Connection, query: Query) -> list[int]:
+    """The entities that a query names, rarest first, at most ``LINKED``."""
+    wanted = list({name for _, _, name in spans(query.text)})
+    if not wanted:
+        return []
+    mine = "" if query.scope.user_id is None else "and owner = :owner"
+    rows = db.execute(
+        f"select key, id from entity where tenant = :tenant {mine} and key in (select value from json_each(:keys)) "
+        "order by mentions, id",
+        {
+            "tenant": storable(query.scope.tenant),
+            "owner": storable(query.scope.user_id or ""),
+            "keys": dumps(wanted),
+        },
+    ).fetchall()
+    meant = set(named(query.text, {row["key"] for row in rows}))
+    return [row["id"] for row in rows if row["key"] in meant][:LINKED]
+
+
+def visible_memories(db: Connection, query: Query, event_ids: Sequence[str]) -> list[int]:
+    """The memories of these events that the query may see, in this order."""
+    seen, values = visible(query)
+    rows = db.execute(
+        f"select m.id from json_each(:ids) j join memory m on m.event_id = j.value where {seen} order by j.key",
+        {**values, "ids": dumps(list(event_ids))},
+    )
+    return [row[0] for row in rows]
+
+
+def memory_rows(db: Connection, memories: Iterable[int]) -> dict[int, Row]:
+    rows = db.execute("select * from memory where id in (select value from json_each(?))", (dumps(list(memories)),))
+    return {row["id"]: row for row in rows}
+
+
+def walk(db: Connection, query: Query, seeds: Sequence[int], how: Walking) -> dict[int, Reached]:
+    """The entities within ``how.hops`` - 1 edges of ``seeds``, each by its shortest way, by a relation rather than by a
+    common mention. A hub (more than ``fan_out`` mentions) is a place to start from, never one to pass or to end at."""
+    if not seeds:
+        return {}
+    seen, values = visible(query)
+    forward, backward = (_RELATIONS.format(end=end, seen=seen) for end in ("subject", "object"))
+    limits = {
+        **values,
+        "seeds": dumps(list(seeds)),
+        "depth": how.hops - 1,
+        "fan_out": how.fan_out,
+        "scanned": how.fan_out * SCANNED,
+        "together": TOGETHER,
+        "visited": VISITED,
+    }
+    rows = db.execute(_WALK.format(seen=seen, forward=forward, backward=backward), limits)
+    return {
+        row["entity"]: Reached(
+            row["entity"],
+            row["name"],
+            row["depth"],
+            row["mentions"],
+            row["came"],
+            row["predicate"] or "",
+            bool(row["inverse"]),
+        )
+        for row in rows
+    }
+
+
+# A recursive query may have several recursive arms: one a direction keeps each on an index (an OR, or an unrolled join,
+# takes hundreds of times longer). `min()` picks the row of each entity's best way.
+_RELATIONS = """(
+    select e.id from (select id, memory from relation where {end} = w.entity order by id desc limit :scanned) e
+    join memory m on m.id = e.memory where {seen} limit :fan_out
+)"""
+_WALK = """
+with recursive walk(entity, depth, came, predicate, inverse) as (
+    select value, 0, null, null, 0 from json_each(:seeds)
+    union
+    select r.object, w.depth + 1, w.entity, r.predicate, 0
+    from walk w join entity e on e.id = w.entity and (w.depth = 0 or e.mentions <= :fan_out)
+    join relation r on r.id in {forward}
+    where w.depth < :depth
+    union
+    select r.subject, w.depth + 1, w.entity, r.predicate, 1
+    from walk w join entity e on e.id = w.entity and (w.depth = 0 or e.mentions <= :fan_out)
+    join relation r on r.id in {backward}
+    where w.depth < :depth
+    union
+    select b.entity, w.depth + 1, w.entity, :together, 0
+    from walk w join entity e on e.id = w.entity and e.mentions <= :fan_out
+    join mention a on a.entity = w.entity join memory m on m.id = a.memory
+    join mention b on b.memory = a.memory and b.entity <> a.entity
+    where w.depth < :depth and {seen}
+)
+select w.entity, w.depth, w.came, w.predicate, w.inverse, e.name, e.mentions,
+       min(w.depth * 2 + coalesce(w.predicate = :together, 0)) as way
+from walk w join entity e on e.id = w.entity
+where w.depth = 0 or e.mentions <= :fan_out
+group by w.entity order by way, e.mentions, e.id limit :visited
+"""
+
+
+def linked_memories(
+    db: Connection, query: Query, reached: Mapping[int, Reached], similar: Sequence[int], how: Walking
+) -> list[Linked]:
+    """The memories that mention what was reached, strongest first.
+
+    A memory's strength is the sum over those entities of proximity × how telling each is. Equals are ordered as in
+    ``similar`` (memories that text search found, best first, all of them visible), then newest first. Of a hub these
+    ``similar`` ones are taken, and its newest.
+    """
+    if not reached:
+        return []
+    near, room = [], VISITED
+    for entity in reached.values():  # nearest first, then rarest
+        if room <= 0:
+            break
+        near.append(entity.entity)
+        room -= min(entity.mentions, how.fan_out)
+    seen, values = visible(query)
+    pairs = set(
+        map(
+            tuple,
+            db.execute(
+                f"""select x.value, a.id from json_each(:near) x join memory a on a.id in (
+                    select m.id from (
+                        select memory from mention where entity = x.value order by memory desc limit :scanned
+                    ) n join memory m on m.id = n.memory where {seen} limit :fan_out)""",
+                {**values, "near": dumps(near), "fan_out": how.fan_out, "scanned": how.fan_out * SCANNED},
+            ),
+        )
+    )
+    pairs.update(
+        (row[0], row[1])
+        for row in db.execute(
+            "select entity, memory from mention where memory in (select value from json_each(?))",
+            (dumps(list(similar)),),
+        )
+        if row[0] in reached
+    )
+    by_memory: defaultdict[int, list[Reached]] = defaultdict(list)
+    for entity_id, memory in pairs:
+        by_memory[memory].append(reached[entity_id])
+    found = []
+    for memory, entities in by_memory.items():
+        nearest = min(entities, key=lambda e: (e.depth, e.mentions, e.entity))
+        strength = sum(sorted(proximity(e.depth + 1) * e.telling for e in entities))
+        found.append(Linked(memory, nearest.depth + 1, strength, nearest.entity))
+    rank = {memory: place for place, memory in enumerate(similar)}
+    return sorted(found, key=lambda f: (-f.strength, rank.get(f.memory, len(rank)), -f.memory))
+
+
+def paths(db: Connection, found: Sequence[Linked], reached: Mapping[int, Reached]) -> dict[int, tuple[str, ...]]:
+    """For each memory the chain that justifies it: from an entity of the query, predicate by predicate.
+
+    ("julien", "corrected_by", "bug gateway"): the relation that the memory itself asserts about the entity it was found
+    through closes the chain. One relation stands as it was asserted; in a longer chain, one that was walked from object
+    to subject is marked as SPARQL marks an inverse path: "^corrected_by".
+    """
+    asserted: defaultdict[int, list[tuple[int, str, int, str, str]]] = defaultdict(list)
+    rows = db.execute(
+        "select r.memory, r.subject, r.predicate, r.object, s.name, o.name from relation r "
+        "join entity s on s.id = r.subject join entity o on o.id = r.object "
+        "where r.memory in (select value from json_each(?)) order by r.id",
+        (dumps([f.memory for f in found]),),
+    )
+    for memory, *edge in rows:
+        asserted[memory].append(tuple(edge))
+    return {f.memory: _path(f, reached, asserted[f.memory]) for f in found}
+
+
+def _path(
+    found: Linked, reached: Mapping[int, Reached], edges: Sequence[tuple[int, str, int, str, str]]
+) -> tuple[str, ...]:
+    chain: list[str] = []
+    passed = set()
+    at: Reached | None = reached[found.entity]
+    while at is not None:
+        passed.add(at.entity)
+        chain.insert(0, at.name)
+        if at.came is not None:
+            chain.insert(0, f"^{at.predicate}" if at.inverse else at.predicate)
+        at = reached.get(at.came) if at.came is not None else None
+    for subject, predicate, object_, subject_name, object_name in edges:
+        if subject == found.entity and object_ not in passed:
+            return (*chain, predicate, object_name)
+        if object_ == found.entity and subject not in passed:
+            # A single relation reads as it was asserted, whichever end the query named.
+            return (subject_name, predicate, *chain) if len(chain) == 1 else (*chain, f"^{predicate}", subject_name)
+    return tuple(chain)
+
+
+def rrf(lists: Sequence[tuple[float, Sequence[Item]]]) -> list[tuple[Item, float]]:
+    """Weighted reciprocal rank fusion, best first: each list gives ``weight / (K + rank)``, rank from 1.
+
+    Ties keep the order of first appearance.
+    """
+    scores: dict[Item, float] = {}
+    for weight, items in lists:
+        for rank, item in enumerate(items, start=1):
+            scores[item] = scores.get(item, 0.0) + weight / (K + rank)
+    return sorted(scores.items(), key=lambda scored: -scored[1])

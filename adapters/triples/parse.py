@@ -1,0 +1,154 @@
+"""Reads the triples that people write down themselves. A pure function of a text; no model, linear in its length.
+
+    ---
+    title: Bug gateway           the note's name: what its own lines and links are about
+    owner: Julien                → (Bug gateway, owner, Julien)
+    tags: [bug, backend]         → (Bug gateway, tags, bug), (Bug gateway, tags, backend)
+    ---
+    See [[Release 4|the release]].            → (Bug gateway, links_to, Release 4)
+    - Julien -> corrected_by -> Bug gateway   → (Julien, corrected_by, Bug gateway)
+    A → uses → B → runs_on → C                → (A, uses, B), (B, runs_on, C)
+
+Front matter is the flat part of YAML that notes use: scalars and lists of scalars. Code is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from fusion.contract import Fact
+
+LINKS_TO = "links_to"
+"""the relation that a wiki link asserts"""
+
+_TITLES = frozenset({"title", "name"})
+
+MOST = 200
+"""facts, and names, of one text: what has more is an export, and its first ones name it well enough"""
+
+LONGEST_PART = 120
+"""characters of a subject, relation or object: longer, and the arrow stood in a sentence"""
+
+_FENCE = re.compile(r"^\s{0,3}(`{3,}|~{3,})")
+_CODE = re.compile(r"(`+)[^`]*\1")
+_LINK = re.compile(r"\[\[([^\[\]|#\n]{1,120})(?:#[^\[\]|\n]{0,120})?(?:\|[^\[\]\n]{0,120})?\]\]")
+_BULLET = re.compile(r"^\s*(?:[-*+]\s+|\d{1,9}[.)]\s+|>\s?|#{1,6}\s+)*")
+# An ASCII arrow needs blanks on both sides: `p->next->value` is code.
+_ARROW = re.compile(r"\s+-{1,2}>\s+|\s*[→⟶]\s*")
+_KEY = re.compile(r"^([^\s:#\-\[{&*!|>'\"%@`][^:\n]{0,80}?)\s*:(?:\s+(.*))?$")
+_ITEM = re.compile(r"^\s*-\s+(.*)$")
+_TRIM = " \t*_`\"'“”‘’«».,;"
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """The facts that a text states and the names in it, in their order, each once; ``subject`` is what it is about."""
+
+    subject: str | None
+    facts: tuple[Fact, ...]
+    names: tuple[str, ...]
+
+
+def parse(text: str, document: str | None = None) -> Parsed:
+    """What ``text`` states. Its subject is the front matter's ``title`` (or ``name``), else the stem of ``document`` if
+    that is a file; without a subject, front matter and wiki links state no fact but still give names."""
+    front, body = _front_matter(text.splitlines())
+    fields = list(_fields(front))
+    title = next((value for field, value in fields if field.lower() in _TITLES), None)
+    subject = title or _stem(document)
+
+    facts: dict[Fact, None] = {}
+    names: dict[str, None] = {title: None} if title else {}
+    for field, value in fields:
+        if field.lower() not in _TITLES:
+            _add(facts, names, subject, field, value)
+    for line in _prose(body):
+        chain = _chain(line)
+        for i in range(0, len(chain) - 2, 2):
+            _add(facts, names, *chain[i : i + 3])
+        for link in _LINK.finditer(line):
+            if not chain:
+                _add(facts, names, subject, LINKS_TO, link.group(1))
+    return Parsed(subject, tuple(facts)[:MOST], tuple(names)[:MOST])
+
+
+def _add(facts: dict[Fact, None], names: dict[str, None], subject: str | None, predicate: str, object_: str) -> None:
+    object_ = _clean(object_)
+    if not object_:
+        return
+    if subject is not None:
+        subject = _clean(subject)
+        facts[Fact(subject, _clean(predicate), object_)] = None
+        names[subject] = None
+    names[object_] = None
+
+
+def _clean(part: str) -> str:
+    """Without quotes, emphasis, and the brackets of a wiki link."""
+    part = part.strip(_TRIM)
+    whole = _LINK.fullmatch(part)
+    return (whole.group(1) if whole else part).strip(_TRIM)
+
+
+def _stem(document: str | None) -> str | None:
+    """A file's name without folder and ending; a document that is no file has no name of its own."""
+    path = PurePosixPath(document or "")
+    return path.stem if path.suffix.lower() in {".md", ".markdown", ".txt", ".org", ".rst"} else None
+
+
+def _front_matter(lines: list[str]) -> tuple[list[str], list[str]]:
+    """The lines between the two ``---`` at the top, and the rest; nothing is front matter that is never closed."""
+    if lines and lines[0].rstrip() == "---":
+        for end, line in enumerate(lines[1:], start=1):
+            if line.rstrip() in {"---", "..."}:
+                return lines[1:end], lines[end + 1 :]
+    return [], lines
+
+
+def _fields(lines: list[str]) -> Iterator[tuple[str, str]]:
+    """Key and value of each scalar, and of each element of a list. What is nested deeper is left out."""
+    key = None
+    for line in lines:
+        if (item := _ITEM.match(line)) and key is not None:
+            yield from ((key, value) for value in _scalars(item.group(1)))
+        elif field := _KEY.match(line):
+            key = field.group(1).strip()
+            yield from ((key, value) for value in _scalars(field.group(2) or ""))
+        elif line.strip():
+            key = None
+
+
+def _scalars(written: str) -> list[str]:
+    """The values of ``a``, ``"a"``, ``[a, b]`` or ``[[a link]]``; a comment is none, nor is a block or a map."""
+    written = re.sub(r"(^|\s)#.*$", "", written).strip()
+    if written.startswith("[") and written.endswith("]") and not _LINK.fullmatch(written):
+        parts = written[1:-1].split(",")
+    else:
+        parts = [] if written[:1] in {"{", "|", ">", "&", "*", "!"} else [written]
+    values = [_clean(part) for part in parts]
+    return [value for value in values if value and len(value) <= LONGEST_PART and value.lower() not in {"null", "~"}]
+
+
+def _prose(lines: list[str]) -> Iterator[str]:
+    """Lines outside code, without their bullets, inline code blanked."""
+    fence = ""
+    for line in lines:
+        mark = _FENCE.match(line)
+        if mark and not fence:
+            fence = mark.group(1)
+        elif mark and fence and line.strip().startswith(fence) and not line.strip(" `~"):
+            fence = ""
+        elif not fence:
+            yield _CODE.sub(" ", _BULLET.sub("", line, count=1))
+
+
+def _chain(line: str) -> list[str]:
+    """The parts of ``A -> relation -> B [-> relation -> C …]``, or nothing."""
+    if len(line) > LONGEST_PART * 20:
+        return []
+    parts = [_clean(part) for part in _ARROW.split(line)]
+    whole = len(parts) >= 3 and len(parts) % 2 == 1 and all(0 < len(part) <= LONGEST_PART for part in parts)
+    return parts if whole else []

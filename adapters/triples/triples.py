@@ -1,0 +1,123 @@
+"""Answers with passages that the graph links, each with the chain that justifies it, and with facts.
+
+A query's words and meaning are linked to passages and to edges (the shared index), its names to entities. From these
+entities and the ends of the edges that match well the graph is walked up to two hops. Passages found either way are
+merged by RRF; an edge that matches well is a hit of its own, derived from every visible memory that asserts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from json import dumps
+from typing import ClassVar
+
+from adapters.graph import (
+    GraphStore,
+    K,
+    Walking,
+    link,
+    linked_memories,
+    memory_rows,
+    paths,
+    rrf,
+    visible_memories,
+    walk,
+)
+from adapters.graph.names import key
+from adapters.sqlite import Connection, Row, hit_of, visible
+from adapters.triples.parse import parse
+from fusion.contract import Captured, Entity, Extraction, Hit, Query
+from fusion.lib.words import stems
+
+ANSWERS = 0.5
+"""An edge matches well when at least this share of its terms is in the query. The rest is what was asked for: of
+"julien likes pizza", "what does Julien like?" has two of three."""
+
+MATCHED = 5
+"""edges whose ends are walked from, best first. A query that is linked to whole triples finds more of the passages it
+needs than one linked to names alone: Gutiérrez et al., "From RAG to Memory" (HippoRAG 2), 2025; it keeps at most 5."""
+
+_TRUST = ("trusted", "unknown", "untrusted")
+"""best first: a fact is as good as the best memory that asserts it"""
+
+
+@dataclass(frozen=True, slots=True)
+class Options(Walking):
+    """``facts`` is how many of 100 hits may be facts: they are short and repeat what passages say in full."""
+
+    facts: int = 20
+
+    def __post_init__(self) -> None:
+        Walking.__post_init__(self)
+        self._within("facts", 0, 100)
+
+
+class Triples(GraphStore):
+    """Facts have native ids ``fact:…`` and no event id; passages are events."""
+
+    options_type: ClassVar[type[Walking]] = Options
+    facts_are_searched: ClassVar[bool] = True
+    options: Options
+
+    def learn(self, captured: Captured) -> Extraction:
+        """What capture found, and the triples that stand in the text itself."""
+        event, known = captured.event, captured.extraction
+        parsed = parse(event.text, event.place.document if event.place else event.source)
+        return replace(
+            known,
+            facts=tuple(dict.fromkeys((*known.facts, *parsed.facts))),
+            entities=(*known.entities, *(Entity(name) for name in parsed.names)),
+        )
+
+    def recall(self, db: Connection, query: Query, keys: Sequence[str]) -> list[Hit]:
+        similar = visible_memories(db, query, keys)
+        facts = self._facts(db, query, keys)
+        ends = [row[end] for row, *_ in facts[:MATCHED] for end in ("subject_id", "object_id")]
+        reached = walk(db, query, list(dict.fromkeys((*link(db, query), *ends))), self.options)
+        linked = linked_memories(db, query, reached, similar, self.options)
+        passages = rrf([(1.0, similar), (1.0, [found.memory for found in linked])])[: query.limit]
+        chosen = {memory for memory, _ in passages}
+        why = paths(db, [found for found in linked if found.memory in chosen], reached)
+        rows = memory_rows(db, chosen)
+        hits = [hit_of(rows[memory], score, why.get(memory, ())) for memory, score in passages]
+
+        room = query.limit * self.options.facts // 100
+        hits += [_fact_hit(asserted, 1 / (K + rank)) for rank, asserted in enumerate(facts[:room], start=1)]
+        return sorted(hits, key=lambda hit: -(hit.score or 0.0))[: query.limit]
+
+    def _facts(self, db: Connection, query: Query, keys: Sequence[str]) -> list[list[Row]]:
+        """The edges among ``keys`` that match well, in this order: of each triple the memories that assert it."""
+        seen, values = visible(query)
+        rows = db.execute(
+            "select r.fact, r.subject as subject_id, r.object as object_id, "
+            "s.name as subject, r.predicate, o.name as object, m.* "
+            "from json_each(:keys) j join relation r on r.fact = j.value join memory m on m.id = r.memory "
+            f"join entity s on s.id = r.subject join entity o on o.id = r.object where {seen} order by j.key, m.id",
+            {**values, "keys": dumps(list(keys))},
+        )
+        asked = set(stems(query.text))
+        triples: dict[tuple[str, ...], list[Row]] = {}
+        for row in rows:
+            said = tuple(key(row[part]) for part in ("subject", "predicate", "object"))
+            terms = set(stems(" ".join(said)))
+            if terms and len(terms & asked) >= ANSWERS * len(terms):
+                triples.setdefault(said, []).append(row)
+        return list(triples.values())
+
+
+def _fact_hit(asserted: Sequence[Row], score: float) -> Hit:
+    """One triple, told as the best of the memories that assert it tells it: the most trusted, then the newest."""
+    best = min(asserted, key=lambda row: (_TRUST.index(row["trust"]), -row["recorded_at"]))
+    triple = (best["subject"], best["predicate"], best["object"])
+    return replace(
+        hit_of(best, score, triple),
+        native_id=best["fact"],
+        event_id=None,
+        text=" ".join(triple),
+        kind="fact",
+        raw_kind=None,
+        speaker=None,
+        place=None,
+        derived_from=tuple(dict.fromkeys(row["event_id"] for row in asserted)),
+    )

@@ -1,0 +1,254 @@
+"""The cortex: similar and linked memories merged by RRF; time, versions, use; whose memory it is."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from adapters.cortex import Cortex
+from fusion.contract import Backend, Fact, Hit, Moment, Opening, Scope
+from fusion.errors import StoreDamaged
+from tests.backend_contract import (
+    NOW,
+    BackendContract,
+    event_id,
+    make_captured,
+    make_event,
+    make_query,
+    make_samples,
+    opening,
+)
+
+
+class TestCortex(BackendContract):
+    async def open_backend(self, folder: Path) -> Backend:
+        return await Cortex.open(opening(folder))
+
+
+@asynccontextmanager
+async def wordy(folder: Path, **options: object) -> AsyncIterator[Cortex]:
+    """A cortex without an embedder: what is similar is what shares words, so that the arithmetic can be shown."""
+    cortex = await Cortex.open(Opening("cortex", folder, options))
+    try:
+        yield cortex
+    finally:
+        await cortex.close()
+
+
+@pytest.fixture
+async def cortex(tmp_path: Path) -> AsyncIterator[Cortex]:
+    async with wordy(tmp_path / "cortex") as opened:
+        yield opened
+
+
+def ids(hits: Iterator[Hit] | list[Hit] | tuple[Hit, ...]) -> list[int]:
+    return [int(str(hit.event_id)[-12:], 16) for hit in hits]
+
+
+async def found(cortex: Cortex, text: str, scope: Scope = Scope(), **when: datetime) -> list[Hit]:  # noqa: B008 – frozen
+    return list(await cortex.search(replace(make_query(text, scope), **when)))
+
+
+# Fusion
+
+
+async def test_both_lists_count(cortex: Cortex) -> None:
+    """Similar rank 1 and graph rank 1: .6/(60+1) + .4/(60+1). Graph only, rank 2: .4/(60+2)."""
+    await cortex.remember(
+        [
+            make_captured(make_event(1, "the gateway timed out"), Fact("Julien", "corrected_by", "bug gateway")),
+            make_captured(make_event(2, "shipped in spring"), Fact("bug gateway", "in", "Release 4")),
+            make_captured(make_event(3, "unrelated"), Fact("Marta", "drinks", "Tea")),
+        ]
+    )
+    hits = await found(cortex, "when did Julien see that it timed out?")
+    assert ids(hits) == [1, 2]
+    assert [hit.score for hit in hits] == pytest.approx([0.6 / (60 + 1) + 0.4 / (60 + 1), 0.4 / (60 + 2)])
+    assert hits[0].path == ("Julien", "corrected_by", "bug gateway")
+    assert hits[1].path == ("Julien", "corrected_by", "bug gateway", "in", "Release 4")
+
+
+async def test_similar_first_linked_second(cortex: Cortex) -> None:
+    """.6/(60+1) + .4/(60+2) for the memory that is first by words and second by the graph."""
+    await cortex.remember(
+        [
+            make_captured(make_event(1, "Alpha says hello"), Fact("Beta", "is", "Gamma")),
+            make_captured(make_event(2, "nothing shared"), Fact("Alpha", "is", "Delta"), Fact("Alpha", "is", "Beta")),
+        ]
+    )
+    hits = await found(cortex, "hello Alpha")
+    assert ids(hits) == [1, 2]
+    assert [hit.score for hit in hits] == pytest.approx([0.6 / (60 + 1) + 0.4 / (60 + 2), 0.4 / (60 + 1)])
+
+
+async def test_weights_are_options(tmp_path: Path) -> None:
+    """With graph_weight 0.9 and similar_weight 0.1 the graph's first beats the words' first: .9/61 > .1/61."""
+    async with wordy(tmp_path, graph_weight=0.9, similar_weight=0.1) as cortex:
+        await cortex.remember(
+            [
+                make_captured(make_event(1, "hello hello")),
+                make_captured(make_event(2, "nothing shared"), Fact("Alpha", "is", "Delta")),
+            ]
+        )
+        assert ids(await found(cortex, "hello Alpha")) == [2, 1]
+
+
+async def test_who_said_it_is_an_entity(cortex: Cortex) -> None:
+    """A memory is linked to its speaker, without a word of the query in it."""
+    await cortex.remember([make_captured(make_event(1, "nothing shared", speaker="Zoë Ünal"))])
+    hits = await found(cortex, "what was zoe unal's answer?")
+    assert (ids(hits), hits[0].path) == ([1], ("Zoë Ünal",))
+
+
+# Time
+
+
+async def test_only_current_versions(cortex: Cortex) -> None:
+    """A superseded memory is not recalled; ``as_of`` a time before its successor it is, and the successor is not."""
+    old = make_event(1, "the office is in Paris", at=Moment(NOW - timedelta(days=100)))
+    new = make_event(2, "the office is in Lisbon", at=Moment(NOW - timedelta(days=10)), supersedes=event_id(1))
+    for batch in ([new], [old]):  # whichever comes first
+        await cortex.remember([make_captured(event) for event in batch])
+    assert ids(await found(cortex, "where is the office")) == [2]
+    assert ids(await found(cortex, "where is the office", as_of=NOW - timedelta(days=50))) == [1]
+    assert ids(await found(cortex, "where is the office", as_of=NOW - timedelta(days=5))) == [2]
+    assert ids(await found(cortex, "where is the office", as_of=NOW - timedelta(days=200))) == []
+
+
+async def test_forgetting_the_successor_brings_the_old_back(cortex: Cortex) -> None:
+    """Being superseded is not written into the old version: it holds as long as the new one is there."""
+    await cortex.remember([make_captured(make_event(1, "the office is in Paris"))])
+    await cortex.remember([make_captured(make_event(2, "the office is in Lisbon", supersedes=event_id(1)))])
+    assert ids(await found(cortex, "office")) == [2]
+    await cortex.forget(event_id(2), [])
+    assert ids(await found(cortex, "office")) == [1]
+
+
+async def test_nobody_supersedes_anothers_memory(cortex: Cortex) -> None:
+    """Ben's event that claims to supersede Ada's changes nothing for Ada."""
+    ada, ben = Scope(user_id="ada"), Scope(user_id="ben")
+    await cortex.remember([make_captured(make_event(1, "the office is in Paris", ada))])
+    await cortex.remember([make_captured(make_event(2, "the office is gone", ben, supersedes=event_id(1)))])
+    assert ids(await found(cortex, "office", ada)) == [1]
+
+
+async def test_valid_from_and_to(cortex: Cortex) -> None:
+    """Valid in February only: found as of then (from included, to not), not before and not after."""
+    february, march = datetime(2026, 2, 1, tzinfo=UTC), datetime(2026, 3, 1, tzinfo=UTC)
+    await cortex.remember([make_captured(make_event(1, "the canteen is closed", valid_from=february, valid_to=march))])
+    second = timedelta(seconds=1)
+    assert ids(await found(cortex, "canteen", now=march - second)) == [1]
+    assert ids(await found(cortex, "canteen", now=march)) == []
+    assert ids(await found(cortex, "canteen", as_of=february)) == [1]
+    assert ids(await found(cortex, "canteen", as_of=february - second)) == []
+    assert ids(await found(cortex, "canteen", as_of=march)) == []
+
+
+async def test_known_at_is_what_was_recorded(cortex: Cortex) -> None:
+    """``known_at`` before the correction was recorded shows the old version, after it the new one."""
+    old = replace(make_event(1, "the office is in Paris"), recorded_at=NOW - timedelta(days=20))
+    new = replace(make_event(2, "the office is in Lisbon", supersedes=event_id(1)), recorded_at=NOW - timedelta(days=5))
+    await cortex.remember([make_captured(old), make_captured(new)])
+    assert ids(await found(cortex, "office", known_at=NOW - timedelta(days=10))) == [1]
+    assert ids(await found(cortex, "office", known_at=NOW)) == [2]
+    assert ids(await found(cortex, "office", known_at=NOW - timedelta(days=30))) == []
+
+
+# Use
+
+
+async def test_use_is_counted_apart_from_searching(cortex: Cortex) -> None:
+    """Searching counts nothing; ``used`` twice is 2, and the latest time stays even if told late."""
+    await cortex.remember(make_samples())
+    await found(cortex, "Julien")
+    await cortex.used([event_id(1), "unknown"], NOW)
+    await cortex.used([event_id(1)], NOW - timedelta(days=1))
+
+    rows = await cortex._database.read(
+        lambda db: [tuple(r) for r in db.execute("select event_id, access_count, last_accessed from memory limit 2")]
+    )
+    assert rows == [(event_id(1), 2, int(NOW.timestamp() * 1_000_000)), (event_id(2), 0, None)]
+
+
+# Faults
+
+
+async def test_without_an_embedder_it_says_so(cortex: Cortex) -> None:
+    """Lexical and graph search work without a model, and the description says what is missing."""
+    await cortex.remember(make_samples())
+    assert ids(await found(cortex, "Julien corrected"))[0] == 1
+    assert "no embedding model" in (await cortex.describe()).notes[0]
+
+
+async def test_the_index_is_derived(tmp_path: Path) -> None:
+    """Deleting the index folder loses nothing: it is rebuilt from SQLite."""
+    folder = tmp_path / "cortex"
+    async with wordy(folder) as cortex:
+        await cortex.remember(make_samples())
+    for path in sorted((folder / "index").rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    async with wordy(folder) as cortex:
+        assert ids(await found(cortex, "Biscuit the greyhound"))[0] == 4
+
+
+async def test_damage_is_named(tmp_path: Path) -> None:
+    """A corrupt truth is never silently empty: the error names the file and the mend."""
+    async with wordy(tmp_path) as cortex:
+        await cortex.remember(make_samples())
+    (tmp_path / "graph.sqlite").write_bytes(b"garbage" * 1000)
+    with pytest.raises(StoreDamaged, match=r"graph\.sqlite is damaged.*backup"):
+        await Cortex.open(Opening("cortex", tmp_path))
+
+
+@pytest.mark.parametrize(
+    "evil", ["'; drop table memory; --", '"]->(n) DETACH DELETE n //', "`x` = 1 or 1=1", "%", "?1"]
+)
+async def test_injection_is_only_text(cortex: Cortex, evil: str) -> None:
+    """SQL in every field is stored and found like any other text, and crosses no scope."""
+    mine = Scope(user_id=evil, session_id=evil)
+    event = make_event(1, f"{evil} Alpha", mine, speaker=evil, source=evil)
+    await cortex.remember([make_captured(event, Fact(f"Alpha {evil}", evil, f"Beta {evil}"))])
+    await cortex.remember([make_captured(make_event(2, "Alpha", Scope(user_id="ada")))])
+    assert [hit.text for hit in await found(cortex, f"Alpha {evil}", mine)] == [event.text]
+    assert ids(await found(cortex, f"Alpha {evil}", Scope(user_id="ada"))) == [2]
+    assert await cortex.forget(evil, [evil]) == "absent"
+    assert (await cortex.describe()).items == 2
+
+
+# Scope
+
+who = st.sampled_from([None, "ada", "ben"])
+scopes = st.builds(
+    Scope, st.sampled_from(["blue", "red"]), who, session_id=st.sampled_from([None, "s"]),
+    audience=st.sampled_from(["private", "group"]),
+)  # fmt: skip
+names = st.sampled_from(["Alpha", "Beta", "Gamma", "Delta"])
+memories = st.lists(st.tuples(scopes, names, names), min_size=1, max_size=8)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(memories, scopes, names)
+async def test_nothing_crosses_a_scope(stored: list[tuple[Scope, str, str]], asking: Scope, name: str) -> None:
+    """Whatever is stored for whom: each hit is admitted, each admitted mention of the name is found, and a path is made
+    of what admitted memories say."""
+    batch = [
+        make_captured(make_event(n, f"note {n}", scope), Fact(one, f"r{n}", other))
+        for n, (scope, one, other) in enumerate(stored, start=1)
+    ]
+    with TemporaryDirectory() as folder:
+        async with wordy(Path(folder)) as cortex:
+            await cortex.remember(batch)
+            hits = await found(cortex, name, asking)
+    assert all(asking.admits(hit.scope) for hit in hits)
+    admitted = {n: (one, other) for n, (scope, one, other) in enumerate(stored, start=1) if asking.admits(scope)}
+    assert {n for n, ends in admitted.items() if name in ends} <= set(ids(hits)) <= set(admitted)
+    said = {f"r{n}" for n in admitted} | {"mentioned with"} | {end for ends in admitted.values() for end in ends}
+    assert {part.removeprefix("^") for hit in hits for part in hit.path} <= said

@@ -1,0 +1,215 @@
+"""SQLite beneath our stores: durable, one writer, every fault with its own name."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import stat
+import threading
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.inmemory import hit_of as echo
+from adapters.sqlite import (
+    EVENT_COLUMNS,
+    INSERT_EVENT,
+    Connection,
+    Database,
+    connect,
+    event_row,
+    hit_of,
+    microseconds,
+    time_of,
+)
+from fusion.contract import Event, Moment, Place, Scope
+from fusion.errors import BackendUnreachable, StoreBusy, StoreDamaged, StoreFull
+
+STEPS = ("create table note (text text)",)
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    opened = await Database.open(tmp_path / "folder" / "notes.sqlite", STEPS)
+    try:
+        yield opened
+    finally:
+        await opened.close()
+
+
+def notes(db: Connection) -> list[str]:
+    return [row["text"] for row in db.execute("select text from note order by rowid")]
+
+
+def add(*texts: str):  # type: ignore[no-untyped-def]
+    """A work that writes notes, and fails on one that says "fail"."""
+
+    def work(db: Connection) -> int:
+        for text in texts:
+            db.execute("insert into note values (?)", (text,))
+            if text == "fail":
+                raise ValueError("told to fail")
+        return len(texts)
+
+    return work
+
+
+async def test_written_is_read(database: Database) -> None:
+    """``write`` gives back what its work returns, and a read sees it."""
+    assert await database.write(add("one", "two")) == 2
+    assert await database.read(notes) == ["one", "two"]
+
+
+async def test_waiting_writers_share_a_commit_not_a_fate(database: Database) -> None:
+    """One of three works that wait together fails: it alone is undone and hears of it."""
+    entered, go_on = threading.Event(), threading.Event()
+
+    def hold(db: Connection) -> None:
+        entered.set()
+        go_on.wait(30)
+
+    first = asyncio.create_task(database.write(hold))
+    await asyncio.to_thread(entered.wait, 30)
+    rest = [asyncio.create_task(database.write(add(*texts))) for texts in (["a"], ["b", "fail"], ["c"])]
+    await asyncio.sleep(0)
+    go_on.set()
+    assert await asyncio.gather(first, *rest, return_exceptions=True) == [None, 1, rest[1].exception(), 1]
+    assert isinstance(rest[1].exception(), ValueError)
+    assert await database.read(notes) == ["a", "c"]
+
+
+async def test_a_reader_cannot_write(database: Database) -> None:
+    """A read that writes is a mistake of ours, and SQLite refuses it."""
+    with pytest.raises(StoreDamaged, match="readonly"):
+        await database.read(add("sneaked in"))
+    assert await database.read(notes) == []
+
+
+async def test_files_are_private(database: Database) -> None:
+    """0600 for the files, 0700 for the folder: memories are nobody else's."""
+    await database.write(add("secret"))
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in database.path.parent.iterdir()}
+    assert modes == {0o600}
+    assert stat.S_IMODE(database.path.parent.stat().st_mode) == 0o700
+
+
+async def test_close_twice_then_refuses(database: Database) -> None:
+    """``close`` is idempotent; afterwards nobody is there."""
+    await database.close()
+    await database.close()
+    with pytest.raises(BackendUnreachable):
+        await database.read(notes)
+    with pytest.raises(BackendUnreachable):
+        await database.write(add("late"))
+
+
+async def test_another_writer_makes_it_busy(tmp_path: Path) -> None:
+    """Another process holds the file: ``StoreBusy`` after the wait, while reading goes on; then it recovers."""
+    database = await Database.open(tmp_path / "notes.sqlite", STEPS, busy_s=0.01)
+    other = connect(database.path)
+    try:
+        other.execute("begin immediate")
+        with pytest.raises(StoreBusy) as busy:
+            await database.write(add("blocked"))
+        assert busy.value.retry_after_s > 0
+        assert await database.read(notes) == []
+        other.execute("rollback")
+        await database.write(add("at last"))
+        assert await database.read(notes) == ["at last"]
+    finally:
+        other.close()
+        await database.close()
+
+
+async def test_no_space_left(database: Database) -> None:
+    """A full disk: ``StoreFull``, nothing half written, reading goes on, and it recovers when there is space."""
+    pages = await database.write(lambda db: int(db.execute("pragma page_count").fetchone()[0]))
+    await database.write(lambda db: db.execute(f"pragma max_page_count = {pages}").fetchone())
+    with pytest.raises(StoreFull, match="no space"):
+        await database.write(add("small", "x" * 1_000_000))
+    assert await database.read(notes) == []
+    await database.write(lambda db: db.execute("pragma max_page_count = 1000000").fetchone())
+    await database.write(add("small"))
+    assert await database.read(notes) == ["small"]
+
+
+async def test_rubbish_is_not_a_database(tmp_path: Path) -> None:
+    """A file that is no database is ``StoreDamaged``, names the mend, and is left as it is."""
+    path = tmp_path / "notes.sqlite"
+    path.write_bytes(b"this is no database, " * 500)
+    with pytest.raises(StoreDamaged, match="backup"):
+        await Database.open(path, STEPS)
+    assert path.read_bytes().startswith(b"this is no database")
+
+
+async def test_damage_is_looked_for(tmp_path: Path) -> None:
+    """SQLite itself answers from a file with a ruined page: opening checks, so that nothing is silently missing."""
+    path = tmp_path / "notes.sqlite"
+    database = await Database.open(path, STEPS)
+    await database.write(add(*(f"note {n} " + "x" * 300 for n in range(200))))
+    await database.close()
+    content = bytearray(path.read_bytes())
+    content[4096 * 3 : 4096 * 4] = b"\xff" * 4096
+    path.write_bytes(content)
+    with pytest.raises(StoreDamaged, match=r"damaged .* backup"):
+        await Database.open(path, STEPS)
+
+
+async def test_newer_schema_is_refused(tmp_path: Path) -> None:
+    """A file of a later version is not touched; an older one is brought forward, step by step."""
+    path = tmp_path / "notes.sqlite"
+    database = await Database.open(path, STEPS)
+    await database.write(add("old"))
+    await database.close()
+    newer = await Database.open(path, (*STEPS, "alter table note add column stars integer not null default 3"))
+    assert await newer.read(lambda db: db.execute("select stars from note").fetchone()[0]) == 3
+    await newer.close()
+    with pytest.raises(StoreDamaged, match="newer version"):
+        await Database.open(path, STEPS)
+
+
+names = st.text(max_size=8)
+times = st.datetimes(datetime(1, 1, 2), datetime(9999, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
+events = st.builds(
+    Event,
+    event_id=names,
+    text=st.text(st.characters(exclude_categories=["Cs"]), max_size=50),
+    recorded_at=times,
+    scope=st.builds(Scope, names, st.none() | names, session_id=st.none() | names, audience=st.just("private")),
+    speaker=st.none() | names,
+    at=st.none() | st.builds(Moment, times, st.sampled_from(["second", "day", "year"]), st.none() | names),
+    place=st.none() | st.builds(Place, names, st.integers(-5, 2**62), st.integers(-5, 2**62)),
+    trust=st.sampled_from(["trusted", "untrusted"]),
+    valid_from=st.none() | times,
+    valid_to=st.none() | times,
+    derived_from=st.lists(names, max_size=3).map(tuple),
+)
+
+
+@given(events)
+def test_an_event_survives_its_row(event: Event) -> None:
+    """Row and back: every field that a hit echoes is the same to the letter and the microsecond."""
+    db = sqlite3.connect(":memory:")
+    try:
+        db.row_factory = sqlite3.Row
+        db.execute(f"create table memory (id integer primary key, {EVENT_COLUMNS})")
+        db.execute(INSERT_EVENT, event_row(event))
+        assert hit_of(db.execute("select * from memory").fetchone()) == echo(event)
+    finally:
+        db.close()
+
+
+def test_lone_surrogates_do_not_block_a_store() -> None:
+    """Half a character cannot be stored: it becomes a question mark instead of an error at every retry."""
+    assert event_row(Event("e", "half \ud83d here", datetime(2026, 1, 1, tzinfo=UTC)))[1] == "half ? here"
+
+
+def test_times_are_exact() -> None:
+    """Microseconds since 1970 as integers: 1 µs before the epoch is -1; nothing is rounded."""
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    assert microseconds(epoch - timedelta(microseconds=1)) == -1
+    assert time_of(microseconds(epoch.replace(year=9998))) == epoch.replace(year=9998)
