@@ -1,0 +1,85 @@
+"""The figures: each a function of values, with its unit and source.
+
+Evidence in block (EIB) looks at what the agent really gets: a gold turn counts as found when its ``Speaker: text``
+stands in the packed block, whitespace and escaping aside.
+"""
+
+from __future__ import annotations
+
+import html
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from math import ceil, log2
+
+from fusion.lib.jaccard import jaccard, telling
+from fusion.lib.words import words
+
+SHORT = 4
+"""texts of at most this many different words ("Thanks, you too!") are alike without being duplicates"""
+
+
+def plain(text: str) -> str:
+    """A text as EIB compares it: unescaped, NFKC, every run of whitespace one blank."""
+    return " ".join(unicodedata.normalize("NFKC", html.unescape(text)).split())
+
+
+def found(gold: Sequence[str], block: str) -> list[bool]:
+    """For each gold text, whether it stands in the block."""
+    read = plain(block)
+    return [plain(text) in read for text in gold]
+
+
+def recall_at(k: int, gold: Sequence[str], ranked: Sequence[str]) -> float:
+    """Share of the gold ids among the first ``k`` ranked."""
+    top = set(ranked[:k])
+    return sum(g in top for g in gold) / len(gold)
+
+
+def ndcg_at(k: int, gold: Sequence[str], ranked: Sequence[str]) -> float:
+    """Normalised discounted cumulative gain with binary relevance.
+
+    Järvelin and Kekäläinen, "Cumulated gain-based evaluation of IR techniques", TOIS 2002, with log2(1 + rank).
+    """
+    wanted = set(gold)
+    gain = sum(1 / log2(1 + rank) for rank, ref in enumerate(ranked[:k], start=1) if ref in wanted)
+    ideal = sum(1 / log2(1 + rank) for rank in range(1, min(k, len(wanted)) + 1))
+    return gain / ideal
+
+
+def duplicate_pairs(texts: Sequence[str], threshold: float = 0.6) -> int:
+    """Pairs among the members of one block that say the same: word sets alike by Jaccard, or one text within the other.
+
+    Pairs that a negation, a number or a date tells apart are none; nor are very short texts.
+    """
+    seen: list[tuple[str, frozenset[str], frozenset[str]]] = []
+    pairs = 0
+    for text in texts:
+        said = words(text)
+        if len(said) <= SHORT:
+            continue
+        entry = (plain(text).casefold(), said, telling(said))
+        for other, other_said, other_telling in seen:
+            within = entry[0] in other or other in entry[0]
+            pairs += entry[2] == other_telling and (within or jaccard(said, other_said) >= threshold)
+        seen.append(entry)
+    return pairs
+
+
+def mean(values: Iterable[float], digits: int = 4) -> float | None:
+    """Rounded; None of nothing."""
+    listed = list(values)
+    return round(sum(listed) / len(listed), digits) if listed else None
+
+
+def percentile(share: float, values: Iterable[float]) -> float | None:
+    """Nearest rank: the smallest value that at least ``share`` of all do not exceed; None of nothing."""
+    ordered = sorted(values)
+    return ordered[max(0, ceil(share * len(ordered)) - 1)] if ordered else None
+
+
+def by_group(values: Iterable[tuple[str, float]]) -> Mapping[str, tuple[int, float]]:
+    """How many, and their mean, by group; groups in order of name."""
+    groups: dict[str, list[float]] = {}
+    for name, value in values:
+        groups.setdefault(name, []).append(value)
+    return {name: (len(group), round(sum(group) / len(group), 4)) for name, group in sorted(groups.items())}

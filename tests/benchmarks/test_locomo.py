@@ -1,0 +1,99 @@
+"""The loader of LoCoMo's format, on a small conversation of our own."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from benchmarks.locomo import evidence, load, session_date
+
+KITCHEN = {
+    "sample_id": "kitchen",
+    "conversation": {
+        "speaker_a": "Ida",
+        "speaker_b": "Per",
+        "session_10_date_time": "9:05 am on 2 March, 2024",
+        "session_10": [{"speaker": "Per", "dia_id": "D10:1", "text": "The oven is repaired."}],
+        "session_2_date_time": "12:30 pm on 14 January, 2024",
+        "session_2": [
+            {"speaker": "Ida", "dia_id": "D2:1", "text": "The oven broke on Sunday.", "blip_caption": "a dark oven"},
+            {"speaker": "Per", "dia_id": "D2:2", "text": "Then we eat salad <for a week> & bread."},
+        ],
+    },
+    "qa": [
+        {"question": "What broke?", "answer": "the oven", "evidence": ["D2:01"], "category": 4},
+        {"question": "Is the oven repaired, and what was eaten?", "evidence": ["D:10:1; D2:2"], "category": 1},
+        {"question": "What did the cat eat?", "evidence": ["D2:2"], "category": 5},
+        {"question": "When?", "answer": "", "evidence": ["D", "D9:9"], "category": 2},
+    ],
+}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "kitchen.json"
+    path.write_text(json.dumps([KITCHEN]), encoding="utf-8")
+    return path
+
+
+def test_turns_come_in_the_order_they_were_said(file: Path) -> None:
+    """Session 2 stands before session 10, positions count within a session, and a session's date is its turns'."""
+    (conversation,) = load(file)
+    assert conversation.id == "kitchen"
+    assert [(t.id, t.session, t.position) for t in conversation.turns] == [
+        ("D2:1", "session_2", 0),
+        ("D2:2", "session_2", 1),
+        ("D10:1", "session_10", 0),
+    ]
+    assert conversation.turns[0].at == datetime(2024, 1, 14, 12, 30, tzinfo=UTC)
+    assert conversation.turns[1].at == datetime(2024, 1, 14, 12, 30, 1, tzinfo=UTC)
+    assert conversation.turns[0].caption == "a dark oven"
+    assert conversation.turns[2].spoken == "Per: The oven is repaired."
+
+
+def test_questions_know_whether_they_count(file: Path) -> None:
+    """Category 5 has no answer, and a question whose evidence names no turn cannot be scored."""
+    (conversation,) = load(file)
+    assert [q.gold for q in conversation.questions] == [("D2:1",), ("D10:1", "D2:2"), ("D2:2",), ()]
+    assert [q.answerable for q in conversation.questions] == [True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        (["D30:05"], ("D30:5",)),
+        (["D:11:26"], ("D11:26",)),
+        (["D1:1; D1:2 D1:1"], ("D1:1", "D1:2")),
+        (["D", "", None], ()),
+        (None, ()),
+        (["D99:1"], ()),
+    ],
+)
+def test_evidence_is_mended(entries: list[object] | None, expected: tuple[str, ...]) -> None:
+    """Leading zeros and stray colons go, several ids in one string are several, unknown ids and repeats are dropped."""
+    assert evidence(entries, {"D30:5", "D11:26", "D1:1", "D1:2"}) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1:56 pm on 8 May, 2023", datetime(2023, 5, 8, 13, 56, tzinfo=UTC)),
+        ("12:01 am on 1 January, 2024", datetime(2024, 1, 1, 0, 1, tzinfo=UTC)),
+        ("some day", None),
+        (None, None),
+    ],
+)
+def test_dates_of_sessions(text: str | None, expected: datetime | None) -> None:
+    """Noon is 12 pm, midnight 12 am, and what is no date is none."""
+    assert session_date(text) == expected
+
+
+def test_another_file_is_refused(tmp_path: Path) -> None:
+    """A file of another shape is named, not half read."""
+    path = tmp_path / "other.json"
+    path.write_text("{}", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"other\.json is no LoCoMo file"):
+        load(path)
