@@ -1,0 +1,340 @@
+"""Claude Haiku as the judge, through the ``anthropic`` SDK: one call a query, for the head of the list.
+
+The SDK's own timeout bounds each read, not the call, and its retries come on top; so it has neither here, and an outer
+deadline bounds everything. The answer is read leniently in form (one repair of almost-JSON) and strictly in content: a
+score that is not a number from 0 to 10 for a passage that was asked about is no score.
+
+Nothing that a passage or the key contains gets into a log or a fault: faults name kinds and status codes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+import os
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any, Self
+
+from adapters.judges.prompt import SCHEMA, SYSTEM, ask
+from fusion.contract import Passage, Verdict
+from fusion.errors import SettingsError
+from fusion.lib.budget import estimate_tokens
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
+
+log = logging.getLogger(__name__)
+
+API = "https://api.anthropic.com"
+
+MINUTE_S = 60.0
+FIRST_GUESS_S = 0.3
+"""How long a call is thought to take before any was made."""
+
+COOLDOWN_S = 30.0
+MAX_COOLDOWN_S = 300.0
+"""What a server may ask us to wait at most; the first is where it names no time."""
+
+TOKENS_A_SCORE = 24
+"""What one entry of the answer costs: an opaque id, a number and their JSON."""
+
+MAX_REPLY_CHARS = 65_536
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of the last minute. ``tokens`` are estimated until the answer tells; ``took_s`` is None meanwhile."""
+
+    at: float
+    tokens: int
+    took_s: float | None = None
+
+
+class Haiku:
+    """A `fusion.contract.Judge`. ``disabled`` says why it never asks anybody; None while it does."""
+
+    name = "haiku"
+
+    def __init__(
+        self,
+        client: Future[AsyncAnthropic] | None,
+        *,
+        model: str,
+        max_tokens: int,
+        calls_per_minute: int,
+        tokens_per_minute: int,
+        clock: Callable[[], float],
+        disabled: str | None = None,
+    ) -> None:
+        self._client = client
+        self._model = model
+        self._max_tokens = max_tokens
+        self._calls_per_minute = calls_per_minute
+        self._tokens_per_minute = tokens_per_minute
+        self._clock = clock
+        self._calls: deque[Call] = deque()
+        self._wait_until = -math.inf
+        self.disabled: str | None = None
+        if disabled:
+            self._disable(disabled)
+
+    @classmethod
+    def open(
+        cls,
+        options: Mapping[str, object],
+        clock: Callable[[], float] = time.monotonic,
+        environ: Mapping[str, str] = os.environ,
+    ) -> Self:
+        """``options``: model, api_key_env (the variable that has the key), base_url ("" is Anthropic's own),
+        calls_per_minute, tokens_per_minute, max_tokens. ``clock`` is in seconds.
+
+        Without a key or the SDK the judge is disabled, and one warning says so.
+        """
+        variable = _text(options, "api_key_env", "ANTHROPIC_API_KEY")
+        key = environ.get(variable)
+        base_url = _text(options, "base_url", "") or API
+        if not base_url.startswith(("http://", "https://")):
+            raise SettingsError(f"[judge] base_url begins with http:// or https://, not {base_url!r}")
+        return cls(
+            _connect(key, base_url) if key else None,
+            model=_text(options, "model", "claude-haiku-4-5-20251001"),
+            max_tokens=_whole(options, "max_tokens", 1024),
+            calls_per_minute=_whole(options, "calls_per_minute", 30),
+            tokens_per_minute=_whole(options, "tokens_per_minute", 60_000),
+            clock=clock,
+            disabled=None if key else f"{variable} is not set",
+        )
+
+    async def judge(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict:
+        if self.disabled:
+            return Verdict("disabled", fault=self.disabled)
+        if not passages:
+            return Verdict("ok", model=self._model)
+        message = ask(query, passages, secrets.token_hex(8))
+        tokens = estimate_tokens(SYSTEM + message) + min(self._max_tokens, TOKENS_A_SCORE * len(passages))
+        if (refused := self._refusal(tokens, deadline_s)) is not None:
+            return refused
+        call = Call(self._clock(), tokens)
+        self._calls.append(call)
+        try:
+            async with asyncio.timeout(deadline_s):
+                return await self._ask(message, passages, call)
+        except TimeoutError:
+            call.took_s = self._clock() - call.at
+            return Verdict("timeout", fault=f"no answer within {deadline_s:.2f} s", model=self._model)
+        except Exception as error:  # noqa: BLE001  whatever the SDK or the wire comes up with, the local order stands
+            return self._fault(error)
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        self.disabled = self.disabled or "closed"
+        if client is not None:
+            try:
+                await (await asyncio.wrap_future(client)).close()
+            except ImportError:
+                log.debug("there is no client to close: the anthropic SDK is not installed")
+
+    def _refusal(self, tokens: int, deadline_s: float) -> Verdict | None:
+        """Why nobody is asked now, or None."""
+        now = self._clock()
+        if now < self._wait_until:
+            return Verdict("cooldown", fault=f"asked to wait; {self._wait_until - now:.0f} s are left")
+        while self._calls and self._calls[0].at <= now - MINUTE_S:
+            self._calls.popleft()
+        if len(self._calls) >= self._calls_per_minute:
+            return Verdict("skipped_budget", fault=f"{self._calls_per_minute} calls a minute are spent")
+        if sum(call.tokens for call in self._calls) + tokens > self._tokens_per_minute:
+            return Verdict("skipped_budget", fault=f"{self._tokens_per_minute} tokens a minute are spent")
+        usual = self._usual_s()
+        if deadline_s < usual:
+            return Verdict("skipped_budget", fault=f"{max(deadline_s, 0):.2f} s are left, a call takes {usual:.2f} s")
+        return None
+
+    def _usual_s(self) -> float:
+        """The median of the last minute's calls; those cut by their deadline count with what they had.
+
+        Older ones do not count, so a judge that was too slow is tried again after a minute.
+        """
+        took = [call.took_s for call in self._calls if call.took_s is not None]
+        return median(took) if took else FIRST_GUESS_S
+
+    async def _ask(self, message: str, passages: Sequence[Passage], call: Call) -> Verdict:
+        if self._client is None:
+            return Verdict("disabled", fault=self.disabled)
+        client = await asyncio.shield(asyncio.wrap_future(self._client))
+        call.at = self._clock()  # loading the SDK is not the model's slowness
+        reply: object = await client.messages.create(
+            model=self._model,
+            max_tokens=self._max_tokens,
+            system=SYSTEM,
+            messages=[{"role": "user", "content": message}],
+            output_config={"format": {"type": "json_schema", "schema": SCHEMA}},
+        )
+        call.took_s = self._clock() - call.at
+        spent = _usage(reply)
+        call.tokens = sum(spent) or call.tokens
+        scores, ignored, fault = read(reply, [passage.id for passage in passages])
+        model = getattr(reply, "model", None)
+        return Verdict(
+            "invalid" if fault else "ok",
+            scores,
+            fault,
+            model if isinstance(model, str) else self._model,
+            *spent,
+            ignored=ignored,
+        )
+
+    def _fault(self, error: Exception) -> Verdict:
+        if isinstance(error, ImportError):
+            self._disable("the anthropic SDK is not installed: pip install 'memory-fusion[anthropic]'")
+            return Verdict("disabled", fault=self.disabled)
+        status = getattr(error, "status_code", None)
+        if status in (401, 403):
+            self._disable(f"the API refused the key (HTTP {status})")
+            return Verdict("disabled", fault=self.disabled, model=self._model)
+        if status in (429, 529):
+            wait_s = _retry_after_s(error)
+            self._wait_until = max(self._wait_until, self._clock() + wait_s)
+            return Verdict("cooldown", fault=f"HTTP {status}: asked to wait {wait_s:.0f} s", model=self._model)
+        what = f"HTTP {status}" if isinstance(status, int) else type(error).__name__
+        if status == 200 or isinstance(error, ValueError | AttributeError | TypeError):
+            return Verdict("invalid", fault=f"not a reply of the API ({what})", model=self._model)
+        return Verdict("error", fault=what, model=self._model)
+
+    def _disable(self, why: str) -> None:
+        if self.disabled is None:
+            log.warning("The judge %s is disabled, the local order stands: %s", self.name, why)
+        self.disabled = why
+
+
+# Reading a reply
+
+
+def read(reply: object, ids: Iterable[str]) -> tuple[dict[str, float], int, str | None]:
+    """Scores by passage id, how many were ignored, and what is wrong when there are none.
+
+    A number from 0 to 10 for an id that was asked about is a score. The first word on an id counts, also if it is
+    none: an answer that contradicts itself has no better half.
+    """
+    if getattr(reply, "stop_reason", None) == "refusal":
+        return {}, 0, "the model refused"
+    text = _reply_text(reply)
+    if text is None:
+        return {}, 0, "not a reply of the API"
+    entries, fault = _entries(text)
+    asked, seen = set(ids), set[str]()
+    scores: dict[str, float] = {}
+    ignored = 0
+    for entry in entries:
+        name = entry.get("id") if isinstance(entry, dict) else None
+        score = _score(entry.get("score")) if isinstance(entry, dict) else None
+        if not isinstance(name, str) or name not in asked or name in seen or score is None:
+            ignored += 1
+        else:
+            scores[name] = score
+        if isinstance(name, str):
+            seen.add(name)
+    return scores, ignored, None if scores else fault or "no score of it is valid"
+
+
+def _reply_text(reply: object) -> str | None:
+    content = getattr(reply, "content", None)
+    if not isinstance(content, list):
+        return None
+    return "".join(
+        block.text
+        for block in content
+        if getattr(block, "type", None) == "text" and isinstance(getattr(block, "text", None), str)
+    ).strip()
+
+
+def _entries(text: str) -> tuple[list[Any], str | None]:
+    """The answer's list, repaired once where it is almost JSON; or what is wrong with it."""
+    if not text or len(text) > MAX_REPLY_CHARS:
+        return [], "the answer is empty" if not text else "the answer is too long"
+    value, cut = _parsed(text)
+    entries = value.get("scores") if isinstance(value, dict) else None
+    if not isinstance(entries, list):
+        return [], "the answer has no scores"
+    return entries[:-1] if cut else entries, None
+
+
+def _parsed(text: str) -> tuple[object, bool]:
+    """A value (None if it is nowhere near JSON), and whether its last number may have lost digits: a 10 became a 1."""
+    try:
+        return json.loads(text), False
+    except ValueError:
+        from json_repair import repair_json
+
+        try:
+            return repair_json(text, return_objects=True), text[-1] in "0123456789.+-eE"
+        except (ValueError, RecursionError):
+            return None, False
+    except RecursionError:
+        return None, False
+
+
+def _score(value: object) -> float | None:
+    """A finite number from 0 to 10, as it is: nothing is clamped, and ``"7"`` and ``true`` are not numbers."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value <= 10 else None
+
+
+def _usage(reply: object) -> tuple[int, int]:
+    usage = getattr(reply, "usage", None)
+    counts = (getattr(usage, "input_tokens", 0), getattr(usage, "output_tokens", 0))
+    given, written = (count if isinstance(count, int) and count > 0 else 0 for count in counts)
+    return given, written
+
+
+def _retry_after_s(error: Exception) -> float:
+    """What the server asks for, in seconds, at most `MAX_COOLDOWN_S`; its dates are not read."""
+    headers = getattr(getattr(error, "response", None), "headers", {})
+    try:
+        seconds = float(headers.get("retry-after", ""))
+    except ValueError:
+        return COOLDOWN_S
+    return min(seconds, MAX_COOLDOWN_S) if seconds >= 0 else COOLDOWN_S
+
+
+# Opening
+
+
+def _connect(key: str, base_url: str) -> Future[AsyncAnthropic]:
+    """A client, made on a thread of its own: importing the SDK takes a second of CPU."""
+    worker = ThreadPoolExecutor(1, "anthropic")
+    client = worker.submit(_client, key, base_url)
+    worker.shutdown(wait=False)
+    return client
+
+
+def _client(key: str, base_url: str) -> AsyncAnthropic:
+    from anthropic import AsyncAnthropic
+
+    # Their debug lines have the request in them: the passages, and the headers with the key.
+    for chatty in ("anthropic", "httpx2", "httpcore2"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    return AsyncAnthropic(api_key=key, base_url=base_url, max_retries=0, timeout=None, open_telemetry=False)
+
+
+def _text(options: Mapping[str, object], name: str, default: str) -> str:
+    value = options.get(name, default)
+    if not isinstance(value, str):
+        raise SettingsError(f"[judge] {name} is a text, not {value!r}")
+    return value
+
+
+def _whole(options: Mapping[str, object], name: str, default: int) -> int:
+    value = options.get(name, default)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise SettingsError(f"[judge] {name} is a whole number, 0 or more, not {value!r}")
+    return value
