@@ -1,0 +1,374 @@
+"""One index: words at once, vectors as they come, both fused.
+
+The folder is derived data. Whoever opens it says what must be in it, and whatever differs is mended, so it may be
+deleted, cut off or damaged at any time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Self, TypeVar
+
+from adapters.index.lexical import Lexical, analysis, erase
+from adapters.index.vectors import Known, Vectors
+from fusion.contract import Embedder, Scope
+from fusion.errors import StoreBusy, StoreDamaged
+from fusion.lib.words import content_hash
+
+_log = logging.getLogger(__name__)
+Result = TypeVar("Result")
+
+RRF_K = 60
+# G. Cormack, C. Clarke and S. Büttcher, "Reciprocal Rank Fusion outperforms Condorcet…", SIGIR 2009.
+_COMMIT_ENTRIES = 2_000
+_FILL_ENTRIES = 128
+# As many as the embedder can sort by length, and as few as may be lost when the process dies: it caches them itself.
+_RETRY_S = 1.0
+_LONGEST_RETRY_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Something to be found. ``text`` is what is searched: a spoken form, a heading path with its chunk."""
+
+    key: str
+    scope: Scope
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """``score`` is the fused one; ``lexical`` (BM25) and ``cosine`` are those of the lists that have it."""
+
+    key: str
+    score: float
+    lexical: float | None = None
+    cosine: float | None = None
+
+
+class Index:
+    """Built by ``open``. Every method may be called from many tasks of one event loop at once.
+
+    Errors of the disk are ``StoreFull`` and ``StoreDamaged``; a damaged index mends itself when it is opened again.
+    """
+
+    @classmethod
+    async def open(cls, folder: Path, embedder: Embedder | None, truth: Iterable[Entry] = ()) -> Self:
+        """Opens the index in ``folder`` and makes it hold ``truth``: no entry less, and none more.
+
+        What is missing or has changed can be found by its words when this returns, by its vector some time later
+        (``settle``). Where files are damaged, or were written in another way or under another embedder, what they
+        held is written again.
+        """
+        index = cls(folder, embedder)
+        try:
+            await index._in_thread(index._open_files)
+            await index._mend(truth)
+        except BaseException:
+            await index.close()
+            raise
+        return index
+
+    def __init__(self, folder: Path, embedder: Embedder | None) -> None:
+        self._folder = folder
+        self._embedder = embedder
+        self._threads = ThreadPoolExecutor(3, f"index-{folder.name}")
+        # One writes, so two are left to search.
+        self._files_open = False
+        self._lexical_is_lost = False
+        self._changes: list[tuple[Mapping[str, Entry | None], asyncio.Future[None]]] = []
+        self._writing: asyncio.Task[None] | None = None
+        self._wanting: dict[str, tuple[str, str]] = {}
+        self._filling: asyncio.Task[None] | None = None
+        self._retry = asyncio.Event()
+        self._progress = asyncio.Condition()
+        self._failures = 0
+        self._faults: dict[str, str] = {}
+        self._closed = False
+
+    @property
+    def size(self) -> int:
+        """How many entries there are."""
+        return self._vectors.size
+
+    @property
+    def vectors(self) -> int:
+        """How many of them have a vector."""
+        return self._vectors.count
+
+    @property
+    def pending(self) -> int:
+        """How many of them are waiting for one."""
+        return len(self._wanting)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What does not work at the moment, in words."""
+        if self._embedder is None:
+            return ("no embedding model: search goes by words alone", *self._faults.values())
+        return tuple(self._faults.values())
+
+    async def put(self, entries: Sequence[Entry]) -> None:
+        """Adds entries, replacing those of the same key. Found by their words when this returns."""
+        if entries:
+            await self._submit({entry.key: entry for entry in entries})
+
+    async def drop(self, keys: Sequence[str]) -> None:
+        """Removes entries; keys that are not there are no error."""
+        if keys:
+            await self._submit(dict.fromkeys(keys))
+
+    async def search(self, text: str, scope: Scope, limit: int) -> Sequence[Found]:
+        """The best ``limit`` entries that ``scope`` admits: the best by words and the best by vectors, fused by rank.
+
+        Either half stands in for the other while that does not work; ``notes`` says so then.
+        """
+        by_words, by_vectors = await asyncio.gather(
+            self.lexical(text, scope, limit), self.similar(text, scope, limit), return_exceptions=True
+        )
+        if isinstance(by_words, BaseException):
+            if not isinstance(by_words, StoreDamaged) or isinstance(by_vectors, BaseException) or not by_vectors:
+                raise by_words
+            self._note("lexical", f"search by words does not work: {by_words}")
+            by_words = ()
+        if isinstance(by_vectors, BaseException):
+            if not isinstance(by_vectors, Exception):
+                raise by_vectors
+            self._note("similar", f"search by vectors does not work: {by_vectors}")
+            by_vectors = ()
+        return _fused(by_words, by_vectors)[:limit]
+
+    async def lexical(self, text: str, scope: Scope, limit: int) -> Sequence[tuple[str, float]]:
+        """The best ``limit`` keys by BM25, best first; nothing where the query has no words that count."""
+        self._check_open()
+        tags = self._vectors.tags(scope)
+        if tags is not None and not tags:
+            return []
+        found = await self._in_thread(lambda: self._lexical.search(text, tags, limit))
+        self._faults.pop("lexical", None)
+        return found
+
+    async def similar(self, text: str, scope: Scope, limit: int) -> Sequence[tuple[str, float]]:
+        """The best ``limit`` keys by cosine, best first, of those that have a vector; nothing without an embedder."""
+        self._check_open()
+        tags = self._vectors.tags(scope)
+        if self._embedder is None or not self.vectors or (tags is not None and not tags):
+            return []
+        query = (await self._embedder.embed([text], keep=False))[0]
+        found = await self._in_thread(lambda: self._vectors.search(query, tags, limit))
+        self._faults.pop("similar", None)
+        return found
+
+    async def settle(self) -> None:
+        """Returns when every entry has its vector, or when the embedder has failed once more (see ``notes``)."""
+        failures = self._failures
+        self._retry.set()
+        async with self._progress:
+            await self._progress.wait_for(lambda: not self._wanting or self._failures > failures or self._closed)
+
+    async def close(self) -> None:
+        """Finishes what is being written and leaves the missing vectors to the next ``open``. May be called twice."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._filling is not None:
+            self._filling.cancel()
+            await asyncio.gather(self._filling, return_exceptions=True)
+        if self._writing is not None:
+            await self._writing
+        async with self._progress:
+            self._progress.notify_all()
+
+        def end() -> None:
+            self._threads.shutdown()
+            if self._files_open:
+                self._vectors.close()
+                self._lexical.close()
+
+        await asyncio.to_thread(end)
+
+    # Opening
+
+    def _open_files(self) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            self._vectors = self._open_vectors()
+        except StoreDamaged as error:
+            _log.warning("the index in %s is written again: %s", self._folder, error)
+            for path in self._folder.glob("vectors.sqlite*"):
+                path.unlink()
+            self._vectors = self._open_vectors()
+        try:
+            self._lexical = self._open_lexical(self._folder / "lexical")
+        except BaseException:
+            self._vectors.close()
+            raise
+        self._files_open = True
+
+    def _open_lexical(self, folder: Path) -> Lexical:
+        try:
+            lexical = Lexical(folder)
+            fault = self._difference(lexical)
+        except StoreDamaged as error:
+            fault = str(error)
+        else:
+            if fault is None:
+                return lexical
+        _log.warning("the lexical index in %s is written again: %s", self._folder, fault)
+        erase(folder)
+        self._lexical_is_lost = True
+        return Lexical(folder)
+
+    def _open_vectors(self) -> Vectors:
+        identity, dimensions = (
+            (None, 0) if self._embedder is None else (self._embedder.identity, self._embedder.dimensions)
+        )
+        return Vectors(self._folder / "vectors.sqlite", analysis(), identity, dimensions)
+
+    def _difference(self, lexical: Lexical) -> str | None:
+        """Why the lexical index cannot be what the record says, if so. An index without its meta.json opens empty."""
+        if not self._vectors.same_analysis:
+            return "texts are cut into words in another way now"
+        if lexical.size != self._vectors.size:
+            return f"it has {lexical.size} entries, not {self._vectors.size}"
+        return None
+
+    async def _mend(self, truth: Iterable[Entry]) -> None:
+        surplus = await self._in_thread(self._vectors.known)
+        for entries in _portions(truth, _COMMIT_ENTRIES):
+            await self._submit({entry.key: entry for entry in entries})
+            for entry in entries:
+                surplus.pop(entry.key, None)
+        for keys in _portions(surplus, _COMMIT_ENTRIES):
+            await self._submit(dict.fromkeys(keys))
+        await self._in_thread(lambda: self._vectors.analysed(analysis()))
+        self._lexical_is_lost = False
+
+    # Writing: what comes while a commit is under way goes into the next one together
+
+    async def _submit(self, changes: Mapping[str, Entry | None]) -> None:
+        self._check_open()
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._changes.append((changes, done))
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write())
+        await asyncio.shield(done)
+
+    async def _write(self) -> None:
+        while self._changes:
+            group, self._changes = self._changes, []
+            try:
+                await self._apply({key: entry for changes, _ in group for key, entry in changes.items()})
+            except Exception:  # noqa: BLE001 - one by one, so that each caller hears of his own fault only
+                for changes, done in group:
+                    await self._apply_one(changes, done)
+            for _, done in group:
+                if not done.done():
+                    done.set_result(None)
+
+    async def _apply_one(self, changes: Mapping[str, Entry | None], done: asyncio.Future[None]) -> None:
+        try:
+            await self._apply(changes)
+        except Exception as error:  # noqa: BLE001 - it is the caller's
+            if not done.done():
+                done.set_exception(error)
+                done.exception()  # looked at, so that nobody complains when the caller has left
+
+    async def _apply(self, changes: Mapping[str, Entry | None]) -> None:
+        wanting = await self._in_thread(lambda: self._write_files(changes))
+        for key in changes:
+            self._wanting.pop(key, None)
+        self._wanting.update(wanting)
+        if self._embedder is None or not self._wanting or self._closed:
+            return
+        if self._filling is None or self._filling.done():
+            self._filling = asyncio.create_task(self._fill(self._embedder))
+
+    def _write_files(self, changes: Mapping[str, Entry | None]) -> dict[str, tuple[str, str]]:
+        """Words first, then the record of them: should the process die in between, the counts differ at the next open.
+
+        Returns hash and text, by key, of the entries that have no vector.
+        """
+        known = self._vectors.known_of(list(changes))
+        put = {key: entry for key, entry in changes.items() if entry is not None}
+        new = {key: Known(self._vectors.tag(entry.scope), content_hash(entry.text)) for key, entry in put.items()}
+        changed = {key: state for key, state in new.items() if self._lexical_is_lost or known.get(key) != state}
+        gone = [key for key, entry in changes.items() if entry is None]
+        if changed or gone:
+            self._lexical.change(((key, state.tag, put[key].text) for key, state in changed.items()), gone)
+            self._vectors.change(changed, gone)
+        if self._embedder is None:
+            return {}
+        have = self._vectors.with_vector(put)
+        return {key: (new[key].hash, entry.text) for key, entry in put.items() if key not in have}
+
+    # Filling in vectors
+
+    async def _fill(self, embedder: Embedder) -> None:
+        delay_s = _RETRY_S
+        while self._wanting:
+            self._retry.clear()
+            try:
+                await self._fill_some(embedder, dict(islice(self._wanting.items(), _FILL_ENTRIES)))
+                delay_s = _RETRY_S
+                self._faults.pop("fill", None)
+            except Exception as error:  # noqa: BLE001 - whatever keeps vectors from coming, words are searched on
+                self._note("fill", f"vectors are not filled in: {error}")
+                self._failures += 1
+                await self._tell()
+                try:
+                    async with asyncio.timeout(delay_s):
+                        await self._retry.wait()
+                except TimeoutError:
+                    delay_s = min(2 * delay_s, _LONGEST_RETRY_S)
+            await self._tell()
+
+    async def _fill_some(self, embedder: Embedder, some: Mapping[str, tuple[str, str]]) -> None:
+        vectors = await embedder.embed([text for _, text in some.values()])
+        rows = [(key, digest, vector) for (key, (digest, _)), vector in zip(some.items(), vectors, strict=True)]
+        await self._in_thread(lambda: self._vectors.add(rows))
+        for key, wanted in some.items():
+            if self._wanting.get(key) == wanted:
+                del self._wanting[key]
+
+    async def _tell(self) -> None:
+        async with self._progress:
+            self._progress.notify_all()
+
+    def _note(self, what: str, fault: str) -> None:
+        if self._faults.get(what) != fault:
+            _log.warning("index in %s: %s", self._folder, fault)
+        self._faults[what] = fault
+
+    async def _in_thread(self, work: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreBusy(f"the index in {self._folder} is closed")
+
+
+def _fused(by_words: Sequence[tuple[str, float]], by_vectors: Sequence[tuple[str, float]]) -> list[Found]:
+    """Reciprocal rank fusion: 1/(60 + rank) from each list, ranks from 1. Equal scores: by key."""
+    words, cosines = dict(by_words), dict(by_vectors)
+    scores: dict[str, float] = {}
+    for ranked in (by_words, by_vectors):
+        for rank, (key, _) in enumerate(ranked, start=1):
+            scores[key] = scores.get(key, 0.0) + 1 / (RRF_K + rank)
+    order = sorted(scores, key=lambda key: (-scores[key], key))
+    return [Found(key, scores[key], words.get(key), cosines.get(key)) for key in order]
+
+
+Item = TypeVar("Item")
+
+
+def _portions(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    rest = iter(items)
+    while portion := list(islice(rest, size)):
+        yield portion

@@ -1,0 +1,196 @@
+"""Lexical search: BM25 over stemmed words, in a tantivy index on disk.
+
+S. Robertson and H. Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009. What a text's words are is
+decided by `fusion.lib.words` alone; tantivy gets terms, never text, and its query parser is never used: to it `*` is
+everything and `tag:3 OR x` another user's memories.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+import shutil
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import tantivy
+from tantivy import Document, Occur, Query, SchemaBuilder, TextAnalyzerBuilder, Tokenizer
+
+from fusion.errors import StoreDamaged, StoreFull
+from fusion.lib.words import STOP_WORDS, content_hash, stems
+
+Result = TypeVar("Result")
+_WRITER_BYTES = 15_000_000
+# Little: more would only mean fewer, larger segments while a store is first filled, and four backends hold one each.
+_LONGEST_TERM = 128
+# Characters: a sha256 and most addresses are found whole; what is longer is no word that anybody types.
+_SPARE = 32
+_MOST_TIES = 4096
+_UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
+# The scripts that `stems` cuts into pairs. Documents have their single characters too, in a field of their own, so that
+# a query of one character finds what pairs cannot.
+_PROBE = "Foxes jumped over naïve user_ids: 東京タワー, 한국어, สวัสดี, 3.14"
+
+
+def terms(text: str) -> list[str]:
+    """What a text is found by, in order and with repeats. Parts of ``snake_case`` names are words."""
+    return [term for term in stems(text.replace("_", " ")) if len(term) <= _LONGEST_TERM]
+
+
+def analysis() -> str:
+    """Names the way texts become terms; an index that was written in another way must be written again."""
+    return content_hash(" ".join([*sorted(STOP_WORDS), *terms(_PROBE)]))
+
+
+class Lexical:
+    """One tantivy index. Raises ``StoreDamaged`` where a file is not what was written.
+
+    ``search`` may be called from several threads at once, ``change`` from one at a time.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._writer: Any = None
+        _guarded(self._open)
+
+    def _open(self) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_files(self._folder)
+        self._index = tantivy.Index(_schema(), path=str(self._folder), reuse=True)
+        self._index.register_tokenizer("terms", TextAnalyzerBuilder(Tokenizer.whitespace()).build())
+        self._index.config_reader("manual")
+        self._index.reload()
+
+    @property
+    def size(self) -> int:
+        """How many documents a search sees."""
+        return int(_guarded(lambda: self._index.searcher().num_docs))
+
+    def change(self, put: Iterable[tuple[str, int, str]], drop: Iterable[str]) -> None:
+        """Puts (key, tag, text), replacing what the key had, and drops keys; on disk and to be found when it returns.
+
+        All or nothing: whatever goes wrong, the index is as it was.
+        """
+
+        def write() -> None:
+            if self._writer is None:
+                self._writer = self._index.writer(heap_size=_WRITER_BYTES, num_threads=1)
+            for key in drop:
+                self._writer.delete_documents_by_term("key", key)
+            for key, tag, text in put:
+                self._writer.delete_documents_by_term("key", key)
+                self._writer.add_document(_document(key, tag, text))
+            self._writer.commit()
+            self._index.reload()
+
+        try:
+            _guarded(write)
+        except BaseException:
+            if self._writer is not None:
+                _guarded(self._writer.rollback)
+            raise
+
+    def search(self, text: str, tags: Sequence[int] | None, limit: int) -> list[tuple[str, float]]:
+        """The best ``limit`` keys with their BM25 scores, among these tags (``None``: all). Equal scores: by key."""
+        return _guarded(lambda: self._search(self._query(text, tags), limit))
+
+    def _search(self, query: Query | None, limit: int) -> list[tuple[str, float]]:
+        if query is None or limit < 1:
+            return []
+        searcher = self._index.searcher()
+        want = limit + _SPARE
+        while True:
+            hits = searcher.search(query, want, count=False).hits
+            # tantivy breaks ties by where a document happens to lie: those at the edge must all be seen to choose.
+            if len(hits) < want or _rounded(hits[-1][0]) < _rounded(hits[limit - 1][0]) or want >= _MOST_TIES:
+                break
+            want *= 4
+        found = [(str(searcher.doc(address).get_first("key")), _rounded(score)) for score, address in hits]
+        return sorted(found, key=lambda hit: (-hit[1], hit[0]))[:limit]
+
+    def _query(self, text: str, tags: Sequence[int] | None) -> Query | None:
+        schema = self._index.schema
+        words = dict.fromkeys(terms(text))
+        if not words:
+            return None
+        matches = Query.boolean_query(
+            [
+                (Occur.Should, Query.term_query(schema, "characters" if _UNSPACED.fullmatch(word) else "terms", word))
+                for word in words
+            ]
+        )
+        if tags is None:
+            return matches
+        within = Query.const_score_query(Query.term_set_query(schema, "tag", [str(tag) for tag in tags]), 0.0)
+        return Query.boolean_query([(Occur.Must, matches), (Occur.Must, within)])
+
+    def close(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            _guarded(writer.wait_merging_threads)
+
+
+def erase(folder: Path) -> None:
+    """Deletes an index, so that the next ``Lexical`` there begins anew."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _schema() -> tantivy.Schema:
+    builder = SchemaBuilder()
+    builder.add_text_field("key", stored=True, tokenizer_name="raw", index_option="basic")
+    builder.add_text_field("tag", tokenizer_name="raw", index_option="basic")
+    builder.add_text_field("terms", tokenizer_name="terms", index_option="freq")
+    builder.add_text_field("characters", tokenizer_name="terms", index_option="freq")
+    return builder.build()
+
+
+def _document(key: str, tag: int, text: str) -> Document:
+    fields = {"key": key, "tag": str(tag), "terms": " ".join(terms(text))}
+    if not text.isascii() and (characters := _UNSPACED.findall(text)):
+        fields["characters"] = " ".join(characters)
+    return Document(**fields)
+
+
+def _rounded(score: float) -> float:
+    """So that the same score is the same number, whatever order it was summed in."""
+    return round(score, 5)
+
+
+def _check_files(folder: Path) -> None:
+    """Compares each segment file with the checksum in its footer, which tantivy writes but does not read on opening.
+
+    A footer ends in its own length and 1337, both 32-bit little-endian. A file without one is left to tantivy.
+    """
+    meta = folder / "meta.json"
+    if not meta.exists():
+        return
+    segments = {entry["segment_id"].replace("-", "") for entry in json.loads(meta.read_bytes())["segments"]}
+    for path in sorted(folder.iterdir()):
+        if path.name.split(".")[0] not in segments:
+            continue
+        content = path.read_bytes()
+        if len(content) < 8:
+            raise StoreDamaged(f"{path} is cut off")
+        length, magic = struct.unpack("<II", content[-8:])
+        if magic == 1337 and zlib.crc32(content[: -8 - length]) != json.loads(content[-8 - length : -8])["crc"]:
+            raise StoreDamaged(f"{path} is not what was written")
+
+
+def _guarded(work: Callable[[], Result]) -> Result:
+    """Gives tantivy's failures our names; a panic in its Rust is not even an ``Exception``."""
+    try:
+        return work()
+    except (StoreDamaged, UnicodeError):
+        raise
+    except (ValueError, KeyError, TypeError, OSError, struct.error) as error:
+        if getattr(error, "errno", None) == errno.ENOSPC or "No space left" in str(error):
+            raise StoreFull(f"no space left for the lexical index: {error}") from error
+        raise StoreDamaged(f"the lexical index does not work: {error}") from error
+    except BaseException as error:
+        if type(error).__name__ == "PanicException":
+            raise StoreDamaged(f"the lexical index does not work: {error}") from error
+        raise
