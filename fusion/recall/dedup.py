@@ -26,6 +26,7 @@ class Sighting:
 
     backend: str
     ref: str
+    native_id: str
     rank: int
     score: float | None
     reason: str
@@ -56,7 +57,7 @@ def dedup(answers: Mapping[str, Sequence[Admitted]], rules: Dedup) -> tuple[Cand
             known.add(item.ref, item.hit)
             survivors[item.ref] = item.hit
             kept[item.ref] = []
-        kept[ref].append(Sighting(backend, item.ref, item.rank, item.hit.score, reason))
+        kept[ref].append(Sighting(backend, item.ref, item.hit.native_id, item.rank, item.hit.score, reason))
     candidates = (Candidate(ref, hit, tuple(kept[ref])) for ref, hit in survivors.items())
     return tuple(sorted(candidates, key=lambda c: (min(s.rank for s in c.sightings), c.ref)))
 

@@ -103,7 +103,16 @@ class World(Protocol):
         ...
 
 
-async def fuse(request: FuseRequest, recipe: Recipe, world: World) -> tuple[Fused, Receipt]:
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The answer, why it is so, and by backend the native ids that reached the prompt."""
+
+    fused: Fused
+    receipt: Receipt
+    used: Mapping[str, tuple[str, ...]]
+
+
+async def fuse(request: FuseRequest, recipe: Recipe, world: World) -> Outcome:
     """Asks, merges, ranks, judges and packs.
 
     Raises BadInput for a query that cannot be asked, and NobodyAnswered when every backend failed.
@@ -148,7 +157,7 @@ async def fuse(request: FuseRequest, recipe: Recipe, world: World) -> tuple[Fuse
         query_truncated=truncated,
         explain=explain(receipt.body) if request.explain else None,
     )
-    return fused, receipt
+    return Outcome(fused, receipt, _used(order, block))
 
 
 _FINE = frozenset({"ok", "empty", "skipped", "disabled"})
@@ -279,6 +288,15 @@ def _summary(answer: Answer, refused: Mapping[str, int]) -> dict[str, Any]:
     if refused:
         row["refused"] = dict(refused)
     return row
+
+
+def _used(order: Sequence[Judged], block: Block) -> dict[str, tuple[str, ...]]:
+    used: dict[str, tuple[str, ...]] = {}
+    for judged in order:
+        if block.reasons.get(judged.ref) == "packed":
+            for sighting in judged.pooled.candidate.sightings:
+                used[sighting.backend] = (*used.get(sighting.backend, ()), sighting.native_id)
+    return used
 
 
 def _abstained(block: Block, pool: Sequence[Pooled], asked: Sequence[str]) -> str | None:

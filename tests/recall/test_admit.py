@@ -1,0 +1,99 @@
+"""The one filter: what a query may see of what a backend returned."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fusion.contract import Hit, Scope
+from fusion.recall.admit import admit
+from tests.recall.values import NOW, at, by_id, lone, query, record
+
+DAY = timedelta(days=1)
+
+
+def test_a_hit_is_cited_by_the_journals_ref_and_keeps_its_rank() -> None:
+    """An event's ref is the journal's; a foreign item's is its backend and native id."""
+    kept, dropped = admit("mem0", [lone("x", "one", event_id="e1"), lone("y", "two")], query(), by_id(record("e1")))
+    assert [(k.ref, k.rank) for k in kept] == [("me1", 1), ("mem0:y", 2)]
+    assert not dropped
+
+
+def test_ranks_are_the_backends_own_even_when_a_hit_above_is_dropped() -> None:
+    """Who was second stays second: the filter must not promote."""
+    hits = [lone("x", "other", scope=Scope(user_id="b")), lone("y", "mine", scope=Scope(user_id="a"))]
+    kept, dropped = admit("mem0", hits, query(scope=Scope(user_id="a")), {})
+    assert [(k.ref, k.rank) for k in kept] == [("mem0:y", 2)]
+    assert dropped == {"scope": 1}
+
+
+def test_the_journals_scope_counts_too() -> None:
+    """A backend that echoes the asker's scope on somebody else's event does not get it through."""
+    lying = lone("x", "secret", event_id="e1", scope=Scope(user_id="a"))
+    journal = by_id(record("e1", scope=Scope(user_id="b")))
+    kept, dropped = admit("mem0", [lying], query(scope=Scope(user_id="a")), journal)
+    assert not kept
+    assert dropped == {"scope": 1}
+
+
+@pytest.mark.parametrize(
+    ("hit", "asked", "journal", "reason"),
+    [
+        (lone("x", "t", event_id="e1"), query(), by_id(record("e1", forgotten=True)), "forgotten"),
+        (lone("x", "t", derived_from=("e1",)), query(), by_id(record("e1", forgotten=True)), "forgotten"),
+        (lone("x", "t", event_id="e1"), query(), by_id(record("e1", superseded_by="e2")), "superseded"),
+        (lone("x", "t", trust="quarantined"), query(), {}, "quarantined"),
+        (lone("x", "t", valid_to=NOW - DAY), query(), {}, "no longer valid"),
+        (lone("x", "t", valid_to=NOW - 3 * DAY), query(as_of=NOW - 2 * DAY), {}, "no longer valid then"),
+        (lone("x", "t", at=at("2026-02-28")), query(as_of=NOW - 5 * DAY), {}, "not yet true then"),
+        (lone("x", "t", recorded_at=NOW), query(known_at=NOW - DAY), {}, "not yet recorded then"),
+    ],
+)
+def test_what_may_not_be_shown_is_dropped_with_its_reason(hit: Hit, asked: Any, journal: Any, reason: str) -> None:
+    """Each reason to drop has its name in the receipt."""
+    kept, dropped = admit("b", [hit], asked, journal)
+    assert not kept
+    assert dropped == {reason: 1}
+
+
+def test_a_fact_lives_while_one_of_its_sources_does() -> None:
+    """A fact that two events support survives the forgetting of one."""
+    fact = lone("f", "A uses B", derived_from=("e1", "e2"))
+    kept, _ = admit("triples", [fact], query(), by_id(record("e1", forgotten=True), record("e2")))
+    assert len(kept) == 1
+
+
+def test_history_is_shown_to_who_asks_for_a_past() -> None:
+    """``as_of`` brings back what was superseded or ended since."""
+    past = lone("x", "t", event_id="e1", valid_from=NOW - 9 * DAY, valid_to=NOW - DAY)
+    kept, _ = admit("b", [past], query(as_of=NOW - 2 * DAY), by_id(record("e1", superseded_by="e2")))
+    assert len(kept) == 1
+
+
+people = st.sampled_from([None, "a", "b"])
+scopes = st.builds(
+    Scope,
+    tenant=st.sampled_from(["t1", "t2"]),
+    user_id=people,
+    agent_id=people,
+    run_id=people,
+    session_id=people,
+    audience=st.sampled_from(["private", "group"]),
+)
+
+
+@given(asker=scopes, items=st.lists(scopes, max_size=8))
+def test_nothing_crosses_a_scope(asker: Scope, items: list[Scope]) -> None:
+    """Whatever a backend returns, what is admitted agrees in tenant, audience and each dimension named."""
+    hits = [lone(str(i), "t", scope=s) for i, s in enumerate(items)]
+    kept, dropped = admit("b", hits, query(scope=asker), {})
+    for item in kept:
+        mine = item.hit.scope
+        assert mine.tenant == asker.tenant
+        assert all(getattr(mine, dimension) == value for dimension, value in asker.named().items())
+        assert asker.audience == "private" or mine.audience == "group"
+    assert len(kept) + sum(dropped.values()) == len(items)

@@ -1,0 +1,154 @@
+"""One memory, many sightings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fusion.contract import Place
+from fusion.lib.jaccard import jaccard, telling
+from fusion.lib.words import words
+from fusion.recall.admit import Admitted
+from fusion.recall.dedup import Known, dedup, join
+from fusion.recipe import Dedup
+from tests.recall.values import admitted, lone, seen, turn
+
+GUARDED = Dedup()
+SEED003 = Dedup(guarded=False)
+
+
+def reasons(candidate: object) -> list[str]:
+    return [s.reason for s in candidate.sightings]  # type: ignore[attr-defined]
+
+
+def test_the_same_event_is_one_memory_whatever_its_text() -> None:
+    """Two stores that keep one event differently still saw one thing."""
+    one, two = lone("1", "The gateway listens on 8765.", event_id="e"), lone("2", "listens: 8765", event_id="e")
+    found = dedup({"a": admitted(one), "b": admitted(two)}, GUARDED)
+    assert len(found) == 1
+    assert reasons(found[0]) == ["first seen", "same event"]
+
+
+def test_a_chunk_and_its_turn_are_one_memory() -> None:
+    """Containment of spans finds what Jaccard never sees: 3 words of 12 are 0.25."""
+    chunk = replace(
+        turn(1, "one two three four five six seven eight nine ten eleven twelve"), place=Place("talk", 1, 4)
+    )
+    inside = turn(2, "four five six")
+    found = dedup({"a": admitted(chunk), "b": admitted(inside)}, GUARDED)
+    assert len(found) == 1
+    assert "same span" in reasons(found[0])
+
+
+def test_the_same_span_of_another_users_document_is_another_memory() -> None:
+    """Two people may both have a document called talk."""
+    mine = turn(1, "alpha beta gamma", scope=replace(lone("", "").scope, user_id="me"))
+    yours = turn(1, "delta epsilon zeta", scope=replace(lone("", "").scope, user_id="you"))
+    assert len(dedup({"a": admitted(mine), "b": admitted(yours, refs="y")}, GUARDED)) == 2
+
+
+def test_the_same_content_is_one_memory_across_case_and_blanks() -> None:
+    """Comparison is by normalised text."""
+    found = dedup({"a": admitted(lone("1", "Use  PostgreSQL")), "b": admitted(lone("2", "use postgresql"))}, GUARDED)
+    assert len(found) == 1
+    assert "same content" in reasons(found[0])
+
+
+def test_jaccard_counts_words_of_both() -> None:
+    """{we, chose, postgres, for, the, bookings} and {…, store}: 6 common of 7 are .857, so one memory."""
+    one, two = "We chose Postgres for the bookings", "we chose postgres for the bookings store"
+    assert jaccard(words(one), words(two)) == 6 / 7
+    found = dedup({"a": admitted(lone("1", one)), "b": admitted(lone("2", two))}, GUARDED)
+    assert reasons(found[0]) == ["first seen", "Jaccard 0.86"]
+
+
+def test_the_threshold_itself_is_a_duplicate() -> None:
+    """3 common of 5 are 0.6, and 0.6 counts (seed 003)."""
+    one, two = "alpha beta gamma delta", "alpha beta gamma epsilon"
+    assert jaccard(words(one), words(two)) == 3 / 5
+    assert len(dedup({"a": admitted(lone("1", one)), "b": admitted(lone("2", two))}, GUARDED)) == 1
+    assert len(dedup({"a": admitted(lone("1", one)), "b": admitted(lone("2", two))}, Dedup(jaccard=0.61))) == 2
+
+
+def test_a_number_a_date_or_a_negation_that_differs_keeps_two_apart() -> None:
+    """Guarded, what differs in what matters is two memories; seed 003 takes them for one."""
+    pairs = [
+        ("the deploy takes 5 minutes on the server", "the deploy takes 9 minutes on the server"),
+        ("we do deploy on that server", "we do not deploy on that server"),
+        ("the meeting with the bank is on monday", "the meeting with the bank is on friday"),
+    ]
+    for one, two in pairs:
+        answers = {"a": admitted(lone("1", one)), "b": admitted(lone("2", two))}
+        assert len(dedup(answers, GUARDED)) == 2, one
+        assert len(dedup(answers, SEED003)) == 1, one
+
+
+def test_a_fact_and_the_event_that_it_came_from_are_two_memories() -> None:
+    """A derived fact supports its source; neither stands for the other, even in the same words."""
+    event = lone("1", "Julien corrected the gateway", event_id="e")
+    fact = lone("2", "Julien corrected the gateway", derived_from=("e",))
+    assert len(dedup({"a": admitted(event), "b": admitted(fact)}, GUARDED)) == 2
+
+
+def test_the_survivor_is_verbatim_then_better_ranked_then_smaller() -> None:
+    """A derived text never survives a verbatim one; else the better rank wins, else the smaller ref."""
+    fact = lone("a", "ale is brewed in york", derived_from=("elsewhere",))
+    said = lone("z", "ale is brewed in york now")
+    third = lone("b", "another thing")
+    assert {c.ref for c in dedup({"x": admitted(fact), "y": admitted(third, said)}, GUARDED)} == {"b", "z"}
+    first, second = lone("q", "same text"), lone("p", "same text")
+    assert {c.ref for c in dedup({"x": admitted(first), "y": admitted(third, second)}, GUARDED)} == {"b", "q"}
+    by_ref = dedup({"a": admitted(lone("q", "same text")), "b": admitted(lone("p", "same text"))}, GUARDED)
+    assert [c.ref for c in by_ref] == ["p"]
+
+
+def test_the_answer_does_not_depend_on_the_order_of_the_backends() -> None:
+    """Which backend is listed first must not decide who survives."""
+    a, b = admitted(lone("q", "same text"), lone("r", "more")), admitted(lone("p", "same text"))
+    forwards, backwards = dedup({"a": a, "b": b}, GUARDED), dedup({"b": b, "a": a}, GUARDED)
+    assert [c.ref for c in forwards] == [c.ref for c in backwards]
+
+
+def test_a_flood_is_bounded() -> None:
+    """Ten thousand near-duplicates leave at most ``max_candidates`` memories."""
+    flood = admitted(*(lone(str(i), f"word{i} other{i} third{i}") for i in range(300)))
+    assert len(dedup({"a": flood}, GUARDED)) == GUARDED.max_candidates
+
+
+def test_neighbours_join_only_when_new() -> None:
+    """What is already a candidate, or was just joined, does not come in again."""
+    known = [seen("a", lone("a", "the first thing said", event_id="e1"), x=1)]
+    same = ("b", lone("b", "other words", event_id="e1"))
+    new = ("c", lone("c", "a second thing entirely"))
+    assert [c.ref for c in join(known, [same, new, ("d", new[1])], GUARDED)] == ["c"]
+
+
+vocabulary = st.sampled_from([f"w{i}" for i in range(9)] + ["not", "7", "monday"])
+texts = st.lists(vocabulary, min_size=1, max_size=9).map(" ".join)
+
+
+@settings(max_examples=300)
+@given(one=texts, two=texts, threshold=st.sampled_from([0.3, 0.5, 0.6, 0.75, 1.0]), guarded=st.booleans())
+def test_the_prefix_filter_misses_nothing(one: str, two: str, threshold: float, guarded: bool) -> None:
+    """Two texts are found alike exactly when their Jaccard reaches the threshold (and the guard has nothing to say)."""
+    known = Known(Dedup(jaccard=threshold, guarded=guarded))
+    known.add("one", lone("one", one))
+    alike = jaccard(words(one), words(two)) >= threshold
+    if guarded:
+        alike = alike and telling(words(one)) == telling(words(two))
+    same = sorted(one.split()) == sorted(two.split()) and one == two
+    assert (known.find("two", lone("two", two)) is not None) == (alike or same)
+
+
+@given(st.lists(st.lists(texts, max_size=6), max_size=3))
+def test_every_sighting_is_kept_once(answers: list[list[str]]) -> None:
+    """Nothing is lost and nothing counted twice: sightings of all candidates are the hits of all answers."""
+    given_hits = {
+        f"b{n}": tuple(Admitted(f"b{n}:{i}", lone(f"{i}", t), i + 1) for i, t in enumerate(items))
+        for n, items in enumerate(answers)
+    }
+    found = dedup(given_hits, GUARDED)
+    kept = sorted(s.ref for c in found for s in c.sightings)
+    assert kept == sorted(item.ref for items in given_hits.values() for item in items)

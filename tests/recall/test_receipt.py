@@ -1,0 +1,57 @@
+"""Receipts can be read at once, after a restart, and not for ever."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from fusion.errors import NotFound
+from fusion.recall.receipt import Receipt, Receipts
+
+
+def receipt(name: str, tenant: str = "default", at: float | None = None) -> Receipt:
+    return Receipt(name, tenant, time.time() if at is None else at, {"receipt_id": name, "candidates": []})
+
+
+async def test_a_receipt_is_there_as_soon_as_it_is_kept(tmp_path: Path) -> None:
+    """Before it is written it is read from memory, and after from the file."""
+    receipts = Receipts(tmp_path / "receipts.sqlite", keep_days=7)
+    receipts.keep(receipt("r1"))
+    assert (await receipts.read("r1", "default"))["receipt_id"] == "r1"
+    await receipts.flush()
+    assert (await receipts.read("r1", "default"))["receipt_id"] == "r1"
+    await receipts.close()
+
+
+async def test_receipts_outlive_the_process(tmp_path: Path) -> None:
+    """Closing writes what waits."""
+    receipts = Receipts(tmp_path / "receipts.sqlite", keep_days=7)
+    receipts.keep(receipt("r1"))
+    await receipts.close()
+    again = Receipts(tmp_path / "receipts.sqlite", keep_days=7)
+    assert (await again.read("r1", "default"))["receipt_id"] == "r1"
+    await again.close()
+
+
+async def test_another_tenants_receipt_does_not_exist(tmp_path: Path) -> None:
+    """Uniform: no receipt, in memory or in the file."""
+    receipts = Receipts(tmp_path / "receipts.sqlite", keep_days=7)
+    receipts.keep(receipt("r1", tenant="a"))
+    with pytest.raises(NotFound):
+        await receipts.read("r1", "b")
+    await receipts.flush()
+    with pytest.raises(NotFound):
+        await receipts.read("r1", "b")
+    await receipts.close()
+
+
+async def test_a_receipt_past_its_time_is_gone(tmp_path: Path) -> None:
+    """Kept for a day, made two days ago."""
+    receipts = Receipts(tmp_path / "receipts.sqlite", keep_days=1)
+    receipts.keep(receipt("old", at=time.time() - 2 * 86_400))
+    await receipts.flush()
+    with pytest.raises(NotFound, match="kept for 1 days"):
+        await receipts.read("old", "default")
+    await receipts.close()

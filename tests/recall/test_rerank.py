@@ -1,0 +1,112 @@
+"""The judge's place: it rearranges the head, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fusion.contract import Passage, Verdict
+from fusion.recall.rerank import Judged, by_local_score, by_verdict, passages, wants_judge
+from fusion.recipe import Judging
+from tests.recall.values import judged, lone, pooled, turn
+
+
+def order_of(*locals_: float) -> list[Judged]:
+    return [judged(f"r{i}", lone(f"r{i}", f"text {i}"), local) for i, local in enumerate(locals_)]
+
+
+def verdict_of(order: list[Judged], shown: dict[str, Passage], *scores: float | None) -> Verdict:
+    return Verdict("ok", {shown[j.ref].id: s for j, s in zip(order, scores, strict=False) if s is not None})
+
+
+def test_the_local_order_is_by_score_then_agreement_then_ref() -> None:
+    """Ties are broken by what the backends agree on, then by ref: never by chance."""
+    pool = [pooled("b", lone("b", "x")), pooled("a", lone("a", "y")), pooled("c", lone("c", "z"), rrf=0.1)]
+    order = by_local_score(pool, [{"bm25": 0.5}] * 3, Judging(signals={"bm25": 1.0}))
+    assert [j.ref for j in order] == ["c", "a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("locals_", "asked"),
+    [((0.9, 0.85, 0.8, 0.75), True), ((0.9, 0.85, 0.8, 0.74), False), ((0.9, 0.89, 0.88), False)],
+)
+def test_the_gate_asks_only_when_the_top_four_are_close(locals_: tuple[float, ...], asked: bool) -> None:
+    """.90 - .75 = .15 is within the spread, .16 is not, and three are not four (seed 000, A023)."""
+    assert wants_judge(order_of(*locals_), Judging(judge="gate", gate_spread=0.1500001)) is asked
+
+
+def test_never_and_always_mean_it() -> None:
+    """`hook` never asks; `deep` asks even about one; nothing is asked about nothing."""
+    assert not wants_judge(order_of(0.5, 0.5, 0.5, 0.5), Judging(judge="never"))
+    assert wants_judge(order_of(0.5), Judging(judge="always"))
+    assert not wants_judge([], Judging(judge="always"))
+
+
+def test_a_passage_has_its_neighbours_and_an_id_that_says_nothing() -> None:
+    """Ids are random, not ordinals; the judge sees a turn between the one before and the one after."""
+    order = [judged("a", turn(2, "Postgres.", "Ada"), 0.9), judged("b", turn(1, "Which database?", "Bo"), 0.1)]
+    shown = passages(order, Judging(head=1))
+    assert list(shown) == ["a"]
+    assert shown["a"].text == "Bo: Which database?\nAda: Postgres."
+    assert passages(order, Judging(head=1))["a"].id != shown["a"].id
+
+
+def test_the_judges_score_is_blended_with_the_local_one() -> None:
+    """.5·10/10 + .5·.2 = .60 beats .5·2/10 + .5·.9 = .55."""
+    order = order_of(0.9, 0.2)
+    shown = passages(order, Judging())
+    after = by_verdict(order, shown, verdict_of(order, shown, 2.0, 10.0), Judging(judge_weight=0.5))
+    assert [(j.ref, j.judge) for j in after] == [("r1", 10.0), ("r0", 2.0)]
+
+
+def test_scores_for_some_put_them_first_and_lose_nobody() -> None:
+    """k of n scored: those lead, the others keep their local order behind, the tail stays."""
+    order = order_of(0.9, 0.8, 0.7, 0.6)
+    numbers = Judging(head=3)
+    shown = passages(order, numbers)
+    after = by_verdict(order, shown, verdict_of(order, shown, None, None, 5.0), numbers)
+    assert [j.ref for j in after] == ["r2", "r0", "r1", "r3"]
+
+
+def test_without_scores_the_local_order_stands() -> None:
+    """A judge that timed out, refused or was too dear changes nothing."""
+    order = order_of(0.9, 0.8)
+    shown = passages(order, Judging())
+    for status in ("timeout", "skipped_budget", "cooldown", "disabled", "invalid", "error"):
+        assert by_verdict(order, shown, Verdict(status), Judging()) == tuple(order)
+
+
+def test_a_fooled_judge_cannot_lift_what_was_not_in_the_head() -> None:
+    """A passage below the head has no id to be scored under; one in it gains at most the judge's share."""
+    order = order_of(*[1 - i / 100 for i in range(30)])
+    numbers = Judging(head=16, judge_weight=0.5)
+    shown = passages(order, numbers)
+    assert len(shown) == 16
+    scores = [5.0] * 15 + [10.0]
+    after = by_verdict(order, shown, verdict_of(order, shown, *scores), numbers)
+    assert [j.ref for j in after[16:]] == [f"r{i}" for i in range(16, 30)]
+
+
+def test_an_injected_point_moves_a_passage_by_what_it_is_worth() -> None:
+    """One point too many is .5 × .1 = .05 of the blended score: it passes neighbours within .1 of local score only."""
+    order = order_of(0.9, 0.84, 0.79, 0.5)
+    shown = passages(order, Judging())
+    honest = by_verdict(order, shown, verdict_of(order, shown, 5.0, 5.0, 5.0, 5.0), Judging())
+    fooled = by_verdict(order, shown, verdict_of(order, shown, 5.0, 5.0, 5.0, 6.0), Judging())
+    assert [j.ref for j in fooled] == [j.ref for j in honest]
+
+
+@given(
+    locals_=st.lists(st.floats(0, 1), min_size=1, max_size=25),
+    scores=st.lists(st.one_of(st.none(), st.floats(0, 10)), max_size=25),
+    head=st.integers(1, 20),
+)
+def test_a_verdict_only_permutes_the_head(locals_: list[float], scores: list[float | None], head: int) -> None:
+    """Nothing enters, nothing leaves, and the tail does not move, whatever the judge says."""
+    order = order_of(*locals_)
+    numbers = Judging(head=head)
+    shown = passages(order, numbers)
+    after = by_verdict(order, shown, verdict_of(order[:head], shown, *scores), numbers)
+    assert sorted(j.ref for j in after) == sorted(j.ref for j in order)
+    assert [j.ref for j in after[head:]] == [j.ref for j in order[head:]]

@@ -1,0 +1,128 @@
+"""The local signals, each with its arithmetic."""
+
+from __future__ import annotations
+
+from math import log
+
+import numpy as np
+import pytest
+
+from fusion.contract import TokenVectors
+from fusion.lib.bm25 import K1, B, Frequencies, bm25
+from fusion.lib.maxsim import best_matches, token_weights
+from fusion.recall.signals import LONG, SIGNALS, Likeness, dates, local_signals, score
+from tests.recall.values import at, lone, pooled, query, turn
+
+NOTHING = Likeness()
+TEN = Frequencies(documents=10, average_length=2.0, counts={"databas": 1, "gate": 5})
+
+
+def test_bm25_is_a_share_of_the_most_it_could_be() -> None:
+    """One term of two, once in a text of average length: tf·(k1+1)/(tf+k1) over (k1+1), weighted by idf."""
+    rare, common = log(1 + 9.5 / 1.5), log(1 + 5.5 / 5.5)
+    weights = {"databas": TEN.idf("databas"), "gate": TEN.idf("gate")}
+    assert weights == {"databas": pytest.approx(rare), "gate": pytest.approx(common)}
+    found = bm25(["databas", "gate"], ["databas", "other"], weights, average_length=2.0)
+    assert found == pytest.approx(rare * (K1 + 1) / (1 + K1) / ((rare + common) * (K1 + 1)))
+
+
+def test_bm25_of_a_longer_text_is_less() -> None:
+    """At twice the average length the denominator is tf + k1·(1 - b + 2b)."""
+    found = bm25(["x"], ["x", "a", "b", "c"], {"x": 1.0}, average_length=2.0)
+    assert found == pytest.approx((K1 + 1) / (1 + K1 * (1 - B + 2 * B)) / (K1 + 1))
+
+
+def test_token_weights_follow_the_words_document_frequency() -> None:
+    """w = ln((N+1)/(df+1)) + 0.1; a stop word keeps 0.1; a name that is nowhere weighs most."""
+    weights = token_weights(("the", "gates", "zanzibar"), TEN)
+    assert weights == pytest.approx([0.1, log(11 / 6) + 0.1, log(11 / 1) + 0.1])
+
+
+def vectors(*rows: list[int]) -> TokenVectors:
+    return TokenVectors(np.array(rows, dtype=np.int8).reshape(len(rows), -1), 0.5)
+
+
+def test_best_matches_take_the_maximum_over_a_texts_tokens() -> None:
+    """Unit vectors quantised to 2 with scale .5: a token finds itself at 1, an orthogonal one at 0, nothing at 0."""
+    asked = vectors([2, 0], [0, 2])
+    found = best_matches(
+        asked, [vectors([2, 0]), vectors([0, 2], [2, 0]), TokenVectors(np.empty((0, 2), np.int8), 1.0)]
+    )
+    assert found.tolist() == [[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]
+
+
+def test_windows_let_a_token_match_in_a_neighbour() -> None:
+    """A reply that has one of two words, after a question that has the other: .5 alone, 1 with its neighbour."""
+    pool = [
+        pooled("q", turn(1, "Where is the cup?")),
+        pooled("a", turn(2, "On the shelf.")),
+        pooled("z", turn(4, "Far.")),
+    ]
+    likeness = Likeness(
+        words=("cup", "shelf"),
+        matches={
+            "Where is the cup?": np.array([1.0, 0.0], np.float32),
+            "On the shelf.": np.array([0.0, 1.0], np.float32),
+            "Far.": np.array([0.0, 0.0], np.float32),
+        },
+    )
+    question, reply, far = local_signals(query("cup shelf"), pool, 1.0, Frequencies(), likeness)
+    assert (question["maxsim"], question["window3"]) == (pytest.approx(0.5), pytest.approx(1.0))
+    assert (reply["maxsim"], reply["window3"]) == (pytest.approx(0.5), pytest.approx(1.0))
+    # Turn 4 has turn 2 two places before it, and turn 1 out of reach.
+    assert (far["window3"], far["window5"]) == (pytest.approx(0.0), pytest.approx(0.5))
+
+
+def test_neighbours_are_of_the_same_document_only() -> None:
+    """The turn after, in another talk, is no neighbour."""
+    pool = [pooled("a", turn(1, "cup", document="one")), pooled("b", turn(2, "shelf", document="two"))]
+    matches = {"cup": np.array([1.0], np.float32), "shelf": np.array([0.0], np.float32)}
+    _, other = local_signals(query("cup"), pool, 1.0, Frequencies(), Likeness(("cup",), matches))
+    assert other["window5"] == 0
+
+
+def test_bm25_reaches_into_the_neighbours() -> None:
+    """A reply is found by the words of the question before it."""
+    pool = [pooled("q", turn(1, "Which database?")), pooled("a", turn(2, "Postgres, since May."))]
+    _, reply = local_signals(query("which database"), pool, 1.0, TEN, NOTHING)
+    assert reply["bm25"] > 0
+
+
+def test_who_is_named_counts_and_who_is_not_does_not() -> None:
+    """1 for the one named, 0 for another, a half where nobody is named or nobody spoke."""
+    pool = [pooled("a", turn(1, "x", "Ada Byron")), pooled("b", turn(2, "y", "Bo")), pooled("c", turn(3, "z"))]
+    named = local_signals(query("what did ada say?"), pool, 1.0, TEN, NOTHING)
+    assert [row["speaker"] for row in named] == [1.0, 0.0, 0.5]
+    unnamed = local_signals(query("what was said?"), pool, 1.0, TEN, NOTHING)
+    assert [row["speaker"] for row in unnamed] == [0.5, 0.5, 0.5]
+
+
+def test_months_and_years_of_the_query_meet_the_date() -> None:
+    """May 2023 wants both; a verb is no month."""
+    assert dates("what happened in May 2023, or in Sept?") == (frozenset({5, 9}), frozenset({2023}))
+    assert dates("it may march on") == (frozenset(), frozenset())
+    pool = [pooled("a", lone("a", "x", at=at("2023-05-08"))), pooled("b", lone("b", "y", at=at("2024-05-08")))]
+    rows = local_signals(query("in May 2023"), pool, 1.0, TEN, NOTHING)
+    assert [row["date"] for row in rows] == [1.0, 0.0]
+
+
+def test_agreement_is_a_share_of_first_place_with_everyone() -> None:
+    """2/61 of four times 1/61 is a half."""
+    (row,) = local_signals(query(), [pooled("a", lone("a", "x" * LONG), rrf=2 / 61)], 4 / 61, TEN, NOTHING)
+    assert row["agreement"] == pytest.approx(0.5)
+    assert row["length"] == 1.0
+
+
+def test_an_absent_signal_leaves_its_weight_to_the_others() -> None:
+    """(3 × .5 + 1 × 1) / 4 with both; .5 where the second is not there."""
+    weights = {"maxsim": 3.0, "speaker": 1.0, "bm25": 0.0}
+    assert score({"maxsim": 0.5, "speaker": 1.0, "bm25": 0.9}, weights) == pytest.approx(2.5 / 4)
+    assert score({"maxsim": 0.5}, weights) == pytest.approx(0.5)
+    assert score({}, weights) == 0.0
+
+
+def test_the_list_of_signals_is_what_is_computed() -> None:
+    """A recipe's weights are checked against this list."""
+    likeness = Likeness(("x",), {"x": np.array([1.0], np.float32)}, {"x": 0.7})
+    (row,) = local_signals(query("x"), [pooled("a", turn(1, "x"))], 1.0, TEN, likeness)
+    assert set(row) == set(SIGNALS)

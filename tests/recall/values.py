@@ -1,0 +1,71 @@
+"""Small values that the tests of the read path are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from fusion.contract import Event, Hit, Moment, Place, Query, Scope
+from fusion.recall.admit import Admitted
+from fusion.recall.dedup import Candidate, Sighting
+from fusion.recall.expand import Pooled
+from fusion.recall.rerank import Judged
+from fusion.recall.signals import Signals
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+def query(text: str = "what did we decide", scope: Scope | None = None, **more: datetime) -> Query:
+    return Query(text=text, scope=scope or Scope(), now=NOW, **more)
+
+
+def turn(position: int, text: str, speaker: str | None = None, document: str = "talk", **more: object) -> Hit:
+    place = Place(document, position, position)
+    return Hit(native_id=f"n{position}", text=text, speaker=speaker, place=place, **more)  # type: ignore[arg-type]
+
+
+def lone(native_id: str, text: str, **more: object) -> Hit:
+    return Hit(native_id=native_id, text=text, **more)  # type: ignore[arg-type]
+
+
+def admitted(*hits: Hit, refs: str = "") -> tuple[Admitted, ...]:
+    """Hits in their order under the refs given (one a letter), or under their native ids."""
+    return tuple(
+        Admitted(refs[i] if refs else hit.native_id, hit, rank) for i, (rank, hit) in enumerate(enumerate(hits, 1))
+    )
+
+
+def seen(ref: str, hit: Hit, **ranks: int) -> Candidate:
+    return Candidate(ref, hit, tuple(Sighting(name, ref, ref, rank, None, "first seen") for name, rank in ranks.items()))
+
+
+def pooled(ref: str, hit: Hit, rrf: float = 0.0) -> Pooled:
+    return Pooled(seen(ref, hit), rrf, {})
+
+
+def judged(ref: str, hit: Hit, local: float, judge: float | None = None, signals: Signals | None = None) -> Judged:
+    return Judged(pooled(ref, hit), signals or {}, local, judge)
+
+
+def at(text: str) -> Moment:
+    return Moment(datetime.fromisoformat(text).replace(tzinfo=UTC))
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A journal's record."""
+
+    ref: str
+    event: Event
+    forgotten: bool = False
+    superseded_by: str | None = None
+
+
+def record(event_id: str, text: str = "", scope: Scope | None = None, **more: object) -> Kept:
+    event = Event(event_id=event_id, text=text, recorded_at=NOW, scope=scope or Scope())
+    return Kept(ref=f"m{event_id}", event=event, **more)  # type: ignore[arg-type]
+
+
+def by_id(*records: Kept) -> Mapping[str, Kept]:
+    return {r.event.event_id: r for r in records}
