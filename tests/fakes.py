@@ -61,14 +61,14 @@ class FakeEmbedder:
 
     async def embed(self, texts: Sequence[str], *, keep: bool = True) -> NDArray[np.float32]:
         missing = [text for text in dict.fromkeys(texts) if content_hash(text) not in self._kept]
-        vectors = dict(self._kept)
+        fresh: dict[str, NDArray[np.float32]] = {}
         if missing:
             await self._admit()
-            for text in missing:
-                self.encoded[text] += 1
-                vectors[content_hash(text)] = self._dense(text)
-            if keep:
-                self._kept.update(vectors)
+            self.encoded.update(missing)
+            fresh = {content_hash(text): self._dense(text) for text in missing}
+        vectors = self._kept | fresh
+        if keep:
+            self._kept |= fresh
         if not texts:
             return np.empty((0, self.dimensions), np.float32)
         return np.stack([vectors[content_hash(text)] for text in texts])
@@ -109,9 +109,8 @@ class FakeEmbedder:
         return np.asarray(total / np.linalg.norm(total), np.float32)
 
     def _tokens(self, text: str) -> TokenVectors:
-        pieces = self._words(text)
-        vectors = np.stack([word_vector(p, self.dimensions) for p in pieces] or [np.zeros(self.dimensions)])[
-            : len(pieces)
-        ]
-        words = tuple(_WORD.findall(text.lower()))
-        return TokenVectors(np.rint(vectors * 127).astype(np.int8), 1 / 127, tuple(pieces), words)
+        pieces = tuple(self._words(text))
+        vectors = np.zeros((len(pieces), self.dimensions), np.float32)
+        for i, piece in enumerate(pieces):
+            vectors[i] = word_vector(piece, self.dimensions)
+        return TokenVectors(np.rint(vectors * 127).astype(np.int8), 1 / 127, pieces, tuple(_WORD.findall(text.lower())))

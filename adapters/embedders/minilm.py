@@ -32,6 +32,8 @@ _MB = 1 << 20
 _QUERIES_IN_MEMORY_BYTES = 4 * _MB
 _OVERHEAD_BYTES = 200
 # What Python adds to a cached array: object headers and the dictionary's entry.
+_NAME_BYTES = 30
+# Of a query's names of tokens and words, a character of it: a short string takes 50 bytes, and there are two a token.
 _PORTION_TEXTS = 32
 _PORTION_CHARACTERS = 4_000
 # About a thousand tokens, 150 ms: how long a portion keeps a thread, and how much is lost when the process dies.
@@ -86,6 +88,7 @@ class MiniLM:
         self._abreast = threads
         self._flights: dict[str, _Flight] = {}
         self._query_flights: dict[str, _Flight] = {}
+        self._urgent_flights: dict[str, _Flight] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -131,15 +134,21 @@ class MiniLM:
         return [found.get(text) for text in texts]
 
     async def forget(self, texts: Sequence[str]) -> None:
+        under_way = [
+            flight
+            for flights in (self._flights, self._query_flights, self._urgent_flights)
+            for text in texts
+            if (flight := flights.get(text)) is not None
+        ]
+        for flight in under_way:
+            flight.keep = False
+        if under_way:
+            await asyncio.wait([flight.landed for flight in under_way])
+        await self._in_thread(self._store.forget, texts)
         for text in texts:
-            for flights in (self._flights, self._query_flights):
-                if (flight := flights.get(text)) is not None:
-                    flight.keep = False
-                    await asyncio.wait([flight.landed])
             self._dense.drop(text)
             self._tokens.drop(text)
             self._queries.drop(text)
-        await self._in_thread(self._store.forget, list(texts))
 
     async def close(self) -> None:
         if self._closed:
@@ -207,12 +216,15 @@ class MiniLM:
                     flight.landed.exception()  # looked at, so that nobody complains when nobody waits any more
 
     async def _fly_query(self, mine: dict[str, _Flight]) -> None:
-        texts = list(mine)
-        encoded = await self._in_thread(lambda: self._encoder.encode(texts, name_tokens=True))
-        for text, one in zip(texts, encoded, strict=True):
-            if mine[text].keep:
-                self._queries.put(text, one, one.dense.nbytes + one.tokens.vectors.nbytes + 4 * len(text))
-            mine[text].landed.set_result(one)
+        def encode(portion: Sequence[str]) -> list[Encoded]:
+            return self._encoder.encode(portion, name_tokens=True)
+
+        for portion in _portions(list(mine), _PORTION_TEXTS):
+            for text, one in zip(portion, await self._in_thread(encode, portion), strict=True):
+                if mine[text].keep:
+                    size = one.dense.nbytes + one.tokens.vectors.nbytes + len(text) * _NAME_BYTES + _OVERHEAD_BYTES
+                    self._queries.put(text, one, size)
+                mine[text].landed.set_result(one)
 
     async def _fly(self, mine: dict[str, _Flight]) -> None:
         # A caller has at most as many portions in the queue as there are threads, so that others get their turn.
@@ -252,8 +264,7 @@ class MiniLM:
             await self._encode_and_keep(list(mine), mine, self._query_threads)
 
         # Texts that others are storing are not waited for: theirs is the longer queue.
-        flights: dict[str, _Flight] = {}
-        joined = self._board(flights, portion, fly)
+        joined = self._board(self._urgent_flights, portion, fly)
         await asyncio.wait([f.landed for f in joined.values()], timeout=max(0.0, until - loop.time()))
         return {text: flight.landed.result().tokens for text, flight in joined.items() if flight.landed.done()}
 

@@ -170,7 +170,7 @@ class Vectors:
                 self._matrix.retag(key, known.tag)
 
     def add(self, vectors: Sequence[tuple[str, str, Floats]]) -> None:
-        """Gives entries their vectors: (key, hash of the text it is of, vector); entries that changed since are left."""
+        """Gives entries their vectors: (key, hash of the text it is of, vector). An entry that changed since is left."""
         with self._lock, _named_errors():
             added: list[tuple[str, int, NDArray[np.int8]]] = []
             with self._transaction() as run:
