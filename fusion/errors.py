@@ -1,27 +1,27 @@
 """Every error that the gateway raises on purpose.
 
-    FusionError
-    ├── SettingsError            the configuration is wrong; says which line and what to write
-    ├── HomeLocked               another process owns this home; names it
-    ├── ServerUnreachable        no gateway answers this client; says where it looked, and the server's last words
-    ├── BadInput                 the caller's request is wrong; says what to change       (HTTP 422)
-    │   ├── TooLarge             …it is over a limit                                      (HTTP 413)
-    │   └── KeyReused            an Idempotency-Key came back with another body           (HTTP 422)
-    ├── NotFound                 no such memory or receipt, or not in this scope          (HTTP 404)
-    ├── Overloaded               too many requests at once; retry_after_s                 (HTTP 503)
-    ├── NobodyAnswered           every backend failed; carries coverage                   (HTTP 503)
-    ├── StoreFull                no space left; nothing was half written                  (HTTP 507)
-    ├── StoreBusy                another writer holds the store; retry_after_s            (HTTP 503)
-    ├── StoreDamaged             a file of ours is corrupt, or newer than this program
-    ├── ReplayGap                a recording lacks an answer that a replay needs
-    ├── ModelMissing             the embedding model is not installed, or is not the pinned one
-    └── BackendError             one backend failed: data in the receipt, never an error at the door
-        ├── BackendUnreachable   refused, reset, no route, no such host
-        ├── BackendTimeout       it did not answer within its deadline
-        ├── InvalidAnswer        it answered, but not in its own format
-        ├── HttpStatus           it answered with a failure status
-        ├── Unauthorized         it does not accept our credential
-        └── RateLimited          it asks us to wait; retry_after_s
+FusionError
+├── SettingsError            the configuration is wrong; says which line and what to write
+├── HomeLocked               another process owns this home; names it
+├── ServerUnreachable        no gateway answers this client; says where it looked, and the server's last words
+├── BadInput                 the caller's request is wrong; says what to change       (HTTP 422)
+│   ├── TooLarge             …it is over a limit                                      (HTTP 413)
+│   └── KeyReused            an Idempotency-Key came back with another body           (HTTP 422)
+├── NotFound                 no such memory or receipt, or not in this scope          (HTTP 404)
+├── Overloaded               too many requests at once; retry_after_s                 (HTTP 503)
+├── NobodyAnswered           every backend failed; carries coverage                   (HTTP 503)
+├── StoreFull                no space left; nothing was half written                  (HTTP 507)
+├── StoreBusy                another writer holds the store; retry_after_s            (HTTP 503)
+├── StoreDamaged             a file of ours is corrupt, or newer than this program
+├── ReplayGap                a recording lacks an answer that a replay needs
+├── ModelMissing             the embedding model is not installed, or is not the pinned one
+└── BackendError             one backend failed: data in the receipt, never an error at the door
+    ├── BackendUnreachable   refused, reset, no route, no such host
+    ├── BackendTimeout       it did not answer within its deadline
+    ├── InvalidAnswer        it answered, but not in its own format
+    ├── HttpStatus           it answered with a failure status
+    ├── Unauthorized         it does not accept our credential
+    └── RateLimited          it asks us to wait; retry_after_s
 """
 
 from __future__ import annotations

@@ -151,9 +151,9 @@ def write_record(home: Path, record: ServerRecord) -> None:
     try:
         with os.fdopen(descriptor, "w") as file:
             json.dump(asdict(record), file)
-        os.replace(name, home / "server.json")
+        Path(name).replace(home / "server.json")
     except BaseException:
-        os.unlink(name)
+        Path(name).unlink()
         raise
 
 

@@ -1,0 +1,426 @@
+"""The gateway's Python client, for programs, hooks and the command line.
+
+    with Client.of_home() as memory:                 # finds the home's server, or starts it
+        print(memory.fuse("what did we decide about the database?")["block"])
+
+    async with AsyncClient("http://127.0.0.1:8765", api_key=…) as memory:
+        await memory.remember([{"text": "Julien prefers Neo4j", "user_id": "julien"}])
+
+What can be asked is written once, below, as functions that build a `Call`; the two clients differ only in how they
+send one. Errors are those of `fusion.errors`, as the server raised them; ServerUnreachable when there is none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import wraps
+from pathlib import Path
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from urllib.parse import quote
+
+import httpx
+import orjson
+
+from fusion import problem, wire
+from fusion.errors import FusionError, HomeLocked, ServerUnreachable
+from fusion.home import ServerRecord, explain_lock, find_home, owner, read_record
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+DEFAULT_URL = "http://127.0.0.1:8765"
+LOG = "server.log"
+TIMEOUT_S = 30.0
+"""for a whole request, until its last byte"""
+CONNECT_S = 2.0
+START_TIMEOUT_S = 30.0
+IDLE_EXIT_S = 600
+"""a server that a client started leaves when nobody asked for this long"""
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T]):
+    """One request, not yet sent. ``timeout_s`` replaces the client's where the caller knows better."""
+
+    method: str
+    path: str
+    body: object = None
+    parameters: Mapping[str, str] | None = None
+    headers: Mapping[str, str] | None = None
+    timeout_s: float | None = None
+
+    def arguments(self, timeout_s: float) -> dict[str, Any]:
+        """As httpx wants it."""
+        arguments: dict[str, Any] = {"method": self.method, "url": self.path, "params": self.parameters}
+        headers = dict(self.headers or {})
+        if self.body is not None:
+            headers["content-type"] = "application/json"
+            arguments["content"] = orjson.dumps(self.body, option=orjson.OPT_UTC_Z)
+        return arguments | {"headers": headers, "timeout": httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_S))}
+
+
+def read(response: httpx.Response, body: bytes) -> Any:
+    """A reply's JSON. Raises what the server raised, and ServerUnreachable for what is no reply of ours."""
+    try:
+        content = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        content = None
+    if response.is_success and isinstance(content, dict):
+        return content
+    if isinstance(content, dict):
+        raise problem.error_of(content, response.status_code)
+    raise ServerUnreachable(f"{response.url} answers {response.status_code}, but not as a memory-fusion server does.")
+
+
+# What can be asked -----------------------------------------------------------------------------------------------
+
+
+def fuse(
+    query: str,
+    *,
+    user_id: str | None = None,
+    agent_id: str | None = None,
+    run_id: str | None = None,
+    session_id: str | None = None,
+    project: str | None = None,
+    audience: str | None = None,
+    as_of: datetime | str | None = None,
+    known_at: datetime | str | None = None,
+    budget_chars: int | None = None,
+    max_results: int | None = None,
+    backends: Sequence[str] | None = None,
+    recipe: str | None = None,
+    timeout_ms: int | None = None,
+    explain: bool | None = None,
+) -> Call[wire.Fused]:
+    """One block from all memories. What is None is left to the server's recipe."""
+    return Call("POST", "/v1/fuse", _given(locals()))
+
+
+def search(backend: str, query: str, *, limit: int = 10, **scope: str | None) -> Call[wire.Found]:
+    """The raw hits of one backend."""
+    return Call("POST", "/v1/search", _given({"backend": backend, "query": query, "limit": limit, **scope}))
+
+
+def remember(
+    memories: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, idempotency_key: str | None = None
+) -> Call[wire.Remembered]:
+    """Keeps one memory or up to 100. Acknowledged is kept: whatever happens to the server next."""
+    body = dict(memories) if isinstance(memories, Mapping) else [dict(item) for item in memories]
+    headers = None if idempotency_key is None else {"idempotency-key": idempotency_key}
+    return Call("POST", "/v1/memories", body, headers=headers)
+
+
+def memory(ref: str, **scope: str | None) -> Call[wire.Remembrance]:
+    """One memory by its ref."""
+    return Call("GET", f"/v1/memories/{quote(ref, safe='')}", parameters=_given(scope))
+
+
+def forget(ref: str, **scope: str | None) -> Call[dict[str, Any]]:
+    """Forgets one memory everywhere; the reply says what each backend did."""
+    return Call("DELETE", f"/v1/memories/{quote(ref, safe='')}", parameters=_given(scope))
+
+
+def backends() -> Call[wire.Backends]:
+    """Every backend, how it is, and what it holds."""
+    return Call("GET", "/v1/backends")
+
+
+def receipt(receipt_id: str) -> Call[dict[str, Any]]:
+    """Why each candidate of one answer was in the block, or out of it."""
+    return Call("GET", f"/v1/receipts/{quote(receipt_id, safe='')}")
+
+
+def ready() -> Call[dict[str, Any]]:
+    """Whether the server can answer. Raises Overloaded while it starts or stops."""
+    return Call("GET", "/readyz")
+
+
+def health() -> Call[wire.Health]:
+    """That the server runs, and as which process."""
+    return Call("GET", "/healthz")
+
+
+def settle(wait_s: float = 30.0) -> Call[wire.Settled]:
+    """Waits until everything remembered is delivered and its vectors are there; ``settled`` says whether in time."""
+    return Call("POST", "/v1/settle", {"timeout_s": wait_s}, timeout_s=wait_s + TIMEOUT_S)
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+# How it is sent --------------------------------------------------------------------------------------------------
+
+
+def _sync(build: Callable[P, Call[T]]) -> Callable[Concatenate[Client, P], T]:
+    """A question as a method of `Client`."""
+
+    @wraps(build)
+    def method(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.send(build(*args, **kwargs))
+
+    return method
+
+
+def _async(build: Callable[P, Call[T]]) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
+    """A question as a method of `AsyncClient`."""
+
+    @wraps(build)
+    async def method(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.send(build(*args, **kwargs))
+
+    return method
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server is. With a ``home`` it is looked for there, and started if ``start``."""
+
+    url: str | None = None
+    api_key: str | None = None
+    home: Path | None = None
+    config: Path | None = None
+    start: bool = False
+
+    def resolve(self) -> tuple[str, dict[str, str]]:
+        """Base URL and headers. Raises ServerUnreachable, or HomeLocked when someone else has the home open."""
+        key = self.api_key or os.environ.get("FUSION_API_KEY")
+        if self.url is not None or self.home is None:
+            url = self.url or DEFAULT_URL
+        else:
+            record = ensure_server(self.home, self.config) if self.start else running_server(self.home)
+            if record is None:
+                raise ServerUnreachable(
+                    f"No server runs for the home {self.home}. Start it: fusion serve --home {self.home}"
+                )
+            url, key = record.url, record.token or key
+        return url, {} if key is None else {"authorization": f"Bearer {key}"}
+
+    def give_up_or_retry(self, error: Exception, *, last: bool) -> None:
+        """Returns where another try makes sense: a home's server had left before it got anything. Raises otherwise."""
+        if isinstance(error, httpx.ConnectError) and self.home is not None and not last:
+            return
+        late = isinstance(error, httpx.TimeoutException | TimeoutError)
+        what = "did not answer in time" if late else f"does not answer ({str(error) or type(error).__name__})"
+        where = f"of {self.home}" if self.home else self.url or DEFAULT_URL
+        mend = f"See {self.home / LOG}" if self.home else "Is it running? fusion serve starts it"
+        raise ServerUnreachable(f"The server {where} {what}. {mend}") from error
+
+
+class _Either:
+    """What both clients share: where to, how long, and that a server which just left is looked for again."""
+
+    def __init__(self, url: str | None = None, *, api_key: str | None = None, timeout_s: float = TIMEOUT_S) -> None:
+        """``url`` is the server's, http://127.0.0.1:8765 without; ``api_key`` is FUSION_API_KEY's without."""
+        self._address = Address(url, api_key)
+        self._timeout_s = timeout_s
+
+    @classmethod
+    def of_home(
+        cls,
+        home: Path | None = None,
+        *,
+        config: Path | None = None,
+        start: bool = True,
+        api_key: str | None = None,
+        timeout_s: float = TIMEOUT_S,
+    ) -> Self:
+        """A client of the server that owns a home (`find_home` says which), which is started if ``start``."""
+        client = cls(api_key=api_key, timeout_s=timeout_s)
+        client._address = Address(None, api_key, find_home(home), config, start)
+        return client
+
+
+class Client(_Either):
+    """Asks and waits. Close it, or use it in a ``with``."""
+
+    _http: httpx.Client | None = None
+
+    fuse = _sync(fuse)
+    search = _sync(search)
+    remember = _sync(remember)
+    memory = _sync(memory)
+    forget = _sync(forget)
+    backends = _sync(backends)
+    receipt = _sync(receipt)
+    ready = _sync(ready)
+    health = _sync(health)
+    settle = _sync(settle)
+
+    def send(self, call: Call[T]) -> T:
+        """One request; a second try only where the first cannot have arrived."""
+        timeout_s = call.timeout_s or self._timeout_s
+        for last in (False, True):
+            if self._http is None:
+                url, headers = self._address.resolve()
+                self._http = httpx.Client(base_url=url, headers=headers, trust_env=False)
+            try:
+                with self._http.stream(**call.arguments(timeout_s)) as response:
+                    found: T = read(response, b"".join(_until(time.monotonic() + timeout_s, response.iter_bytes())))
+                    return found
+            except httpx.TransportError as error:
+                self.close()
+                self._address.give_up_or_retry(error, last=last)
+        raise AssertionError("the last try returns or raises")
+
+    def close(self) -> None:
+        if self._http is not None:
+            self._http.close()
+            self._http = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+class AsyncClient(_Either):
+    """`Client` for programs with an event loop. Finding or starting a server is done in a thread."""
+
+    _http: httpx.AsyncClient | None = None
+    _transport: httpx.AsyncBaseTransport | None = None
+
+    @classmethod
+    def over(cls, transport: httpx.AsyncBaseTransport, *, api_key: str | None = None) -> Self:
+        """A client of whatever stands behind a transport: an application in this process, a fake in a test."""
+        client = cls("http://localhost", api_key=api_key)
+        client._transport = transport
+        return client
+
+    fuse = _async(fuse)
+    search = _async(search)
+    remember = _async(remember)
+    memory = _async(memory)
+    forget = _async(forget)
+    backends = _async(backends)
+    receipt = _async(receipt)
+    ready = _async(ready)
+    health = _async(health)
+    settle = _async(settle)
+
+    async def send(self, call: Call[T]) -> T:
+        """One request; a second try only where the first cannot have arrived."""
+        timeout_s = call.timeout_s or self._timeout_s
+        for last in (False, True):
+            if self._http is None:
+                url, headers = await asyncio.to_thread(self._address.resolve)
+                self._http = httpx.AsyncClient(
+                    base_url=url, headers=headers, transport=self._transport, trust_env=False
+                )
+            try:
+                async with asyncio.timeout(timeout_s):
+                    response = await self._http.request(**call.arguments(timeout_s))
+                found: T = read(response, response.content)
+                return found
+            except (httpx.TransportError, TimeoutError) as error:
+                await self.close()
+                self._address.give_up_or_retry(error, last=last)
+        raise AssertionError("the last try returns or raises")
+
+    async def close(self) -> None:
+        if self._http is not None:
+            await self._http.aclose()
+            self._http = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+
+def _until(deadline: float, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The chunks of a reply, for as long as there is time: httpx bounds each one's wait, not their sum."""
+    for chunk in chunks:
+        if time.monotonic() > deadline:
+            raise httpx.ReadTimeout("the reply trickles")
+        yield chunk
+
+
+# A home's server -------------------------------------------------------------------------------------------------
+
+
+def running_server(home: Path) -> ServerRecord | None:
+    """The server of a home, if there is one that answers as the process which the home names."""
+    record = read_record(home)
+    if record is None:
+        return None
+    try:
+        with httpx.Client(base_url=record.url, trust_env=False, timeout=CONNECT_S) as http:
+            pid = read(response := http.get("/healthz"), response.content)["pid"]
+    except (httpx.HTTPError, FusionError, KeyError):
+        return None
+    return record if pid == record.pid else None  # another home's server may have come by the port since
+
+
+def ensure_server(home: Path, config: Path | None = None, *, timeout_s: float = START_TIMEOUT_S) -> ServerRecord:
+    """The server of a home, started if need be. Any number may call this at once: one server comes of it.
+
+    The lock decides: each starts a server where there is none, the losers' servers leave, and all wait for the winner.
+    Raises HomeLocked when a process that does not serve has the home open, ServerUnreachable with the last words of a
+    server that did not start.
+    """
+    deadline = time.monotonic() + timeout_s
+    child: subprocess.Popen[bytes] | None = None
+    while time.monotonic() < deadline:
+        record = running_server(home)
+        if record is not None:
+            return record
+        holder = owner(home)
+        if holder is not None and not holder.serves:
+            raise HomeLocked(explain_lock(home, holder))
+        if holder is None and child is None:
+            child = _start(home, config)
+        elif holder is None and child is not None and child.poll() is not None:
+            raise ServerUnreachable(f"The server of {home} did not start:\n{_last_words(home)}")
+        time.sleep(0.05)
+    raise ServerUnreachable(f"The server of {home} was not ready within {timeout_s:g} s. See {home / LOG}")
+
+
+def stop_server(home: Path, *, timeout_s: float = 20.0) -> ServerRecord | None:
+    """Stops the server of a home and waits until the home is free; None: there was none."""
+    record = running_server(home)
+    if record is None:
+        return None
+    os.kill(record.pid, signal.SIGTERM)
+    deadline = time.monotonic() + timeout_s
+    while (holder := owner(home)) is not None and holder.pid == record.pid:
+        if time.monotonic() > deadline:
+            raise ServerUnreachable(
+                f"Process {record.pid} did not stop within {timeout_s:g} s; end it: kill -9 {record.pid}"
+            )
+        time.sleep(0.02)
+    return record
+
+
+def _start(home: Path, config: Path | None) -> subprocess.Popen[bytes]:
+    """A server process of its own: it outlives this one, leaves when idle, and writes its log into the home."""
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "fusion", "serve", "--home", str(home), "--port", "0"]
+    command += ["--idle-exit", str(IDLE_EXIT_S)] + ([] if config is None else ["--config", str(config.absolute())])
+    log = os.open(home / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+    finally:
+        os.close(log)
+    threading.Thread(target=child.wait, daemon=True).start()  # a program that lives on must not keep a zombie
+    return child
+
+
+def _last_words(home: Path) -> str:
+    """The end of the log, where the reason stands."""
+    try:
+        return (home / LOG).read_text(encoding="utf-8", errors="replace")[-1500:].strip()
+    except OSError:
+        return "(it left no log)"

@@ -1,0 +1,246 @@
+"""What callers send, checked once at the door.
+
+Every model is strict and closed: a wrong type or an unknown field is an error that names the field. Values that a
+caller sent are never repeated in a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, time
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.functional_validators import AfterValidator, BeforeValidator
+from pydantic.json_schema import WithJsonSchema
+
+from fusion.contract import Audience, Kind, Moment, Origin, Place, Precision, Scope, Unit
+from fusion.errors import BadInput, TooLarge
+from fusion.recall.engine import QUERY_LIMIT
+
+MAX_TEXT_CHARS = 100_000
+MAX_BATCH = 100
+MAX_REF_CHARS = 512
+
+if TYPE_CHECKING:
+    from fusion.ingest.intake import NewMemory
+
+T = TypeVar("T")
+
+
+def _printable(text: str) -> str:
+    """No store and no prompt wants a NUL, and to drop it silently would change what was said."""
+    if "\0" in text:
+        raise ValueError("has a NUL character; remove it")
+    return text
+
+
+def _said(text: str) -> str:
+    if not text.strip():
+        raise ValueError("is empty; say something")
+    return _printable(text)
+
+
+def _instant(text: str) -> datetime:
+    """ISO 8601 → UTC; a time without a zone is UTC."""
+    try:
+        found = datetime.fromisoformat(text)
+        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        raise ValueError('is no time; write ISO 8601, "2026-01-31" or "2026-01-31T09:30:00Z"') from None
+
+
+def until(value: object) -> object:
+    """A point in time as a question means it: a date alone is the end of that day."""
+    if not isinstance(value, str):
+        return value
+    found = _instant(value)
+    return datetime.combine(found.date(), time.max, UTC) if len(value) <= len("2026-01-31") else found
+
+
+def since(value: object) -> object:
+    """A point in time as a memory means it: a date alone is the beginning of that day."""
+    return _instant(value) if isinstance(value, str) else value
+
+
+def precise(value: object) -> object:
+    """A moment as precise as it was written: "2026", "2026-01", "2026-01-31", or with a time of day."""
+    if not isinstance(value, str):
+        return value
+    precision: Precision = _PRECISION.get(len(value), "second")
+    return Moment(_instant(value + {"year": "-01-01", "month": "-01"}.get(precision, "")), precision)
+
+
+_PRECISION: dict[int, Precision] = {4: "year", 7: "month", 10: "day", 16: "minute"}
+"""by the length of ISO 8601's usual form"""
+
+Id = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_printable)]
+Reference = Annotated[str, Field(min_length=1, max_length=MAX_REF_CHARS), AfterValidator(_printable)]
+Name = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_printable)]
+Said = Annotated[str, Field(min_length=1), AfterValidator(_said)]
+_TIME = WithJsonSchema({"type": "string", "examples": ["2026-01-31", "2026-01-31T09:30:00Z"]})
+Until = Annotated[datetime, BeforeValidator(until), _TIME]
+Since = Annotated[datetime, BeforeValidator(since), _TIME]
+When = Annotated[
+    Moment,
+    BeforeValidator(precise),
+    WithJsonSchema({"type": "string", "examples": ["2026-01", "2026-01-31", "2026-01-31T09:30:00+02:00"]}),
+]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class Scoped(_Body):
+    """Whose memory. What is not named does not filter a question, and belongs to nobody on a memory."""
+
+    user_id: Id | None = None
+    agent_id: Id | None = None
+    run_id: Id | None = None
+    session_id: Id | None = None
+    project: Id | None = Field(default=None, description="boosts; never filters")
+    audience: Audience = Field(
+        default="private",
+        description="of a question: where the answer will be read; of a memory: the widest audience that may read it",
+    )
+
+    def scope(self, tenant: str) -> Scope:
+        return Scope(tenant, self.user_id, self.agent_id, self.run_id, self.session_id, self.project, self.audience)
+
+
+class FuseBody(Scoped):
+    """A question to all memories."""
+
+    query: Said = Field(
+        json_schema_extra={"maxLength": QUERY_LIMIT},
+        description="Beyond 4,000 characters it is searched by its first and last 2,000, and the answer says so.",
+    )
+    as_of: Until | None = Field(default=None, description="what was true then; a date is the end of that day")
+    known_at: Until | None = Field(default=None, description="what had been recorded by then")
+    budget_chars: int | None = Field(default=None, ge=1, le=200_000, description="characters of the block at most")
+    max_results: int | None = Field(default=None, ge=1, le=100, description="excerpts in the block at most")
+    backends: Annotated[list[Name], Field(min_length=1, max_length=64)] | None = Field(
+        default=None, description="ask only these"
+    )
+    recipe: Name | None = None
+    timeout_ms: int | None = Field(default=None, ge=1, le=60_000, description="for everything, end to end")
+    explain: bool = Field(default=False, description="the receipt's reasons with the answer")
+
+
+class MemoryBody(Scoped):
+    """One thing to remember. With ``document`` and ``position`` a second send of the same is a no-op."""
+
+    text: Said = Field(json_schema_extra={"maxLength": MAX_TEXT_CHARS})
+    kind: Kind = "note"
+    speaker: Id | None = None
+    at: When | None = Field(default=None, description="when it happened, as precisely as it is known")
+    document: Reference | None = Field(default=None, description="the conversation or file that it stands in")
+    position: int | None = Field(default=None, ge=0, le=2**53, description="its place there: turn or line, in order")
+    unit: Unit = "turn"
+    source: Reference | None = Field(default=None, description="where it comes from, part of its natural key")
+    revision: Annotated[str, Field(max_length=256), AfterValidator(_printable)] = ""
+    origin: Origin = "owner"
+    valid_from: Since | None = None
+    valid_to: Since | None = None
+    supersedes: Reference | None = Field(default=None, description="the ref of the memory that this one replaces")
+
+    def memory(self) -> NewMemory:
+        """As `fusion.ingest` takes it; the tenant is added there."""
+        from fusion.ingest.intake import NewMemory
+
+        return NewMemory(
+            text=self.text,
+            scope=self.scope("default"),
+            kind=self.kind,
+            speaker=self.speaker,
+            at=self.at,
+            place=None
+            if self.document is None
+            else Place(self.document, self.position or 0, self.position or 0, self.unit),
+            source=self.source,
+            revision=self.revision,
+            origin=self.origin,
+            valid_from=self.valid_from,
+            valid_to=self.valid_to,
+            supersedes=self.supersedes,
+        )
+
+
+class SearchBody(Scoped):
+    """A question to one backend, answered with its raw hits."""
+
+    backend: Name
+    query: Said = Field(json_schema_extra={"maxLength": QUERY_LIMIT})
+    limit: int = Field(default=10, ge=1, le=100)
+
+
+class SettleBody(_Body):
+    """How long to wait until everything remembered is delivered and its vectors are there."""
+
+    timeout_s: float = Field(default=30.0, ge=0, le=600, strict=False)
+
+
+def parse(model: TypeAdapter[T], body: bytes) -> T:
+    """A request's body as ``model``. Raises BadInput, which names each wrong field."""
+    try:
+        return model.validate_python(orjson.loads(body))
+    except orjson.JSONDecodeError as error:
+        raise BadInput(f"The body is not JSON: {error}") from None
+    except ValidationError as error:
+        raise BadInput(explain(error)) from None
+
+
+def memories(body: bytes) -> list[NewMemory]:
+    """The one memory, or the list of them, in a request's body."""
+    many = body.lstrip()[:1] == b"["
+    found = parse(_MANY, body) if many else [parse(_ONE, body)]
+    return [one.memory() for one in found]
+
+
+def scoped(parameters: Sequence[tuple[str, str]]) -> Scoped:
+    """The scope in a query string. Raises BadInput for an unknown parameter, and for one given twice."""
+    if len(dict(parameters)) != len(parameters):
+        raise BadInput("A parameter is given twice.")
+    try:
+        return Scoped.model_validate(dict(parameters))
+    except ValidationError as error:
+        raise BadInput(explain(error)) from None
+
+
+def idempotency_key(header: str | None) -> str | None:
+    """An Idempotency-Key as sent. Raises BadInput for one that is empty, too long or not printable ASCII."""
+    if header is None:
+        return None
+    if not 0 < len(header) <= 255 or not (header.isascii() and header.isprintable()):
+        raise BadInput("Idempotency-Key has 1 to 255 printable ASCII characters; a UUID is a good one.")
+    return header
+
+
+def ask(query: str) -> str:
+    """A query of a length that can be answered at all. Raises TooLarge."""
+    if len(query) > QUERY_LIMIT:
+        raise TooLarge(
+            f"query has {len(query)} characters; {QUERY_LIMIT} are the most. Ask with the part that matters."
+        )
+    return query
+
+
+def explain(error: ValidationError) -> str:
+    """What is wrong with which field, without repeating what was sent; the first five."""
+    found = error.errors(include_input=False, include_url=False, include_context=False)
+    lines = [f"{_path(e['loc'])}: {_SAID.get(e['type'], e['msg'].removeprefix('Value error, '))}" for e in found[:5]]
+    more = f" (and {len(found) - 5} more)" if len(found) > 5 else ""
+    return "; ".join(lines) + more
+
+
+def _path(loc: tuple[int | str, ...]) -> str:
+    """A field's place, "memories[3].at"; names that the caller made up are cut."""
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part[:64]}" for part in loc)
+    return path.lstrip(".").encode("utf-8", "replace").decode() or "body"
+
+
+_ONE = TypeAdapter(MemoryBody)
+_MANY = TypeAdapter(Annotated[list[MemoryBody], Field(min_length=1, max_length=MAX_BATCH)])
+_SAID = {"extra_forbidden": "there is no such field", "missing": "is missing"}

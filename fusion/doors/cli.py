@@ -1,0 +1,397 @@
+"""The command line: parse, ask the home's server, print.
+
+Everything heavy is imported when a command needs it, so that `fusion --help` and a hook's call start at once. With
+``--json`` a command prints exactly one line of JSON on stdout, and its error as one line of problem details on stderr.
+Exit codes: 0 done, 1 failed, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
+
+import typer
+
+from fusion.errors import FusionError, SettingsError
+
+if TYPE_CHECKING:
+    from fusion.client import AsyncClient
+    from fusion.settings import Settings
+
+T = TypeVar("T")
+
+app = typer.Typer(
+    help="Ask all of an agent's memories at once; get one block that fits its prompt.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Home = Annotated[
+    Path | None,
+    typer.Option(help="The home. Else: FUSION_HOME, the nearest .fusion folder, ~/.local/share/memory-fusion."),
+]
+Config = Annotated[Path | None, typer.Option(help="A configuration file instead of fusion.toml in the home.")]
+Json = Annotated[bool, typer.Option("--json", help="One line of JSON.")]
+Direct = Annotated[bool, typer.Option("--direct", help="Open the home in this process instead of asking its server.")]
+User = Annotated[str | None, typer.Option("--user", help="Whose memories: user_id.")]
+Agent = Annotated[str | None, typer.Option("--agent", help="agent_id.")]
+Session = Annotated[str | None, typer.Option("--session", help="session_id.")]
+
+
+def main() -> None:
+    """The console script."""
+    app(prog_name="fusion")
+
+
+# The commands ----------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def serve(
+    home: Home = None,
+    config: Config = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on. Other than loopback wants an API key.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="0 takes a free one.")] = None,
+    idle_exit: Annotated[
+        float | None, typer.Option(min=0, help="Leave after so many seconds without a request.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Serve a home until told to stop."""
+    with friendly(as_json):
+        from fusion.doors.serve import serve as run
+
+        settings = settings_of(home, config)
+        given = {"host": host, "port": port, "idle_exit_s": idle_exit}
+        changes = {name: value for name, value in given.items() if value is not None}
+        settings = settings.model_copy(update={"server": settings.server.model_copy(update=changes)})
+
+        def ready(url: str) -> None:
+            if as_json:
+                print_json({"url": url, "home": str(settings.home)})
+            else:
+                print(f"memory-fusion serves {settings.home} on {url}", file=sys.stderr, flush=True)
+
+        run(settings, on_ready=ready)
+
+
+@app.command()
+def stop(home: Home = None, config: Config = None, as_json: Json = False) -> None:
+    """Stop the server of a home, when it has finished what it is doing."""
+    with friendly(as_json):
+        from fusion.client import stop_server
+
+        folder = home_of(home, config)
+        record = stop_server(folder)
+        if as_json:
+            print_json({"home": str(folder), "stopped": record is not None})
+        else:
+            print(f"Stopped the server of {folder}." if record else f"No server runs for {folder}.")
+
+
+@app.command()
+def fuse(
+    question: Annotated[str, typer.Argument(help="What to recall.")],
+    user: User = None,
+    agent: Agent = None,
+    session: Session = None,
+    project: Annotated[str | None, typer.Option(help="Boosts memories of this project.")] = None,
+    as_of: Annotated[str | None, typer.Option(help="What was true then: 2026-01-31, or with a time.")] = None,
+    budget: Annotated[int | None, typer.Option(help="Characters of the block at most.")] = None,
+    max_results: Annotated[int | None, typer.Option(help="Excerpts in the block at most.")] = None,
+    backend: Annotated[list[str] | None, typer.Option(help="Ask only this backend; may be given again.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="default, hook, deep, seed003, or one of yours.")] = None,
+    timeout_ms: Annotated[int | None, typer.Option(help="For everything, end to end.")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Also what was left out, and why.")] = False,
+    home: Home = None,
+    config: Config = None,
+    direct: Direct = False,
+    as_json: Json = False,
+) -> None:
+    """Ask all memories; print one block, and why each memory is in it."""
+
+    async def ask() -> None:
+        async with gateway(home, config, direct=direct) as client:
+            fused = await client.fuse(
+                question,
+                user_id=user,
+                agent_id=agent,
+                session_id=session,
+                project=project,
+                as_of=as_of,
+                budget_chars=budget,
+                max_results=max_results,
+                backends=backend or None,
+                recipe=recipe,
+                timeout_ms=timeout_ms,
+                explain=explain or not as_json,
+            )
+        if as_json:
+            print_json(fused)
+        else:
+            from fusion.doors import show
+
+            show.fused(fused, left_out=explain)
+
+    run(ask(), as_json)
+
+
+@app.command()
+def search(
+    backend: Annotated[str, typer.Argument(help="Which backend; `fusion backends` lists them.")],
+    query: Annotated[str, typer.Argument(help="What to look for.")],
+    limit: Annotated[int, typer.Option(min=1, max=100)] = 10,
+    user: User = None,
+    agent: Agent = None,
+    session: Session = None,
+    home: Home = None,
+    config: Config = None,
+    direct: Direct = False,
+    as_json: Json = False,
+) -> None:
+    """Ask one backend; print its raw hits."""
+
+    async def ask() -> None:
+        async with gateway(home, config, direct=direct) as client:
+            scope = {"user_id": user, "agent_id": agent, "session_id": session}
+            found = await client.search(backend, query, limit=limit, **scope)
+        if as_json:
+            print_json(found)
+        else:
+            from fusion.doors import show
+
+            show.found(found)
+
+    run(ask(), as_json)
+
+
+@app.command()
+def remember(
+    text: Annotated[str, typer.Argument(help="What to remember.")],
+    kind: Annotated[
+        str, typer.Option(help="rule, procedure, fact, episode, preference, decision, plan, note, turn.")
+    ] = "note",
+    speaker: Annotated[str | None, typer.Option(help="Who said it.")] = None,
+    at: Annotated[str | None, typer.Option(help="When it happened: 2026-01-31, or with a time.")] = None,
+    supersedes: Annotated[str | None, typer.Option(help="The ref of the memory that this one replaces.")] = None,
+    user: User = None,
+    agent: Agent = None,
+    session: Session = None,
+    home: Home = None,
+    config: Config = None,
+    direct: Direct = False,
+    as_json: Json = False,
+) -> None:
+    """Remember one thing, in every backend that takes it."""
+    given = {"text": text, "kind": kind, "speaker": speaker, "at": at, "supersedes": supersedes}
+    given |= {"user_id": user, "agent_id": agent, "session_id": session}
+
+    async def tell() -> None:
+        async with gateway(home, config, direct=direct) as client:
+            kept = await client.remember({name: value for name, value in given.items() if value is not None})
+        if as_json:
+            print_json(kept)
+        else:
+            memory = kept["memories"][0]
+            print(f"{memory['ref']}  {'remembered' if memory['status'] == 'stored' else 'known already'}")
+
+    run(tell(), as_json)
+
+
+@app.command()
+def forget(
+    ref: Annotated[str, typer.Argument(help="Which memory, as a block cites it: m1z.")],
+    user: User = None,
+    agent: Agent = None,
+    session: Session = None,
+    home: Home = None,
+    config: Config = None,
+    direct: Direct = False,
+    as_json: Json = False,
+) -> None:
+    """Forget one memory, everywhere."""
+
+    async def tell() -> None:
+        async with gateway(home, config, direct=direct) as client:
+            done = await client.forget(ref, user_id=user, agent_id=agent, session_id=session)
+        if as_json:
+            print_json(done)
+        else:
+            from fusion.doors import show
+
+            show.forgotten(ref, done)
+
+    run(tell(), as_json)
+
+
+@app.command()
+def backends(home: Home = None, config: Config = None, direct: Direct = False, as_json: Json = False) -> None:
+    """Every backend: how it is, and what it holds."""
+
+    async def ask() -> None:
+        async with gateway(home, config, direct=direct) as client:
+            found = await client.backends()
+        if as_json:
+            print_json(found)
+        else:
+            from fusion.doors import show
+
+            show.backends(found)
+
+    run(ask(), as_json)
+
+
+@app.command()
+def receipt(
+    receipt_id: Annotated[str, typer.Argument(help="As the answer named it.")],
+    home: Home = None,
+    config: Config = None,
+    direct: Direct = False,
+    as_json: Json = False,
+) -> None:
+    """Why each candidate of an answer was in the block, or out of it."""
+
+    async def ask() -> None:
+        async with gateway(home, config, direct=direct) as client:
+            found = await client.receipt(receipt_id)
+        if as_json:
+            print_json(found)
+        else:
+            from fusion.doors import show
+
+            show.receipt(found)
+
+    run(ask(), as_json)
+
+
+@app.command()
+def ingest(
+    paths: Annotated[list[Path], typer.Argument(help="Markdown folders, Markdown files, JSONL files.")],
+    user: User = None,
+    agent: Agent = None,
+    session: Session = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and count; store nothing.")] = False,
+    wait: Annotated[bool, typer.Option(help="Wait until every backend has it and the vectors are there.")] = True,
+    home: Home = None,
+    config: Config = None,
+    direct: Direct = False,
+    as_json: Json = False,
+) -> None:
+    """Remember what stands in files. Run it again at any time: what is known already is skipped."""
+
+    async def tell() -> None:
+        from fusion.doors.ingest import ingest as run_ingest
+
+        scope = {"user_id": user, "agent_id": agent, "session_id": session}
+        summary = await run_ingest(
+            paths,
+            scope={name: value for name, value in scope.items() if value is not None},
+            gateway=None if dry_run else gateway(home, config, direct=direct),
+            wait=wait,
+            quiet=as_json,
+        )
+        if as_json:
+            print_json(summary)
+        else:
+            from fusion.doors import show
+
+            show.ingested(summary)
+
+    run(tell(), as_json)
+
+
+# What they share -------------------------------------------------------------------------------------------------
+
+
+def home_of(home: Path | None, config: Path | None) -> Path:
+    """The home that is meant; a configuration file may name it."""
+    from fusion.home import find_home
+
+    if home is None and config is not None:
+        from fusion.settings import load
+
+        settings = load(config)
+        if "home" in settings.model_fields_set:
+            return settings.home
+    return find_home(home)
+
+
+def settings_of(home: Path | None, config: Path | None) -> Settings:
+    """Settings of the home that is meant. What was said on the command line wins over the environment."""
+    from fusion.settings import load
+
+    folder = home_of(home, config)
+    return load(config, home=folder).model_copy(update={"home": folder})
+
+
+@asynccontextmanager
+async def gateway(home: Path | None, config: Path | None, *, direct: bool = False) -> AsyncIterator[AsyncClient]:
+    """A client of the home's server, which is started if need be; or of the home itself, opened here."""
+    from fusion.client import AsyncClient
+
+    if not direct:
+        async with AsyncClient.of_home(home_of(home, config), config=config) as client:
+            yield client
+        return
+
+    import secrets
+
+    import httpx
+
+    from fusion.doors.http import create_app
+    from fusion.wiring import Fusion
+
+    settings = settings_of(home, config)
+    key = secrets.token_urlsafe()
+    async with Fusion.open(settings) as fusion:
+        transport = httpx.ASGITransport(create_app(fusion, settings, local_token=key))
+        async with AsyncClient.over(transport, api_key=key) as client:
+            yield client
+
+
+def run(work: Coroutine[Any, Any, T], as_json: bool) -> T:
+    """Does a command's work; its errors become a line that says what is wrong and what mends it."""
+    import asyncio
+
+    with friendly(as_json):
+        return asyncio.run(work)
+
+
+@contextmanager
+def friendly(as_json: bool) -> Iterator[None]:
+    try:
+        yield
+    except FusionError as error:
+        fail(error, as_json)
+    except OSError as error:
+        fail(SettingsError(f"{error.strerror or error}: {error.filename}" if error.filename else str(error)), as_json)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def fail(error: FusionError, as_json: bool) -> NoReturn:
+    """Tells of an error, on stderr, and ends with exit code 1."""
+    from fusion.problem import problem_of
+
+    if as_json:
+        import orjson
+
+        print(orjson.dumps(problem_of(error), default=str).decode(), file=sys.stderr)
+    else:
+        print(f"fusion: {error}", file=sys.stderr)
+    raise typer.Exit(1) from None
+
+
+def print_json(content: Mapping[str, object]) -> None:
+    """One line."""
+    import orjson
+
+    sys.stdout.write(orjson.dumps(content, default=str).decode() + "\n")
+    sys.stdout.flush()

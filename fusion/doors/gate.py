@@ -1,0 +1,262 @@
+"""What every request passes before a route sees it, as one ASGI layer.
+
+In this order, so that the cheapest refusal comes first and nothing of a refused body is read:
+Host (421) and Origin (403) against DNS rebinding and cross-site posts → API key (401), which names the tenant →
+media type (415) → announced size (413) → the body itself, bounded in bytes (413) and time (408) → a place among the
+requests in flight (503). Every reply carries a request id, its timing and the security headers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import re
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+from uuid import uuid4
+
+import orjson
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fusion import problem
+from fusion.errors import FusionError, Overloaded, TooLarge
+from fusion.settings import Settings
+
+PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json"})
+"""No key and no place in the queue: probes must get through when nothing else does."""
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+SWALLOWED_BYTES = 10_000_000
+"""A refused body up to this size is read and dropped, so that its sender sees the refusal; beyond it we hang up."""
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_SECURITY = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Who is let in, and how much at once."""
+
+    hosts: frozenset[str]
+    """names that the Host header may have, without the port"""
+    origins: frozenset[str] = frozenset()
+    """origins of other sites whose pages may call us, "https://notes.example"; our own always may"""
+    keys: tuple[tuple[str, str], ...] = ()
+    """(SHA-256 in hex, tenant) of each API key; none: open, tenant `default`"""
+    max_body_bytes: int = 262_144
+    max_in_flight: int = 64
+    max_queued: int = 128
+    body_timeout_s: float = 10.0
+
+    @classmethod
+    def of(cls, settings: Settings, *, local_token: str | None = None) -> Rules:
+        """``local_token`` is one more key, for this machine's own clients, of the tenant `default`."""
+        server = settings.server
+        keys = [(key.sha256, key.tenant) for key in settings.keys]
+        if keys and local_token is not None:
+            keys.append((sha256(local_token.encode()).hexdigest(), "default"))
+        bound = f"[{server.host}]" if ":" in server.host else server.host
+        return cls(
+            hosts=LOOPBACK_NAMES | {bound.lower()} | {name.lower() for name in server.allowed_hosts},
+            origins=frozenset(origin.lower().rstrip("/") for origin in server.allowed_origins),
+            keys=tuple(keys),
+            max_body_bytes=server.max_body_bytes,
+            max_in_flight=server.max_in_flight,
+            max_queued=server.max_queued,
+        )
+
+
+class Problem(Response):
+    """A response that says what is wrong, as RFC 9457 wants it."""
+
+    media_type = problem.MEDIA_TYPE
+
+    def __init__(self, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(orjson.dumps(body, default=str), body["status"], headers)
+
+
+class Refused(Exception):
+    """A request that gets no further; ``reply`` says why."""
+
+    def __init__(self, why: int | FusionError, detail: str = "", **headers: str) -> None:
+        """``why``: an HTTP status with its ``detail``, or an error of ours, which has both."""
+        super().__init__(detail)
+        body = problem.problem_of(why) if isinstance(why, FusionError) else problem.http_problem(why, detail)
+        self.reply = Problem(body, {name.replace("_", "-"): value for name, value in headers.items()})
+
+
+class Gate:
+    """The ASGI layer. ``scope["tenant"]`` and ``scope["request_id"]`` are its gifts to the routes."""
+
+    def __init__(self, app: ASGIApp, rules: Rules) -> None:
+        self._app = app
+        self.rules = rules
+        self._places = asyncio.Semaphore(rules.max_in_flight)
+        self.queued = 0
+        self.in_flight = 0
+        """requests that a route is working on"""
+        self._last_active = time.monotonic()
+        self.draining = False
+        """about to stop: `/readyz` says so, requests are still served"""
+
+    def quiet_s(self) -> float:
+        """For how long nobody has asked anything; probes do not count."""
+        return 0.0 if self.in_flight or self.queued else time.monotonic() - self._last_active
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await self._app(scope, receive, send)
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = time.perf_counter()
+        head = dict(scope["headers"])
+        request_id = head.get(b"x-request-id", b"")
+        if not _REQUEST_ID.fullmatch(request_id):
+            request_id = uuid4().hex.encode()
+        scope["request_id"] = request_id.decode()
+
+        async def stamped(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                took = f"total;dur={(time.perf_counter() - started) * 1000:.2f}".encode()
+                message["headers"] = [
+                    *message.get("headers", ()),
+                    (b"x-request-id", request_id),
+                    (b"server-timing", took),
+                    *_SECURITY,
+                ]
+            await send(message)
+
+        try:
+            public = scope["path"] in PUBLIC
+            self._check_names(scope, head)
+            scope["tenant"] = "default" if public else self._tenant(head)
+            self._check_body(scope["method"], head)
+            if scope["method"] in ("POST", "PUT", "PATCH"):
+                receive = await self._read(receive)
+            if public:
+                await self._app(scope, receive, stamped)
+                return
+            async with self._place():
+                await self._app(scope, receive, stamped)
+        except Refused as refused:
+            await refused.reply(scope, receive, stamped)
+
+    def _check_names(self, scope: Scope, head: Mapping[bytes, bytes]) -> None:
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
+        host = hosts[0].decode("latin-1").lower() if len(hosts) == 1 else ""
+        if without_port(host) not in self.rules.hosts:
+            raise Refused(
+                421, "This server does not answer to that Host; server.allowed_hosts names those that it does."
+            )
+        origin = head.get(b"origin")
+        if origin is not None:
+            name = origin.decode("latin-1").lower()
+            if name not in self.rules.origins and name not in (f"http://{host}", f"https://{host}"):
+                raise Refused(
+                    403, "Pages of that Origin may not call this server; server.allowed_origins names those that may."
+                )
+
+    def _tenant(self, head: Mapping[bytes, bytes]) -> str:
+        if not self.rules.keys:
+            return "default"
+        scheme, _, key = head.get(b"authorization", b"").partition(b" ")
+        digest = sha256(key.strip()).hexdigest()
+        found = None
+        for known, tenant in self.rules.keys:  # every key is compared, so that time tells nothing
+            if hmac.compare_digest(digest, known):
+                found = tenant
+        if found is None or scheme.lower() != b"bearer":
+            raise Refused(
+                401,
+                "This server wants an API key: Authorization: Bearer <key>; our clients take it from FUSION_API_KEY.",
+                www_authenticate='Bearer realm="memory-fusion"',
+            )
+        return found
+
+    def _check_body(self, method: str, head: Mapping[bytes, bytes]) -> None:
+        if method == "POST":
+            kind = head.get(b"content-type", b"").partition(b";")[0].strip().lower()
+            if kind != b"application/json":
+                raise Refused(415, "Send JSON, with Content-Type: application/json.")
+            if head.get(b"content-encoding", b"identity").lower() != b"identity":
+                raise Refused(415, "Send the body as it is, without Content-Encoding.")
+        announced = head.get(b"content-length", b"0")
+        if not announced.isdigit() or int(announced) > self.rules.max_body_bytes:
+            huge = not announced.isdigit() or int(announced) > SWALLOWED_BYTES
+            raise self._too_large(hang_up=huge)
+
+    async def _read(self, receive: Receive) -> Receive:
+        """The whole body, then whatever the server has to say after it: that the client has gone, above all."""
+        chunks: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self.rules.body_timeout_s):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise Refused(499, "The client has gone.")
+                    chunks.append(message.get("body", b""))
+                    size += len(chunks[-1])
+                    if size > self.rules.max_body_bytes:
+                        raise self._too_large(hang_up=True)  # sent in chunks: there is no telling how much follows
+                    if not message.get("more_body"):
+                        break
+        except TimeoutError:
+            wait = self.rules.body_timeout_s
+            raise Refused(408, f"The body did not come within {wait:g} s.", connection="close") from None
+        body: Message | None = {"type": "http.request", "body": b"".join(chunks), "more_body": False}
+
+        async def replay() -> Message:
+            nonlocal body
+            if body is not None:
+                message, body = body, None
+                return message
+            return await receive()
+
+        return replay
+
+    def _too_large(self, *, hang_up: bool) -> Refused:
+        limit = self.rules.max_body_bytes
+        error = TooLarge(f"The body may have {limit} bytes at most. Send less, or in several requests.")
+        return Refused(error, **({"connection": "close"} if hang_up else {}))
+
+    @asynccontextmanager
+    async def _place(self) -> AsyncIterator[None]:
+        """A place among the requests in flight, after a wait in the queue where there is room in it."""
+        if self._places.locked():
+            if self.queued >= self.rules.max_queued:
+                raise Refused(Overloaded("Too many requests at once. Try again in a second."), retry_after="1")
+            self.queued += 1
+            try:
+                await self._places.acquire()
+            finally:
+                self.queued -= 1
+        else:
+            await self._places.acquire()
+        self.in_flight += 1
+        try:
+            yield
+        finally:
+            self.in_flight -= 1
+            self._last_active = time.monotonic()
+            self._places.release()
+
+
+def without_port(host: str) -> str:
+    """ "[::1]:8765" → "[::1]", "localhost:8765" → "localhost"."""
+    if host.endswith("]") or ":" not in host:
+        return host
+    return host.rsplit(":", 1)[0]

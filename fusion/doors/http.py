@@ -1,0 +1,239 @@
+"""The HTTP door: parse, call, print. What decides stands behind it, in `Fusion`; what refuses before it, in `gate`."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+from collections.abc import Coroutine
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+from pydantic import TypeAdapter
+from starlette.exceptions import HTTPException
+
+import fusion as package
+from fusion import problem
+from fusion.contract import Scope
+from fusion.doors import bodies, openapi
+from fusion.doors.encode import encode
+from fusion.doors.gate import Gate, Problem, Rules
+from fusion.errors import FusionError, NobodyAnswered, NotFound
+from fusion.recall.engine import FuseRequest
+
+if TYPE_CHECKING:
+    from fusion.recall.gather import Answer
+    from fusion.settings import Settings
+    from fusion.wiring import Fusion
+
+T = TypeVar("T")
+
+FUSE = TypeAdapter(bodies.FuseBody)
+SEARCH = TypeAdapter(bodies.SearchBody)
+SETTLE = TypeAdapter(bodies.SettleBody)
+
+
+class ClientGone(Exception):
+    """Nobody reads the reply any more."""
+
+
+def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = None) -> Gate:
+    """The ASGI application over an open `Fusion`; ``local_token`` is one more API key, for this machine's clients."""
+    app = FastAPI(
+        title="memory-fusion",
+        version=package.__version__,
+        summary="Ask all of an agent's memories at once.",
+        docs_url=None,  # its page loads scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+        exception_handlers={
+            FusionError: on_error,
+            HTTPException: on_error,
+            ClientGone: on_error,
+            Exception: on_error,
+        },
+    )
+    gate = Gate(app, Rules.of(settings, local_token=local_token))
+
+    async def fuse(request: Request) -> Response:
+        body = bodies.parse(FUSE, await request.body())
+        asked = FuseRequest(
+            query=body.query,
+            scope=body.scope(request.scope["tenant"]),
+            as_of=body.as_of,
+            known_at=body.known_at,
+            budget_chars=body.budget_chars,
+            max_results=body.max_results,
+            backends=None if body.backends is None else tuple(body.backends),
+            recipe=body.recipe,
+            timeout_ms=body.timeout_ms,
+            explain=body.explain,
+        )
+        fused = await while_connected(request, fusion.fuse(asked))
+        return reply(fused, server_timing=f"fuse;dur={fused.took_ms:.2f}")
+
+    async def search(request: Request) -> Response:
+        body = bodies.parse(SEARCH, await request.body())
+        asked = fusion.search(
+            body.backend, bodies.ask(body.query), body.scope(request.scope["tenant"]), limit=body.limit
+        )
+        return reply(found(require_answer(await while_connected(request, asked))))
+
+    async def remember(request: Request) -> Response:
+        items = bodies.memories(await request.body())
+        key = bodies.idempotency_key(request.headers.get("idempotency-key"))
+        tenant = request.scope["tenant"]
+        kept = await fusion.remember(items, idempotency_key=key, tenant=tenant)
+        fresh = any(item.status == "stored" for item in kept)
+        return reply({"memories": kept}, HTTPStatus.CREATED if fresh else HTTPStatus.OK)
+
+    async def memory(request: Request, ref: str) -> Response:
+        return reply(await fusion.memory(known(ref), scope_of(request)))
+
+    async def forget(request: Request, ref: str) -> Response:
+        return reply(await fusion.forget(known(ref), scope_of(request)))
+
+    async def backends(request: Request) -> Response:
+        return reply({"backends": await fusion.backends()})
+
+    async def receipt(request: Request, receipt_id: str) -> Response:
+        return reply(await fusion.receipt(known(receipt_id), request.scope["tenant"]))
+
+    async def settle(request: Request) -> Response:
+        body = bodies.parse(SETTLE, await request.body())
+        try:
+            await asyncio.wait_for(while_connected(request, fusion.settle()), body.timeout_s)
+            settled = True
+        except TimeoutError:
+            settled = False
+        return reply({"settled": settled, "backends": await fusion.backends()})
+
+    async def healthz(request: Request) -> Response:
+        return reply({"status": "ok", "version": package.__version__, "pid": os.getpid()})
+
+    async def readyz(request: Request) -> Response:
+        state = {"ready": True, **(await fusion.ready())}
+        if gate.draining:
+            state |= {"ready": False, "reason": "the server is stopping"}
+        return reply(state, HTTPStatus.OK if state["ready"] else HTTPStatus.SERVICE_UNAVAILABLE)
+
+    routes = (
+        ("POST", "/fuse", fuse),
+        ("POST", "/v1/fuse", fuse),
+        ("POST", "/v1/search", search),
+        ("POST", "/v1/memories", remember),
+        ("GET", "/v1/memories/{ref:path}", memory),
+        ("DELETE", "/v1/memories/{ref:path}", forget),
+        ("GET", "/v1/backends", backends),
+        ("GET", "/v1/receipts/{receipt_id}", receipt),
+        ("POST", "/v1/settle", settle),
+        ("GET", "/healthz", healthz),
+        ("GET", "/readyz", readyz),
+    )
+    for method, path, endpoint in routes:
+        app.add_api_route(path, endpoint, methods=[method], response_model=None, include_in_schema=False)
+    app.openapi = lambda: openapi.document(needs_key=bool(gate.rules.keys))  # type: ignore[method-assign]
+    return gate
+
+
+def reply(content: object, status: int = 200, *, server_timing: str | None = None) -> Response:
+    """JSON of dataclasses and dictionaries."""
+    headers = None if server_timing is None else {"server-timing": server_timing}
+    return Response(encode(content), status, headers, "application/json")
+
+
+async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Does ``work`` for as long as there is someone to read its result; raises ClientGone otherwise.
+
+    Call it when the body has been read: what comes after it can only be the news that the client hung up.
+    """
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_disconnect(request))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientGone
+        return task.result()
+    finally:
+        gone.cancel()
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})  # its own clean-up belongs to this request
+
+
+async def _disconnect(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def scope_of(request: Request) -> Scope:
+    """The scope in a request's query string."""
+    return bodies.scoped(request.query_params.multi_items()).scope(request.scope["tenant"])
+
+
+def known(ref: str) -> str:
+    """A ref that could be one. Every other gets the same answer as one that does not exist."""
+    if not ref or len(ref) > bodies.MAX_REF_CHARS or not ref.isprintable():
+        raise NotFound("There is no such memory or receipt here.")
+    return ref
+
+
+def require_answer(answer: Answer) -> Answer:
+    """The answer, if it is one. Raises NobodyAnswered: the one backend that was asked failed."""
+    if answer.status in ("ok", "empty", "skipped"):
+        return answer
+    why = f": {answer.detail}" if answer.detail else ""
+    raise NobodyAnswered(
+        f"{answer.backend} did not answer ({answer.status}){why}", {"backends": [found(answer)["backend"]]}
+    )
+
+
+def found(answer: Answer) -> dict[str, Any]:
+    """One backend's answer with its raw hits."""
+    return {
+        "backend": {
+            "name": answer.backend,
+            "status": answer.status,
+            "took_ms": round(answer.took_ms, 2),
+            "count": len(answer.hits),
+            "error_code": answer.error_code,
+            **({"detail": answer.detail} if answer.detail else {}),
+        },
+        "hits": [
+            {
+                "ref": hit.event_id or f"{answer.backend}:{hit.native_id}",
+                "native_id": hit.native_id,
+                "text": hit.text,
+                "score": hit.score if hit.score is not None and math.isfinite(hit.score) else None,
+                "kind": hit.kind,
+                "speaker": hit.speaker,
+                "at": hit.at.utc if hit.at else None,
+                "document": hit.place.document if hit.place else None,
+                "path": hit.path,
+            }
+            for hit in answer.hits
+        ],
+    }
+
+
+async def on_error(request: Request, error: Exception) -> Response:
+    """Every error as problem details."""
+    if isinstance(error, FusionError):
+        wait = problem.retry_after_s(error)
+        return Problem(problem.problem_of(error), {"retry-after": str(max(1, math.ceil(wait)))} if wait else None)
+    if isinstance(error, HTTPException):
+        detail = _HTTP_DETAIL.get(error.status_code, error.detail)
+        return Problem(problem.http_problem(error.status_code, detail), error.headers)
+    if isinstance(error, ClientGone):
+        return Response(status_code=499)  # nginx's number for it; nobody reads this, but a log may
+    # Only our own mistakes come here. The log has the traceback; the caller gets what finds it there.
+    detail = f"The gateway made a mistake. Its log says more, under request {request.scope.get('request_id')}."
+    return Problem(problem.http_problem(500, detail))
+
+
+_HTTP_DETAIL = {
+    404: "There is no such route; /openapi.json lists them.",
+    405: "This route has another method; the Allow header names it.",
+}

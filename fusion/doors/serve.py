@@ -1,0 +1,199 @@
+"""`fusion serve`: one process opens a home and answers for it until it is told to stop, or nobody asks any more."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import signal
+import socket
+from collections.abc import Callable, Generator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from fusion.doors.gate import Gate
+from fusion.doors.http import create_app
+from fusion.errors import SettingsError
+from fusion.home import ServerRecord, remove_record, write_record
+from fusion.settings import LOOPBACK, Settings
+
+if TYPE_CHECKING:
+    from fusion.wiring import Fusion
+
+HEADERS_TIMEOUT_S = 10.0
+"""from the first byte of a connection or request to the end of its headers; uvicorn itself waits for ever"""
+NOTICE_S = 0.2
+"""between "not ready" and the closing of the door: connections on their way still get in"""
+
+log = logging.getLogger("fusion.serve")
+
+
+def serve(settings: Settings, *, on_ready: Callable[[str], None] = lambda url: None) -> None:
+    """Serves a home until SIGTERM, SIGINT or the end of its idle time; ``on_ready`` gets the URL when it answers.
+
+    Raises SettingsError when the address is taken or must not be bound, HomeLocked when the home has another owner.
+    """
+    # Four backends that each start a BLAS pool on every core cost 10 ms a query; before numpy is imported.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    refuse_open_door(settings)
+    config = uvicorn.Config("", loop="auto")
+    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+        runner.run(_serve(settings, on_ready))
+
+
+def refuse_open_door(settings: Settings) -> None:
+    """Raises SettingsError when other machines could reach the server and nothing asks them for a key."""
+    host = settings.server.host
+    if host not in LOOPBACK and not settings.keys:
+        raise SettingsError(
+            f"{host} is reachable from other machines, so the server wants an API key first: set FUSION_API_KEY or add "
+            "[[server.keys]] to the configuration, or serve on 127.0.0.1."
+        )
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 takes a free one. Raises SettingsError when the address cannot be had."""
+    try:
+        # The protocol is named (IPPROTO_TCP), because asyncio sets TCP_NODELAY only then: 40 ms a reply otherwise.
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
+        )[0]
+    except OSError as error:
+        raise SettingsError(f"server.host = {host!r} is no address of this computer: {error.strerror}.") from None
+    door = socket.socket(family, kind, protocol)
+    try:
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        door.bind(address)
+        door.listen(2048)
+    except OSError as error:
+        door.close()
+        raise SettingsError(
+            f"Cannot listen on {host} port {port}: {error.strerror}. Choose another with --port (0 takes a free one)."
+        ) from None
+    door.setblocking(False)
+    return door
+
+
+async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
+    from fusion.wiring import Fusion
+
+    with contextlib.closing(listen(settings.server.host, settings.server.port)) as door:
+        async with Fusion.open(settings) as fusion:
+            await serve_on(door, fusion, settings, on_ready)
+
+
+async def serve_on(
+    door: socket.socket, fusion: Fusion, settings: Settings, on_ready: Callable[[str], None] = lambda url: None
+) -> None:
+    """Answers on ``door`` for an open ``fusion``, and lets the home's clients find it."""
+    token = secrets.token_urlsafe(32) if settings.keys else None
+    gate = create_app(fusion, settings, local_token=token)
+    server = Server(gate, settings)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, server.stop)
+    write_record(settings.home, ServerRecord(os.getpid(), url_of(door), datetime.now(UTC).isoformat(), token))
+    idle = asyncio.ensure_future(_leave_when_idle(server, gate, fusion, settings.server.idle_exit_s))
+    try:
+        on_ready(url_of(door))
+        await server.serve(sockets=[door])
+    finally:
+        idle.cancel()
+        remove_record(settings.home)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+def url_of(door: socket.socket) -> str:
+    """Where this machine's own clients reach a socket that may listen on every address."""
+    host, port = door.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 — compared, not bound
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def _leave_when_idle(server: Server, gate: Gate, fusion: Fusion, idle_exit_s: float) -> None:
+    """Stops a server that was started for a client, when none came for a while and nothing is left to deliver."""
+    while idle_exit_s > 0:
+        if gate.quiet_s() < idle_exit_s:
+            await asyncio.sleep(max(0.05, idle_exit_s - gate.quiet_s()))
+            continue
+        await fusion.settle()
+        if gate.quiet_s() >= idle_exit_s:
+            log.info("nobody asked for %g s: leaving", idle_exit_s)
+            server.stop()
+            return
+
+
+class Server(uvicorn.Server):
+    """uvicorn with our own signals: its own would end the process before the home is closed."""
+
+    def __init__(self, gate: Gate, settings: Settings) -> None:
+        self._gate = gate
+        self._stopping = False
+        self._home = settings.home
+        super().__init__(
+            uvicorn.Config(
+                gate,
+                http=PatientProtocol,
+                ws="none",
+                lifespan="off",
+                log_level=settings.log_level,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=int(settings.server.drain_s),
+                timeout_keep_alive=30,
+            )
+        )
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+    def stop(self) -> None:
+        """Says "not ready", then lets what is under way finish. A second call does not wait for it."""
+        if self._stopping:
+            self.force_exit = self.should_exit = True
+            return
+        self._stopping = self._gate.draining = True
+        remove_record(self._home)
+        asyncio.get_running_loop().call_later(NOTICE_S, self._close_door)
+
+    def _close_door(self) -> None:
+        self.should_exit = True
+
+
+class PatientProtocol(HttpToolsProtocol):
+    """HTTP whose patience ends: a connection that does not finish its headers in time is closed (slowloris)."""
+
+    headers_timeout_s = HEADERS_TIMEOUT_S
+    _patience: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._wait()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        if self._patience is None:
+            self._wait()
+
+    def on_headers_complete(self) -> None:
+        self._stop_waiting()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        self._patience = self.loop.call_later(self.headers_timeout_s, self.transport.close)
+
+    def _stop_waiting(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None

@@ -1,0 +1,128 @@
+"""What the command line prints for people. Text of memories is printed as it is: no markup in it is obeyed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from fusion import wire
+
+FINE = {"ok", "empty", "closed", "deleted", "stored"}
+SIGNALS_SHOWN = 3
+
+
+def fused(answer: wire.Fused, *, left_out: bool = False) -> None:
+    """The block as it goes into a prompt; under it who answered, and why each memory is in."""
+    console = _console()
+    _say(answer["block"] or f"(nothing: {answer['abstained'] or 'no memory was worth it'})")
+    _say("")
+    _table(
+        console,
+        ("backend", "status", "found", "ms", ""),
+        (
+            (row["name"], _status(row["status"]), row["count"], f"{row['took_ms']:.0f}", row.get("detail", ""))
+            for row in answer["backends"]
+        ),
+        right=(2, 3),
+    )
+    candidates = (answer["explain"] or {}).get("candidates", [])
+    reasons = {row["ref"]: row for row in candidates}
+    weights = (answer["explain"] or {}).get("weights", {})
+    members = [member for excerpt in answer["memories"] for member in excerpt["members"]]
+    if members:
+        _table(
+            console,
+            ("memory", "score", "found by", "why"),
+            (
+                (
+                    m["ref"],
+                    f"{m['score']:.2f}",
+                    ", ".join(m["backends"]),
+                    _why(reasons.get(m["ref"], {}), weights, m["path"]),
+                )
+                for m in members
+            ),
+            right=(1,),
+        )
+    if left_out:
+        shown = {member["ref"] for member in members}
+        _table(
+            console,
+            ("left out", "score", "decision", "signals"),
+            (
+                (row["ref"], f"{row['local']:.2f}", row["decision"], _why(row, weights, ()))
+                for row in candidates
+                if row["ref"] not in shown
+            ),
+            right=(1,),
+        )
+    notes = [f"{answer['took_ms']:.0f} ms", f"recipe {answer['recipe']['name']}", f"receipt {answer['receipt_id']}"]
+    if answer["degraded"]:
+        notes.insert(0, "degraded")
+    if answer["query_truncated"]:
+        notes.insert(0, "the question was long: its first and last 2,000 characters were asked")
+    console.print(Text(" · ".join(notes), "dim"))
+
+
+def found(answer: wire.Found) -> None:
+    """One backend's hits."""
+    rows = ((i, h["ref"], _score(h["score"]), _one_line(h["text"])) for i, h in enumerate(answer["hits"], start=1))
+    backend = answer["backend"]
+    if answer["hits"]:
+        _table(_console(), ("", "memory", "score", "text"), rows, right=(0, 2))
+    else:
+        _say(f"{backend['name']}: nothing ({backend['status']}) {backend.get('detail', '')}".rstrip())
+
+
+def _why(reason: Mapping[str, Any], weights: Mapping[str, float], path: Sequence[str]) -> str:
+    """The signals that weighed most, and the path on which a graph found it."""
+    signals = reason.get("signals", {})
+    parts = sorted(((weights.get(name, 0.0) * value, name) for name, value in signals.items()), reverse=True)
+    told = [f"{name} {signals[name]:.2f}" for share, name in parts[:SIGNALS_SHOWN] if share > 0]
+    if reason.get("judge") is not None:
+        told.insert(0, f"judge {reason['judge']:g}")
+    if reason.get("beside"):
+        told.append("stands beside a hit")
+    if path:
+        told.append(" → ".join(path))
+    return ", ".join(told)
+
+
+def _say(line: str) -> None:
+    """Text as it is: neither wrapped nor marked up."""
+    sys.stdout.write(line + "\n")
+
+
+def _status(status: str) -> Text:
+    return Text(status, "green" if status in FINE else "yellow" if status in ("skipped", "disabled") else "red")
+
+
+def _score(score: float | None) -> str:
+    return "" if score is None else f"{score:.3g}"
+
+
+def _one_line(text: str) -> Text:
+    return Text(" ".join(text.split()))
+
+
+def _console() -> Console:
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def _table(
+    console: Console, titles: Sequence[str], rows: Iterable[Sequence[object]], *, right: Sequence[int] = ()
+) -> None:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for column, title in enumerate(titles):
+        table.add_column(title, justify="right" if column in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
+    console.print(table)
+    console.print()

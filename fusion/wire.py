@@ -1,0 +1,156 @@
+"""What the server's replies look like: typed dictionaries, as they come out of JSON.
+
+The client returns them, the command line prints them, and the OpenAPI document describes them; so there is one place
+that says what a field is called.
+"""
+
+from __future__ import annotations
+
+from typing import (
+    Any,
+    Literal,
+    NotRequired,  # pydantic cannot read typing's own before Python 3.12
+)
+
+from typing_extensions import TypedDict
+
+
+class Coverage(TypedDict):
+    """How much of what was asked answered; ``ratio`` leaves out what was skipped."""
+
+    total: int
+    ok: int
+    failed: int
+    skipped: int
+    ratio: float
+
+
+class Asked(TypedDict):
+    """How one backend did on one request."""
+
+    name: str
+    status: str
+    """as `fusion.recall.gather.Status` lists them: ok, empty, skipped, timeout, …"""
+    took_ms: float
+    count: int
+    error_code: str | None
+    detail: NotRequired[str]
+    dropped: NotRequired[dict[str, int]]
+    refused: NotRequired[dict[str, int]]
+
+
+class Member(TypedDict):
+    """One memory inside an excerpt."""
+
+    ref: str
+    text: str
+    speaker: str | None
+    at: str | None
+    kind: str
+    trust: str
+    backends: list[str]
+    score: float
+    path: list[str]
+
+
+class Excerpt(TypedDict):
+    """One excerpt of a document; ``ref`` and ``score`` are its best member's."""
+
+    ref: str
+    document: str | None
+    at: str | None
+    score: float
+    members: list[Member]
+
+
+class RecipeName(TypedDict):
+    name: str
+    hash: str
+
+
+class Fused(TypedDict):
+    """The answer to a question; ``block`` goes into the prompt as it is."""
+
+    block: str
+    memories: list[Excerpt]
+    coverage: Coverage
+    degraded: bool
+    backends: list[Asked]
+    rerank: dict[str, Any]
+    recipe: RecipeName
+    receipt_id: str
+    took_ms: float
+    abstained: str | None
+    query_truncated: bool
+    explain: dict[str, Any] | None
+
+
+class Hit(TypedDict):
+    """One thing that a backend found, as it found it."""
+
+    ref: str
+    native_id: str
+    text: str
+    score: float | None
+    kind: str
+    speaker: str | None
+    at: str | None
+    document: str | None
+    path: list[str]
+
+
+class Found(TypedDict):
+    """One backend's raw answer."""
+
+    backend: Asked
+    hits: list[Hit]
+
+
+class Problem(TypedDict):
+    """RFC 9457 problem details."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    retry_after_s: NotRequired[float]
+    coverage: NotRequired[Coverage]
+    backends: NotRequired[list[Asked]]
+
+
+class Health(TypedDict):
+    status: Literal["ok"]
+    version: str
+    pid: int
+
+
+class Settled(TypedDict):
+    """Whether everything remembered is delivered and its vectors are there."""
+
+    settled: bool
+    backends: list[dict[str, Any]]
+
+
+class Backends(TypedDict):
+    """Every backend, how it is, and what it holds."""
+
+    backends: list[dict[str, Any]]
+
+
+class Kept(TypedDict):
+    """One memory that was acknowledged; ``status`` is stored, or duplicate when it was there already."""
+
+    ref: str
+    event_id: str
+    status: str
+
+
+class Remembered(TypedDict):
+    memories: list[Kept]
+
+
+class Remembrance(TypedDict):
+    """One memory, by its ref."""
+
+    ref: str
+    text: str

@@ -1,0 +1,134 @@
+"""Stand-ins for what is behind the doors, and a server in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from fusion.contract import Hit, Scope
+from fusion.doors.gate import Gate
+from fusion.doors.http import create_app
+from fusion.doors.serve import Server, listen, url_of
+from fusion.errors import NotFound
+from fusion.recall.engine import Fused, FuseRequest
+from fusion.recall.gather import Answer
+from fusion.recall.pack import Member, Memory
+from fusion.settings import Settings
+
+COVERAGE = {"total": 1, "ok": 1, "failed": 0, "skipped": 0, "ratio": 1.0}
+
+
+@dataclass(frozen=True)
+class Kept:
+    ref: str
+    event_id: str
+    status: str
+
+
+class FakeFusion:
+    """Behind the doors: remembers what it was told in a list, answers with what it was given.
+
+    ``hold`` makes every question wait until the event is set; ``asked`` and ``cancelled`` say what came of it.
+    """
+
+    def __init__(self, *, error: Exception | None = None, hold: asyncio.Event | None = None) -> None:
+        self.error = error
+        self.hold = hold
+        self.requests: list[FuseRequest] = []
+        self.kept: list[tuple[Any, str | None, str]] = []
+        self.asked = asyncio.Event()
+        self.cancelled = asyncio.Event()
+        self.text = "We move to Postgres in April."
+
+    async def fuse(self, request: str | FuseRequest, **fields: Any) -> Fused:
+        assert isinstance(request, FuseRequest)
+        self.requests.append(request)
+        await self._work()
+        member = Member("m1z", self.text, "Nadia", None, "decision", "unknown", ("markdown",), 0.8)
+        return Fused(
+            block=f"<memory>[m1z] {self.text}</memory>",
+            memories=(Memory("m1z", "standup", None, 0.8, (member,)),),
+            coverage=COVERAGE,
+            degraded=False,
+            backends=({"name": "markdown", "status": "ok", "took_ms": 1.0, "count": 1, "error_code": None},),
+            rerank={"status": "off"},
+            recipe={"name": "default", "hash": "abc"},
+            receipt_id="r1",
+            took_ms=1.5,
+            query_truncated=len(request.query) > 4000,
+        )
+
+    async def search(self, backend: str, query: str, scope: Scope, limit: int = 10) -> Answer:
+        await self._work()
+        if backend != "markdown":
+            raise NotFound(f"there is no backend {backend!r}; there is markdown")
+        return Answer(backend, "ok", (Hit("n1", self.text, scope, score=float("nan")),)[:limit], 1.0)
+
+    async def remember(
+        self, items: Sequence[Any], *, idempotency_key: str | None = None, tenant: str = "default"
+    ) -> Sequence[Kept]:
+        await self._work()
+        known = {item.text for item, _, _ in self.kept}
+        replies = []
+        for number, item in enumerate(items):
+            replies.append(Kept(f"m{number}", f"e{number}", "duplicate" if item.text in known else "stored"))
+            self.kept.append((item, idempotency_key, tenant))
+        return replies
+
+    async def memory(self, ref: str, scope: Scope) -> dict[str, Any]:
+        if ref != "m1z":
+            raise NotFound("There is no such memory here.")
+        return {"ref": ref, "text": self.text}
+
+    async def forget(self, ref: str, scope: Scope) -> dict[str, Any]:
+        if ref != "m1z":
+            raise NotFound("There is no such memory here.")
+        return {"ref": ref, "backends": {"markdown": "hidden"}}
+
+    async def backends(self) -> list[dict[str, Any]]:
+        return [{"name": "markdown", "state": "ok", "items": 3}]
+
+    async def receipt(self, receipt_id: str, tenant: str) -> dict[str, Any]:
+        if receipt_id != "r1":
+            raise NotFound("There is no such receipt here.")
+        return {"receipt_id": receipt_id, "tenant": tenant}
+
+    async def settle(self) -> None:
+        await self._work()
+
+    async def ready(self) -> dict[str, Any]:
+        return {"ready": True}
+
+    async def _work(self) -> None:
+        self.asked.set()
+        if self.error is not None:
+            raise self.error
+        if self.hold is not None:
+            try:
+                await self.hold.wait()
+            except asyncio.CancelledError:
+                self.cancelled.set()
+                raise
+
+
+def app_over(fusion: FakeFusion, settings: Settings | None = None, *, local_token: str | None = None) -> Gate:
+    """The HTTP application over a fake."""
+    return create_app(fusion, settings or Settings(), local_token=local_token)  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def serving(fusion: FakeFusion, settings: Settings | None = None) -> AsyncIterator[str]:
+    """A real server over a fake, on a free port of loopback; yields its URL."""
+    settings = settings or Settings()
+    door = listen("127.0.0.1", 0)
+    server = Server(app_over(fusion, settings), settings)
+    url = url_of(door)
+    task = asyncio.create_task(server.serve(sockets=[door]))
+    try:
+        yield url
+    finally:
+        server.should_exit = True
+        await task

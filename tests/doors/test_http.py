@@ -1,0 +1,426 @@
+"""The HTTP door: what it answers, and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from hashlib import sha256
+from typing import Any
+
+import httpx
+import pytest
+
+from fusion.errors import (
+    FusionError,
+    NobodyAnswered,
+    Overloaded,
+    StoreBusy,
+    StoreDamaged,
+    StoreFull,
+)
+from fusion.settings import KeySettings, ServerSettings, Settings
+from tests.doors.fakes import COVERAGE, FakeFusion, app_over
+
+PROBLEM = "application/problem+json"
+
+
+def http(fusion: FakeFusion, settings: Settings | None = None, **options: Any) -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(app_over(fusion, settings), raise_app_exceptions=False)
+    return httpx.AsyncClient(transport=transport, base_url="http://localhost", **options)
+
+
+def server(**values: Any) -> Settings:
+    return Settings(server=ServerSettings(**values))
+
+
+@pytest.fixture
+def fusion() -> FakeFusion:
+    return FakeFusion()
+
+
+@pytest.fixture
+async def client(fusion: FakeFusion) -> AsyncIterator[httpx.AsyncClient]:
+    async with http(fusion) as client:
+        yield client
+
+
+def is_problem(response: httpx.Response, status: int) -> dict[str, Any]:
+    """The problem details of a reply that must have them."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == PROBLEM
+    body: dict[str, Any] = response.json()
+    assert body["status"] == status
+    assert body["title"]
+    assert body["detail"]
+    return body
+
+
+class TestFuse:
+    async def test_both_routes_answer_with_the_block(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
+        """`/fuse` and `/v1/fuse` are one route: the block, its memories, and how every backend did."""
+        for path in ("/fuse", "/v1/fuse"):
+            response = await client.post(path, json={"query": "database?"})
+            assert response.status_code == 200
+            body = response.json()
+            assert body["block"] == "<memory>[m1z] We move to Postgres in April.</memory>"
+            assert body["memories"][0]["members"][0]["ref"] == "m1z"
+            assert body["coverage"] == COVERAGE
+            assert body["receipt_id"] == "r1"
+        assert len(fusion.requests) == 2
+
+    async def test_every_field_reaches_the_engine(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
+        """What the body names is what the engine is asked; a date alone means until the end of that day."""
+        body = {
+            "query": "q",
+            "user_id": "u",
+            "agent_id": "a",
+            "run_id": "r",
+            "session_id": "s",
+            "project": "p",
+            "audience": "group",
+            "as_of": "2026-03-14",
+            "known_at": "2026-03-14T12:00:00+02:00",
+            "budget_chars": 900,
+            "max_results": 3,
+            "backends": ["markdown"],
+            "recipe": "hook",
+            "timeout_ms": 250,
+            "explain": True,
+        }
+        assert (await client.post("/fuse", json=body)).status_code == 200
+        [asked] = fusion.requests
+        assert asked.scope.named() == {"user_id": "u", "agent_id": "a", "run_id": "r", "session_id": "s"}
+        assert (asked.scope.project, asked.scope.audience) == ("p", "group")
+        assert asked.as_of is not None
+        assert asked.as_of.isoformat() == "2026-03-14T23:59:59.999999+00:00"
+        assert asked.known_at is not None
+        assert asked.known_at.isoformat() == "2026-03-14T10:00:00+00:00"
+        assert (asked.budget_chars, asked.max_results, asked.backends) == (900, 3, ("markdown",))
+        assert (asked.recipe, asked.timeout_ms, asked.explain) == ("hook", 250, True)
+
+    async def test_what_is_left_out_is_left_to_the_recipe(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
+        """A question alone is private and has no numbers of its own."""
+        await client.post("/fuse", json={"query": "q"})
+        [asked] = fusion.requests
+        assert (asked.budget_chars, asked.max_results, asked.timeout_ms, asked.recipe) == (None, None, None, None)
+        assert (asked.scope.tenant, asked.scope.audience) == ("default", "private")
+
+    async def test_a_lone_surrogate_in_an_answer_is_still_an_answer(
+        self, client: httpx.AsyncClient, fusion: FakeFusion
+    ) -> None:
+        """What no JSON can carry becomes U+FFFD, instead of a 500."""
+        fusion.text = "half a smile \ud83d"
+        response = await client.post("/fuse", json={"query": "q"})
+        assert response.status_code == 200
+        assert response.json()["memories"][0]["members"][0]["text"] == "half a smile \ufffd" or "?" in response.text
+
+
+class TestBadBodies:
+    """Client row "NUL, surrogates, NaN, 1e400, deep JSON", and the limits on a query."""
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            b"",
+            b"{",
+            b"null",
+            b"[]",
+            b'"query"',
+            b"NaN",
+            b'{"query": NaN}',
+            b'{"query": "q", "budget_chars": 1e400}',
+            b'{"query": "q", "budget_chars": 123456789012345678901234567890}',
+            b'{"query": "\\ud800"}',
+            b'{"query": "a\\u0000b"}',
+            b'{"query": "q", "user_id": "a\\u0000b"}',
+            b'{"query": "q", "\\u0000": 1}',
+            b'{"query": "\xff\xfe"}',
+            b"[" * 100_000,
+            b'{"query":' * 20_000,
+            b'{"query": 7}',
+            b'{"query": "q", "explain": "yes"}',
+            b'{"query": "q", "budget_chars": "6000"}',
+            b'{"query": "q", "budget_chars": 0}',
+            b'{"query": "q", "timeout_ms": -1}',
+            b'{"query": "q", "as_of": "yesterday"}',
+            b'{"query": "q", "as_of": "0001-01-01T00:00:00+14:00"}',
+            b'{"query": "q", "backends": []}',
+            b'{"query": "q", "user_id": ""}',
+        ],
+    )
+    @pytest.mark.parametrize("path", ["/fuse", "/v1/search", "/v1/memories", "/v1/settle"])
+    async def test_nonsense_is_a_422_that_says_what_to_change(
+        self, client: httpx.AsyncClient, fusion: FakeFusion, path: str, body: bytes
+    ) -> None:
+        """Never a 5xx, and nothing gets behind the door."""
+        response = await client.post(path, content=body, headers={"content-type": "application/json"})
+        problem = is_problem(response, 422)
+        assert problem["type"] == "urn:memory-fusion:error:BadInput"
+        assert not fusion.requests
+        assert not fusion.kept
+
+    async def test_an_unknown_field_is_named(self, client: httpx.AsyncClient) -> None:
+        """A misspelt field is an error, not a default taken in silence."""
+        problem = is_problem(await client.post("/fuse", json={"query": "q", "budget": 6000}), 422)
+        assert problem["detail"] == "budget: there is no such field"
+
+    async def test_what_was_sent_is_not_repeated(self, client: httpx.AsyncClient) -> None:
+        """A message names the field and the rule; a secret in a wrong field does not come back in it."""
+        response = await client.post("/fuse", json={"query": "q", "timeout_ms": "sk-secret"})
+        assert is_problem(response, 422)
+        assert "sk-secret" not in response.text
+
+    @pytest.mark.parametrize("query", ["", " ", "\n\t", "\u3000"])
+    async def test_an_empty_query_is_422(self, client: httpx.AsyncClient, fusion: FakeFusion, query: str) -> None:
+        """Nothing asked: never a scan of everything."""
+        problem = is_problem(await client.post("/fuse", json={"query": query}), 422)
+        assert "query" in problem["detail"]
+        assert not fusion.requests
+
+    async def test_a_long_query_is_passed_on_and_a_huge_search_is_413(self, client: httpx.AsyncClient) -> None:
+        """4,001 characters reach the engine, which says that it took both ends; 32,001 are too many."""
+        response = await client.post("/fuse", json={"query": "x" * 4001})
+        assert response.json()["query_truncated"] is True
+        response = await client.post("/v1/search", json={"backend": "markdown", "query": "x" * 32_001})
+        assert is_problem(response, 413)["type"].endswith("TooLarge")
+
+    @pytest.mark.parametrize(
+        "query",
+        [
+            "'; DROP TABLE event; --",
+            "MATCH (n) DETACH DELETE n",
+            'text:* OR "a" NEAR/2 "b" NOT',
+            '{"must": [{"key": "tenant", "match": {"value": "other"}}]}',
+        ],
+    )
+    async def test_query_languages_are_just_text(
+        self, client: httpx.AsyncClient, fusion: FakeFusion, query: str
+    ) -> None:
+        """SQL, Cypher, FTS and filter syntax reach the engine as the words they are."""
+        assert (await client.post("/fuse", json={"query": query})).status_code == 200
+        assert fusion.requests[0].query == query
+
+
+class TestMemories:
+    async def test_one_and_many(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
+        """201 with a ref for each when something was new, 200 when all was known; the key goes along."""
+        response = await client.post("/v1/memories", json={"text": "a"}, headers={"Idempotency-Key": "k1"})
+        assert response.status_code == 201
+        assert response.json()["memories"] == [{"ref": "m0", "event_id": "e0", "status": "stored"}]
+        response = await client.post("/v1/memories", json=[{"text": "a"}, {"text": "b"}])
+        assert response.status_code == 201
+        assert [m["status"] for m in response.json()["memories"]] == ["duplicate", "stored"]
+        assert (await client.post("/v1/memories", json={"text": "b"})).status_code == 200
+        assert [key for _, key, _ in fusion.kept] == ["k1", None, None, None]
+
+    async def test_a_bad_one_among_many_keeps_all_out(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
+        """Never half a batch; the message says which."""
+        problem = is_problem(await client.post("/v1/memories", json=[{"text": "a"}, {"text": ""}]), 422)
+        assert problem["detail"].startswith("[1].text:")
+        assert not fusion.kept
+
+    async def test_at_most_a_hundred(self, client: httpx.AsyncClient) -> None:
+        """101 are refused with the number that would do."""
+        problem = is_problem(await client.post("/v1/memories", json=[{"text": "a"}] * 101), 422)
+        assert "100" in problem["detail"]
+
+    @pytest.mark.parametrize("key", ["", "x" * 256, "caf\u00e9"])
+    async def test_a_bad_idempotency_key(self, client: httpx.AsyncClient, key: str) -> None:
+        """1 to 255 printable ASCII characters."""
+        headers = {"Idempotency-Key": key.encode("latin-1")}
+        response = await client.post("/v1/memories", json={"text": "a"}, headers=headers)  # type: ignore[arg-type]
+        assert "Idempotency-Key" in is_problem(response, 422)["detail"]
+
+    async def test_read_and_forget(self, client: httpx.AsyncClient) -> None:
+        """By ref; the scope stands in the query string, and a misspelt part of it is an error."""
+        assert (await client.get("/v1/memories/m1z", params={"user_id": "u"})).json()["ref"] == "m1z"
+        assert (await client.delete("/v1/memories/m1z")).json()["backends"] == {"markdown": "hidden"}
+        problem = is_problem(await client.delete("/v1/memories/m1z", params={"user": "u"}), 422)
+        assert problem["detail"] == "user: there is no such field"
+
+    @pytest.mark.parametrize(
+        "ref",
+        ["m9", "../../etc/passwd", "%2e%2e%2fetc%2fpasswd", "%2Fetc%2Fpasswd", "~", "a%00b", "a%5Cb", "x" * 600, ""],
+    )
+    async def test_an_unknown_ref_is_a_uniform_404(self, client: httpx.AsyncClient, ref: str) -> None:
+        """Traversal, NUL, backslash and nonsense all get the answer of a memory that does not exist."""
+        for method in ("GET", "DELETE"):
+            problem = is_problem(await client.request(method, f"/v1/memories/{ref}"), 404)
+            assert set(problem) == {"type", "title", "status", "detail"}
+
+
+class TestOtherRoutes:
+    async def test_search_gives_raw_hits(self, client: httpx.AsyncClient) -> None:
+        """One backend's hits as it found them; a score that is no number is null."""
+        body = (await client.post("/v1/search", json={"backend": "markdown", "query": "q", "limit": 5})).json()
+        assert body["backend"]["status"] == "ok"
+        assert body["hits"][0]["score"] is None
+        assert body["hits"][0]["ref"] == "markdown:n1"
+        is_problem(await client.post("/v1/search", json={"backend": "nope", "query": "q"}), 404)
+
+    async def test_backends_receipts_and_probes(self, client: httpx.AsyncClient) -> None:
+        """The small routes."""
+        assert (await client.get("/v1/backends")).json()["backends"][0]["name"] == "markdown"
+        assert (await client.get("/v1/receipts/r1")).json()["tenant"] == "default"
+        is_problem(await client.get("/v1/receipts/r2"), 404)
+        assert (await client.get("/healthz")).json()["status"] == "ok"
+        assert (await client.get("/readyz")).json() == {"ready": True}
+
+    async def test_settle_says_whether_it_was_done_in_time(self) -> None:
+        """Bounded by the caller's patience."""
+        hold = asyncio.Event()
+        async with http(FakeFusion(hold=hold)) as client:
+            assert (await client.post("/v1/settle", json={"timeout_s": 0.01})).json()["settled"] is False
+            hold.set()
+            assert (await client.post("/v1/settle", json={"timeout_s": 1})).json()["settled"] is True
+
+    async def test_a_draining_server_is_not_ready_and_still_answers(self, fusion: FakeFusion) -> None:
+        """Told to stop: 503 for the balancer, answers for who is on the way."""
+        app = app_over(fusion)
+        app.draining = True
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            ready = await client.get("/readyz")
+            assert ready.status_code == 503
+            assert ready.json() == {"ready": False, "reason": "the server is stopping"}
+            assert (await client.post("/fuse", json={"query": "q"})).status_code == 200
+
+    async def test_no_such_route_and_wrong_method(self, client: httpx.AsyncClient) -> None:
+        """HTTP's own errors are problem details too, and 405 keeps its Allow."""
+        assert is_problem(await client.get("/nope"), 404)["type"] == "about:blank"
+        response = await client.get("/fuse")
+        is_problem(response, 405)
+        assert response.headers["allow"] == "POST"
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("error", "status"),
+        [
+            (NobodyAnswered("no backend answered", {"coverage": COVERAGE}, retry_after_s=5), 503),
+            (Overloaded("busy"), 503),
+            (StoreBusy("locked", retry_after_s=0.2), 503),
+            (StoreFull("no space left"), 507),
+            (StoreDamaged("broken"), 500),
+        ],
+    )
+    async def test_each_error_has_its_status(self, error: FusionError, status: int) -> None:
+        """The error tree's statuses; who should come back is told when, in whole seconds, at least one."""
+        async with http(FakeFusion(error=error)) as client:
+            response = await client.post("/fuse", json={"query": "q"})
+        problem = is_problem(response, status)
+        assert problem["type"].endswith(type(error).__name__)
+        if hasattr(error, "retry_after_s"):
+            assert int(response.headers["retry-after"]) >= 1
+        if isinstance(error, NobodyAnswered):
+            assert problem["coverage"] == COVERAGE
+
+    async def test_our_own_mistake_is_a_500_without_its_text(self) -> None:
+        """A bug tells the caller where the log speaks of it, and nothing else."""
+        async with http(FakeFusion(error=ZeroDivisionError("secret"))) as client:
+            response = await client.post("/fuse", json={"query": "q"}, headers={"X-Request-ID": "abc"})
+        problem = is_problem(response, 500)
+        assert "abc" in problem["detail"]
+        assert "secret" not in response.text
+        assert response.headers["x-request-id"] == "abc"
+
+
+class TestGate:
+    async def test_every_reply_has_id_timing_and_security_headers(self, client: httpx.AsyncClient) -> None:
+        """Answers and refusals alike; a sane request id is kept, another replaced."""
+        for path in ("/healthz", "/nope"):
+            headers = (await client.get(path, headers={"X-Request-ID": "a.b-C_1"})).headers
+            assert headers["x-request-id"] == "a.b-C_1"
+            assert headers["server-timing"].startswith("total;dur=")
+            assert headers["x-content-type-options"] == "nosniff"
+            assert headers["content-security-policy"].startswith("default-src 'none'")
+            assert headers["cache-control"] == "no-store"
+        insane = (await client.get("/healthz", headers={"X-Request-ID": "a b<script>"})).headers["x-request-id"]
+        assert insane != "a b<script>"
+        assert len(insane) == 32
+
+    async def test_server_timing_tells_the_engines_share(self, client: httpx.AsyncClient) -> None:
+        """`fuse` beside `total`."""
+        timings = (await client.post("/fuse", json={"query": "q"})).headers.get_list("server-timing")
+        assert [t.split(";")[0] for t in timings] == ["fuse", "total"]
+
+    @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json", "/v1/backends", "/nope"])
+    async def test_a_foreign_host_is_421_on_every_route(self, client: httpx.AsyncClient, path: str) -> None:
+        """DNS rebinding: a page that made its name point here gets nothing."""
+        for host in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example:8765", ""):
+            is_problem(await client.get(path, headers={"Host": host}), 421)
+
+    @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8765", "127.0.0.1:1", "[::1]:8765", "memory.lan"])
+    async def test_our_own_names_are_let_in(self, fusion: FakeFusion, host: str) -> None:
+        """Loopback in each spelling, and what the settings add."""
+        async with http(fusion, server(allowed_hosts=("memory.lan",))) as client:
+            assert (await client.get("/healthz", headers={"Host": host})).status_code == 200
+
+    async def test_a_foreign_origin_is_403_on_every_route(self, fusion: FakeFusion) -> None:
+        """A page of another site may not call us; one of ours, or one on the list, may."""
+        async with http(fusion, server(allowed_origins=("https://notes.example",))) as client:
+            for path in ("/healthz", "/v1/backends", "/nope"):
+                for origin in ("https://evil.example", "null", "http://localhost:3000", "https://notes.example.evil"):
+                    is_problem(await client.get(path, headers={"Origin": origin}), 403)
+            for origin in ("http://localhost", "https://notes.example"):
+                assert (await client.get("/v1/backends", headers={"Origin": origin})).status_code == 200
+
+    async def test_no_cors(self, client: httpx.AsyncClient) -> None:
+        """No reply invites another origin."""
+        response = await client.get("/healthz", headers={"Origin": "http://localhost"})
+        assert not [name for name in response.headers if name.startswith("access-control-")]
+
+    @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "", "application/jsonx"])
+    async def test_only_json_is_taken(self, client: httpx.AsyncClient, kind: str) -> None:
+        """A form that a foreign page can post without asking is 415."""
+        is_problem(await client.post("/fuse", content=b'{"query": "q"}', headers={"content-type": kind}), 415)
+
+    async def test_json_with_a_charset_is_json(self, client: httpx.AsyncClient) -> None:
+        """Parameters of the media type do not matter."""
+        headers = {"content-type": "Application/JSON; charset=utf-8"}
+        assert (await client.post("/fuse", content=b'{"query": "q"}', headers=headers)).status_code == 200
+
+    async def test_compressed_bodies_are_refused(self, client: httpx.AsyncClient) -> None:
+        """No decompression, so no bomb."""
+        headers = {"content-type": "application/json", "content-encoding": "gzip"}
+        is_problem(await client.post("/fuse", content=b"x", headers=headers), 415)
+
+    async def test_keys_open_the_door_and_name_the_tenant(self, fusion: FakeFusion) -> None:
+        """Without or with a wrong key 401 and how to do it; with one, the tenant is the key's."""
+        digest = sha256(b"k-acme").hexdigest()
+        settings = server(keys=(KeySettings(name="acme", sha256=digest, tenant="acme"),))
+        async with http(fusion, settings) as client:
+            for value in (None, "Bearer wrong", "Basic k-acme", "Bearer", "k-acme"):
+                headers = {} if value is None else {"Authorization": value}
+                response = await client.post("/fuse", json={"query": "q"}, headers=headers)
+                is_problem(response, 401)
+                assert response.headers["www-authenticate"].startswith("Bearer")
+            response = await client.post("/fuse", json={"query": "q"}, headers={"Authorization": "Bearer k-acme"})
+            assert response.status_code == 200
+            assert (await client.get("/healthz")).status_code == 200
+        assert [request.scope.tenant for request in fusion.requests] == ["acme"]
+
+    async def test_the_local_token_is_a_key_only_where_keys_are_wanted(self, fusion: FakeFusion) -> None:
+        """This machine's clients get in by the token of server.json, as the tenant `default`."""
+        settings = server(keys=(KeySettings(name="acme", sha256="0" * 64, tenant="acme"),))
+        app = app_over(fusion, settings, local_token="t0ken")
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            headers = {"Authorization": "Bearer t0ken"}
+            assert (await client.post("/fuse", json={"query": "q"}, headers=headers)).status_code == 200
+        assert fusion.requests[0].scope.tenant == "default"
+
+    async def test_too_many_at_once_is_503_with_retry_after(self) -> None:
+        """Two in flight and one in the queue; the fourth is sent away at once, the others are answered."""
+        hold = asyncio.Event()
+        fusion = FakeFusion(hold=hold)
+        app = app_over(fusion, server(max_in_flight=2, max_queued=1))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            first = [asyncio.create_task(client.post("/fuse", json={"query": "q"})) for _ in range(3)]
+            while not (app.in_flight == 2 and app.queued == 1):
+                await asyncio.sleep(0)
+            response = await client.post("/fuse", json={"query": "q"})
+            assert is_problem(response, 503)["type"].endswith("Overloaded")
+            assert response.headers["retry-after"] == "1"
+            assert (await client.get("/healthz")).status_code == 200
+            hold.set()
+            assert [r.status_code for r in await asyncio.gather(*first)] == [200, 200, 200]
+        assert (app.in_flight, app.queued) == (0, 0)
