@@ -1,0 +1,290 @@
+"""The whole read path over real in-memory backends: what a caller gets, and that a recording gives it again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from adapters.inmemory import InMemory
+from fusion.contract import Captured, Event, Features, Hit, Opening, Passage, Place, Query, Scope, Verdict
+from fusion.errors import BackendUnreachable, BadInput, NobodyAnswered, ReplayGap, TooLarge
+from fusion.lib.bm25 import Frequencies
+from fusion.recall.admit import Record
+from fusion.recall.engine import QUERY_LIMIT, FuseRequest, fuse
+from fusion.recall.gather import Source
+from fusion.recall.world import Known, Live, Recorder, Replay
+from fusion.recipe import Expanding, Judging, Packing, Recipe
+from tests.fakes import FakeEmbedder
+from tests.recall.values import NOW, Kept
+
+RECIPE = Recipe(
+    rerank=Judging(signals={"maxsim": 3, "window3": 3, "agreement": 1, "bm25": 2}, judge="always"),
+)
+TALK = (
+    ("Ada", "Which database shall the booking service use?"),
+    ("Bo", "SQLite was fine for the prototype."),
+    ("Ada", "The load tests say otherwise, so Postgres."),
+    ("Bo", "Agreed. I will write the migration."),
+    ("Ada", "Shall we have pizza?"),
+)
+
+
+class Down:
+    """A backend whose server is gone."""
+
+    features = Features(filters=frozenset({"user_id", "agent_id", "run_id", "session_id"}), tenants=True)
+
+    @classmethod
+    async def open(cls, opening: Opening) -> Down:
+        return cls()
+
+    async def search(self, query: Query) -> Sequence[Hit]:
+        raise BackendUnreachable("refused")
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+@dataclass
+class Tens:
+    """A judge that likes what has a word, and remembers what it was shown."""
+
+    word: str
+    name: str = "tens"
+    shown: list[Passage] = field(default_factory=list)
+
+    async def judge(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict:
+        self.shown = list(passages)
+        return Verdict("ok", {p.id: 10.0 if self.word in p.text else 3.0 for p in passages})
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+@dataclass
+class Shelf:
+    """A journal in memory: the events in their order."""
+
+    kept: dict[str, Kept] = field(default_factory=dict)
+
+    async def records(self, event_ids: Sequence[str]) -> Mapping[str, Record]:
+        return {i: self.kept[i] for i in event_ids if i in self.kept}
+
+    async def neighbours(self, event_ids: Sequence[str], span: int) -> Mapping[str, Sequence[Record]]:
+        order = list(self.kept)
+        found = {}
+        for i in event_ids:
+            if i in self.kept:
+                at = order.index(i)
+                found[i] = [self.kept[j] for j in (*order[max(0, at - span) : at], *order[at + 1 : at + 1 + span])]
+        return found
+
+    async def frequencies(self, scope: Scope, terms: Sequence[str]) -> Frequencies:
+        return Frequencies()
+
+
+def event(position: int, speaker: str, text: str, **more: object) -> Event:
+    place = Place("talk", position, position)
+    return Event(f"e{position}", text, NOW, kind="turn", speaker=speaker, place=place, **more)  # type: ignore[arg-type]
+
+
+@dataclass
+class Gateway:
+    live: Live
+    shelf: Shelf
+
+    def without_judge(self) -> Live:
+        return replace(self.live, judge=None)
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
+    """Two stores that know the whole talk, and one that is down."""
+    shelf = Shelf()
+    stores = {n: await InMemory.open(Opening(n, tmp_path / n)) for n in ("one", "two")}
+    for position, (speaker, text) in enumerate(TALK):
+        said = event(position, speaker, text)
+        shelf.kept[said.event_id] = Kept(f"m{position}", said)
+        for store in stores.values():
+            await store.remember([Captured(said)])
+    sources = {name: Source(name, store) for name, store in stores.items()}
+    sources["down"] = Source("down", Down())
+    known = Known(shelf.records, shelf.neighbours, shelf.frequencies)
+    yield Gateway(Live(sources, known, FakeEmbedder(), Tens("Postgres")), shelf)
+    for store in stores.values():
+        await store.close()
+
+
+ASK = FuseRequest("which database for the booking service")
+
+
+async def test_one_block_from_two_stores_and_a_dead_one(gateway: Gateway) -> None:
+    """Each turn is in once, cited, in order; the dead store costs its own answer and is named."""
+    fused = (await fuse(ASK, RECIPE, gateway.live)).fused
+    lines = [line for line in fused.block.splitlines() if line.startswith("[m")]
+    assert lines[0] == "[m0] Ada: Which database shall the booking service use?"
+    assert len(lines) == len({line.split("]")[0] for line in lines})
+    assert fused.coverage == {"total": 3, "ok": 2, "failed": 1, "skipped": 0, "ratio": 0.6667}
+    assert fused.degraded
+    assert {b["name"]: b["status"] for b in fused.backends} == {"one": "ok", "two": "ok", "down": "unreachable"}
+    assert fused.memories[0].members[0].backends == ("one", "two")
+
+
+async def test_what_stands_beside_a_find_comes_in(gateway: Gateway) -> None:
+    """The answer shares no word with the question; it is in because it stands two turns behind it."""
+    block = (await fuse(FuseRequest("booking service use"), RECIPE, gateway.without_judge())).fused.block
+    assert "[m2] Ada: The load tests say otherwise, so Postgres." in block
+
+
+async def test_the_receipt_gives_every_candidate_a_reason_and_no_text(gateway: Gateway) -> None:
+    """Refs, ranks, signals and decisions of the find and its two neighbours; not a word of any."""
+    outcome = await fuse(ASK, RECIPE, gateway.live)
+    rows = outcome.receipt.body["candidates"]
+    assert {row["ref"] for row in rows} == {"m0", "m1", "m2"}
+    assert all(row["decision"] for row in rows)
+    found = next(row for row in rows if row["ref"] == "m0")
+    assert [s[0] for s in found["sightings"]] == ["one", "two"]
+    assert set(found["signals"]) == {
+        "agreement",
+        "bm25",
+        "dense",
+        "maxsim",
+        "window3",
+        "window5",
+        "speaker",
+        "date",
+        "length",
+    }
+    told = repr(outcome.receipt.body)
+    assert not any(text in told for _, text in TALK)
+    assert "booking" not in told
+
+
+async def test_the_judge_moves_the_head(gateway: Gateway) -> None:
+    """What the judge gives 10 comes before what it gives 3; its call and its numbers stand in the answer."""
+    outcome = await fuse(ASK, RECIPE, gateway.live)
+    assert [(row["ref"], row["judge"]) for row in outcome.receipt.body["candidates"]][-1] == ("m0", 3.0)
+    assert {k: outcome.fused.rerank[k] for k in ("status", "shown", "scored")} == {
+        "status": "ok",
+        "shown": 3,
+        "scored": 3,
+    }
+
+
+async def test_a_recording_replays_exactly(gateway: Gateway) -> None:
+    """The same block, receipt and reasons from the recording alone: no backend, journal, model or judge is asked."""
+    recorder = Recorder.of(gateway.live)
+    live = await fuse(ASK, RECIPE, recorder)
+    again = await fuse(ASK, RECIPE, Replay(recorder.recording))
+    assert again.fused.block == live.fused.block
+    assert again.receipt.body["candidates"] == live.receipt.body["candidates"]
+    assert again.fused.receipt_id == live.fused.receipt_id
+
+
+async def test_any_recipe_and_any_subset_replays_as_it_would_have_run(gateway: Gateway) -> None:
+    """One recording stands for every arm: fewer backends, fewer neighbours, other weights."""
+    recorder = Recorder.of(gateway.live)
+    await fuse(ASK, RECIPE, recorder)
+    arms = [
+        (replace(ASK, backends=("two",)), RECIPE),
+        (ASK, replace(RECIPE, expand=Expanding(span=1))),
+        (ASK, replace(RECIPE, rerank=Judging(signals={"bm25": 1}, judge="never"))),
+        (ASK, replace(RECIPE, pack=Packing(budget_chars=250))),
+    ]
+    for request, recipe in arms:
+        live = await fuse(request, recipe, gateway.live)
+        again = await fuse(request, recipe, Replay(recorder.recording))
+        same = [(row["ref"], row["decision"], row["local"]) for row in again.receipt.body["candidates"]]
+        assert same == [(row["ref"], row["decision"], row["local"]) for row in live.receipt.body["candidates"]]
+
+
+async def test_what_a_recording_lacks_raises(gateway: Gateway) -> None:
+    """A replay never makes up an answer: not for another backend, not for a wider neighbourhood."""
+    recorder = Recorder.of(gateway.live)
+    await fuse(replace(ASK, backends=("one",)), RECIPE, recorder)
+    with pytest.raises(ReplayGap, match="two"):
+        await fuse(replace(ASK, backends=("one", "two")), RECIPE, Replay(recorder.recording))
+    with pytest.raises(ReplayGap, match="neighbours"):
+        await fuse(
+            replace(ASK, backends=("one",)), replace(RECIPE, expand=Expanding(span=3)), Replay(recorder.recording)
+        )
+
+
+async def test_when_nobody_answers_it_is_an_error_with_the_same_coverage(gateway: Gateway) -> None:
+    """503 is for this alone, and says what each backend did."""
+    with pytest.raises(NobodyAnswered) as caught:
+        await fuse(replace(ASK, backends=("down",)), RECIPE, gateway.live)
+    assert caught.value.details["coverage"] == {"total": 1, "ok": 0, "failed": 1, "skipped": 0, "ratio": 0.0}
+    assert caught.value.details["backends"][0]["status"] == "unreachable"
+
+
+async def test_below_the_floor_the_block_is_empty_and_says_so(gateway: Gateway) -> None:
+    """Noise is not an answer."""
+    recipe = replace(RECIPE, rerank=replace(RECIPE.rerank, floor=0.99, judge="never"))
+    fused = (await fuse(FuseRequest("pizza"), recipe, gateway.live)).fused
+    assert (fused.block, fused.memories) == ("", ())
+    assert fused.abstained == "nothing cleared the floor"
+
+
+async def test_a_query_of_stop_words_asks_nobody(gateway: Gateway) -> None:
+    """It could only scan everything."""
+    fused = (await fuse(FuseRequest("the of and"), RECIPE, gateway.live)).fused
+    assert (fused.block, fused.abstained) == ("", "the query has only stop words")
+    assert fused.backends == ()
+
+
+async def test_a_long_query_is_searched_by_its_ends(gateway: Gateway) -> None:
+    """A pasted log of 10,000 characters: its first and last 2,000 are asked, and the answer says so."""
+    fused = (await fuse(FuseRequest("database " + "x" * 10_000), RECIPE, gateway.live)).fused
+    assert fused.query_truncated
+    assert fused.block
+
+
+async def test_bad_queries_say_what_to_change(gateway: Gateway) -> None:
+    """Empty is a mistake; more than 32,000 characters is too much."""
+    with pytest.raises(BadInput, match="empty"):
+        await fuse(FuseRequest(" \n"), RECIPE, gateway.live)
+    with pytest.raises(TooLarge, match=str(QUERY_LIMIT)):
+        await fuse(FuseRequest("x" * (QUERY_LIMIT + 1)), RECIPE, gateway.live)
+
+
+async def test_without_a_model_words_alone_carry_the_order(gateway: Gateway) -> None:
+    """Everything works lexically, and the answer says that it is degraded."""
+    fused = (await fuse(ASK, RECIPE, replace(gateway.live, embedder=None))).fused
+    assert "Which database" in fused.block
+    assert fused.degraded
+
+
+async def test_a_failing_model_costs_its_signals_only(gateway: Gateway) -> None:
+    """An embedder that raises in the middle of a request leaves the lexical order."""
+    fused = (await fuse(ASK, RECIPE, replace(gateway.live, embedder=FakeEmbedder(failing=True)))).fused
+    assert "Which database" in fused.block
+
+
+async def test_what_was_forgotten_is_in_no_answer(gateway: Gateway) -> None:
+    """A store that still returns it does not bring it back, neither as a hit nor as a neighbour."""
+    gateway.shelf.kept["e2"] = replace(gateway.shelf.kept["e2"], forgotten=True)
+    outcome = await fuse(ASK, RECIPE, gateway.live)
+    assert "load tests" not in outcome.fused.block
+    assert "m2" not in {row["ref"] for row in outcome.receipt.body["candidates"]}
+
+
+async def test_only_what_was_packed_counts_as_used(gateway: Gateway) -> None:
+    """By backend and its own ids; bulk retrieval is not use (seed 004)."""
+    every = await fuse(FuseRequest("database migration pizza"), RECIPE, gateway.without_judge())
+    assert every.used == {"one": ("e4", "e3", "e0"), "two": ("e4", "e3", "e0")}
+    few = await fuse(FuseRequest("database migration pizza", budget_chars=190), RECIPE, gateway.without_judge())
+    packed = {m.ref for memory in few.fused.memories for m in memory.members}
+    assert set(few.used["one"]) == {f"e{ref[1:]}" for ref in packed} == {"e4"}
+
+
+async def test_the_first_results_do_not_depend_on_how_many_are_asked(gateway: Gateway) -> None:
+    """Monotonic in k: the order of one is the head of the order of eight."""
+    recipe = replace(RECIPE, pack=replace(RECIPE.pack, excerpts=False))
+    eight = (await fuse(ASK, recipe, gateway.live)).fused.memories
+    for k in range(1, len(eight)):
+        few = (await fuse(replace(ASK, max_results=k), recipe, gateway.live)).fused.memories
+        assert [m.ref for m in few] == [m.ref for m in eight[:k]]
