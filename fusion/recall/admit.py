@@ -6,9 +6,11 @@ make the gateway leak.
 
 from __future__ import annotations
 
+from base64 import b32encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Protocol
 
 from fusion.contract import Event, Hit, Query
@@ -42,7 +44,7 @@ def admit(
     """The hits of one backend that ``query`` may see, in their order, and how many were dropped for which reason.
 
     ``records`` has the journal's word on each event that came through the gateway; a hit whose event the journal
-    does not know is foreign, and its ref is ``backend:native_id``.
+    does not know is foreign, and has a `foreign_ref`.
     """
     kept: list[Admitted] = []
     dropped: Counter[str] = Counter()
@@ -52,8 +54,18 @@ def admit(
         if reason:
             dropped[reason] += 1
         else:
-            kept.append(Admitted(record.ref if record else f"{backend}:{hit.native_id}", hit, rank))
+            kept.append(Admitted(record.ref if record else foreign_ref(backend, hit.native_id), hit, rank))
     return tuple(kept), dropped
+
+
+def foreign_ref(backend: str, native_id: str) -> str:
+    """What cites a memory that did not come through the gateway: ``x`` and ten characters.
+
+    A hash of (backend, native id), because a citation must be short where native ids are paths and UUIDs: 50 bits keep
+    a million memories apart. The receipt has the backend and the native id behind it.
+    """
+    digest = blake2b(f"{backend}\0{native_id}".encode("utf-8", "replace"), digest_size=7).digest()
+    return "x" + b32encode(digest).decode().lower()[:10]
 
 
 def _forgotten(hit: Hit, records: Mapping[str, Record]) -> bool:

@@ -341,7 +341,7 @@ def _reason(judged: Judged, block: Block) -> dict[str, Any]:
         "judge": judged.judge,
         "rrf": judged.pooled.rrf,
         "beside": judged.pooled.beside,
-        "sightings": [(s.backend, s.ref, s.rank, s.reason) for s in candidate.sightings],
+        "sightings": [(s.backend, s.ref, s.native_id, s.rank, s.reason) for s in candidate.sightings],
         "signals": judged.signals,
     }
 
@@ -354,7 +354,7 @@ def explain(body: Mapping[str, Any]) -> dict[str, Any]:
             "local": round(row["local"], 4),
             "rrf": round(row["rrf"], 5),
             "signals": {name: round(value, 3) for name, value in row["signals"].items()},
-            "sightings": [dict(zip(("backend", "ref", "rank", "reason"), s, strict=True)) for s in row["sightings"]],
+            "sightings": [dict(zip(("backend", "ref", "native_id", "rank", "reason"), s, strict=True)) for s in row["sightings"]],
         }
         for row in body["candidates"]
     ]

@@ -12,7 +12,7 @@ from bisect import insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fusion.contract import Hit
+from fusion.contract import Hit, Place
 from fusion.lib.budget import clip
 from fusion.lib.clean import clean
 from fusion.lib.words import spoken
@@ -46,6 +46,7 @@ class Member:
     trust: str
     backends: tuple[str, ...]
     score: float
+    place: Place | None = None
     path: tuple[str, ...] = ()
 
 
@@ -214,5 +215,6 @@ def _member(judged: Judged) -> Member:
         trust=hit.trust,
         backends=tuple(sorted({s.backend for s in candidate.sightings})),
         score=round(judged.local, 4),
+        place=hit.place,
         path=hit.path,
     )
