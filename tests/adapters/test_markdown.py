@@ -15,7 +15,7 @@ import pytest
 
 from adapters.index import Index
 from adapters.markdown import Markdown
-from fusion.contract import Backend, Captured, Hit, Moment, Place, Query, Scope
+from fusion.contract import Backend, Captured, Embedder, Hit, Moment, Opening, Place, Query, Scope
 from fusion.errors import BadInput, SettingsError
 from tests.adapters.test_markdown_notes import NASTY
 from tests.backend_contract import (
@@ -29,6 +29,7 @@ from tests.backend_contract import (
     make_samples,
     opening,
 )
+from tests.fakes import FakeEmbedder
 
 PRIVATE = Scope(audience="private")
 
@@ -44,10 +45,15 @@ class Clock:
 
 
 @asynccontextmanager
-async def opened(home: Path, *paths: Path, clock: Clock | None = None, **options: object) -> AsyncIterator[Markdown]:
-    """A backend on ``home`` over the user's ``paths``; it looks at the files at every search unless told otherwise."""
+async def opened(
+    home: Path, *paths: Path, clock: Clock | None = None, embedder: Embedder | None = None, **options: object
+) -> AsyncIterator[Markdown]:
+    """A backend on ``home`` over the user's ``paths``; it looks at the files at every search unless told otherwise.
+
+    By default it has no embedder, so that what shares no word with a question is not found.
+    """
     given: dict[str, object] = {"scan_interval_s": 0, "paths": [str(path) for path in paths], **options}
-    backend = await Markdown.open(opening(home, "markdown", **given), clock=clock or Clock())
+    backend = await Markdown.open(Opening("markdown", home, given, embedder), clock=clock or Clock())
     try:
         await backend.settle()
         yield backend
@@ -61,6 +67,11 @@ async def ask(backend: Markdown, text: str, scope: Scope = PRIVATE, limit: int =
 
 async def first(backend: Markdown, text: str) -> Hit:
     return (await ask(backend, text))[0]
+
+
+async def remarks(backend: Markdown) -> list[str]:
+    """What it says of itself, but for the missing embedder."""
+    return [note for note in (await backend.describe()).notes if "embedding model" not in note]
 
 
 async def texts(backend: Markdown) -> set[str]:
@@ -178,12 +189,12 @@ async def test_between_two_looks_the_files_are_left_alone(home: Path, vault: Pat
 async def test_the_index_can_be_deleted(home: Path, vault: Path) -> None:
     """Without its index it comes back from the files with the same hits, scores included."""
     questions = ["Gateway PostgreSQL bug", "Marta", "salary rules", "port"]
-    async with opened(home, vault) as backend:
+    async with opened(home, vault, embedder=FakeEmbedder()) as backend:
         await backend.remember(make_samples())
         await backend.settle()
         before = [await ask(backend, question) for question in questions]
     shutil.rmtree(home / "index")
-    async with opened(home, vault) as backend:
+    async with opened(home, vault, embedder=FakeEmbedder()) as backend:
         assert [await ask(backend, question) for question in questions] == before
         assert any(before)
 
@@ -197,7 +208,7 @@ async def test_what_is_ignored(home: Path, vault: Path) -> None:
     (vault / "draft.md").write_text("kestrel")
     async with opened(home, vault, ignore=[".*", "node_modules", "draft*"]) as backend:
         assert not await ask(backend, "kestrel")
-        assert not (await backend.describe()).notes
+        assert not await remarks(backend)
 
 
 async def test_single_files_and_roots_of_one_name(home: Path, tmp_path: Path) -> None:
@@ -221,12 +232,10 @@ async def test_single_files_and_roots_of_one_name(home: Path, tmp_path: Path) ->
 async def test_a_single_file_need_not_exist_yet(home: Path, tmp_path: Path) -> None:
     """A file that is named before it is written is missed until it is there."""
     async with opened(home, tmp_path / "MEMORY.md") as backend:
-        assert (await backend.describe()).notes == (
-            f"{tmp_path.name}/MEMORY.md: not there: create it or take it out of `paths`",
-        )
+        assert await remarks(backend) == [f"{tmp_path.name}/MEMORY.md: not there: create it or take it out of `paths`"]
         (tmp_path / "MEMORY.md").write_text("kestrel")
         assert await ask(backend, "kestrel")
-        assert not (await backend.describe()).notes
+        assert not await remarks(backend)
 
 
 async def test_its_own_folder_is_not_a_users_file(home: Path, tmp_path: Path) -> None:
@@ -269,7 +278,7 @@ async def test_what_cannot_be_read_is_named(home: Path, vault: Path, tmp_path: P
         assert not await ask(backend, "kestrel")
         assert (await first(backend, "lait")).text == "caf\ufffd au lait"
         assert len(await ask(backend, "listens port")) == 1
-        assert sorted((await backend.describe()).notes) == [
+        assert sorted(await remarks(backend)) == [
             "workspace/binary.md: skipped: binary, or not UTF-8",
             "workspace/folder: skipped: a link that leads out of its folder",
             "workspace/huge.md: skipped: larger than 1 MB (`max_file_mb`)",
@@ -286,7 +295,7 @@ async def test_a_folder_that_disappears(home: Path, vault: Path, tmp_path: Path)
     async with opened(home, vault, tmp_path / "never") as backend:
         vault.rename(tmp_path / "away")
         assert not await ask(backend, "PostgreSQL")
-        assert len([note for note in (await backend.describe()).notes if "not there" in note]) == 2
+        assert len([note for note in await remarks(backend) if "not there" in note]) == 2
         (tmp_path / "away").rename(vault)
         assert await ask(backend, "PostgreSQL")
 
@@ -310,10 +319,10 @@ async def test_what_the_scan_cannot_do_is_said(home: Path, vault: Path) -> None:
         index, backend._index = backend._index, BrokenIndex(backend._index)
         (vault / "new.md").write_text("kestrel")
         assert (await first(backend, "chose PostgreSQL")).text
-        assert "no index today" in (await backend.describe()).notes[0]
+        assert "no index today" in (await remarks(backend))[0]
         backend._index = index
         assert await ask(backend, "kestrel")
-        assert not (await backend.describe()).notes
+        assert not await remarks(backend)
 
 
 # What the gateway was told
@@ -425,7 +434,7 @@ async def test_a_crash_in_the_middle_of_a_write(home: Path) -> None:
         assert await texts(backend) == {"note one"}
         await backend.remember([two])
         assert await texts(backend) == {"note one", "note two, which was cut"}
-        assert not (await backend.describe()).notes
+        assert not await remarks(backend)
 
 
 async def test_a_batch_is_one_write_a_file(home: Path) -> None:
@@ -649,10 +658,10 @@ async def test_a_path_in_our_own_folder_is_refused(home: Path) -> None:
 
 async def test_says_when_there_is_no_model(home: Path, vault: Path) -> None:
     """Without an embedder it finds by words, and says so."""
-    given = replace(opening(home, paths=[str(vault)], scan_interval_s=0), embedder=None)
-    backend = await Markdown.open(given)
-    try:
+    async with opened(home, vault) as backend:
         assert (await first(backend, "chose PostgreSQL")).text
         assert (await backend.describe()).notes[0].startswith("found by words only")
-    finally:
-        await backend.close()
+    async with opened(home, vault, embedder=FakeEmbedder()) as backend:
+        description = await backend.describe()
+        assert not description.notes
+        assert description.vectors == description.items
