@@ -56,11 +56,12 @@ $(CONFIG): | $(STAMP)
 
 # The command finds .fusion/fusion.toml by itself when it is called in this folder.
 fuse: $(STAMP) $(CONFIG)
-	@$(BIN)/fusion ingest config/sample/sessions.jsonl config/sample/facts.jsonl
-	@$(BIN)/fusion fuse "$(QUESTION)"
+	@$(BIN)/fusion ingest --home .fusion config/sample/sessions.jsonl config/sample/facts.jsonl
+	@$(BIN)/fusion fuse --home .fusion "$(QUESTION)"
 
 serve: $(STAMP) $(CONFIG)
-	@exec $(BIN)/fusion serve
+	@$(BIN)/fusion stop --home .fusion >/dev/null
+	@exec $(BIN)/fusion serve --home .fusion
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 $(ARGS)

@@ -32,6 +32,8 @@ from fusion.ingest.capture import capture
 from fusion.ingest.intake import NewMemory
 from fusion.lib.ids import uuid7
 from fusion.lib.words import spoken
+from fusion.recall.engine import fuse
+from fusion.recall.receipt import Receipt
 from fusion.settings import load as load_settings
 
 BATCH = 100
@@ -213,8 +215,9 @@ async def _spread(
         return False, {ref: by_id[turn] for ref, turn in json.loads(ledger.read_text(encoding="utf-8")).items()}
     now = datetime.now(UTC)
     stored: dict[str, Turn] = {}
-    for source in fusion.sources:
-        assert isinstance(source.backend, Remembers)
+    for source in fusion.sources.values():
+        if source.disabled is not None or not isinstance(source.backend, Remembers):
+            continue
         mine = [copy for copy in copies if copy.store == source.name]
         batch = [
             Captured(event, capture(event))
@@ -269,8 +272,11 @@ class _Asker:
             timeout_ms=TIMEOUT_MS,
         )
         cpu = time.process_time()
-        fused = await self._fusion.fuse(request)
+        # As `Fusion.fuse` does it, but nothing is marked as used: a measurement must not change what it measures.
+        outcome = await fuse(request, self._fusion.recipes[self._options.recipe], self._fusion.live)
+        self._fusion.receipts.keep(outcome.receipt)
         cpu_ms = (time.process_time() - cpu) * 1000
+        fused = outcome.fused
         self.recipe_hash = fused.recipe["hash"]
         if fused.degraded:
             raise RuntimeError(f"the answer is degraded, its figures would mean nothing: {fused.backends}")
@@ -282,7 +288,7 @@ class _Asker:
             budget=budget,
             block=fused.block,
             members=members,
-            ranked=await self._ranked(fused),
+            ranked=self._ranked(outcome.receipt),
             found=self._found(question, fused, members) if question.answerable else (),
             gold=question.gold if question.answerable else (),
             duplicates=duplicate_pairs([spoken(m.text, m.speaker) for x in fused.memories for m in x.members]),
@@ -296,11 +302,9 @@ class _Asker:
             return tuple(gold in inside for gold in question.gold)
         return tuple(found([self._turns[gold].spoken for gold in question.gold], fused.block))
 
-    async def _ranked(self, fused: Fused) -> tuple[str, ...]:
+    def _ranked(self, receipt: Receipt) -> tuple[str, ...]:
         """Turn ids in the receipt's order, each once."""
-        receipt = await self._fusion.receipt(fused.receipt_id, "default")
-        ids = dict.fromkeys(self._id(row["ref"]) for row in receipt["candidates"])
-        return tuple(ids)[:RANKED]
+        return tuple(dict.fromkeys(self._id(row["ref"]) for row in receipt.body["candidates"]))[:RANKED]
 
     def _id(self, ref: str) -> str:
         """The turn that a ref means; a ref of something else, such as an extracted fact, stays as it is."""

@@ -1,0 +1,66 @@
+"""Child processes that serve, and what they cost. Linux: CPU and memory come from /proc."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+STOP_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A running process; ``said`` is the JSON object that it printed when it was ready."""
+
+    pid: int
+    said: Mapping[str, Any]
+
+    def cpu_s(self) -> float:
+        """User and system time so far, all threads, in seconds; the kernel counts in hundredths."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def memory_mb(self, name: str = "VmRSS") -> float:
+        """Resident megabytes: ``VmRSS`` now, ``VmHWM`` at most so far."""
+        status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii", errors="replace")
+        line = next(line for line in status.splitlines() if line.startswith(f"{name}:"))
+        return int(line.split()[1]) / 1024
+
+
+@contextmanager
+def serving(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Iterator[Child]:
+    """Runs ``python *arguments`` from its first line of JSON until the block ends, however it ends."""
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(
+            [sys.executable, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env={**os.environ, **(environment or {})},
+        )
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            if not line:
+                log.seek(0)
+                raise RuntimeError(
+                    f"{' '.join(arguments)} did not start:\n{log.read().decode(errors='replace')[-2000:]}"
+                )
+            yield Child(process.pid, json.loads(line))
+        finally:
+            process.terminate()
+            try:
+                process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
