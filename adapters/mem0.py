@@ -95,7 +95,7 @@ class Mem0:
     Option ``collection`` ("memories") begins the names of its Qdrant collections.
     """
 
-    features = Features(filters=frozenset(DIMENSIONS), tenants=True, kinds=frozenset(KINDS))
+    features = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(KINDS))
 
     def __init__(self, shelf: Shelf, worker: ThreadPoolExecutor, embedder: Embedder | None) -> None:
         self._shelf = shelf
@@ -131,7 +131,7 @@ class Mem0:
                 vector = (await self._embedder.embed([query.text], keep=False))[0]
             except FusionError as error:  # without the model everything works lexically
                 self._fail(error)
-        return await self._run(self._shelf.search, query.text, vector, query.scope, query.limit)
+        return await self._run(self._shelf.search, query, vector)
 
     def accepts(self, event: Event) -> bool:
         """Blank memories are refused: mem0 itself leaves them out of every answer."""
@@ -191,10 +191,12 @@ class Mem0:
         if self._embedder is None:
             return None
         try:
-            return await self._embedder.embed(texts)
+            vectors = await self._embedder.embed(texts)
         except FusionError as error:
             self._fail(error)
             return None
+        self._fault = None
+        return vectors
 
     def _fail(self, error: FusionError) -> None:
         if self._fault is None:
@@ -312,12 +314,15 @@ class Shelf:
         return list({event.event_id: event for event in events if event.event_id not in self._hits}.values())
 
     def store(self, events: Sequence[Event], vectors: Floats | None) -> None:
-        ids = [event.event_id for event in events]
-        payloads = [payload_of(event) for event in events]
+        rows = [row for row, event in enumerate(events) if event.event_id not in self._hits]
+        if not rows:  # another delivery of the same events was quicker
+            return
+        ids = [events[row].event_id for row in rows]
+        payloads = [payload_of(events[row]) for row in rows]
         if vectors is None:
             self._park(ids, payloads)
         else:
-            self._memory.vector_store.insert(vectors=vectors.tolist(), payloads=payloads, ids=ids)
+            self._memory.vector_store.insert(vectors=vectors[rows].tolist(), payloads=payloads, ids=ids)
         for native_id, payload in zip(ids, payloads, strict=True):
             self._learn(native_id, hit_of(native_id, payload))
 
@@ -364,32 +369,37 @@ class Shelf:
                 self._documents[hit.scope, hit.place.document].remove(entry)
         return bool(known)
 
-    def search(self, text: str, vector: Floats | None, scope: Scope, limit: int) -> list[Hit]:
+    def search(self, query: Query, vector: Floats | None) -> list[Hit]:
         """mem0's own search; what has no vector is found by its words, and the two lists are merged by rank."""
         if vector is None:
-            return self._lexical(text, scope, self._hits, limit)
-        near = self._semantic(text, vector, scope, limit)
+            return self._lexical(query, self._hits)
+        near = self._semantic(query, vector)
         if not self.pending:
             return near
-        worded = self._lexical(text, scope, self.pending, limit)
         merged = [
             replace(hit, score=1 / (RRF_K + rank))
-            for found in (near, worded)
+            for found in (near, self._lexical(query, self.pending))
             for rank, hit in enumerate(found, start=1)
         ]
-        return sorted(merged, key=lambda hit: -(hit.score or 0.0))[:limit]
+        return sorted(merged, key=lambda hit: -(hit.score or 0.0))[: query.limit]
 
-    def _semantic(self, text: str, vector: Floats, scope: Scope, limit: int) -> list[Hit]:
-        query = text.strip()  # as mem0 does before it asks for the vector
-        self._memory.embedding_model.ready = {query: vector.tolist()}
-        filters = self._filters(scope)
-        try:
-            reply = self._memory.search(query, filters=filters, top_k=limit, threshold=0.0)
-            ranked = [(str(item["id"]), float(item["score"])) for item in reply["results"]]
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidAnswer(f"mem0 answered in another shape: {error}") from error
-        found = [(self._hits[native_id], score) for native_id, score in ranked if native_id in self._hits]
-        return [replace(hit, score=score) for hit, score in found if scope.admits(hit.scope)]
+    def _semantic(self, query: Query, vector: Floats) -> list[Hit]:
+        """By vector, as deep as it takes: what a time hides, which mem0 does not filter by, uses up no limit."""
+        text = query.text.strip()  # as mem0 does before it asks for the vector
+        self._memory.embedding_model.ready = {text: vector.tolist()}
+        filters = self._filters(query.scope)
+        depth = query.limit
+        while True:
+            try:
+                reply = self._memory.search(text, filters=filters, top_k=depth, threshold=0.0)
+                ranked = [(str(item["id"]), float(item["score"])) for item in reply["results"]]
+            except (KeyError, TypeError, ValueError) as error:
+                raise InvalidAnswer(f"mem0 answered in another shape: {error}") from error
+            known = [(self._hits[native_id], score) for native_id, score in ranked if native_id in self._hits]
+            found = [replace(hit, score=score) for hit, score in known if visible(hit, query)]
+            if len(found) >= query.limit or len(ranked) < depth:
+                return found[: query.limit]
+            depth *= 4
 
     def _filters(self, scope: Scope) -> dict[str, object]:
         """The scope as mem0's filters, less what every stored memory meets anyway."""
@@ -403,21 +413,21 @@ class Shelf:
             asked["audience"] = "group"
         return asked
 
-    def _lexical(self, text: str, scope: Scope, among: Mapping[str, object], limit: int) -> list[Hit]:
-        query = tuple(dict.fromkeys(terms(text)))
-        hits = [hit for native_id in among if scope.admits((hit := self._hits[native_id]).scope)]
+    def _lexical(self, query: Query, among: Mapping[str, object]) -> list[Hit]:
+        words = tuple(dict.fromkeys(terms(query.text)))
+        hits = [hit for native_id in among if visible(hit := self._hits[native_id], query)]
         documents = [terms(spoken(hit.text, hit.speaker)) for hit in hits]
-        asked = set(query)
+        asked = set(words)
         counts = Counter(term for document in documents for term in asked.intersection(document))
         lengths = sum(map(len, documents)) / max(1, len(documents))
         common = Frequencies(len(documents), lengths, counts)
-        weights = {term: common.idf(term) for term in query}
+        weights = {term: common.idf(term) for term in words}
         found = [
             replace(hit, score=score)
             for hit, document in zip(hits, documents, strict=True)
-            if (score := bm25(query, document, weights, lengths)) > 0
+            if (score := bm25(words, document, weights, lengths)) > 0
         ]
-        return sorted(found, key=lambda hit: (-(hit.score or 0.0), hit.native_id))[:limit]
+        return sorted(found, key=lambda hit: (-(hit.score or 0.0), hit.native_id))[: query.limit]
 
     def neighbours(self, ids: Sequence[str], span: int) -> list[list[Hit]]:
         return [self._beside(native_id, span) for native_id in ids]
@@ -518,6 +528,18 @@ def _library(folder: Path) -> Any:
     EmbedderFactory.provider_to_class["langchain"] = f"{__name__}.Bridge"
     LlmFactory.provider_to_class["langchain"] = (f"{__name__}.NoModel", BaseLlmConfig)
     return main.Memory
+
+
+def visible(hit: Hit, query: Query) -> bool:
+    """Whether a memory is in the query's scope, and was true and recorded when the query says."""
+    if not query.scope.admits(hit.scope):
+        return False
+    if query.known_at is not None and hit.recorded_at is not None and hit.recorded_at > query.known_at:
+        return False
+    if query.as_of is None:
+        return True
+    began = hit.valid_from or (hit.at.utc if hit.at else hit.recorded_at)
+    return (began is None or began <= query.as_of) and (hit.valid_to is None or hit.valid_to > query.as_of)
 
 
 # An event as mem0 keeps it, and back

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import socket
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,9 +19,22 @@ if find_spec("mem0") is None:  # imported here, it would have its telemetry on
     pytest.skip("needs mem0ai: pip install 'memory-fusion[mem0]'", allow_module_level=True)
 
 from adapters.mem0 import BATCH, Bridge, Mem0, hit_of, payload_of
-from fusion.contract import Backend, Describes, Embedder, Expands, Forgets, Opening, Place, Remembers, Scope, Settles
+from fusion.contract import (
+    Backend,
+    Describes,
+    Embedder,
+    Expands,
+    Forgets,
+    Moment,
+    Opening,
+    Place,
+    Remembers,
+    Scope,
+    Settles,
+)
 from fusion.errors import ModelMissing, SettingsError, StoreBusy, StoreDamaged
 from tests.backend_contract import (
+    NOW,
     BackendContract,
     event_id,
     make_captured,
@@ -45,6 +60,15 @@ async def backend(folder: Path) -> AsyncIterator[Mem0]:
     backend = await opened(folder, FakeEmbedder())
     yield backend
     await backend.close()
+
+
+def run(program: str, home: Path) -> subprocess.CompletedProcess[str]:
+    """A fresh Python, with nothing of this one's environment, whose user lives in ``home``."""
+    root = Path(__file__).parents[2]
+    environ = {"HOME": str(home), "PYTHONPATH": str(root), "PATH": "/usr/bin:/bin"}
+    return subprocess.run(
+        [sys.executable, "-c", program], cwd=root, env=environ, capture_output=True, text=True, timeout=100, check=False
+    )
 
 
 class TestMem0(BackendContract):
@@ -152,6 +176,19 @@ async def test_depth_is_honoured(backend: Mem0) -> None:
     assert len(await backend.search(make_query("Word number 3", limit=60))) == 60
 
 
+async def test_another_time_does_not_use_up_the_limit(backend: Mem0) -> None:
+    """What was not true or not recorded yet is left out, and the hits behind it come up."""
+    late = [make_event(n, "The plan is green.", at=Moment(NOW)) for n in range(20, 60)]
+    early = make_event(1, "The plan is red or so, they say.", at=Moment(NOW - timedelta(days=300)))
+    ended = make_event(2, "The plan is green.", valid_to=NOW - timedelta(days=200), at=early.at)
+    await backend.remember([make_captured(event) for event in (*late, early, ended)])
+    query = make_query("The plan is green.", limit=2)
+    then = replace(query, as_of=NOW - timedelta(days=100))
+    assert [hit.event_id for hit in await backend.search(then)] == [event_id(1)]
+    assert [hit.event_id for hit in await backend.search(replace(query, known_at=early.recorded_at))] == [event_id(1)]
+    assert len(await backend.search(query)) == 2
+
+
 async def test_blank_memories_are_refused(backend: Mem0) -> None:
     """mem0 would store them and never show them."""
     assert not backend.accepts(make_event(1, " \n"))
@@ -172,6 +209,23 @@ async def test_soak(backend: Mem0) -> None:
     assert len(await backend.search(make_query("Fact about topic", limit=200))) >= 95  # a cosine below 0 is left out
     found = [(await backend.search(make_query(f"Fact {n} about topic {n % 7}")))[0].event_id for n in range(0, 100, 9)]
     assert found == [event_id(n) for n in range(0, 100, 9)]
+
+
+async def test_one_delivery_twice_at_once(folder: Path) -> None:
+    """Both were on their way when neither was stored: the memories are there once, as hits and as neighbours."""
+    embedder = FakeEmbedder(gate=asyncio.Event())
+    assert embedder.gate is not None
+    backend = await opened(folder, embedder)
+    batch = [make_captured(make_event(n, f"Line {n}", place=Place("talk", n, n))) for n in range(1, 4)]
+    deliveries = [asyncio.create_task(backend.remember(batch)) for _ in range(2)]
+    await embedder.waiting.wait()
+    embedder.gate.set()
+    await asyncio.gather(*deliveries)
+    assert (await backend.describe()).items == 3
+    hits = await backend.search(make_query("Line 2"))
+    [hit] = [hit for hit in hits if hit.text == "Line 2"]
+    assert [[near.text for near in nears] for nears in await backend.neighbours([hit], 5)] == [["Line 1", "Line 3"]]
+    await backend.close()
 
 
 async def test_giving_up_a_search_harms_nothing(backend: Mem0) -> None:
@@ -209,6 +263,56 @@ async def test_the_forgotten_leaves_no_trace_on_disk(folder: Path) -> None:
     assert await backend.forget(event_id(50), [event_id(50)]) == "deleted"
     await backend.close()
     assert not [path for path in folder.rglob("*") if path.is_file() and b"Zerlina" in path.read_bytes()]
+
+
+async def test_a_killed_process_loses_nothing_it_acknowledged(folder: Path) -> None:
+    """``remember`` returned, then SIGKILL: every memory is there, and the lock is not."""
+    program = f"""
+import asyncio, os, signal
+from pathlib import Path
+from adapters.mem0 import Mem0
+from fusion.contract import Opening
+from tests.backend_contract import make_samples
+from tests.fakes import FakeEmbedder
+async def main():
+    backend = await Mem0.open(Opening("mem0", Path({str(folder)!r}), {{}}, FakeEmbedder()))
+    await backend.remember(make_samples())
+    os.kill(os.getpid(), signal.SIGKILL)
+asyncio.run(main())
+"""
+    done = run(program, folder.parent)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    again = await opened(folder, FakeEmbedder())
+    assert (await again.describe()).vectors == 12
+    assert (await again.search(make_query("greyhound")))[0].event_id == event_id(4)
+    await again.close()
+
+
+async def test_what_was_moving_when_the_process_ended_is_there_once(folder: Path) -> None:
+    """Stored with its vector and not yet gone from where it waited: the copy goes, and forgetting gets everything."""
+    from qdrant_client import QdrantClient
+    from qdrant_client.models import PointStruct
+
+    backend = await opened(folder, FakeEmbedder())
+    await backend.remember(make_samples())
+    await backend.close()
+    without = await opened(folder, None)
+    await without.remember([make_captured(make_event(50, "Waffle is another greyhound."))])
+    await without.close()
+    client = QdrantClient(path=str(folder / "qdrant"))
+    [full] = [c.name for c in client.get_collections().collections if "fake" in c.name]
+    copies = client.retrieve(full, [event_id(4)], with_payload=True)
+    client.upsert("memories-unembedded", [PointStruct(id=p.id, vector=[1.0], payload=p.payload) for p in copies])
+    client.close()
+    again = await opened(folder, FakeEmbedder())
+    await again.settle()
+    description = await again.describe()
+    assert (description.items, description.vectors) == (13, 13)
+    assert await again.forget(event_id(4), []) == "deleted"
+    await again.close()
+    last = await opened(folder, None)
+    assert event_id(4) not in {hit.event_id for hit in await last.search(make_query("greyhound"))}
+    await last.close()
 
 
 async def test_a_damaged_folder_is_named(folder: Path) -> None:
@@ -420,16 +524,6 @@ assert "openai" not in sys.modules
 """
     home = tmp_path / "home"
     home.mkdir()
-    root = Path(__file__).parents[2]
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=root,
-        env={"HOME": str(home), "PYTHONPATH": str(root), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    done = run(program, home)
     assert done.returncode == 0, done.stderr
     assert not list(home.iterdir())
-    assert socket.socket.__module__ == "socket"
