@@ -40,16 +40,15 @@ def run(memories: int) -> dict[str, Any]:
                     advance(BATCH)
             settled = client.settle(SETTLE_S)
             filled_mb = server.memory_mb()
-            for _ in range(QUESTIONS):
-                fused = client.fuse(question(draw))
+            answers = [client.fuse(question(draw)) for _ in range(QUESTIONS)]
             held = {backend["name"]: backend for backend in client.backends()["backends"]}
             return {
                 "memories": memories,
                 "questions": QUESTIONS,
                 "commit": commit(),
                 "date": datetime.now(UTC).date().isoformat(),
-                "backends": [backend["name"] for backend in fused["backends"]],
-                "degraded": fused["degraded"],
+                "backends": [backend["name"] for backend in answers[-1]["backends"]],
+                "degraded": sum(answer["degraded"] for answer in answers),
                 "settled": settled["settled"],
                 "items": {name: backend.get("items") for name, backend in held.items()},
                 "help_cpu_s": help_cpu_s,

@@ -32,6 +32,7 @@ from fusion.ingest.capture import capture
 from fusion.ingest.intake import NewMemory
 from fusion.lib.ids import uuid7
 from fusion.lib.words import spoken
+from fusion.recall.admit import foreign_ref
 from fusion.recall.engine import fuse
 from fusion.recall.receipt import Receipt
 from fusion.settings import load as load_settings
@@ -236,7 +237,7 @@ async def _spread(
             )
         ]
         for copy, natives in zip(mine, await source.backend.remember(batch), strict=True):
-            stored |= {f"{source.name}:{native}": copy.turn for native in natives}
+            stored |= {foreign_ref(source.name, native): copy.turn for native in natives}
     ledger.write_text(json.dumps({ref: turn.id for ref, turn in stored.items()}), encoding="utf-8")
     return True, stored
 
