@@ -11,10 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fusion.contract import Passage, Verdict
+from fusion.lib.budget import clip
 from fusion.lib.words import spoken
 from fusion.recall.expand import Pooled
 from fusion.recall.signals import Signals, document_of, score
 from fusion.recipe import Judging
+
+
+BESIDE_CHARS = 300
+"""of each neighbour that a judge is shown: enough for what is meant, too little to crowd out the memory itself"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +65,8 @@ def passages(order: Sequence[Judged], numbers: Judging) -> dict[str, Passage]:
         document = document_of(hit)
         if document is not None and hit.place is not None and hit.place.unit == "turn":
             shelf = shelves[document]
-            around = (shelf.get(hit.place.start - 1), text, shelf.get(hit.place.start + 1))
-            text = "\n".join(line for line in around if line)
+            before, after = (clip(shelf.get(hit.place.start + step, ""), BESIDE_CHARS) for step in (-1, 1))
+            text = "\n".join(line for line in (before, text, after) if line)
         when = f"({hit.at.utc:%Y-%m-%d}) " if hit.at else ""
         found[judged.ref] = Passage(secrets.token_hex(4), when + text)
     return found
