@@ -346,6 +346,9 @@ def _reason(judged: Judged, block: Block) -> dict[str, Any]:
     }
 
 
+_SIGHTING = ("backend", "ref", "native_id", "rank", "reason")
+
+
 def explain(body: Mapping[str, Any]) -> dict[str, Any]:
     """A receipt for people: numbers rounded, sightings by name."""
     rows = [
@@ -354,7 +357,7 @@ def explain(body: Mapping[str, Any]) -> dict[str, Any]:
             "local": round(row["local"], 4),
             "rrf": round(row["rrf"], 5),
             "signals": {name: round(value, 3) for name, value in row["signals"].items()},
-            "sightings": [dict(zip(("backend", "ref", "native_id", "rank", "reason"), s, strict=True)) for s in row["sightings"]],
+            "sightings": [dict(zip(_SIGHTING, s, strict=True)) for s in row["sightings"]],
         }
         for row in body["candidates"]
     ]

@@ -17,7 +17,6 @@ from fusion.recall.expand import Pooled
 from fusion.recall.signals import Signals, document_of, score
 from fusion.recipe import Judging
 
-
 BESIDE_CHARS = 300
 """of each neighbour that a judge is shown: enough for what is meant, too little to crowd out the memory itself"""
 
