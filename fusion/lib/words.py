@@ -29,9 +29,14 @@ def normalise(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold()
 
 
+def word_list(text: str) -> list[str]:
+    """The words of a text in order, with repeats: ``\\w+`` of its normalised form."""
+    return _WORD.findall(normalise(text))
+
+
 def words(text: str) -> frozenset[str]:
-    """The set of words of a text, for Jaccard: ``\\w+`` of its normalised form."""
-    return frozenset(_WORD.findall(normalise(text)))
+    """The set of words of a text, for Jaccard."""
+    return frozenset(word_list(text))
 
 
 def _accentless(word: str) -> str:
@@ -55,7 +60,7 @@ def stem(word: str) -> str:
 def stems(text: str) -> list[str]:
     """The searchable terms of a text in order, with repeats: stemmed, without stop words, unspaced scripts in pairs."""
     found: list[str] = []
-    for word in _WORD.findall(normalise(text)):
+    for word in word_list(text):
         if word in STOP_WORDS:
             continue
         if not word.isascii() and _UNSPACED.search(word):

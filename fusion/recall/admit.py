@@ -10,6 +10,7 @@ from base64 import b32encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Protocol
 
@@ -58,6 +59,7 @@ def admit(
     return tuple(kept), dropped
 
 
+@lru_cache(maxsize=65_536)
 def foreign_ref(backend: str, native_id: str) -> str:
     """What cites a memory that did not come through the gateway: ``x`` and ten characters.
 

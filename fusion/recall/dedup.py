@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil
 
 from fusion.contract import Hit, Place
 from fusion.lib.jaccard import jaccard, telling
-from fusion.lib.words import normalise, spoken, words
+from fusion.lib.words import STOP_WORDS, spoken, word_list
 from fusion.recall.admit import Admitted
 from fusion.recipe import Dedup
 
@@ -64,11 +65,14 @@ def dedup(answers: Mapping[str, Sequence[Admitted]], rules: Dedup) -> tuple[Cand
 
 def join(candidates: Sequence[Candidate], others: Iterable[tuple[str, Hit]], rules: Dedup) -> tuple[Candidate, ...]:
     """Those of ``others`` (ref, hit) that are neither among ``candidates`` nor each other, as candidates."""
+    waiting = list(others)
+    if not waiting:
+        return ()
     known = Known(rules)
     for candidate in candidates:
         known.add(candidate.ref, candidate.hit)
     new = []
-    for ref, hit in others:
+    for ref, hit in waiting:
         if known.find(ref, hit) is None:
             known.add(ref, hit)
             new.append(Candidate(ref, hit, ()))
@@ -76,20 +80,42 @@ def join(candidates: Sequence[Candidate], others: Iterable[tuple[str, Hit]], rul
 
 
 @dataclass(frozen=True, slots=True)
+class _Print:
+    """What two texts are compared by. ``order`` has each word once, stop words last, in one order for all texts."""
+
+    content: str
+    words: frozenset[str]
+    order: tuple[str, ...]
+
+
+@lru_cache(maxsize=8192)
+def _print(said: str) -> _Print:
+    """Remembered, because the same memories come back query after query."""
+    listed = word_list(said)
+    distinct = frozenset(listed)
+    telling_ones = distinct - STOP_WORDS
+    return _Print(" ".join(listed), distinct, (*sorted(telling_ones), *sorted(distinct - telling_ones)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Text:
     ref: str
-    words: frozenset[str]
-    telling: frozenset[str]
+    print: _Print
     derived: tuple[str, ...]
     event_id: str | None
+
+
+SHARED = 3
+"""how many words of their prefixes two texts must share before they are compared: one would let chance meetings in"""
 
 
 class Known:
     """The distinct memories so far, found again by event, span, content or likeness.
 
-    Likeness is exact Jaccard, not an estimate: with a threshold t two sets can only reach it if they share one of
-    their ⌊(1 - t)·n⌋ + 1 rarest words (prefix filter: Bayardo, Ma, Srikant, "Scaling up all pairs similarity
-    search", WWW 2007). Rarity is approximated by length and spelling, which any fixed order of words may be.
+    Likeness is exact Jaccard, not an estimate. With threshold t, two sets of n and m words can only reach it if the
+    first n - ⌈t·n⌉ + l and m - ⌈t·m⌉ + l words of theirs, in any one order of all words, have l in common (prefix
+    filter: Bayardo, Ma, Srikant, "Scaling up all pairs similarity search", WWW 2007; with l > 1: Wang, Li, Feng,
+    "Can we beat the prefix filtering?", SIGMOD 2012). The order puts stop words last, because everything shares those.
     """
 
     def __init__(self, rules: Dedup) -> None:
@@ -100,15 +126,13 @@ class Known:
         self._prefixes: dict[str, list[_Text]] = defaultdict(list)
 
     def add(self, ref: str, hit: Hit) -> None:
-        said = spoken(hit.text, hit.speaker)
-        set_of_words = words(said)
-        text = _Text(ref, set_of_words, telling(set_of_words), hit.derived_from, hit.event_id)
+        text = _Text(ref, _print(spoken(hit.text, hit.speaker)), hit.derived_from, hit.event_id)
         if hit.event_id:
             self._events[hit.event_id] = ref
-        self._contents.setdefault(_content(hit), text)
+        self._contents.setdefault(text.print.content, text)
         if hit.place is not None:
             self._places[_document(hit, hit.place)].append((hit.place, ref, hit.derived_from))
-        for word in self._prefix(set_of_words):
+        for word in self._prefix(text.print):
             self._prefixes[word].append(text)
 
     def find(self, ref: str, hit: Hit) -> tuple[str, str] | None:
@@ -119,48 +143,37 @@ class Known:
             for place, other, derived in self._places[_document(hit, hit.place)]:
                 if derived == hit.derived_from and (place.contains(hit.place) or hit.place.contains(place)):
                     return other, "same span"
-        text = self._contents.get(_content(hit))
+        mine = _print(spoken(hit.text, hit.speaker))
+        text = self._contents.get(mine.content)
         if text is not None and not _related(text, hit):
             return text.ref, "same content"
-        return self._like(hit)
+        return self._like(mine, hit)
 
-    def _like(self, hit: Hit) -> tuple[str, str] | None:
-        mine = words(spoken(hit.text, hit.speaker))
-        threshold = self._rules.jaccard
-        looked: set[str] = set()
-        best: tuple[float, str] | None = None
-        marks: frozenset[str] | None = None
+    def _like(self, mine: _Print, hit: Hit) -> tuple[str, str] | None:
+        shared: dict[_Text, int] = {}
         for word in self._prefix(mine):
             for other in self._prefixes.get(word, ()):
-                if other.ref in looked:
-                    continue
-                looked.add(other.ref)
-                if not threshold * len(mine) <= len(other.words) <= len(mine) / threshold:
-                    continue
-                likeness = jaccard(mine, other.words)
-                if likeness < threshold or _related(other, hit) or (best is not None and likeness <= best[0]):
-                    continue
-                if self._rules.guarded:
-                    marks = telling(mine) if marks is None else marks
-                    if marks != other.telling:
-                        continue
-                best = (likeness, other.ref)
+                shared[other] = shared.get(other, 0) + 1
+        best: tuple[float, str] | None = None
+        threshold = self._rules.jaccard
+        for other, count in shared.items():
+            if count < min(SHARED, self._least(max(len(mine.words), len(other.print.words)))):
+                continue
+            likeness = jaccard(mine.words, other.print.words)
+            if likeness < threshold or (best is not None and likeness <= best[0]) or _related(other, hit):
+                continue
+            if self._rules.guarded and telling(mine.words ^ other.print.words):
+                continue
+            best = (likeness, other.ref)
         return (best[1], f"Jaccard {best[0]:.2f}") if best else None
 
-    def _prefix(self, set_of_words: frozenset[str]) -> list[str]:
-        if not set_of_words:
-            return []
-        size = len(set_of_words)
-        # A hair less than the product: 0.6 × 15 must not become 9.000000000000002 and lose the tenth word.
-        return sorted(set_of_words, key=_rarest)[: size - ceil(self._rules.jaccard * size - 1e-9) + 1]
+    def _least(self, size: int) -> int:
+        """⌈t·n⌉, the fewest words that a set of n must share. 0.6 × 15 must not become 9.000000000000002 and ten."""
+        return ceil(self._rules.jaccard * size - 1e-9)
 
-
-def _rarest(word: str) -> tuple[int, str]:
-    return (-len(word), word)
-
-
-def _content(hit: Hit) -> str:
-    return " ".join(normalise(spoken(hit.text, hit.speaker)).split())
+    def _prefix(self, text: _Print) -> tuple[str, ...]:
+        size = len(text.order)
+        return text.order[: size - self._least(size) + SHARED]
 
 
 def _document(hit: Hit, place: Place) -> tuple[object, ...]:
