@@ -8,7 +8,7 @@ A fact and the event it was derived from are never the same memory.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +16,7 @@ from math import ceil
 
 from fusion.contract import Hit, Place
 from fusion.lib.jaccard import jaccard, telling
-from fusion.lib.words import STOP_WORDS, spoken, word_list
+from fusion.lib.words import spoken, word_list
 from fusion.recall.admit import Admitted
 from fusion.recipe import Dedup
 
@@ -46,11 +46,11 @@ def dedup(answers: Mapping[str, Sequence[Admitted]], rules: Dedup) -> tuple[Cand
     """Distinct memories of all ``answers``, best rank first; at most ``rules.max_candidates``."""
     seen = [(backend, item) for backend, items in answers.items() for item in items]
     seen.sort(key=lambda s: (bool(s[1].hit.derived_from), s[1].rank, s[1].ref))
-    known = Known(rules)
+    known = Known(rules, (item.hit for _, item in seen))
     kept: dict[str, list[Sighting]] = {}
     survivors: dict[str, Hit] = {}
     for backend, item in seen:
-        match = known.find(item.ref, item.hit)
+        match = known.find(item.hit)
         ref, reason = match or (item.ref, "first seen")
         if match is None:
             if len(survivors) >= rules.max_candidates:
@@ -68,12 +68,12 @@ def join(candidates: Sequence[Candidate], others: Iterable[tuple[str, Hit]], rul
     waiting = list(others)
     if not waiting:
         return ()
-    known = Known(rules)
+    known = Known(rules, [*(c.hit for c in candidates), *(hit for _, hit in waiting)])
     for candidate in candidates:
         known.add(candidate.ref, candidate.hit)
     new = []
     for ref, hit in waiting:
-        if known.find(ref, hit) is None:
+        if known.find(hit) is None:
             known.add(ref, hit)
             new.append(Candidate(ref, hit, ()))
     return tuple(new)
@@ -81,20 +81,21 @@ def join(candidates: Sequence[Candidate], others: Iterable[tuple[str, Hit]], rul
 
 @dataclass(frozen=True, slots=True)
 class _Print:
-    """What two texts are compared by. ``order`` has each word once, stop words last, in one order for all texts."""
+    """What two texts are compared by."""
 
     content: str
     words: frozenset[str]
-    order: tuple[str, ...]
 
 
 @lru_cache(maxsize=8192)
 def _print(said: str) -> _Print:
     """Remembered, because the same memories come back query after query."""
     listed = word_list(said)
-    distinct = frozenset(listed)
-    telling_ones = distinct - STOP_WORDS
-    return _Print(" ".join(listed), distinct, (*sorted(telling_ones), *sorted(distinct - telling_ones)))
+    return _Print(" ".join(listed), frozenset(listed))
+
+
+def _print_of(hit: Hit) -> _Print:
+    return _print(spoken(hit.text, hit.speaker))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,28 +106,26 @@ class _Text:
     event_id: str | None
 
 
-SHARED = 3
-"""how many words of their prefixes two texts must share before they are compared: one would let chance meetings in"""
-
-
 class Known:
     """The distinct memories so far, found again by event, span, content or likeness.
 
     Likeness is exact Jaccard, not an estimate. With threshold t, two sets of n and m words can only reach it if the
-    first n - ⌈t·n⌉ + l and m - ⌈t·m⌉ + l words of theirs, in any one order of all words, have l in common (prefix
-    filter: Bayardo, Ma, Srikant, "Scaling up all pairs similarity search", WWW 2007; with l > 1: Wang, Li, Feng,
-    "Can we beat the prefix filtering?", SIGMOD 2012). The order puts stop words last, because everything shares those.
+    first n - ⌈t·n⌉ + 1 and m - ⌈t·m⌉ + 1 words of theirs, in any one order of all words, have one in common (prefix
+    filter: Bayardo, Ma, Srikant, "Scaling up all pairs similarity search", WWW 2007). The order puts first what is rare
+    among ``hits``, all that will be added or looked for: rare words meet seldom by chance.
     """
 
-    def __init__(self, rules: Dedup) -> None:
+    def __init__(self, rules: Dedup, hits: Iterable[Hit]) -> None:
         self._rules = rules
         self._events: dict[str, str] = {}
         self._contents: dict[str, _Text] = {}
         self._places: dict[tuple[object, ...], list[tuple[Place, str, tuple[str, ...]]]] = defaultdict(list)
         self._prefixes: dict[str, list[_Text]] = defaultdict(list)
+        counts = Counter(word for hit in hits for word in _print_of(hit).words)
+        self._order = {word: i for i, word in enumerate(sorted(sorted(counts), key=counts.__getitem__))}
 
     def add(self, ref: str, hit: Hit) -> None:
-        text = _Text(ref, _print(spoken(hit.text, hit.speaker)), hit.derived_from, hit.event_id)
+        text = _Text(ref, _print_of(hit), hit.derived_from, hit.event_id)
         if hit.event_id:
             self._events[hit.event_id] = ref
         self._contents.setdefault(text.print.content, text)
@@ -135,7 +134,7 @@ class Known:
         for word in self._prefix(text.print):
             self._prefixes[word].append(text)
 
-    def find(self, ref: str, hit: Hit) -> tuple[str, str] | None:
+    def find(self, hit: Hit) -> tuple[str, str] | None:
         """The ref of the memory that ``hit`` is, and why; None if it is a new one."""
         if hit.event_id and (same := self._events.get(hit.event_id)):
             return same, "same event"
@@ -143,37 +142,31 @@ class Known:
             for place, other, derived in self._places[_document(hit, hit.place)]:
                 if derived == hit.derived_from and (place.contains(hit.place) or hit.place.contains(place)):
                     return other, "same span"
-        mine = _print(spoken(hit.text, hit.speaker))
+        mine = _print_of(hit)
         text = self._contents.get(mine.content)
         if text is not None and not _related(text, hit):
             return text.ref, "same content"
         return self._like(mine, hit)
 
     def _like(self, mine: _Print, hit: Hit) -> tuple[str, str] | None:
-        shared: dict[_Text, int] = {}
-        for word in self._prefix(mine):
-            for other in self._prefixes.get(word, ()):
-                shared[other] = shared.get(other, 0) + 1
-        best: tuple[float, str] | None = None
+        met = {other for word in self._prefix(mine) for other in self._prefixes.get(word, ())}
         threshold = self._rules.jaccard
-        for other, count in shared.items():
-            if count < min(SHARED, self._least(max(len(mine.words), len(other.print.words)))):
-                continue
+        best: tuple[float, str] | None = None
+        for other in met:
             likeness = jaccard(mine.words, other.print.words)
-            if likeness < threshold or (best is not None and likeness <= best[0]) or _related(other, hit):
+            if likeness < threshold or _related(other, hit):
                 continue
             if self._rules.guarded and telling(mine.words ^ other.print.words):
                 continue
-            best = (likeness, other.ref)
+            if best is None or (-likeness, other.ref) < (-best[0], best[1]):
+                best = (likeness, other.ref)
         return (best[1], f"Jaccard {best[0]:.2f}") if best else None
 
-    def _least(self, size: int) -> int:
-        """⌈t·n⌉, the fewest words that a set of n must share. 0.6 × 15 must not become 9.000000000000002 and ten."""
-        return ceil(self._rules.jaccard * size - 1e-9)
-
-    def _prefix(self, text: _Print) -> tuple[str, ...]:
-        size = len(text.order)
-        return text.order[: size - self._least(size) + SHARED]
+    def _prefix(self, text: _Print) -> list[str]:
+        size = len(text.words)
+        # ⌈t·n⌉ with a hair taken off: 0.6 × 15 must not become 9.000000000000002 and ten.
+        shared = ceil(self._rules.jaccard * size - 1e-9)
+        return sorted(text.words, key=self._order.__getitem__)[: size - shared + 1]
 
 
 def _document(hit: Hit, place: Place) -> tuple[object, ...]:
