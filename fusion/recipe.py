@@ -71,7 +71,9 @@ class Judging:
     judge_weight: float = 0.5
     """the judge's share in the head's order; the rest is the local one: it bounds what a fooled judge can do"""
     floor: float = 0.0
-    """local score under which a memory is not worth a prompt; when nothing clears it the block is empty"""
+    """local score under which a memory is not worth its place"""
+    abstain: float = 0.0
+    """local score that the best memory must reach; otherwise the block is empty, for all of it would be noise"""
     judge_floor: float = 2.0
     """judge's score (0 to 10) under which a memory that it scored is left out"""
 

@@ -103,6 +103,8 @@ class _Excerpt:
 
 def pack(order: Sequence[Judged], numbers: Packing, floors: Judging, nonce: str) -> Block:
     """At most ``numbers.max_results`` excerpts in ``numbers.budget_chars`` characters, fence included."""
+    if max((j.local for j in order), default=0.0) < floors.abstain and all(j.whole for j in order):
+        return Block("", (), {j.ref: "the best is under the floor" for j in order})
     opening, closing = f'<memories nonce="{nonce}">\n{NOTE}\n', f'</memories nonce="{nonce}">'
     room = numbers.budget_chars - len(opening) - len(closing)
     excerpts: dict[object, _Excerpt] = {}
@@ -157,7 +159,7 @@ def pack(order: Sequence[Judged], numbers: Packing, floors: Judging, nonce: str)
 def _unworthy(judged: Judged, floors: Judging) -> str | None:
     if judged.judge is not None and judged.judge < floors.judge_floor:
         return "under the judge's floor"
-    if judged.local < floors.floor:
+    if judged.whole and judged.local < floors.floor:
         return "under the floor"
     return None
 

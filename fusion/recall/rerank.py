@@ -23,12 +23,17 @@ BESIDE_CHARS = 300
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A memory with everything that was found out about it. ``local`` is 0 to 1, ``judge`` 0 to 10 or None."""
+    """A memory with everything that was found out about it. ``local`` is 0 to 1, ``judge`` 0 to 10 or None.
+
+    ``whole`` says whether every signal of the recipe was there: a mean over a part of them is on another scale, so
+    that floors do not hold for it.
+    """
 
     pooled: Pooled
     signals: Signals
     local: float
     judge: float | None = None
+    whole: bool = True
 
     @property
     def ref(self) -> str:
@@ -37,7 +42,11 @@ class Judged:
 
 def by_local_score(pool: Sequence[Pooled], rows: Sequence[Signals], numbers: Judging) -> tuple[Judged, ...]:
     """The pool in the local order, best first; ties go to the better fused, then to the smaller ref."""
-    judged = [Judged(p, row, score(row, numbers.signals)) for p, row in zip(pool, rows, strict=True)]
+    wanted = [name for name, weight in numbers.signals.items() if weight]
+    judged = [
+        Judged(p, row, score(row, numbers.signals), whole=all(name in row for name in wanted))
+        for p, row in zip(pool, rows, strict=True)
+    ]
     return tuple(sorted(judged, key=lambda j: (-j.local, -j.pooled.rrf, j.ref)))
 
 

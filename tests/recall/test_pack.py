@@ -7,6 +7,7 @@ import re
 import sys
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -84,8 +85,16 @@ def test_below_the_floors_nothing_is_packed() -> None:
     """Abstention is an empty block, not a block of noise."""
     block = packed([judged("a", lone("a", "x"), 0.19)], floors=Judging(floor=0.2))
     assert (block.text, block.memories, block.reasons) == ("", (), {"a": "under the floor"})
+    best = packed([judged("a", lone("a", "x"), 0.35), judged("b", lone("b", "y"), 0.3)], floors=Judging(abstain=0.36))
+    assert (best.text, best.reasons["b"]) == ("", "the best is under the floor")
     fooled = packed([judged("a", lone("a", "x"), 0.9, judge=1.0)])
     assert fooled.reasons == {"a": "under the judge's floor"}
+
+
+def test_floors_do_not_hold_for_a_part_of_the_signals() -> None:
+    """Without the model the mean is over other signals, so it is on another scale: nothing is left out for it."""
+    lexical = replace(judged("a", lone("a", "x"), 0.1), whole=False)
+    assert packed([lexical], floors=Judging(floor=0.3, abstain=0.36)).reasons == {"a": "packed"}
 
 
 def test_a_fact_is_left_out_when_its_source_is_in() -> None:

@@ -37,7 +37,9 @@ def admitted(*hits: Hit, refs: str = "") -> tuple[Admitted, ...]:
 
 
 def seen(ref: str, hit: Hit, **ranks: int) -> Candidate:
-    return Candidate(ref, hit, tuple(Sighting(name, ref, ref, rank, None, "first seen") for name, rank in ranks.items()))
+    return Candidate(
+        ref, hit, tuple(Sighting(name, ref, ref, rank, None, "first seen") for name, rank in ranks.items())
+    )
 
 
 def pooled(ref: str, hit: Hit, rrf: float = 0.0) -> Pooled:
