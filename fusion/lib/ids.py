@@ -1,0 +1,70 @@
+"""Names of memories: a UUIDv7 for machines, a short ref for prompts."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from uuid import UUID
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_VALUES = {character: value for value, character in enumerate(_ALPHABET)} | {"i": 1, "l": 1, "o": 0}
+_LONGEST = 13
+"""thirteen digits of 5 bits hold every 64-bit sequence number"""
+
+
+class UuidSource:
+    """UUIDs of version 7 (RFC 9562), each greater than the one before, even when the clock goes back.
+
+    The 12 bits behind the millisecond count what falls into the same one (method 1 of section 6.2).
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ms = -1
+        self._count = 0
+
+    def __call__(self, now_ms: int | None = None) -> str:
+        """``now_ms`` is milliseconds since 1970, UTC; by default the clock's."""
+        ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+        with self._lock:
+            if ms > self._ms:
+                # The counter begins low, so that a millisecond has room for two thousand more at least.
+                self._ms, self._count = ms, secrets.randbits(11)
+            else:
+                self._count += 1
+                if self._count > 0xFFF:
+                    self._ms, self._count = self._ms + 1, 0
+            ms, count = self._ms, self._count
+        value = (ms & (1 << 48) - 1) << 80 | 0x7 << 76 | count << 64 | 0b10 << 62 | secrets.randbits(62)
+        return str(UUID(int=value))
+
+
+uuid7 = UuidSource()
+"""the process's one source of event ids"""
+
+
+def short_ref(seq: int) -> str:
+    """The ref of a journal's sequence number: `m` and Crockford's base 32 in lower case, `m1z` for 63."""
+    digits = ""
+    while seq:
+        seq, digit = divmod(seq, 32)
+        digits = _ALPHABET[digit] + digits
+    return "m" + (digits or "0")
+
+
+def parse_short_ref(ref: str) -> int | None:
+    """The sequence number of a ref, or None when it is none.
+
+    As Crockford has it, capitals are small letters, `i` and `l` are 1 and `o` is 0: people copy refs by hand.
+    """
+    text = ref.lower()
+    if not 2 <= len(text) <= _LONGEST + 1 or text[0] != "m":
+        return None
+    seq = 0
+    for character in text[1:]:
+        value = _VALUES.get(character)
+        if value is None:
+            return None
+        seq = seq * 32 + value
+    return seq if seq < 1 << 63 else None
