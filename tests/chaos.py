@@ -17,7 +17,7 @@ import socket
 import zlib
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -225,17 +225,17 @@ async def announced_flood(call: Call) -> None:
 
 
 def bomb(megabytes: int = 1024) -> Behaviour:
-    """Gzip that inflates to ``megabytes`` of blanks, a thousandth of it on the wire; made piece by piece."""
+    """Gzip that inflates to ``megabytes`` of blanks, a thousandth of it on the wire."""
 
     async def behave(call: Call) -> None:
         await call.head(Content_Encoding="gzip")
         press = zlib.compressobj(9, wbits=31)
         blank = b" " * (1 << 20)
+        await call.send(press.compress(blank) + press.flush(zlib.Z_FULL_FLUSH))
+        # After a full flush a block refers to nothing before it, so the second one may be sent any number of times.
+        block = press.compress(blank) + press.flush(zlib.Z_FULL_FLUSH)
         for _ in range(megabytes):
-            piece = press.compress(blank)
-            if piece:
-                await call.send(piece)
-        await call.send(press.flush())
+            await call.send(block)
 
     return behave
 
@@ -260,6 +260,19 @@ def refusing() -> Iterator[str]:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+@contextmanager
+def blackhole() -> Iterator[str]:
+    """An address that does not answer a SYN: its queue of connections is full, and nobody accepts."""
+    with socket.socket() as listening, ExitStack() as stack:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(0)
+        for _ in range(4):
+            caller = stack.enter_context(socket.socket())
+            caller.setblocking(False)
+            caller.connect_ex(listening.getsockname())
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
 
 
 @asynccontextmanager
