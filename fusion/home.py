@@ -116,7 +116,7 @@ def owner(home: Path) -> Owner | None:
 
 def explain_lock(home: Path, holder: Owner) -> str:
     """One sentence that says who has the home, and one that says what to do about it."""
-    who = "this process" if holder.pid == os.getpid() else f"process {holder.pid} ({holder.what})"
+    who = f"{'this process' if holder.pid == os.getpid() else f'process {holder.pid}'} ({holder.what})"
     mend = (
         f"Talk to it (leave out --direct), or stop it: fusion stop --home {home}"
         if holder.serves

@@ -132,14 +132,14 @@ async def _leave_when_idle(server: Server, gate: Gate, fusion: Fusion, idle_exit
 class Server(uvicorn.Server):
     """uvicorn with our own signals: its own would end the process before the home is closed."""
 
-    def __init__(self, gate: Gate, settings: Settings) -> None:
+    def __init__(self, gate: Gate, settings: Settings, *, protocol: type[HttpToolsProtocol] | None = None) -> None:
         self._gate = gate
         self._stopping = False
         self._home = settings.home
         super().__init__(
             uvicorn.Config(
                 gate,
-                http=PatientProtocol,
+                http=protocol or PatientProtocol,
                 ws="none",
                 lifespan="off",
                 log_level=settings.log_level,

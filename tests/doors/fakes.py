@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from fusion.contract import Hit, Scope
 from fusion.doors.gate import Gate
 from fusion.doors.http import create_app
-from fusion.doors.serve import Server, listen, url_of
+from fusion.doors.serve import PatientProtocol, Server, listen, url_of
 from fusion.errors import NotFound
 from fusion.recall.engine import Fused, FuseRequest
 from fusion.recall.gather import Answer
@@ -120,11 +120,13 @@ def app_over(fusion: FakeFusion, settings: Settings | None = None, *, local_toke
 
 
 @asynccontextmanager
-async def serving(fusion: FakeFusion, settings: Settings | None = None) -> AsyncIterator[str]:
+async def serving(
+    fusion: FakeFusion, settings: Settings | None = None, *, protocol: type[PatientProtocol] = PatientProtocol
+) -> AsyncIterator[str]:
     """A real server over a fake, on a free port of loopback; yields its URL."""
     settings = settings or Settings()
     door = listen("127.0.0.1", 0)
-    server = Server(app_over(fusion, settings), settings)
+    server = Server(app_over(fusion, settings), settings, protocol=protocol)
     url = url_of(door)
     task = asyncio.create_task(server.serve(sockets=[door]))
     try:
@@ -132,3 +134,9 @@ async def serving(fusion: FakeFusion, settings: Settings | None = None) -> Async
     finally:
         server.should_exit = True
         await task
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Lets other tasks run until they have brought about ``condition``; the test's own timeout bounds it."""
+    while not condition():  # noqa: ASYNC110 — the state of an object of ours, which has no event
+        await asyncio.sleep(0)

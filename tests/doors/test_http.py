@@ -19,7 +19,7 @@ from fusion.errors import (
     StoreFull,
 )
 from fusion.settings import KeySettings, ServerSettings, Settings
-from tests.doors.fakes import COVERAGE, FakeFusion, app_over
+from tests.doors.fakes import COVERAGE, FakeFusion, app_over, until
 
 PROBLEM = "application/problem+json"
 
@@ -415,8 +415,7 @@ class TestGate:
         app = app_over(fusion, server(max_in_flight=2, max_queued=1))
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
             first = [asyncio.create_task(client.post("/fuse", json={"query": "q"})) for _ in range(3)]
-            while not (app.in_flight == 2 and app.queued == 1):
-                await asyncio.sleep(0)
+            await until(lambda: (app.in_flight, app.queued) == (2, 1))
             response = await client.post("/fuse", json={"query": "q"})
             assert is_problem(response, 503)["type"].endswith("Overloaded")
             assert response.headers["retry-after"] == "1"

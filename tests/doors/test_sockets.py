@@ -1,0 +1,170 @@
+"""The HTTP door over real sockets: what only a connection can show."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import httpx
+import pytest
+
+from fusion.doors.serve import PatientProtocol, listen, refuse_open_door
+from fusion.errors import SettingsError
+from fusion.settings import Settings
+from tests.doors.fakes import FakeFusion, serving
+
+QUESTION = b'{"query": "q"}'
+
+
+def request(body: bytes, *headers: str, path: str = "/fuse", length: int | None = None) -> bytes:
+    """A raw POST; ``length`` announces another size than the body has."""
+    lines = [f"POST {path} HTTP/1.1", "Host: localhost", "Content-Type: application/json", *headers]
+    if not any(h.lower().startswith("transfer-encoding") for h in headers):
+        lines.append(f"Content-Length: {len(body) if length is None else length}")
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+async def connect(url: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    host, port = url.removeprefix("http://").split(":")
+    return await asyncio.open_connection(host, int(port))
+
+
+async def status(reader: asyncio.StreamReader) -> int:
+    return int((await reader.readline()).split()[1])
+
+
+async def close(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with suppress(ConnectionError):  # the server may have hung up first, as it should
+        await writer.wait_closed()
+
+
+async def test_a_client_that_hangs_up_cancels_the_fan_out() -> None:
+    """Nobody reads the answer any more, so nobody works on it: the question is cancelled at once."""
+    fusion = FakeFusion(hold=asyncio.Event())
+    async with serving(fusion) as url:
+        _, writer = await connect(url)
+        writer.write(request(QUESTION))
+        await fusion.asked.wait()
+        await close(writer)
+        await asyncio.wait_for(fusion.cancelled.wait(), 10)
+
+
+async def test_a_client_that_stays_gets_its_answer() -> None:
+    """The watcher for disconnects does not take a slow answer for one; the connection serves the next request."""
+    hold = asyncio.Event()
+    fusion = FakeFusion(hold=hold)
+    async with serving(fusion) as url, httpx.AsyncClient(base_url=url) as client:
+        answer = asyncio.create_task(client.post("/fuse", json={"query": "q"}))
+        await fusion.asked.wait()
+        hold.set()
+        assert (await answer).status_code == 200
+        assert (await client.post("/fuse", json={"query": "q"})).status_code == 200
+    assert not fusion.cancelled.is_set()
+
+
+async def test_an_announced_body_over_the_limit_is_413_before_it_is_read() -> None:
+    """256 KiB and one byte announced, nothing sent: refused all the same."""
+    fusion = FakeFusion()
+    async with serving(fusion) as url:
+        reader, writer = await connect(url)
+        writer.write(request(b"", length=262_145))
+        assert await status(reader) == 413
+        await close(writer)
+    assert not fusion.requests
+
+
+async def test_a_chunked_body_over_the_limit_is_413_before_its_end() -> None:
+    """Chunks until the limit is passed; the server does not wait for the last one."""
+    fusion = FakeFusion()
+    async with serving(fusion) as url:
+        reader, writer = await connect(url)
+        writer.write(request(b"", "Transfer-Encoding: chunked"))
+        chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
+        for _ in range(5):  # 5 × 64 KiB = 320 KiB, and no end
+            writer.write(chunk)
+        assert await status(reader) == 413
+        await close(writer)
+    assert not fusion.requests
+
+
+async def test_a_body_at_the_limit_is_taken() -> None:
+    """262,144 bytes exactly: read, and found to be no question of sensible length."""
+    body = b'{"query": "' + b"x" * (262_144 - 13) + b'"}'
+    async with serving(FakeFusion()) as url, httpx.AsyncClient(base_url=url) as client:
+        response = await client.post("/fuse", content=body, headers={"content-type": "application/json"})
+        assert response.status_code == 200
+        assert len(body) == 262_144
+
+
+async def test_a_refused_body_of_a_few_megabytes_still_reads_its_refusal() -> None:
+    """A client that sends 1 MB without listening sees the 413, not a reset."""
+    async with serving(FakeFusion()) as url, httpx.AsyncClient(base_url=url) as client:
+        response = await client.post("/fuse", content=b" " * 1_000_000, headers={"content-type": "application/json"})
+        assert response.status_code == 413
+        assert response.headers["content-type"] == "application/problem+json"
+
+
+async def test_evil_hosts_and_origins_are_refused_on_the_wire() -> None:
+    """What the in-process tests show holds for real requests; two Host headers are no Host."""
+    async with serving(FakeFusion()) as url, httpx.AsyncClient(base_url=url) as client:
+        assert (await client.get("/healthz")).status_code == 200
+        assert (await client.get("/healthz", headers={"Host": "evil.example"})).status_code == 421
+        assert (await client.get("/healthz", headers={"Origin": "http://evil.example"})).status_code == 403
+        reader, writer = await connect(url)
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n")
+        assert await status(reader) in (400, 421)
+        await close(writer)
+
+
+async def test_garbage_instead_of_http_does_not_hurt() -> None:
+    """A 400 and a closed connection; the next client is served."""
+    async with serving(FakeFusion()) as url, httpx.AsyncClient(base_url=url) as client:
+        reader, writer = await connect(url)
+        writer.write(b"\x16\x03\x01\x00\xa5\x01\r\n\r\n")
+        assert await status(reader) == 400
+        await close(writer)
+        assert (await client.get("/healthz")).status_code == 200
+
+
+async def test_headers_that_never_end_are_cut() -> None:
+    """Slowloris: a connection that does not finish its headers in time is closed; one that does is not."""
+
+    class Impatient(PatientProtocol):
+        headers_timeout_s = 0.05
+
+    async with serving(FakeFusion(), protocol=Impatient) as url:
+        reader, writer = await connect(url)
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+        assert await asyncio.wait_for(reader.read(), 10) == b""
+        await close(writer)
+        async with httpx.AsyncClient(base_url=url) as client:
+            assert (await client.get("/healthz")).status_code == 200
+
+
+def test_replies_do_not_wait_for_nagle() -> None:
+    """asyncio sets TCP_NODELAY only on sockets that name their protocol; without it each reply takes 40 ms."""
+    with listen("127.0.0.1", 0) as door:
+        assert door.proto == socket.IPPROTO_TCP
+
+
+@pytest.fixture
+async def taken() -> AsyncIterator[int]:
+    with listen("127.0.0.1", 0) as door:
+        yield door.getsockname()[1]
+
+
+async def test_a_taken_port_is_an_error_that_says_so(taken: int) -> None:
+    """Which address, why, and what to type instead."""
+    with pytest.raises(SettingsError, match=rf"127\.0\.0\.1 port {taken}.*in use.*--port"):
+        listen("127.0.0.1", taken)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "::"])
+def test_an_open_address_without_a_key_is_refused(host: str) -> None:
+    """Only loopback may be served without an API key."""
+    server = Settings().server.model_copy(update={"host": host})
+    with pytest.raises(SettingsError, match="FUSION_API_KEY"):
+        refuse_open_door(Settings().model_copy(update={"server": server}))
