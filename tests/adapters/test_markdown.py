@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -316,7 +317,7 @@ async def test_a_folder_swapped_for_a_link_leads_nowhere(home: Path, vault: Path
 async def test_what_the_scan_cannot_do_is_said(home: Path, vault: Path) -> None:
     """When the files cannot be followed, a search answers from what was known, and the description says why."""
     async with opened(home, vault) as backend:
-        index, backend._index = backend._index, BrokenIndex(backend._index)
+        index, backend._index = backend._index, cast(Index, BrokenIndex(backend._index))
         (vault / "new.md").write_text("kestrel")
         assert (await first(backend, "chose PostgreSQL")).text
         assert "no index today" in (await remarks(backend))[0]
@@ -453,7 +454,7 @@ async def test_a_batch_is_one_write_a_file(home: Path) -> None:
 async def test_a_failed_write_leaves_nothing_behind(home: Path) -> None:
     """When the index fails after the file was written, the next try brings all into step, with one entry."""
     async with opened(home) as backend:
-        index, backend._index = backend._index, BrokenIndex(backend._index)
+        index, backend._index = backend._index, cast(Index, BrokenIndex(backend._index))
         with pytest.raises(OSError, match="no index today"):
             await backend.remember([captured(1, "note one")])
         backend._index = index
