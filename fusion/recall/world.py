@@ -42,6 +42,8 @@ class Known:
     neighbours: Callable[[Sequence[str], int], Awaitable[Mapping[str, Sequence[Record]]]]
     """by event id, the records up to so many places before and after it in its document, in order"""
     frequencies: Callable[[Scope, Sequence[str]], Awaitable[Frequencies]]
+    hides: Callable[[Hit], bool]
+    """whether a hit from a user's own file stands where something was forgotten"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,14 @@ class Live:
 
     async def answers(self, query: Query, names: Sequence[str] | None, deadline_s: float) -> Sequence[Answer]:
         chosen = self.sources if names is None else {name: self.sources[name] for name in names}
-        return await gather(replace(query, deadline_s=deadline_s), list(chosen.values()), deadline_s)
+        answers = await gather(replace(query, deadline_s=deadline_s), list(chosen.values()), deadline_s)
+        return [self._without_hidden(answer) for answer in answers]
+
+    def _without_hidden(self, answer: Answer) -> Answer:
+        hits = tuple(hit for hit in answer.hits if not self.known.hides(hit))
+        if len(hits) == len(answer.hits):
+            return answer
+        return replace(answer, hits=hits, dropped={**answer.dropped, "forgotten": len(answer.hits) - len(hits)})
 
     async def records(self, event_ids: Sequence[str]) -> Mapping[str, Record]:
         return await self.known.records(event_ids)
@@ -104,7 +113,8 @@ class Live:
         except (FusionError, OSError, TimeoutError) as error:
             log.warning("backend %s did not say what stands beside its hits: %s", name, type(error).__name__)
             return {}
-        return {ref: hits for (ref, _), hits in zip(finds, beside, strict=True)}
+        visible = ([hit for hit in hits if not self.known.hides(hit)] for hits in beside)
+        return {ref: hits for (ref, _), hits in zip(finds, visible, strict=True)}
 
     async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness:
         if self.embedder is None:

@@ -1,0 +1,147 @@
+"""The front of the write path: what comes in is checked, redacted, journalled and acknowledged. The rest is done behind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Literal
+
+import orjson
+
+from fusion.contract import Event, Kind, Moment, Origin, Place, Scope, Trust
+from fusion.errors import BadInput
+from fusion.ingest.deliver import Deliverer
+from fusion.ingest.journal import Journal, Stored
+from fusion.lib.clean import clean
+from fusion.lib.ids import uuid7
+from fusion.lib.redact import redact
+
+MAX_TEXT_CHARS = 100_000
+"""of one memory; a longer text is a document, and documents are ingested as files, in sections"""
+
+# Our own block, as a prompt carries it: captured again, it would feed on itself.
+_OWN_BLOCK = re.compile(r"<memories nonce=\"[0-9a-f]+\">.*?(?:</memories nonce=\"[0-9a-f]+\">|\Z)", re.DOTALL)
+HEARTBEATS = frozenset({"HEARTBEAT_OK", "NO_REPLY"})
+"""what agents answer when there is nothing to say (seed 000)"""
+
+
+@dataclass(frozen=True, slots=True)
+class NewMemory:
+    """One thing to remember, as a caller hands it in. With ``source`` or ``place`` a second send of it is a no-op."""
+
+    text: str
+    scope: Scope = field(default_factory=Scope)
+    kind: Kind = "note"
+    raw_kind: str | None = None
+    speaker: str | None = None
+    at: Moment | None = None
+    place: Place | None = None
+    source: str | None = None
+    revision: str = ""
+    trust: Trust = "unknown"
+    origin: Origin = "owner"
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    supersedes: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """What became of one memory. stored, superseded (an earlier one at its place) and duplicate are kept.
+
+    ``skipped``: nothing was left to keep. ``blocked``: it was forgotten before; an explicit remember lifts that.
+    """
+
+    ref: str
+    event_id: str
+    status: Literal["stored", "duplicate", "superseded", "blocked", "skipped"]
+    redacted: int = 0
+    """secrets taken out"""
+    reason: str = ""
+
+
+class Intake:
+    """Takes memories in for one home."""
+
+    def __init__(
+        self, journal: Journal, deliverer: Deliverer, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self._journal = journal
+        self._deliverer = deliverer
+        self._clock = clock
+
+    async def remember(
+        self, items: Sequence[NewMemory], *, tenant: str = "default", idempotency_key: str | None = None
+    ) -> Sequence[Acknowledged]:
+        """Keeps all of ``items`` or, raising, none; what is acknowledged is on the disk.
+
+        Raises BadInput that names the item, KeyReused, StoreFull and StoreBusy.
+        """
+        prepared = [self._prepare(number, item, tenant) for number, item in enumerate(items)]
+        events = [event for event, _ in prepared if event is not None]
+
+        def reply(stored: Sequence[Stored]) -> list[dict[str, object]]:
+            return [asdict(one) for one in _acknowledge(prepared, stored)]
+
+        guard = None
+        if idempotency_key is not None:
+            # The hash is of what was asked, before ids and times of ours were added.
+            body = sha256(orjson.dumps(list(items), default=str)).hexdigest()
+            guard = (tenant, idempotency_key, body)
+        outcome = await self._journal.append(events, idempotency=guard, reply=reply)
+        self._deliverer.wake()
+        if isinstance(outcome, str):
+            return [Acknowledged(**one) for one in orjson.loads(outcome)]
+        return _acknowledge(prepared, outcome)
+
+    def _prepare(self, number: int, item: NewMemory, tenant: str) -> tuple[Event | None, int]:
+        """The event that an item is, and how many secrets were taken out of it; None when nothing is left."""
+        if not item.text.strip():
+            raise BadInput(f"memories[{number}].text is empty: say what to remember")
+        if len(item.text) > MAX_TEXT_CHARS:
+            raise BadInput(
+                f"memories[{number}].text has {len(item.text)} characters; at most {MAX_TEXT_CHARS} are one memory. "
+                "Save it as a file and use `fusion ingest`, which takes it in sections"
+            )
+        text, _ = clean(_OWN_BLOCK.sub("", item.text))
+        text, secrets = redact(text)
+        if not text.strip() or text.strip().upper() in HEARTBEATS:
+            return None, 0
+        now = self._clock()
+        return Event(
+            event_id=str(uuid7(int(now.timestamp() * 1000))),
+            text=text,
+            recorded_at=now,
+            scope=replace(item.scope, tenant=tenant),
+            kind=item.kind,
+            raw_kind=item.raw_kind,
+            speaker=clean(item.speaker)[0] if item.speaker else None,
+            at=item.at,
+            place=item.place,
+            source=item.source,
+            revision=item.revision,
+            trust=item.trust,
+            origin=item.origin,
+            valid_from=item.valid_from,
+            valid_to=item.valid_to,
+            supersedes=item.supersedes,
+        ), sum(secrets.values())
+
+
+def _acknowledge(prepared: Sequence[tuple[Event | None, int]], stored: Sequence[Stored]) -> list[Acknowledged]:
+    kept = iter(stored)
+    told = []
+    for event, redacted in prepared:
+        if event is None:
+            told.append(Acknowledged("", "", "skipped", reason="nothing to remember: a heartbeat, or our own block"))
+            continue
+        one = next(kept)
+        if one.state == "blocked":
+            why = "it was forgotten; remember it explicitly, without source and document, to lift that"
+            told.append(Acknowledged("", "", "blocked", reason=why))
+        else:
+            told.append(Acknowledged(one.ref, one.event.event_id, one.state, redacted))
+    return told

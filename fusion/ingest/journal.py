@@ -1,0 +1,455 @@
+"""The event log: durable, first, once; and what of it was delivered where, under which native id.
+
+SQLite in WAL mode with ``synchronous=FULL``: what `append` returned is on the disk. One row an event, never changed but
+for being superseded or forgotten. Beside the events stand the deliveries (what each backend still has to be told),
+the tombstones (what must not come back), the document frequencies of each owner's words, and the Idempotency-Keys.
+What the read path asks on every request (`records`, `neighbours`) is answered from memory once it was read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from fusion.contract import Event, Hit, Place, Scope
+from fusion.errors import KeyReused, NotFound
+from fusion.lib.bm25 import Frequencies, terms
+from fusion.lib.ids import parse_short_ref, short_ref
+from fusion.lib.sqlite import EVENT_COLUMNS, EVENT_NAMES, Connection, Database, event_of, event_row
+from fusion.lib.words import content_hash, normalise, spoken
+
+State = Literal["stored", "duplicate", "superseded", "blocked"]
+
+_SCHEMA = f"""
+create table event(
+    seq integer primary key autoincrement, {EVENT_COLUMNS},
+    natural text unique, place_key text, forgotten integer not null default 0, superseded_by text
+);
+create index event_place on event(place_key, seq) where place_key is not null;
+create index event_document on event(tenant, user_id, document, place_unit, place_start) where document is not null;
+create index event_session on event(tenant, user_id, session_id, seq) where document is null and session_id is not null;
+create table delivery(
+    seq integer not null references event(seq), backend text not null, state text not null default 'pending',
+    native_ids text not null default '[]', attempts integer not null default 0, reason text,
+    primary key(backend, seq)
+) without rowid;
+create index delivery_open on delivery(backend, state, seq) where state in ('pending', 'forget');
+create table tombstone(key text primary key, event_id text not null) without rowid;
+create table term(owner text not null, term text not null, n integer not null, primary key(owner, term)) without rowid;
+create table owner(owner text primary key, tenant text not null, documents integer not null, length integer not null)
+    without rowid;
+create table idempotency(
+    tenant text not null, key text not null, body text not null, reply text not null, at integer not null,
+    primary key(tenant, key)
+) without rowid;
+"""
+
+CACHED_RECORDS = 20_000
+CACHED_DOCUMENTS = 2_000
+SHORT_TEXT_WORDS = 5
+"""a tombstone on the words alone holds from this many: a forgotten "yes" must not silence every yes"""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What the journal knows of an event. ``event.text`` is empty once it was forgotten."""
+
+    ref: str
+    event: Event
+    forgotten: bool = False
+    superseded_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What became of one event that was handed in. ``event`` is the one that is kept, maybe an earlier one."""
+
+    ref: str
+    event: Event
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """One delivery that a backend has not acknowledged."""
+
+    seq: int
+    event: Event
+    attempts: int
+    native_ids: tuple[str, ...] = ()
+
+
+class Journal:
+    """The journal of one home. ``stores`` are the backends that every new event is to be delivered to."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._stores: tuple[str, ...] = ()
+        self._records: OrderedDict[str, Record] = OrderedDict()
+        self._orders: OrderedDict[tuple[object, ...], list[str]] = OrderedDict()
+        self._hidden: dict[tuple[str, str], list[Place]] = {}
+
+    @classmethod
+    async def open(cls, file: Path) -> Self:
+        """Raises StoreDamaged when the file is corrupt or newer than this program."""
+        journal = cls(await Database.open(file, [_SCHEMA]))
+        rows = await journal._database.read(
+            lambda db: db.execute(
+                "select tenant, document, place_start, place_end from event "
+                "where forgotten = 1 and place_unit = 'line' and document is not null"
+            ).fetchall()
+        )
+        for tenant, document, start, end in rows:
+            journal._hidden.setdefault((tenant, document), []).append(Place(document, start, end, "line"))
+        return journal
+
+    async def close(self) -> None:
+        await self._database.close()
+
+    # Writing
+
+    async def append(
+        self,
+        events: Sequence[Event],
+        *,
+        idempotency: tuple[str, str, str] | None = None,
+        reply: Callable[[Sequence[Stored]], object] | None = None,
+    ) -> Sequence[Stored] | str:
+        """Keeps events, all or none, in one transaction; durable when it returns.
+
+        The same natural key is the same event, and comes back as a duplicate. Another text at a place that is taken is
+        a new event that supersedes the one there. ``idempotency`` is (tenant, key, hash of the request): the second
+        request of a key gets the first one's ``reply`` as JSON text, or KeyReused when it asks for something else.
+        Raises StoreFull and StoreBusy with nothing written.
+        """
+
+        def work(db: Connection) -> Sequence[Stored] | str:
+            if idempotency is not None and (again := _replayed(db, idempotency)) is not None:
+                return again
+            stored = [self._append_one(db, event) for event in events]
+            if idempotency is not None and reply is not None:
+                db.execute(
+                    "insert into idempotency values(?, ?, ?, ?, ?)",
+                    (*idempotency, json.dumps(reply(stored)), int(datetime.now(UTC).timestamp())),
+                )
+            return stored
+
+        outcome = await self._database.write(work)
+        if not isinstance(outcome, str):
+            for stored in outcome:
+                self._outdate(stored.event)
+                if stored.event.supersedes is not None:
+                    self._records.pop(stored.event.supersedes, None)
+        return outcome
+
+    def _append_one(self, db: Connection, event: Event) -> Stored:
+        place_key, natural, words = _keys(event)
+        automatic = natural is not None
+        if automatic:
+            row = db.execute("select * from event where natural = ?", (natural,)).fetchone()
+            if row is not None and not row["forgotten"]:
+                return Stored(short_ref(row["seq"]), event_of(row), "duplicate")
+            marks = [mark for mark in (natural, words) if mark]
+            found = db.execute(
+                f"select event_id from tombstone where key in ({', '.join('?' * len(marks))})", marks
+            ).fetchone()
+            if found is not None:
+                return Stored("", event, "blocked")
+        elif words is not None:
+            db.execute("delete from tombstone where key = ?", (words,))
+        event, state = self._superseding(db, event, place_key)
+        columns = ", ".join((*EVENT_NAMES, "natural", "place_key"))
+        seq = db.execute(
+            f"insert into event({columns}) values({', '.join('?' * (len(EVENT_NAMES) + 2))})",
+            (*event_row(event), natural, place_key),
+        ).lastrowid
+        assert seq is not None  # noqa: S101 — an insert that did not raise has a row
+        if event.supersedes is not None:
+            old = db.execute("select * from event where event_id = ?", (event.supersedes,)).fetchone()
+            if old["superseded_by"] is None:
+                _count(db, event_of(old), -1)
+            db.execute("update event set superseded_by = ? where seq = ?", (event.event_id, old["seq"]))
+        db.executemany("insert into delivery(seq, backend) values(?, ?)", [(seq, name) for name in self._stores])
+        _count(db, event, +1)
+        return Stored(short_ref(seq), event, state)
+
+    def _superseding(self, db: Connection, event: Event, place_key: str | None) -> tuple[Event, State]:
+        """The event, superseding what stands at its place, or what its caller named by ref or id."""
+        if event.supersedes is not None:
+            row = _found(db, event.supersedes, event.scope)
+            return replace(event, supersedes=row["event_id"]), "superseded"
+        # Lines of a file move when something is written above them, so only turns hold their place.
+        if place_key is None or (event.place is not None and event.place.unit == "line"):
+            return event, "stored"
+        row = db.execute(
+            "select event_id from event where place_key = ? and superseded_by is null and forgotten = 0 "
+            "order by seq desc limit 1",
+            (place_key,),
+        ).fetchone()
+        return (event, "stored") if row is None else (replace(event, supersedes=row["event_id"]), "superseded")
+
+    # Reading
+
+    async def records(self, event_ids: Sequence[str]) -> Mapping[str, Record]:
+        """What is known of each event; one that never came through here is not in it, a forgotten one is."""
+        found = {i: record for i in event_ids if (record := self._records.get(i)) is not None}
+        missing = [i for i in event_ids if i not in found]
+        if missing:
+            rows = await self._database.read(
+                lambda db: db.execute(
+                    "select * from event where event_id in (select value from json_each(?))", (json.dumps(missing),)
+                ).fetchall()
+            )
+            for row in rows:
+                record = _record(row)
+                found[record.event.event_id] = self._records[record.event.event_id] = record
+            while len(self._records) > CACHED_RECORDS:
+                self._records.popitem(last=False)
+        return found
+
+    async def neighbours(self, event_ids: Sequence[str], span: int) -> Mapping[str, Sequence[Record]]:
+        """By event id, up to ``span`` events before it and after it in its document, or else session, in order."""
+        at_hand = await self.records(event_ids)
+        orders = {}
+        for record in at_hand.values():
+            key = _shelf(record.event)
+            if key is not None and key not in orders:
+                orders[key] = await self._order(key)
+        beside: dict[str, list[str]] = {}
+        for event_id, record in at_hand.items():
+            key = _shelf(record.event)
+            if key is None or event_id not in orders[key]:
+                continue
+            order, at = orders[key][event_id]
+            beside[event_id] = [*order[max(0, at - span) : at], *order[at + 1 : at + 1 + span]]
+        every = await self.records(list(dict.fromkeys(i for ids in beside.values() for i in ids)))
+        return {event_id: [every[i] for i in ids if i in every] for event_id, ids in beside.items()}
+
+    async def _order(self, key: tuple[object, ...]) -> Mapping[str, tuple[list[str], int]]:
+        """A document's events in reading order, without what was forgotten or superseded; each with its position."""
+        order = self._orders.get(key)
+        if order is None:
+            by = "document = ? and place_unit = ?" if key[0] == "document" else "document is null and session_id = ?"
+            rows = await self._database.read(
+                lambda db: db.execute(
+                    f"select event_id from event where tenant = ? and user_id is ? and {by} "
+                    "and forgotten = 0 and superseded_by is null order by place_start, seq",
+                    key[1:],
+                ).fetchall()
+            )
+            order = self._orders[key] = [row["event_id"] for row in rows]
+            while len(self._orders) > CACHED_DOCUMENTS:
+                self._orders.popitem(last=False)
+        return {event_id: (order, at) for at, event_id in enumerate(order)}
+
+    async def frequencies(self, scope: Scope, asked: Sequence[str]) -> Frequencies:
+        """How common each term is among the memories of the scope's user, or of the whole tenant."""
+        owners = "owner = ?" if scope.user_id is not None else "owner in (select owner from owner where tenant = ?)"
+        whose = _owner(scope) if scope.user_id is not None else scope.tenant
+
+        def work(db: Connection) -> Frequencies:
+            documents, length = db.execute(
+                f"select coalesce(sum(documents), 0), coalesce(sum(length), 0) from owner where {owners}", (whose,)
+            ).fetchone()
+            counts = db.execute(
+                f"select term, sum(n) as n from term where {owners} and term in (select value from json_each(?)) "
+                "group by term",
+                (whose, json.dumps(list(asked))),
+            ).fetchall()
+            return Frequencies(documents, length / documents if documents else 1.0, {r["term"]: r["n"] for r in counts})
+
+        return await self._database.read(work)
+
+    async def find(self, ref: str, scope: Scope) -> Record:
+        """The event of a short ref or event id. Raises NotFound, also for another's and for a forgotten one."""
+
+        def work(db: Connection) -> Record:
+            return _record(_found(db, ref, scope))
+
+        return await self._database.read(work)
+
+    def hides(self, hit: Hit) -> bool:
+        """Whether a hit from a user's own file stands where something was forgotten; the file is never edited."""
+        if hit.place is None or hit.place.unit != "line" or not self._hidden:
+            return False
+        place = hit.place
+        gone = self._hidden.get((hit.scope.tenant, place.document), ())
+        return any(g.start <= place.end and place.start <= g.end for g in gone)
+
+    # Deliveries
+
+    async def enlist(self, stores: Sequence[str]) -> None:
+        """From now on events are delivered to ``stores``; what they have not been told yet is due."""
+        self._stores = tuple(stores)
+        names = [(name,) for name in stores]
+        await self._database.write(
+            lambda db: db.executemany(
+                "insert or ignore into delivery(seq, backend) select seq, ? from event where forgotten = 0", names
+            )
+        )
+
+    async def due(self, backend: str, limit: int) -> Sequence[Due]:
+        """What ``backend`` is still to be told, oldest first."""
+        return await self._open(backend, "pending", limit)
+
+    async def due_to_forget(self, backend: str, limit: int) -> Sequence[Due]:
+        """What ``backend`` is still to forget."""
+        return await self._open(backend, "forget", limit)
+
+    async def _open(self, backend: str, state: str, limit: int) -> Sequence[Due]:
+        rows = await self._database.read(
+            lambda db: db.execute(
+                "select e.*, d.attempts, d.native_ids from delivery d join event e using(seq) "
+                "where d.backend = ? and d.state = ? order by d.seq limit ?",
+                (backend, state, limit),
+            ).fetchall()
+        )
+        return [Due(r["seq"], event_of(r), r["attempts"], tuple(json.loads(r["native_ids"]))) for r in rows]
+
+    async def delivered(self, backend: str, told: Iterable[tuple[int, Sequence[str]]]) -> None:
+        """``backend`` keeps these, as (seq, native ids). What was forgotten meanwhile is due to be forgotten there."""
+        rows = [(json.dumps(list(ids)), backend, seq) for seq, ids in told]
+        await self._database.write(
+            lambda db: db.executemany(
+                "update delivery set native_ids = ?, reason = null, state = case (select forgotten from event e "
+                "where e.seq = delivery.seq) when 1 then 'forget' else 'done' end where backend = ? and seq = ?",
+                rows,
+            )
+        )
+
+    async def close_deliveries(self, backend: str, seqs: Sequence[int], state: str, reason: str | None = None) -> None:
+        """These need nothing more: ``state`` is declined, failed, forgotten or hidden."""
+        rows = [(state, reason, backend, seq) for seq in seqs]
+        await self._database.write(
+            lambda db: db.executemany("update delivery set state = ?, reason = ? where backend = ? and seq = ?", rows)
+        )
+
+    async def attempted(self, backend: str, seqs: Sequence[int], reason: str) -> None:
+        """One more try of these failed."""
+        rows = [(reason, backend, seq) for seq in seqs]
+        await self._database.write(
+            lambda db: db.executemany(
+                "update delivery set attempts = attempts + 1, reason = ? where backend = ? and seq = ?", rows
+            )
+        )
+
+    async def backlog(self) -> Mapping[str, int]:
+        """By backend, how many deliveries are open."""
+        rows = await self._database.read(
+            lambda db: db.execute(
+                "select backend, count(*) as n from delivery where state in ('pending', 'forget') group by backend"
+            ).fetchall()
+        )
+        return {row["backend"]: row["n"] for row in rows}
+
+    # Forgetting
+
+    async def bury(self, ref: str, scope: Scope) -> tuple[Record, Mapping[str, tuple[int, tuple[str, ...]]]]:
+        """Forgets an event here: its text is gone, its tombstone stands. Raises NotFound.
+
+        Returns the record as it was, and by backend the delivery (seq, native ids) that must be undone there.
+        """
+
+        def work(db: Connection) -> tuple[Record, Mapping[str, tuple[int, tuple[str, ...]]]]:
+            row = _found(db, ref, scope)
+            record = _record(row)
+            place_key, natural, words = _keys(record.event)
+            del place_key
+            for key in (natural, words):
+                if key is not None:
+                    db.execute("insert or replace into tombstone values(?, ?)", (key, record.event.event_id))
+            if not row["superseded_by"]:
+                _count(db, record.event, -1)
+            db.execute("update event set text = '', speaker = null, forgotten = 1 where seq = ?", (row["seq"],))
+            db.execute("update delivery set state = 'forget' where seq = ? and state <> 'declined'", (row["seq"],))
+            # A reply that could be replayed names the memory; it must not outlive it.
+            db.execute("delete from idempotency where reply like ?", (f'%"{record.event.event_id}"%',))
+            due = db.execute(
+                "select backend, native_ids from delivery where seq = ? and state = 'forget'", (row["seq"],)
+            ).fetchall()
+            return record, {r["backend"]: (row["seq"], tuple(json.loads(r["native_ids"]))) for r in due}
+
+        record, due = await self._database.write(work)
+        self._records.pop(record.event.event_id, None)
+        self._outdate(record.event)
+        place = record.event.place
+        if place is not None and place.unit == "line":
+            self._hidden.setdefault((record.event.scope.tenant, place.document), []).append(place)
+        return record, due
+
+    def _outdate(self, event: Event) -> None:
+        key = _shelf(event)
+        if key is not None:
+            self._orders.pop(key, None)
+
+
+def _keys(event: Event) -> tuple[str | None, str | None, str | None]:
+    """(place key, natural key, key of the words in their scope); None where the event has no such thing."""
+    owner = _owner(event.scope)
+    words = normalise(spoken(event.text, event.speaker)).split()
+    said = "words\0" + owner + "\0" + content_hash(" ".join(words)) if len(words) >= SHORT_TEXT_WORDS else None
+    if event.source is None and event.place is None:
+        return None, None, said
+    document = event.place.document if event.place else None
+    lines = event.place is not None and event.place.unit == "line"
+    start = event.place.start if event.place and not lines else None
+    place = json.dumps([owner, event.source, document, start])
+    version = event.revision or content_hash(event.text)
+    return place if start is not None else None, json.dumps([place, version]), said
+
+
+def _owner(scope: Scope) -> str:
+    return f"{scope.tenant}\0{scope.user_id or ''}"
+
+
+def _shelf(event: Event) -> tuple[object, ...] | None:
+    """What an event stands in order in: its document, or else its session."""
+    if event.place is not None:
+        return ("document", event.scope.tenant, event.scope.user_id, event.place.document, event.place.unit)
+    if event.scope.session_id is not None:
+        return ("session", event.scope.tenant, event.scope.user_id, event.scope.session_id)
+    return None
+
+
+def _count(db: Connection, event: Event, sign: int) -> None:
+    """Adds an event's words to the document frequencies of its owner, or takes them away."""
+    owner, found = _owner(event.scope), terms(spoken(event.text, event.speaker))
+    db.execute(
+        "insert into owner values(?, ?, ?, ?) on conflict(owner) do update "
+        "set documents = documents + excluded.documents, length = length + excluded.length",
+        (owner, event.scope.tenant, sign, sign * len(found)),
+    )
+    db.executemany(
+        "insert into term values(?, ?, ?) on conflict(owner, term) do update set n = n + excluded.n",
+        [(owner, term, sign) for term in Counter(found)],
+    )
+    if sign < 0:
+        db.execute("delete from term where owner = ? and n <= 0", (owner,))
+
+
+def _found(db: Connection, ref: str, scope: Scope) -> Any:
+    seq = parse_short_ref(ref)
+    column, value = ("seq", seq) if seq is not None else ("event_id", ref)
+    row = db.execute(f"select * from event where {column} = ?", (value,)).fetchone()
+    if row is None or row["forgotten"] or not scope.admits(event_of(row).scope):
+        raise NotFound(f"there is no memory {ref!r} here")
+    return row
+
+
+def _record(row: Any) -> Record:
+    return Record(short_ref(row["seq"]), event_of(row), bool(row["forgotten"]), row["superseded_by"])
+
+
+def _replayed(db: Connection, idempotency: tuple[str, str, str]) -> str | None:
+    tenant, key, body = idempotency
+    row = db.execute("select body, reply from idempotency where tenant = ? and key = ?", (tenant, key)).fetchone()
+    if row is None:
+        return None
+    if row["body"] != body:
+        raise KeyReused(f"Idempotency-Key {key!r} was used for another request; choose a new one for this")
+    return str(row["reply"])

@@ -1,0 +1,399 @@
+"""SQLite beneath our own stores: off the event loop, one writer, readers beside it; events as rows.
+
+What is decided here once: WAL with ``synchronous=FULL`` (nothing acknowledged was lost in repeated ``kill -9``),
+waiting writers share one commit, a read sees one snapshot, deleted content is overwritten, and every fault of SQLite
+comes out as one of our own errors with the mend in its text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from json import dumps, loads
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from fusion.contract import Event, Hit, Moment, Place, Query, Scope
+from fusion.errors import BackendUnreachable, FusionError, StoreBusy, StoreDamaged, StoreFull
+
+T = TypeVar("T")
+Connection = sqlite3.Connection
+Row = sqlite3.Row
+
+BUSY_S = 5.0
+"""how long a writer waits for another process's lock, in seconds, before it says so"""
+
+READERS = 2
+"""threads that read: SQLite's work is short and in memory, more would only contend"""
+
+_PRAGMAS = """
+pragma foreign_keys = on;
+pragma secure_delete = on;
+pragma trusted_schema = off;
+pragma cell_size_check = on;
+pragma temp_store = memory;
+"""
+
+
+def connect(path: Path, *, busy_s: float = BUSY_S) -> Connection:
+    """A connection in WAL mode whose transactions are begun and ended by hand; the file is its owner's only (0600)."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path.touch(mode=0o600)
+    db = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False)
+    try:
+        db.row_factory = sqlite3.Row
+        db.execute("pragma journal_mode = wal")
+        db.execute("pragma synchronous = full")
+        db.executescript(_PRAGMAS)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+class Database:
+    """One SQLite file. ``write`` and ``read`` take a function of a connection and run it in a thread of their own.
+
+    Raises ``StoreBusy`` when another process holds the file, ``StoreFull`` when there is no space (nothing was half
+    written), ``StoreDamaged`` when the file is corrupt or newer than this program, ``BackendUnreachable`` once closed.
+    """
+
+    def __init__(self, path: Path, busy_s: float = BUSY_S) -> None:
+        self.path = path
+        self._busy_s = busy_s
+        self._writing: Connection | None = None
+        self._reading: list[Connection] = []
+        self._mine = threading.local()
+        self._lock = threading.Lock()
+        self._waiting: list[tuple[Callable[[Connection], Any], Future[Any]]] = []
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"write-{path.stem}")
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix=f"read-{path.stem}")
+        self._closed = False
+
+    @classmethod
+    async def open(cls, path: Path, steps: Sequence[str], *, busy_s: float = BUSY_S) -> Self:
+        """Opens ``path``, checked for damage and brought to the newest schema: ``steps[n]`` is the SQL that leads from
+        version n to n + 1, version 0 being an empty file."""
+        database = cls(path, busy_s)
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(database._writer, database._prepare, tuple(steps))
+        except BaseException:
+            await database.close()
+            raise
+        return database
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Runs ``work`` in a transaction; durable when it returns. Works that wait share one commit, not one fate: what
+        one of them raises undoes that one only."""
+        self._refuse_when_closed()
+        done: Future[T] = Future()
+        with self._lock:
+            self._waiting.append((work, done))
+        self._writer.submit(self._commit_waiting)
+        return await asyncio.wrap_future(done)
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Runs ``work`` over one snapshot, beside the writer; it must not write."""
+        self._refuse_when_closed()
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._look, work)
+
+    async def close(self) -> None:
+        """Finishes what waits, then closes. May be called twice."""
+        if not self._closed:
+            self._closed = True
+            await asyncio.to_thread(self._shut)
+
+    # In the threads
+
+    def _prepare(self, steps: Sequence[str]) -> None:
+        try:
+            existed = self.path.exists() and self.path.stat().st_size > 0
+            db = self._writing = connect(self.path, busy_s=self._busy_s)
+            if existed:
+                verdict = db.execute("pragma quick_check(1)").fetchone()[0]
+                if verdict != "ok":
+                    raise self._damaged(str(verdict).splitlines()[-1])
+            version = db.execute("pragma user_version").fetchone()[0]
+            if version > len(steps):
+                raise StoreDamaged(
+                    f"{self.path} was written by a newer version of memory-fusion (schema {version}, ours is "
+                    f"{len(steps)}): install that version again, or a newer one"
+                )
+            for number, step in enumerate(steps[version:], start=version + 1):
+                db.executescript(f"begin immediate; {step}; pragma user_version = {number}; commit;")
+        except (sqlite3.Error, OSError) as error:
+            raise self._translated(error) from error
+
+    def _commit_waiting(self) -> None:
+        with self._lock:
+            taken, self._waiting = self._waiting, []
+        group = [(work, done) for work, done in taken if done.set_running_or_notify_cancel()]
+        db = self._writing
+        if not group or db is None:
+            return
+        outcomes: list[tuple[Future[Any], Any, Exception | None]] = []
+        try:
+            db.execute("begin immediate")
+            for work, done in group:
+                db.execute("savepoint work")
+                try:
+                    outcomes.append((done, work(db), None))
+                except Exception as error:
+                    if not db.in_transaction:  # SQLite gave the whole transaction up: a full disk, an I/O error
+                        raise
+                    db.execute("rollback to work")
+                    outcomes.append((done, None, error))
+                db.execute("release work")
+            db.execute("commit")
+        except Exception as error:  # noqa: BLE001 – nothing of the group is kept, and all of it must hear so
+            if db.in_transaction:
+                db.execute("rollback")
+            outcomes = [(done, None, error) for _, done in group]
+        for done, value, failure in outcomes:
+            if failure is None:
+                done.set_result(value)
+            else:
+                done.set_exception(self._translated(failure))
+
+    def _look(self, work: Callable[[Connection], T]) -> T:
+        try:
+            db: Connection | None = getattr(self._mine, "db", None)
+            if db is None:
+                db = self._mine.db = connect(self.path, busy_s=self._busy_s)
+                db.execute("pragma query_only = on")
+                with self._lock:
+                    self._reading.append(db)
+            db.execute("begin")
+            try:
+                return work(db)
+            finally:
+                if db.in_transaction:
+                    db.execute("rollback")
+        except sqlite3.Error as error:
+            raise self._translated(error) from error
+
+    def _shut(self) -> None:
+        self._readers.shutdown(wait=True)
+        self._writer.shutdown(wait=True)
+        for db in (*self._reading, self._writing):
+            if db is not None:
+                db.close()
+        self._reading, self._writing = [], None
+
+    def _refuse_when_closed(self) -> None:
+        if self._closed:
+            raise BackendUnreachable(f"{self.path.name} is closed")
+
+    def _damaged(self, what: str) -> StoreDamaged:
+        return StoreDamaged(
+            f"{self.path} is damaged ({what}). Stop the gateway, restore the folder {self.path.parent} from a backup "
+            "or move it away, and start again: an empty store is made, and the journal has every memory to fill it from"
+        )
+
+    def _translated(self, error: Exception) -> Exception:
+        """Our own error for one of SQLite or the file system; any other as it is."""
+        if isinstance(error, OSError):
+            return StoreDamaged(f"{self.path} cannot be opened: {error.strerror}. Check that its folder is yours")
+        if isinstance(error, FusionError) or not isinstance(error, sqlite3.Error):
+            return error
+        match getattr(error, "sqlite_errorcode", 0) & 0xFF:  # the low byte is the primary code, the rest its variant
+            case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+                return StoreBusy(f"another process is writing to {self.path}; try again in a moment")
+            case sqlite3.SQLITE_FULL:
+                return StoreFull(f"no space left for {self.path}; nothing was half written")
+            case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+                return self._damaged(str(error))
+            case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_IOERR:
+                return StoreDamaged(f"{self.path} cannot be read or written: {error}. Check the disk and who owns it")
+        return error
+
+
+# Events as rows
+
+_COLUMNS = {
+    "event_id": "text not null unique",
+    "text": "text not null",
+    "recorded_at": "integer not null",
+    "tenant": "text not null",
+    "user_id": "text",
+    "agent_id": "text",
+    "run_id": "text",
+    "session_id": "text",
+    "project": "text",
+    "audience": "text not null",
+    "kind": "text not null",
+    "raw_kind": "text",
+    "speaker": "text",
+    "at": "integer",
+    "at_precision": "text",
+    "at_zone": "text",
+    "document": "text",
+    "place_start": "integer",
+    "place_end": "integer",
+    "place_unit": "text",
+    "source": "text",
+    "revision": "text not null",
+    "trust": "text not null",
+    "origin": "text not null",
+    "valid_from": "integer",
+    "valid_to": "integer",
+    "supersedes": "text",
+    "derived_from": "text not null",
+}
+
+EVENT_COLUMNS = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
+"""every field of an Event; times are microseconds since 1970 UTC, so that they compare exactly"""
+
+INSERT_EVENT = f"insert into memory ({', '.join(_COLUMNS)}) values ({', '.join('?' * len(_COLUMNS))})"
+EVENT_NAMES = tuple(_COLUMNS)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def microseconds(time: datetime) -> int:
+    """Since 1970 UTC; before it, negative."""
+    return (time - _EPOCH) // _MICROSECOND
+
+
+def time_of(since_1970: int) -> datetime:
+    return _EPOCH + since_1970 * _MICROSECOND
+
+
+def storable(text: str) -> str:
+    """``text`` with lone surrogates, which are no characters and which SQLite refuses, as question marks."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def event_row(event: Event) -> tuple[object, ...]:
+    """The values of ``EVENT_COLUMNS``."""
+    scope, at, place = event.scope, event.at, event.place
+    values = (
+        event.event_id,
+        event.text,
+        microseconds(event.recorded_at),
+        scope.tenant,
+        scope.user_id,
+        scope.agent_id,
+        scope.run_id,
+        scope.session_id,
+        scope.project,
+        scope.audience,
+        event.kind,
+        event.raw_kind,
+        event.speaker,
+        at and microseconds(at.utc),
+        at and at.precision,
+        at and at.zone,
+        place and place.document,
+        place and place.start,
+        place and place.end,
+        place and place.unit,
+        event.source,
+        event.revision,
+        event.trust,
+        event.origin,
+        event.valid_from and microseconds(event.valid_from),
+        event.valid_to and microseconds(event.valid_to),
+        event.supersedes,
+        dumps(event.derived_from),
+    )
+    return tuple(storable(value) if isinstance(value, str) else value for value in values)
+
+
+def scope_of(row: Row) -> Scope:
+    return Scope(
+        row["tenant"],
+        row["user_id"],
+        row["agent_id"],
+        row["run_id"],
+        row["session_id"],
+        row["project"],
+        row["audience"],
+    )
+
+
+def event_of(row: Row) -> Event:
+    """The event of a row."""
+    return Event(
+        event_id=row["event_id"],
+        text=row["text"],
+        recorded_at=time_of(row["recorded_at"]),
+        scope=scope_of(row),
+        kind=row["kind"],
+        raw_kind=row["raw_kind"],
+        speaker=row["speaker"],
+        at=None if row["at"] is None else Moment(time_of(row["at"]), row["at_precision"], row["at_zone"]),
+        place=None
+        if row["document"] is None
+        else Place(row["document"], row["place_start"], row["place_end"], row["place_unit"]),
+        source=row["source"],
+        revision=row["revision"],
+        trust=row["trust"],
+        origin=row["origin"],
+        valid_from=None if row["valid_from"] is None else time_of(row["valid_from"]),
+        valid_to=None if row["valid_to"] is None else time_of(row["valid_to"]),
+        supersedes=row["supersedes"],
+        derived_from=tuple(loads(row["derived_from"])),
+    )
+
+
+def hit_of(row: Row, score: float | None = None, path: tuple[str, ...] = ()) -> Hit:
+    """The hit that echoes the event of a row; its native id is the event's id."""
+    return Hit(
+        native_id=row["event_id"],
+        event_id=row["event_id"],
+        text=row["text"],
+        scope=scope_of(row),
+        score=score,
+        kind=row["kind"],
+        raw_kind=row["raw_kind"],
+        speaker=row["speaker"],
+        at=None if row["at"] is None else Moment(time_of(row["at"]), row["at_precision"], row["at_zone"]),
+        recorded_at=time_of(row["recorded_at"]),
+        valid_from=None if row["valid_from"] is None else time_of(row["valid_from"]),
+        valid_to=None if row["valid_to"] is None else time_of(row["valid_to"]),
+        place=None
+        if row["document"] is None
+        else Place(row["document"], row["place_start"], row["place_end"], row["place_unit"]),
+        trust=row["trust"],
+        origin=row["origin"],
+        derived_from=tuple(loads(row["derived_from"])),
+        path=path,
+    )
+
+
+def visible(query: Query) -> tuple[str, dict[str, object]]:
+    """The condition on a row ``m`` of ``memory`` under which ``query`` may see it, and its parameters.
+
+    Its scope, never what is quarantined, and time: without ``as_of``, what is valid now and not superseded; with it,
+    what had begun (valid_from, else when it happened, else when it was recorded), had not ended and was not yet
+    superseded then; with ``known_at``, as far as it was recorded by then. A memory is superseded only by its owner's.
+    """
+    values: dict[str, object] = {"tenant": query.scope.tenant}
+    terms = ["m.tenant = :tenant", "m.trust <> 'quarantined'"]
+    for dimension, value in query.scope.named().items():
+        terms.append(f"m.{dimension} = :{dimension}")
+        values[dimension] = storable(value)
+    if query.scope.audience != "private":
+        terms.append("m.audience = 'group'")
+    newer = ["s.supersedes = m.event_id", "s.tenant = m.tenant", "s.user_id is m.user_id"]
+    if query.as_of is None:
+        values["now"] = microseconds(query.now)
+        terms.append("(m.valid_to is null or m.valid_to > :now)")
+    else:
+        values["as_of"] = microseconds(query.as_of)
+        terms.append("(m.valid_to is null or m.valid_to > :as_of)")
+        terms.append("coalesce(m.valid_from, m.at, m.recorded_at) <= :as_of")
+        newer.append("coalesce(s.valid_from, s.at, s.recorded_at) <= :as_of")
+    if query.known_at is not None:
+        values["known_at"] = microseconds(query.known_at)
+        terms.append("m.recorded_at <= :known_at")
+        newer.append("s.recorded_at <= :known_at")
+    terms.append(f"not exists (select 1 from memory s where {' and '.join(newer)})")
+    return " and ".join(terms), values

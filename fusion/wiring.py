@@ -1,0 +1,400 @@
+"""Settings → open backends → engine and intake: the only place where real things are built.
+
+async with Fusion.open() as fusion:
+    print((await fusion.fuse("what did we decide about the database?")).block)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fusion.contract import (
+    Backend,
+    Describes,
+    Description,
+    Embedder,
+    Features,
+    Hit,
+    Judge,
+    Opening,
+    Query,
+    Scope,
+    Settles,
+    Used,
+)
+from fusion.errors import BackendUnreachable, BadInput, FusionError, ModelMissing, NotFound, SettingsError
+from fusion.home import HomeLock, find_home
+from fusion.ingest.deliver import Deliverer
+from fusion.ingest.forget import ForgetReceipt, Forgetter
+from fusion.ingest.intake import Acknowledged, Intake, NewMemory
+from fusion.ingest.journal import Journal
+from fusion.recall.admit import admit
+from fusion.recall.breaker import Breaker
+from fusion.recall.engine import Fused, FuseRequest, explain, fuse
+from fusion.recall.gather import Answer, Bulkhead, Source, gather
+from fusion.recall.receipt import Receipts
+from fusion.recall.signals import SIGNALS
+from fusion.recall.world import Known, Live, Recorder, Recording
+from fusion.recipe import Recipe
+from fusion.settings import BackendSettings, Settings, load, recipes
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class BackendState:
+    """One backend as it is now, for `/v1/backends`."""
+
+    name: str
+    adapter: str
+    status: str
+    """ready, disabled, or its breaker's state"""
+    detail: str = ""
+    items: int = 0
+    vectors: int = 0
+    vectors_pending: int = 0
+    backlog: int = 0
+    """deliveries that it has not acknowledged yet"""
+    notes: tuple[str, ...] = ()
+
+
+class Absent:
+    """Stands where a backend could not be opened, so that it has a name and a reason in every answer."""
+
+    features = Features()
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    @classmethod
+    async def open(cls, opening: Opening) -> Absent:
+        return cls(f"{opening.name} was not opened")
+
+    async def search(self, query: Query) -> Sequence[Hit]:
+        raise BackendUnreachable(self.reason)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fusion:
+    """An open home: everything that a door may ask for. Build it with `Fusion.open`."""
+
+    settings: Settings
+    recipes: Mapping[str, Recipe]
+    sources: Mapping[str, Source]
+    journal: Journal
+    intake: Intake
+    deliverer: Deliverer
+    forgetter: Forgetter
+    receipts: Receipts
+    live: Live
+    notes: tuple[str, ...] = ()
+    """what is degraded for the whole home, in words with the mend"""
+    _after: set[asyncio.Task[None]] = field(default_factory=set)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, config: Settings | Path | str | None = None, *, home: Path | None = None
+    ) -> AsyncIterator[Fusion]:
+        """Opens a home, owns it until the end of the block, and closes everything then.
+
+        Raises SettingsError, HomeLocked, and StoreDamaged when the journal cannot be used. A backend that cannot be
+        opened costs its own answers only.
+        """
+        if isinstance(config, Settings):
+            settings = config
+        else:
+            settings = load(Path(config) if config else None, home=find_home(home))
+        known = _checked(recipes(settings))
+        async with AsyncExitStack() as stack:
+            stack.enter_context(HomeLock.take(settings.home))
+            embedder, notes = await _embedder(settings)
+            if embedder is not None:
+                stack.push_async_callback(embedder.close)
+            journal = await Journal.open(settings.home / "journal.sqlite")
+            stack.push_async_callback(journal.close)
+            judge = await _judge(settings)
+            if judge is not None:
+                stack.push_async_callback(judge.close)
+            receipts = Receipts(settings.home / "receipts.sqlite", settings.receipts.keep_days)
+            stack.push_async_callback(receipts.close)
+            sources = await _sources(settings, embedder)
+            for source in sources.values():
+                stack.push_async_callback(source.backend.close)
+            stores = {name: s.backend for name, s in sources.items() if s.disabled is None}
+            deliverer = Deliverer(journal, stores)
+            await deliverer.start()
+            stack.push_async_callback(deliverer.close)
+            live = Live(
+                sources=sources,
+                known=Known(journal.records, journal.neighbours, journal.frequencies, journal.hides),
+                embedder=embedder,
+                judge=judge,
+                judge_timeout_s=settings.judge.timeout_ms / 1000,
+            )
+            fusion = cls(
+                settings=settings,
+                recipes=known,
+                sources=sources,
+                journal=journal,
+                intake=Intake(journal, deliverer),
+                deliverer=deliverer,
+                forgetter=Forgetter(journal, deliverer, embedder.forget if embedder is not None else None),
+                receipts=receipts,
+                live=live,
+                notes=notes,
+            )
+            stack.push_async_callback(fusion._finish)
+            yield fusion
+
+    async def fuse(self, request: FuseRequest | str, **fields: Any) -> Fused:
+        """Asks every backend and packs one block; ``fields`` are those of `FuseRequest` beside a plain query.
+
+        Raises BadInput, and NobodyAnswered when every backend failed.
+        """
+        asked = FuseRequest(request, **fields) if isinstance(request, str) else replace(request, **fields)
+        outcome = await fuse(asked, self._recipe(asked), self._world(asked))
+        self.receipts.keep(outcome.receipt)
+        if outcome.used:
+            task = asyncio.create_task(self._tell_used(outcome.used))
+            self._after.add(task)
+            task.add_done_callback(self._after.discard)
+        return outcome.fused
+
+    async def record(self, request: FuseRequest) -> tuple[Fused, Recording]:
+        """As `fuse`, with all I/O written down, so that any recipe or subset of backends can be replayed.
+
+        Nothing is marked as used: a measurement must not change what it measures.
+        """
+        recorder = Recorder.of(self._world(request))
+        outcome = await fuse(request, self._recipe(request), recorder)
+        return outcome.fused, recorder.recording
+
+    async def search(self, backend: str, query: str, scope: Scope, limit: int = 10) -> Answer:
+        """One backend's own answer, filtered but not ranked by us. Raises BadInput for an unknown name."""
+        source = self._source(backend)
+        asked = Query(query, scope, datetime.now(UTC), limit, source.deadline_s)
+        (answer,) = await gather(asked, [source], source.deadline_s)
+        records = await self.journal.records([h.event_id for h in answer.hits if h.event_id])
+        kept, _ = admit(backend, answer.hits, asked, records)
+        return replace(answer, hits=tuple(item.hit for item in kept))
+
+    async def remember(
+        self, items: Sequence[NewMemory], *, idempotency_key: str | None = None, tenant: str = "default"
+    ) -> Sequence[Acknowledged]:
+        """Journals events and returns; they are delivered behind. What is acknowledged is kept, whatever happens."""
+        return await self.intake.remember(items, tenant=tenant, idempotency_key=idempotency_key)
+
+    async def memory(self, ref: str, scope: Scope) -> Mapping[str, Any]:
+        """One event as the journal has it. Raises NotFound, also for another's and for a forgotten one."""
+        record = await self.journal.find(ref, scope)
+        return {"ref": record.ref, **_public(record.event)}
+
+    async def forget(self, ref: str, scope: Scope) -> ForgetReceipt:
+        """Deletes a memory everywhere, and says of each backend what became of it there. Raises NotFound."""
+        return await self.forgetter.forget(ref, scope)
+
+    async def backends(self) -> list[BackendState]:
+        """Every configured backend as it is now."""
+        backlog = await self.deliverer.backlog()
+        return list(await asyncio.gather(*(self._state(s, backlog.get(s.name, 0)) for s in self.sources.values())))
+
+    async def receipt(self, receipt_id: str, tenant: str = "default") -> Mapping[str, Any]:
+        """Why each candidate of an earlier answer was in or out. Raises NotFound."""
+        return explain(await self.receipts.read(receipt_id, tenant))
+
+    async def settle(self) -> None:
+        """Returns when everything acknowledged is delivered and searchable in every way, or failed for good."""
+        await self.deliverer.settle()
+        await asyncio.gather(
+            *(s.backend.settle() for s in self.sources.values() if isinstance(s.backend, Settles) and not s.disabled)
+        )
+
+    async def ready(self) -> dict[str, Any]:
+        """Whether questions can be answered: at least one backend is open. With what is degraded."""
+        states = {name: _status(source) for name, source in self.sources.items()}
+        usable = [name for name, status in states.items() if status in ("ready", "half_open")]
+        return {"ready": bool(usable), "backends": states, "notes": list(self.notes)}
+
+    def _recipe(self, request: FuseRequest) -> Recipe:
+        name = request.recipe or self.settings.recipe
+        if name not in self.recipes:
+            raise BadInput(f"recipe {name!r}: there are {', '.join(sorted(self.recipes))}")
+        return self.recipes[name]
+
+    def _world(self, request: FuseRequest) -> Live:
+        for name in request.backends or ():
+            self._source(name)
+        return self.live
+
+    def _source(self, name: str) -> Source:
+        if name not in self.sources:
+            raise BadInput(f"backend {name!r}: there are {', '.join(sorted(self.sources))}")
+        return self.sources[name]
+
+    async def _state(self, source: Source, backlog: int) -> BackendState:
+        adapter = self.settings.backends[source.name].adapter
+        described = Description()
+        detail = source.disabled or ""
+        if source.disabled is None and isinstance(source.backend, Describes):
+            try:
+                async with asyncio.timeout(source.deadline_s):
+                    described = await source.backend.describe()
+            except (FusionError, OSError, TimeoutError) as error:
+                detail = f"{type(error).__name__}: {error}"
+        return BackendState(
+            name=source.name,
+            adapter=adapter,
+            status=_status(source),
+            detail=detail,
+            items=described.items,
+            vectors=described.vectors,
+            vectors_pending=described.vectors_pending,
+            backlog=backlog,
+            notes=described.notes,
+        )
+
+    async def _tell_used(self, used: Mapping[str, Sequence[str]]) -> None:
+        """After the reply: a backend that wants to know learns what reached the prompt. Its failure costs nothing."""
+        now = datetime.now(UTC)
+        for name, native_ids in used.items():
+            backend = self.sources[name].backend
+            if isinstance(backend, Used):
+                try:
+                    await backend.used(native_ids, now)
+                except (FusionError, OSError) as error:
+                    log.warning("backend %s did not note what was used: %s", name, type(error).__name__)
+
+    async def _finish(self) -> None:
+        if self._after:
+            await asyncio.wait(self._after)
+
+
+def _status(source: Source) -> str:
+    if source.disabled is not None:
+        return "disabled"
+    return "ready" if source.breaker.healthy else source.breaker.state
+
+
+def _checked(found: Mapping[str, Recipe]) -> Mapping[str, Recipe]:
+    """Recipes whose signals exist. Raises SettingsError for a misspelt one: it would silently weigh nothing."""
+    for recipe in found.values():
+        for name, weight in recipe.rerank.signals.items():
+            if name not in SIGNALS:
+                raise SettingsError(
+                    f"recipe {recipe.name}: no signal is called {name!r}; there are {', '.join(SIGNALS)}"
+                )
+            if weight < 0:
+                raise SettingsError(f"recipe {recipe.name}: the weight of {name} is negative; signals only add")
+    return found
+
+
+def resolve(path: str, key: str) -> Any:
+    """The class that a setting names, `package.module:Class`. Raises SettingsError, which names the setting."""
+    module, _, name = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name and module.startswith(error.name):
+            beside = Path(__file__).resolve().parent.parent / "adapters"
+            raise SettingsError(f"{key} = {path!r}: there is no module {error.name}; ours are in {beside}") from None
+        raise SettingsError(f"{key} = {path!r} needs the package {error.name}: {_mend(str(error.name))}") from None
+    except (AttributeError, ValueError):
+        raise SettingsError(f"{key} = {path!r}: write package.module:Class") from None
+
+
+_EXTRAS = {"mem0": "mem0", "qdrant_client": "mem0", "anthropic": "anthropic", "json_repair": "anthropic"}
+
+
+def _mend(package: str) -> str:
+    extra = _EXTRAS.get(package.partition(".")[0])
+    return f'pip install "memory-fusion[{extra}]"' if extra else f"pip install {package}"
+
+
+async def _embedder(settings: Settings) -> tuple[Embedder | None, tuple[str, ...]]:
+    if not settings.embedder.adapter:
+        return None, ("no embedding model is configured: everything is found by its words only",)
+    options = settings.embedder.model_dump(exclude={"adapter"})
+    try:
+        kind = resolve(settings.embedder.adapter, "embedder.adapter")
+        opened: Embedder = await kind.open(settings.home / "embeddings", options)
+    except ModelMissing as error:
+        note = f"without the embedding model everything is found by its words only: {error}"
+        log.error("%s", note)
+        return None, (note,)
+    return opened, ()
+
+
+async def _judge(settings: Settings) -> Judge | None:
+    if not settings.judge.adapter:
+        return None
+    judge: Judge = resolve(settings.judge.adapter, "judge.adapter").open(settings.judge.model_dump(exclude={"adapter"}))
+    return judge
+
+
+async def _sources(settings: Settings, embedder: Embedder | None) -> dict[str, Source]:
+    opened = await asyncio.gather(
+        *(_source(name, chosen, settings.home, embedder) for name, chosen in settings.backends.items())
+    )
+    if not opened:
+        raise SettingsError("no backend is configured: add a [backends.NAME] table")
+    return {source.name: source for source in opened}
+
+
+async def _source(name: str, chosen: BackendSettings, home: Path, embedder: Embedder | None) -> Source:
+    """The backend of that name, open; or one that is disabled and says why."""
+    backend: Backend
+    disabled: str | None = None
+    if not chosen.enabled:
+        backend, disabled = Absent("disabled"), "disabled in the configuration"
+    else:
+        kind = resolve(chosen.adapter, f"backends.{name}.adapter")
+        opening = Opening(name, home / "backends" / name, chosen.options, embedder)
+        try:
+            backend = await kind.open(opening)
+        except (FusionError, OSError, ImportError) as error:
+            if isinstance(error, SettingsError):
+                raise
+            why = _mend(error.name) if isinstance(error, ModuleNotFoundError) and error.name else str(error)
+            backend, disabled = Absent(why), f"it could not be opened: {why}"
+            log.error("backend %s could not be opened: %s", name, why)
+    return Source(
+        name=name,
+        backend=backend,
+        deadline_s=chosen.deadline_ms / 1000,
+        breaker=Breaker(),
+        bulkhead=Bulkhead(chosen.max_concurrent),
+        disabled=disabled,
+    )
+
+
+def _public(event: Any) -> dict[str, Any]:
+    """An event for a door: what its owner may know of it."""
+    return {
+        "event_id": event.event_id,
+        "text": event.text,
+        "kind": event.kind,
+        "speaker": event.speaker,
+        "at": event.at.utc if event.at else None,
+        "recorded_at": event.recorded_at,
+        "document": event.place.document if event.place else None,
+        "position": event.place.start if event.place else None,
+        "source": event.source,
+        "trust": event.trust,
+        "origin": event.origin,
+        "scope": event.scope.named(),
+    }
+
+
+__all__ = ["BackendState", "Fusion", "NotFound", "resolve"]
