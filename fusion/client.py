@@ -125,7 +125,7 @@ def memory(ref: str, **scope: str | None) -> Call[wire.Remembrance]:
     return Call("GET", f"/v1/memories/{quote(ref, safe='')}", parameters=_given(scope))
 
 
-def forget(ref: str, **scope: str | None) -> Call[dict[str, Any]]:
+def forget(ref: str, **scope: str | None) -> Call[wire.Forgotten]:
     """Forgets one memory everywhere; the reply says what each backend did."""
     return Call("DELETE", f"/v1/memories/{quote(ref, safe='')}", parameters=_given(scope))
 

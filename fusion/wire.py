@@ -124,25 +124,44 @@ class Health(TypedDict):
     pid: int
 
 
+class BackendState(TypedDict):
+    """One backend: how it is, what it holds, and what it still has to do."""
+
+    name: str
+    adapter: str
+    status: str
+    detail: str
+    items: int
+    vectors: int
+    vectors_pending: int
+    backlog: int
+    notes: list[str]
+
+
 class Settled(TypedDict):
     """Whether everything remembered is delivered and its vectors are there."""
 
     settled: bool
-    backends: list[dict[str, Any]]
+    backends: list[BackendState]
 
 
 class Backends(TypedDict):
-    """Every backend, how it is, and what it holds."""
-
-    backends: list[dict[str, Any]]
+    backends: list[BackendState]
 
 
 class Kept(TypedDict):
-    """One memory that was acknowledged; ``status`` is stored, or duplicate when it was there already."""
+    """What became of one memory that was handed in; what is stored, superseded or duplicate is kept.
+
+    stored: it is new. superseded: it is new, and replaces what stood in its place. duplicate: it was there already.
+    blocked: it was forgotten before. skipped: nothing was left to keep.
+    """
 
     ref: str
     event_id: str
-    status: str
+    status: Literal["stored", "superseded", "duplicate", "blocked", "skipped"]
+    redacted: int
+    """secrets taken out"""
+    reason: str
 
 
 class Remembered(TypedDict):
@@ -150,7 +169,26 @@ class Remembered(TypedDict):
 
 
 class Remembrance(TypedDict):
-    """One memory, by its ref."""
+    """One memory as it was handed in."""
 
     ref: str
+    event_id: str
     text: str
+    kind: str
+    speaker: str | None
+    at: str | None
+    recorded_at: str
+    document: str | None
+    position: int | None
+    source: str | None
+    trust: str
+    origin: str
+    scope: dict[str, str]
+
+
+class Forgotten(TypedDict):
+    """What became of a memory in each backend: deleted, absent, hidden (a user's own file) or pending."""
+
+    ref: str
+    event_id: str
+    backends: dict[str, str]

@@ -8,23 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, time
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated, Self, TypeVar
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic.functional_validators import AfterValidator, BeforeValidator
 from pydantic.json_schema import WithJsonSchema
 
 from fusion.contract import Audience, Kind, Moment, Origin, Place, Precision, Scope, Unit
 from fusion.errors import BadInput, TooLarge
+from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory
 from fusion.recall.engine import QUERY_LIMIT
 
-MAX_TEXT_CHARS = 100_000
 MAX_BATCH = 100
 MAX_REF_CHARS = 512
-
-if TYPE_CHECKING:
-    from fusion.ingest.intake import NewMemory
 
 T = TypeVar("T")
 
@@ -101,10 +98,7 @@ class Scoped(_Body):
     run_id: Id | None = None
     session_id: Id | None = None
     project: Id | None = Field(default=None, description="boosts; never filters")
-    audience: Audience = Field(
-        default="private",
-        description="of a question: where the answer will be read; of a memory: the widest audience that may read it",
-    )
+    audience: Audience = Field(default="private", description="where the answer will be read")
 
     def scope(self, tenant: str) -> Scope:
         return Scope(tenant, self.user_id, self.agent_id, self.run_id, self.session_id, self.project, self.audience)
@@ -132,12 +126,14 @@ class FuseBody(Scoped):
 class MemoryBody(Scoped):
     """One thing to remember. With ``document`` and ``position`` a second send of the same is a no-op."""
 
-    text: Said = Field(json_schema_extra={"maxLength": MAX_TEXT_CHARS})
+    text: Said = Field(max_length=MAX_TEXT_CHARS)
+    audience: Audience = Field(default="group", description="the widest audience that may read it")
     kind: Kind = "note"
     speaker: Id | None = None
     at: When | None = Field(default=None, description="when it happened, as precisely as it is known")
     document: Reference | None = Field(default=None, description="the conversation or file that it stands in")
     position: int | None = Field(default=None, ge=0, le=2**53, description="its place there: turn or line, in order")
+    end: int | None = Field(default=None, ge=0, le=2**53, description="…and the last one, if it takes several")
     unit: Unit = "turn"
     source: Reference | None = Field(default=None, description="where it comes from, part of its natural key")
     revision: Annotated[str, Field(max_length=256), AfterValidator(_printable)] = ""
@@ -146,19 +142,24 @@ class MemoryBody(Scoped):
     valid_to: Since | None = None
     supersedes: Reference | None = Field(default=None, description="the ref of the memory that this one replaces")
 
+    @model_validator(mode="after")
+    def _in_one_place(self) -> Self:
+        """A document without a position would make all of its memories one."""
+        if (self.document is None) != (self.position is None):
+            raise ValueError("document and position go together; give both or none")
+        if self.end is not None and (self.position is None or self.end < self.position):
+            raise ValueError("end comes at or after position")
+        return self
+
     def memory(self) -> NewMemory:
         """As `fusion.ingest` takes it; the tenant is added there."""
-        from fusion.ingest.intake import NewMemory
-
         return NewMemory(
             text=self.text,
             scope=self.scope("default"),
             kind=self.kind,
             speaker=self.speaker,
             at=self.at,
-            place=None
-            if self.document is None
-            else Place(self.document, self.position or 0, self.position or 0, self.unit),
+            place=self._place(),
             source=self.source,
             revision=self.revision,
             origin=self.origin,
@@ -166,6 +167,11 @@ class MemoryBody(Scoped):
             valid_to=self.valid_to,
             supersedes=self.supersedes,
         )
+
+    def _place(self) -> Place | None:
+        if self.document is None or self.position is None:
+            return None
+        return Place(self.document, self.position, self.position if self.end is None else self.end, self.unit)
 
 
 class SearchBody(Scoped):
@@ -179,7 +185,7 @@ class SearchBody(Scoped):
 class SettleBody(_Body):
     """How long to wait until everything remembered is delivered and its vectors are there."""
 
-    timeout_s: float = Field(default=30.0, ge=0, le=600, strict=False)
+    timeout_s: float = Field(default=30.0, ge=0, le=600)
 
 
 def parse(model: TypeAdapter[T], body: bytes) -> T:

@@ -200,7 +200,7 @@ def remember(
             print_json(kept)
         else:
             memory = kept["memories"][0]
-            print(f"{memory['ref']}  {'remembered' if memory['status'] == 'stored' else 'known already'}")
+            print(f"{memory['ref']}  {memory['status']}{': ' if memory['reason'] else ''}{memory['reason']}")
 
     run(tell(), as_json)
 
@@ -226,7 +226,7 @@ def forget(
         else:
             from fusion.doors import show
 
-            show.forgotten(ref, done)
+            show.forgotten(done)
 
     run(tell(), as_json)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import os
 from collections.abc import Coroutine
@@ -60,7 +61,7 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
     async def fuse(request: Request) -> Response:
         body = bodies.parse(FUSE, await request.body())
         asked = FuseRequest(
-            query=body.query,
+            query=bodies.ask(body.query),
             scope=body.scope(request.scope["tenant"]),
             as_of=body.as_of,
             known_at=body.known_at,
@@ -86,14 +87,12 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         key = bodies.idempotency_key(request.headers.get("idempotency-key"))
         tenant = request.scope["tenant"]
         kept = await fusion.remember(items, idempotency_key=key, tenant=tenant)
-        fresh = any(item.status == "stored" for item in kept)
+        fresh = any(item.status in ("stored", "superseded") for item in kept)
         return reply({"memories": kept}, HTTPStatus.CREATED if fresh else HTTPStatus.OK)
 
     async def memory(request: Request, ref: str) -> Response:
-        return reply(await fusion.memory(known(ref), scope_of(request)))
-
-    async def forget(request: Request, ref: str) -> Response:
-        return reply(await fusion.forget(known(ref), scope_of(request)))
+        act = fusion.forget if request.method == "DELETE" else fusion.memory
+        return reply(await act(known(ref), scope_of(request)))
 
     async def backends(request: Request) -> Response:
         return reply({"backends": await fusion.backends()})
@@ -103,11 +102,11 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
 
     async def settle(request: Request) -> Response:
         body = bodies.parse(SETTLE, await request.body())
-        try:
-            await asyncio.wait_for(while_connected(request, fusion.settle()), body.timeout_s)
-            settled = True
-        except TimeoutError:
-            settled = False
+        settled = False
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(body.timeout_s):
+                await while_connected(request, fusion.settle())
+                settled = True
         return reply({"settled": settled, "backends": await fusion.backends()})
 
     async def healthz(request: Request) -> Response:
@@ -120,20 +119,19 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         return reply(state, HTTPStatus.OK if state["ready"] else HTTPStatus.SERVICE_UNAVAILABLE)
 
     routes = (
-        ("POST", "/fuse", fuse),
-        ("POST", "/v1/fuse", fuse),
-        ("POST", "/v1/search", search),
-        ("POST", "/v1/memories", remember),
-        ("GET", "/v1/memories/{ref:path}", memory),
-        ("DELETE", "/v1/memories/{ref:path}", forget),
-        ("GET", "/v1/backends", backends),
-        ("GET", "/v1/receipts/{receipt_id}", receipt),
-        ("POST", "/v1/settle", settle),
-        ("GET", "/healthz", healthz),
-        ("GET", "/readyz", readyz),
+        ("/fuse", fuse, "POST"),
+        ("/v1/fuse", fuse, "POST"),
+        ("/v1/search", search, "POST"),
+        ("/v1/memories", remember, "POST"),
+        ("/v1/memories/{ref:path}", memory, "GET", "DELETE"),
+        ("/v1/backends", backends, "GET"),
+        ("/v1/receipts/{receipt_id}", receipt, "GET"),
+        ("/v1/settle", settle, "POST"),
+        ("/healthz", healthz, "GET"),
+        ("/readyz", readyz, "GET"),
     )
-    for method, path, endpoint in routes:
-        app.add_api_route(path, endpoint, methods=[method], response_model=None, include_in_schema=False)
+    for path, endpoint, *methods in routes:
+        app.add_api_route(path, endpoint, methods=methods, response_model=None, include_in_schema=False)
     app.openapi = lambda: openapi.document(needs_key=bool(gate.rules.keys))  # type: ignore[method-assign]
     return gate
 

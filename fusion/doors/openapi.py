@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -15,6 +16,7 @@ from fusion.doors import bodies
 _REF = "#/components/schemas/{model}"
 _AT = "2026-03-14T09:30:00Z"
 _REFERENCE = "m1z"
+_EVENT_ID = "0199f3c4-6d1e-7c3a-9f0b-2d6f4c8a1b5e"
 
 _ASKED = {"name": "markdown", "status": "ok", "took_ms": 12.4, "count": 9, "error_code": None}
 _COVERAGE = {"total": 4, "ok": 4, "failed": 0, "skipped": 0, "ratio": 1.0}
@@ -31,20 +33,20 @@ _MEMBER = {
 }
 _EXCERPT = {"ref": _REFERENCE, "document": "notes/database.md", "at": _AT, "score": 0.81, "members": [_MEMBER]}
 _FUSED = {
-    "block": f'<memory nonce="5f0c">\n[m1z] {_MEMBER["speaker"]}: {_MEMBER["text"]}\n</memory nonce="5f0c">',
+    "block": f'<memories nonce="5f0c">\n[m1z] {_MEMBER["speaker"]}: {_MEMBER["text"]}\n</memories nonce="5f0c">',
     "memories": [_EXCERPT],
     "coverage": _COVERAGE,
     "degraded": False,
     "backends": [_ASKED],
     "rerank": {"status": "off"},
     "recipe": {"name": "default", "hash": "3f9a1c2e"},
-    "receipt_id": "0199f3c4-6d1e-7c3a-9f0b-2d6f4c8a1b5e",
+    "receipt_id": _EVENT_ID,
     "took_ms": 41.7,
     "abstained": None,
     "query_truncated": False,
     "explain": None,
 }
-_KEPT = {"ref": _REFERENCE, "event_id": "0199f3c4-6d1e-7c3a-9f0b-2d6f4c8a1b5e", "status": "stored"}
+_KEPT = {"ref": _REFERENCE, "event_id": _EVENT_ID, "status": "stored", "redacted": 0, "reason": ""}
 _HIT = {
     "ref": _REFERENCE,
     "native_id": "notes/database.md:12",
@@ -57,6 +59,41 @@ _HIT = {
     "path": [],
 }
 
+_MEMORY = {
+    "ref": _REFERENCE,
+    "event_id": _EVENT_ID,
+    "text": _MEMBER["text"],
+    "kind": "decision",
+    "speaker": "Nadia",
+    "at": _AT,
+    "recorded_at": _AT,
+    "document": "standup",
+    "position": 3,
+    "source": None,
+    "trust": "unknown",
+    "origin": "owner",
+    "scope": {"user_id": "nadia"},
+}
+_STATE = {
+    "name": "markdown",
+    "adapter": "adapters.markdown:Markdown",
+    "status": "ready",
+    "detail": "",
+    "items": 1042,
+    "vectors": 1042,
+    "vectors_pending": 0,
+    "backlog": 0,
+    "notes": [],
+}
+
+_HEALTH = {"status": "ok", "version": "0.1.0", "pid": 4711}
+_IDEMPOTENCY_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "the same key with the same body is answered again, not stored again",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+}
+
 _COMMON = (400, 401, 403, 408, 413, 421, 422, 500, 503)
 """what any route may answer: the gate's refusals, wrong input, a mistake of ours, overload"""
 
@@ -64,97 +101,63 @@ _COMMON = (400, 401, 403, 408, 413, 421, 422, 500, 503)
 @cache
 def document(*, needs_key: bool = False) -> dict[str, Any]:
     """The whole document; with ``needs_key`` every route but the probes wants a Bearer key."""
-    fuse = _operation(
-        "Ask all memories; get one block that fits the prompt",
-        bodies.FuseBody,
-        {"query": "what did we decide about the database?", "user_id": "nadia", "budget_chars": 6000},
-        wire.Fused,
-        _FUSED,
-    )
+    question = {"query": "what did we decide about the database?", "user_id": "nadia", "budget_chars": 6000}
+    asked = "Ask all memories; get one block that fits the prompt"
+    one = [_path("ref", _REFERENCE), *_scope()]
     paths = {
-        "/fuse": {"post": fuse | {"operationId": "fuse"}},
-        "/v1/fuse": {"post": fuse | {"operationId": "fuse_v1"}},
+        "/fuse": {"post": _operation("fuse", asked, wire.Fused, _FUSED, body=(bodies.FuseBody, question))},
+        "/v1/fuse": {"post": _operation("fuse_v1", asked, wire.Fused, _FUSED, body=(bodies.FuseBody, question))},
         "/v1/search": {
             "post": _operation(
+                "search",
                 "Ask one backend; get its raw hits",
-                bodies.SearchBody,
-                {"backend": "markdown", "query": "database", "limit": 5},
                 wire.Found,
                 {"backend": _ASKED, "hits": [_HIT]},
-                extra=(404,),
+                body=(bodies.SearchBody, {"backend": "markdown", "query": "database", "limit": 5}),
             )
-            | {"operationId": "search"}
         },
-        "/v1/memories": {"post": _remember() | {"operationId": "remember"}},
+        "/v1/memories": {"post": _remember()},
         "/v1/memories/{ref}": {
-            "get": _operation(
-                "Read one memory",
-                None,
-                None,
-                wire.Remembrance,
-                {"ref": _REFERENCE, "text": _MEMBER["text"]},
-                parameters=[_path("ref", _REFERENCE), *_scope()],
-                extra=(404,),
-            )
-            | {"operationId": "memory"},
+            "get": _operation("memory", "Read one memory", wire.Remembrance, _MEMORY, parameters=one, extra=(404,)),
             "delete": _operation(
+                "forget",
                 "Forget one memory, in every backend",
-                None,
-                None,
-                dict[str, Any],
-                {"ref": _REFERENCE, "backends": {"markdown": "hidden", "cortex": "deleted"}},
-                parameters=[_path("ref", _REFERENCE), *_scope()],
+                wire.Forgotten,
+                {"ref": _REFERENCE, "event_id": _EVENT_ID, "backends": {"markdown": "hidden", "cortex": "deleted"}},
+                parameters=one,
                 extra=(404, 507),
-            )
-            | {"operationId": "forget"},
+            ),
         },
         "/v1/backends": {
             "get": _operation(
-                "Every backend, how it is, and what it holds",
-                None,
-                None,
-                wire.Backends,
-                {"backends": [{"name": "markdown", "state": "ok", "items": 1042}]},
+                "backends", "Every backend, how it is, and what it holds", wire.Backends, {"backends": [_STATE]}
             )
-            | {"operationId": "backends"}
         },
         "/v1/receipts/{receipt_id}": {
             "get": _operation(
+                "receipt",
                 "Why each candidate of an answer was in the block or out of it",
-                None,
-                None,
                 dict[str, Any],
-                {"receipt_id": _FUSED["receipt_id"], "candidates": []},
-                parameters=[_path("receipt_id", str(_FUSED["receipt_id"]))],
+                {"receipt_id": _EVENT_ID, "candidates": []},
+                parameters=[_path("receipt_id", _EVENT_ID)],
                 extra=(404,),
             )
-            | {"operationId": "receipt"}
         },
         "/v1/settle": {
             "post": _operation(
+                "settle",
                 "Wait until everything remembered is delivered and its vectors are there",
-                bodies.SettleBody,
-                {"timeout_s": 10},
                 wire.Settled,
-                {"settled": True, "backends": []},
+                {"settled": True, "backends": [_STATE]},
+                body=(bodies.SettleBody, {"timeout_s": 10}),
             )
-            | {"operationId": "settle"}
         },
-        "/healthz": {
-            "get": _operation(
-                "That the server runs", None, None, wire.Health, {"status": "ok", "version": "0.1.0", "pid": 4711}
-            )
-            | {"operationId": "healthz", "security": []}
-        },
+        "/healthz": {"get": _operation("healthz", "That the server runs", wire.Health, _HEALTH) | {"security": []}},
         "/readyz": {
             "get": _operation(
-                "Whether the server can answer; 503 while it starts or stops",
-                None,
-                None,
-                dict[str, Any],
-                {"ready": True},
+                "readyz", "Whether it can answer; 503 while it starts or stops", dict[str, Any], {"ready": True}
             )
-            | {"operationId": "readyz", "security": []}
+            | {"security": []}
         },
     }
     # A probe's refusal tells the same as its answer, so it is no problem document.
@@ -177,39 +180,39 @@ def document(*, needs_key: bool = False) -> dict[str, Any]:
 
 
 def _operation(
+    name: str,
     summary: str,
-    body: type | None,
-    example: object,
     answer: Any,
     answered: object,
     *,
-    parameters: list[dict[str, Any]] | None = None,
-    extra: tuple[int, ...] = (),
+    body: tuple[type, object] | None = None,
+    parameters: Sequence[dict[str, Any]] = (),
+    extra: Sequence[int] = (),
 ) -> dict[str, Any]:
-    operation: dict[str, Any] = {"summary": summary, "responses": _responses(answer, answered, body, extra)}
+    """One route: ``answer`` and ``body`` are types, each with an example; ``extra`` are statuses beyond the common."""
+    operation: dict[str, Any] = {"operationId": name, "summary": summary}
+    statuses = {*_COMMON, *extra}
     if parameters:
-        operation["parameters"] = parameters
+        operation["parameters"] = list(parameters)
     if body is not None:
-        operation["requestBody"] = {"required": True, "content": _json(_named(body), example)}
+        model, sent = body
+        operation["requestBody"] = {"required": True, "content": _json(_named(model), sent)}
+        statuses.add(415)
+    operation["responses"] = {"200": {"description": "The answer", "content": _json(_named(answer), answered)}} | {
+        str(status): _problem(status) for status in sorted(statuses)
+    }
     return operation
 
 
 def _remember() -> dict[str, Any]:
     one = {"text": _MEMBER["text"], "speaker": "Nadia", "at": "2026-03-14", "document": "standup", "position": 3}
     operation = _operation(
+        "remember",
         "Remember one memory or up to a hundred; acknowledged is kept",
-        bodies.MemoryBody,
-        one,
         wire.Remembered,
         {"memories": [_KEPT]},
-        parameters=[
-            {
-                "name": "Idempotency-Key",
-                "in": "header",
-                "description": "the same key with the same body is answered again, not stored again",
-                "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
-            }
-        ],
+        body=(bodies.MemoryBody, one),
+        parameters=[_IDEMPOTENCY_KEY],
         extra=(507,),
     )
     single = _named(bodies.MemoryBody)
@@ -225,14 +228,10 @@ def _remember() -> dict[str, Any]:
     return operation
 
 
-def _responses(answer: Any, answered: object, body: type | None, extra: tuple[int, ...]) -> dict[str, Any]:
-    statuses = sorted({*_COMMON, *extra, *((415,) if body is not None else ())})
-    replies: dict[str, Any] = {"200": {"description": "The answer", "content": _json(_named(answer), answered)}}
-    for status in statuses:
-        shown = problem.http_problem(status, "What is wrong, and what mends it.")
-        content = {problem.MEDIA_TYPE: {"schema": _named(wire.Problem), "example": shown}}
-        replies[str(status)] = {"description": problem.phrase(status), "content": content}
-    return replies
+def _problem(status: int) -> dict[str, Any]:
+    shown = problem.http_problem(status, "What is wrong, and what mends it.")
+    content = {problem.MEDIA_TYPE: {"schema": _named(wire.Problem), "example": shown}}
+    return {"description": problem.phrase(status), "content": content}
 
 
 def _json(schema: dict[str, Any], example: object) -> dict[str, Any]:
@@ -274,6 +273,7 @@ def _schemas() -> dict[str, Any]:
         wire.Found,
         wire.Remembered,
         wire.Remembrance,
+        wire.Forgotten,
         wire.Backends,
         wire.Settled,
         wire.Health,

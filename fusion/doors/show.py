@@ -13,8 +13,9 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from fusion import wire
+    from fusion.doors.ingest import Summary
 
-FINE = {"ok", "empty", "closed", "deleted", "stored"}
+FINE = {"ok", "empty", "ready", "closed", "deleted", "absent"}
 SIGNALS_SHOWN = 3
 
 
@@ -79,6 +80,66 @@ def found(answer: wire.Found) -> None:
         _table(_console(), ("", "memory", "score", "text"), rows, right=(0, 2))
     else:
         _say(f"{backend['name']}: nothing ({backend['status']}) {backend.get('detail', '')}".rstrip())
+
+
+def backends(answer: wire.Backends) -> None:
+    """What each backend holds, and what is wrong with it."""
+    rows = answer["backends"]
+    _table(
+        _console(),
+        ("backend", "status", "items", "vectors", "to do", ""),
+        (
+            (
+                row["name"],
+                _status(row["status"]),
+                row["items"],
+                row["vectors"],
+                row["backlog"] + row["vectors_pending"],
+                "; ".join(note for note in (row["detail"], *row["notes"]) if note),
+            )
+            for row in rows
+        ),
+        right=(2, 3, 4),
+    )
+
+
+def receipt(answer: Mapping[str, Any]) -> None:
+    """Every candidate of one answer, in its order."""
+    weights = answer.get("weights", {})
+    _table(
+        _console(),
+        ("memory", "score", "decision", "found by", "why"),
+        (
+            (
+                row["ref"],
+                f"{row['local']:.2f}",
+                row["decision"],
+                ", ".join(f"{s['backend']} #{s['rank']}" for s in row["sightings"]),
+                _why(row, weights, ()),
+            )
+            for row in answer["candidates"]
+        ),
+        right=(1,),
+    )
+
+
+def forgotten(answer: wire.Forgotten) -> None:
+    """What became of a memory in each backend."""
+    _table(_console(), ("backend", "memory"), ((name, _status(what)) for name, what in answer["backends"].items()))
+    if "pending" in answer["backends"].values():
+        _say("Where it is pending it will be deleted as soon as the backend answers; it is not shown any more.")
+
+
+def ingested(summary: Summary) -> None:
+    """What came of the files."""
+    if summary["dry_run"]:
+        _say(f"{summary['read']} memories would be sent, from {summary['files']} files.")
+    else:
+        _say(f"{summary['stored']} remembered, {summary['duplicates']} known already, from {summary['files']} files.")
+    for reason, count in summary["skipped"].items():
+        _say(f"{count} skipped: {reason}")
+    if summary["settled"] is False:
+        _say("Vectors are still filling in behind; everything is found by its words already.")
 
 
 def _why(reason: Mapping[str, Any], weights: Mapping[str, float], path: Sequence[str]) -> str:

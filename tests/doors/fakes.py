@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from fusion.contract import Hit, Scope
+from fusion.doors import openapi
 from fusion.doors.gate import Gate
 from fusion.doors.http import create_app
 from fusion.doors.serve import PatientProtocol, Server, listen, url_of
-from fusion.errors import NotFound
+from fusion.errors import BadInput, NotFound
 from fusion.recall.engine import Fused, FuseRequest
 from fusion.recall.gather import Answer
 from fusion.recall.pack import Member, Memory
@@ -26,6 +27,8 @@ class Kept:
     ref: str
     event_id: str
     status: str
+    redacted: int = 0
+    reason: str = ""
 
 
 class FakeFusion:
@@ -64,7 +67,7 @@ class FakeFusion:
     async def search(self, backend: str, query: str, scope: Scope, limit: int = 10) -> Answer:
         await self._work()
         if backend != "markdown":
-            raise NotFound(f"there is no backend {backend!r}; there is markdown")
+            raise BadInput(f"there is no backend {backend!r}; there is markdown")
         return Answer(backend, "ok", (Hit("n1", self.text, scope, score=float("nan")),)[:limit], 1.0)
 
     async def remember(
@@ -81,15 +84,15 @@ class FakeFusion:
     async def memory(self, ref: str, scope: Scope) -> dict[str, Any]:
         if ref != "m1z":
             raise NotFound("There is no such memory here.")
-        return {"ref": ref, "text": self.text}
+        return {**openapi._MEMORY, "ref": ref, "text": self.text}
 
     async def forget(self, ref: str, scope: Scope) -> dict[str, Any]:
         if ref != "m1z":
             raise NotFound("There is no such memory here.")
-        return {"ref": ref, "backends": {"markdown": "hidden"}}
+        return {"ref": ref, "event_id": "e1", "backends": {"markdown": "hidden"}}
 
     async def backends(self) -> list[dict[str, Any]]:
-        return [{"name": "markdown", "state": "ok", "items": 3}]
+        return [openapi._STATE]
 
     async def receipt(self, receipt_id: str, tenant: str) -> dict[str, Any]:
         if receipt_id != "r1":

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
 import httpx
 import pytest
 
+from fusion.contract import Moment, Place
 from fusion.errors import (
     FusionError,
     NobodyAnswered,
@@ -206,7 +208,9 @@ class TestMemories:
         """201 with a ref for each when something was new, 200 when all was known; the key goes along."""
         response = await client.post("/v1/memories", json={"text": "a"}, headers={"Idempotency-Key": "k1"})
         assert response.status_code == 201
-        assert response.json()["memories"] == [{"ref": "m0", "event_id": "e0", "status": "stored"}]
+        assert response.json()["memories"] == [
+            {"ref": "m0", "event_id": "e0", "status": "stored", "redacted": 0, "reason": ""}
+        ]
         response = await client.post("/v1/memories", json=[{"text": "a"}, {"text": "b"}])
         assert response.status_code == 201
         assert [m["status"] for m in response.json()["memories"]] == ["duplicate", "stored"]
@@ -218,6 +222,38 @@ class TestMemories:
         problem = is_problem(await client.post("/v1/memories", json=[{"text": "a"}, {"text": ""}]), 422)
         assert problem["detail"].startswith("[1].text:")
         assert not fusion.kept
+
+    async def test_a_document_needs_a_position(self, client: httpx.AsyncClient) -> None:
+        """Without one, all memories of a document would be one memory."""
+        for body in ({"document": "d"}, {"position": 1}, {"document": "d", "position": 4, "end": 3}):
+            assert is_problem(await client.post("/v1/memories", json={"text": "a", **body}), 422)
+
+    async def test_every_field_reaches_the_intake(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
+        """Place, time and scope as they were written; a memory is for a group unless it says otherwise."""
+        body = {
+            "text": "a",
+            "user_id": "u",
+            "kind": "decision",
+            "speaker": "Nadia",
+            "at": "2026-03",
+            "document": "d",
+            "position": 4,
+            "end": 6,
+            "unit": "line",
+            "source": "s",
+            "revision": "r",
+            "origin": "agent",
+            "valid_from": "2026-03-01",
+            "supersedes": "m1",
+        }
+        assert (await client.post("/v1/memories", json=body)).status_code == 201
+        [(item, _, _)] = fusion.kept
+        assert item.at == Moment(datetime(2026, 3, 1, tzinfo=UTC), "month")
+        assert item.place == Place("d", 4, 6, "line")
+        assert item.valid_from == datetime(2026, 3, 1, tzinfo=UTC)
+        assert (item.scope.user_id, item.scope.audience) == ("u", "group")
+        assert (item.kind, item.speaker, item.source, item.revision) == ("decision", "Nadia", "s", "r")
+        assert (item.origin, item.trust, item.supersedes) == ("agent", "unknown", "m1")
 
     async def test_at_most_a_hundred(self, client: httpx.AsyncClient) -> None:
         """101 are refused with the number that would do."""
@@ -256,7 +292,7 @@ class TestOtherRoutes:
         assert body["backend"]["status"] == "ok"
         assert body["hits"][0]["score"] is None
         assert body["hits"][0]["ref"] == "markdown:n1"
-        is_problem(await client.post("/v1/search", json={"backend": "nope", "query": "q"}), 404)
+        is_problem(await client.post("/v1/search", json={"backend": "nope", "query": "q"}), 422)
 
     async def test_backends_receipts_and_probes(self, client: httpx.AsyncClient) -> None:
         """The small routes."""

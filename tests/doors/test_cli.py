@@ -1,0 +1,106 @@
+"""The command line without a server: quick to start, and friendly when something is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from fusion.doors.cli import app
+from fusion.home import HomeLock
+
+HEAVY = (
+    "aiohttp anthropic fastapi httpx mem0 numpy onnxruntime pydantic pydantic_settings qdrant_client sqlite3 starlette "
+    "structlog tantivy uvicorn"
+).split()
+
+
+def fusion(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def problem(result: Result) -> dict[str, Any]:
+    """The one line of problem details on stderr."""
+    [line] = result.stderr.splitlines()
+    assert result.stdout == ""
+    found: dict[str, Any] = json.loads(line)
+    return found
+
+
+def test_help_imports_nothing_heavy() -> None:
+    """`fusion --help` starts at once: none of the packages that take their time is imported for it."""
+    code = "import sys; sys.argv = ['fusion', '--help']\nfrom fusion.doors.cli import main\ntry:\n    main()\n"
+    code += f"except SystemExit:\n    pass\nprint([m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "ingest" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_package_imports_nothing_heavy() -> None:
+    """`import fusion` alone, too."""
+    code = f"import sys, fusion; print([m for m in {HEAVY!r} if m in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
+
+
+def test_wrong_usage_is_exit_code_2() -> None:
+    """A missing argument, an unknown option, a number out of range."""
+    for arguments in (["fuse"], ["fuse", "q", "--nope"], ["search", "markdown", "q", "--limit", "0"], ["nope"]):
+        assert fusion(*arguments).exit_code == 2
+
+
+def test_a_home_open_elsewhere_is_told_in_one_sentence(home: Path) -> None:
+    """Exit code 1, who owns it and what to do, on stderr; no traceback."""
+    with HomeLock.take(home, "fusion ingest notes --direct"):
+        result = fusion("fuse", "q", "--home", home)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    [line] = result.stderr.splitlines()
+    assert line.startswith(f"fusion: The home {home} is in use by this process")
+    assert f"kill {os.getpid()}" in line
+
+
+def test_with_json_the_error_is_one_line_of_problem_details(home: Path) -> None:
+    """A program reads the same from stderr as it would from the server."""
+    with HomeLock.take(home, "fusion ingest notes --direct"):
+        result = fusion("backends", "--home", home, "--json")
+    assert result.exit_code == 1
+    assert problem(result)["type"].endswith("HomeLocked")
+
+
+def test_a_wrong_setting_is_named(home: Path) -> None:
+    """The file, the key and the reason."""
+    home.mkdir()
+    (home / "fusion.toml").write_text("[server]\nport = 99999\n")
+    result = fusion("serve", "--home", home, "--json")
+    assert result.exit_code == 1
+    assert "server.port" in problem(result)["detail"]
+    assert str(home / "fusion.toml") in problem(result)["detail"]
+
+
+def test_a_configuration_that_is_not_there(home: Path) -> None:
+    """Said before anything is started."""
+    result = fusion("serve", "--config", home / "nope.toml")
+    assert result.exit_code == 1
+    assert "nope.toml" in result.stderr
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5"])
+def test_no_open_door_without_a_key(home: Path, host: str) -> None:
+    """`--host` is checked like the setting."""
+    result = fusion("serve", "--home", home, "--host", host, "--port", 0)
+    assert result.exit_code == 1
+    assert "FUSION_API_KEY" in result.stderr
+
+
+def test_stopping_where_nothing_runs(home: Path) -> None:
+    """Is no error, and makes no home."""
+    result = fusion("stop", "--home", home, "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == {"home": str(home), "stopped": False}
+    assert not home.exists()

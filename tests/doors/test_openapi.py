@@ -1,0 +1,69 @@
+"""The OpenAPI document is true: what it says is taken is taken, and what is answered is as it says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from pydantic import BaseModel
+
+from fusion.doors import bodies
+from fusion.doors.openapi import document
+from fusion.settings import ServerSettings, Settings
+from tests.doors.fakes import FakeFusion, app_over
+
+HOST = "testserver"  # what schemathesis calls an application in this process
+APP = app_over(FakeFusion(), Settings(server=ServerSettings(allowed_hosts=(HOST,))))
+NOT_OURS = [
+    schemathesis.checks.positive_data_acceptance,  # a blank query fits the schema, and still asks nothing
+    schemathesis.checks.unsupported_method,  # a POST without JSON is refused before it is routed: 415, not 405
+]
+CONFIG = schemathesis.config.SchemathesisConfig.from_dict(
+    {"checks": {"negative_data_rejection": {"expected-statuses": [404, 413, 415, 422]}}}
+)
+schema = schemathesis.openapi.from_asgi("/openapi.json", APP, config=CONFIG)
+
+
+@schema.parametrize()
+@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+def test_schemathesis_finds_no_5xx_and_no_lie(case: schemathesis.Case[Any]) -> None:
+    """Generated requests, sane and not: never a 5xx, and every reply has a status, type and shape as documented."""
+    case.call_and_validate(excluded_checks=NOT_OURS)
+
+
+def operations() -> list[tuple[str, str, dict[str, Any]]]:
+    return [(m, path, operation) for path, item in document()["paths"].items() for m, operation in item.items()]
+
+
+@pytest.mark.parametrize(("method", "path", "operation"), operations())
+def test_every_operation_shows_examples(method: str, path: str, operation: dict[str, Any]) -> None:
+    """A reader sees what to send and what comes back."""
+    replies = operation["responses"]
+    assert replies["200"]["content"]["application/json"]["example"]
+    if method == "post":
+        content = operation["requestBody"]["content"]["application/json"]
+        assert "example" in content or "examples" in content
+    assert "application/problem+json" in replies["422"]["content"]
+
+
+def test_the_examples_are_valid() -> None:
+    """What the document shows is taken by the models that check requests."""
+    models: dict[str, type[BaseModel]] = {
+        "/fuse": bodies.FuseBody,
+        "/v1/search": bodies.SearchBody,
+        "/v1/settle": bodies.SettleBody,
+    }
+    for path, model in models.items():
+        example = document()["paths"][path]["post"]["requestBody"]["content"]["application/json"]["example"]
+        model.model_validate(example)
+    content = document()["paths"]["/v1/memories"]["post"]["requestBody"]["content"]["application/json"]
+    bodies.MemoryBody.model_validate(content["examples"]["one"]["value"])
+
+
+def test_a_server_with_keys_says_so() -> None:
+    """Every route but the probes wants a Bearer key."""
+    assert document(needs_key=True)["security"] == [{"key": []}]
+    assert document()["security"] == []
+    assert document(needs_key=True)["paths"]["/healthz"]["get"]["security"] == []
