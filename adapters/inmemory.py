@@ -22,7 +22,7 @@ K1, B = 1.2, 0.75
 class InMemory:
     """Remembers events in a dict. The native id of a memory is its event's id."""
 
-    features = Features(filters=frozenset(DIMENSIONS), tenants=True, kinds=frozenset(KINDS))
+    features = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(KINDS))
 
     def __init__(self) -> None:
         self._hits: dict[str, Hit] = {}
@@ -35,7 +35,11 @@ class InMemory:
 
     async def search(self, query: Query) -> Sequence[Hit]:
         asked = set(stems(query.text))
-        visible = {i: self._terms[i] for i, hit in self._hits.items() if query.scope.admits(hit.scope)}
+        visible = {
+            i: self._terms[i]
+            for i, hit in self._hits.items()
+            if query.scope.admits(hit.scope) and _held(hit, query.as_of)
+        }
         mean = sum(terms.total() for terms in visible.values()) / max(1, len(visible)) or 1.0
         idf = {}
         for term in asked:
@@ -58,7 +62,7 @@ class InMemory:
     async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
         for captured in batch:
             event = captured.event
-            self._hits[event.event_id] = hit_of(event)
+            self._hits[event.event_id] = Hit.of(event)
             self._terms[event.event_id] = Counter(stems(spoken(event.text, event.speaker)))
         return [(captured.event.event_id,) for captured in batch]
 
@@ -98,22 +102,9 @@ class InMemory:
         """Nothing to release."""
 
 
-def hit_of(event: Event) -> Hit:
-    """An event as the hit that it will be, without a score."""
-    return Hit(
-        native_id=event.event_id,
-        event_id=event.event_id,
-        text=event.text,
-        scope=event.scope,
-        kind=event.kind,
-        raw_kind=event.raw_kind,
-        speaker=event.speaker,
-        at=event.at,
-        recorded_at=event.recorded_at,
-        valid_from=event.valid_from,
-        valid_to=event.valid_to,
-        place=event.place,
-        trust=event.trust,
-        origin=event.origin,
-        derived_from=event.derived_from,
-    )
+def _held(hit: Hit, then: datetime | None) -> bool:
+    """Whether a memory was true then; always, when no time is asked for."""
+    if then is None:
+        return True
+    begins = hit.valid_from or (hit.at.utc if hit.at else hit.recorded_at)
+    return (begins is None or begins <= then) and (hit.valid_to is None or then < hit.valid_to)

@@ -131,13 +131,14 @@ def hit_of(item: Any, assumed: Scope = Scope()) -> Hit:  # noqa: B008  # frozen
 
 
 _SCOPE_FIELDS = ("tenant", *DIMENSIONS, "project", "audience")
+_SCOPE_NAMES = frozenset(_SCOPE_FIELDS)
 
 
 def _scope(item: Mapping[str, Any], assumed: Scope) -> Scope:
     source = item.get("scope", item)
-    said = {name: source[name] for name in _SCOPE_FIELDS if name in source}
-    if not said:
+    if _SCOPE_NAMES.isdisjoint(source):
         return assumed
+    said = {name: source[name] for name in _SCOPE_FIELDS if name in source}
     if any(value is not None and type(value) is not str for value in said.values()):
         raise TypeError("a scope is made of strings")
     if said.get("audience", "group") not in ("private", "group"):
@@ -161,6 +162,8 @@ def _time(value: str | None) -> datetime | None:
     if value is None:
         return None
     time = datetime.fromisoformat(value)
+    if time.tzinfo is UTC:
+        return time
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 

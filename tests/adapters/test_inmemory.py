@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from adapters.inmemory import InMemory
-from fusion.contract import Backend, Expands, Forgets, Remembers, Settles, Used
+from fusion.contract import Backend, Expands, Forgets, Moment, Remembers, Settles, Used
 from fusion.lib.words import stems
 from tests.backend_contract import (
     BackendContract,
@@ -30,6 +32,20 @@ class TestInMemory(BackendContract):
         """It shows how each optional port is written."""
         for port in (Remembers, Forgets, Expands, Used, Settles):
             assert isinstance(backend, port)
+
+    async def test_knows_what_was_true_then(self, folder: Path) -> None:
+        """``as_of`` sees what had begun and had not ended; without it the gateway's own filter decides."""
+        backend = await InMemory.open(opening(folder))
+        spring, summer = datetime(2025, 4, 1, tzinfo=UTC), datetime(2025, 7, 1, tzinfo=UTC)
+        old = make_event(1, "Ada lives in Bath.", valid_from=datetime(2020, 1, 1, tzinfo=UTC), valid_to=summer)
+        new = make_event(2, "Ada lives in York.", at=Moment(summer))
+        await backend.remember([make_captured(old), make_captured(new)])
+        question = make_query("where lives Ada?")
+        seen = [
+            {hit.event_id for hit in await backend.search(replace(question, as_of=then))}
+            for then in (spring, summer, None)
+        ]
+        assert seen == [{event_id(1)}, {event_id(2)}, {event_id(1), event_id(2)}]
 
     async def test_ranks_by_bm25(self, folder: Path) -> None:
         """Rarer shared terms weigh more: idf(1 of 12) > idf(2 of 12)."""
