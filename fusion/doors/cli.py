@@ -7,6 +7,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -348,6 +349,7 @@ async def gateway(home: Path | None, config: Path | None, *, direct: bool = Fals
     from fusion.doors.http import create_app
     from fusion.wiring import Fusion
 
+    os.umask(0o077)  # whatever a backend writes is the owner's alone
     settings = settings_of(home, config)
     key = secrets.token_urlsafe()
     async with Fusion.open(settings) as fusion:

@@ -40,6 +40,7 @@ def serve(settings: Settings, *, on_ready: Callable[[str], None] = lambda url: N
     """
     # Four backends that each start a BLAS pool on every core cost 10 ms a query; before numpy is imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.umask(0o077)  # whatever a backend writes is the owner's alone
     refuse_open_door(settings)
     config = uvicorn.Config("", loop="auto")
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:

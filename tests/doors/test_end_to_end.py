@@ -1,0 +1,180 @@
+"""The command line and its server as a user has them: real processes on a real home."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from fusion.client import Client, ensure_server, running_server, stop_server
+from fusion.home import ServerRecord, owner, read_record
+
+CONFIG = """
+backends_only = true
+[embedder]
+adapter = ""
+[backends.memory]
+adapter = "adapters.inmemory:InMemory"
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    """A home with one small backend and no model; whatever server it has at the end of the test is stopped."""
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    (home / "fusion.toml").write_text(CONFIG)
+    yield home
+    holder = owner(home)
+    try:
+        stop_server(home)
+    finally:
+        if holder is not None and owner(home) == holder and holder.pid not in (0, os.getpid()):
+            os.kill(holder.pid, signal.SIGKILL)
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "fusion", *(str(a) for a in arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def fusion(*arguments: object, code: int = 0) -> str:
+    """What a command printed on stdout; its exit code must be ``code``."""
+    with start(*arguments) as process:
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == code, err
+    return out
+
+
+def fusion_json(*arguments: object) -> dict[str, Any]:
+    """The one line of JSON that a command printed."""
+    [line] = fusion(*arguments, "--json").splitlines()
+    found: dict[str, Any] = json.loads(line)
+    return found
+
+
+def test_remember_ask_read_forget(home: Path) -> None:
+    """The first command starts the server, the others use it; what was forgotten is gone."""
+    kept = fusion_json("remember", "The bookings move to Postgres", "--home", home, "--user", "nadia")["memories"][0]
+    assert kept["status"] == "stored"
+    with Client.of_home(home, start=False) as client:
+        assert client.settle(30)["settled"]
+    fused = fusion_json("fuse", "where do bookings live?", "--home", home, "--user", "nadia")
+    assert [m["ref"] for m in fused["memories"]] == [kept["ref"]]
+    assert fusion_json("receipt", fused["receipt_id"], "--home", home)["receipt_id"] == fused["receipt_id"]
+    assert len(fusion_json("search", "memory", "bookings", "--home", home, "--user", "nadia")["hits"]) == 1
+    assert fusion_json("fuse", "where do bookings live?", "--home", home, "--user", "somebody")["memories"] == []
+    assert fusion_json("forget", kept["ref"], "--home", home, "--user", "nadia")["backends"] == {"memory": "deleted"}
+    assert fusion_json("fuse", "where do bookings live?", "--home", home, "--user", "nadia")["memories"] == []
+    assert fusion_json("stop", "--home", home)["stopped"] is True
+    assert owner(home) is None
+
+
+def test_people_see_the_block_and_why(home: Path) -> None:
+    """The block as it is, then who answered and why each memory is in."""
+    fusion("remember", "The bookings move to [bold]Postgres[/bold]", "--home", home)
+    with Client.of_home(home, start=False) as client:
+        client.settle(30)
+    out = fusion("fuse", "where do bookings live?", "--home", home)
+    assert "The bookings move to [bold]Postgres[/bold]" in out
+    assert "memory" in out
+    assert "receipt r" in out
+    assert "memory" in fusion("backends", "--home", home)
+
+
+def test_many_at_once_end_up_with_one_server(home: Path) -> None:
+    """Four commands in the same second on a home without a server: one server, four answers."""
+    processes = [start("backends", "--home", home, "--json") for _ in range(4)]
+    for process in processes:
+        with process:
+            out, err = process.communicate(timeout=60)
+            assert process.returncode == 0, err
+            assert json.loads(out)["backends"][0]["name"] == "memory"
+    record = running_server(home)
+    assert record is not None
+    holder = owner(home)
+    assert holder is not None
+    assert holder.pid == record.pid
+    assert holder.serves
+
+
+def test_a_killed_server_is_replaced(home: Path) -> None:
+    """kill -9 leaves a record and a lock file behind; neither is taken for a server, and nothing kept is lost."""
+    kept = fusion_json("remember", "The bookings move to Postgres", "--home", home)["memories"][0]
+    record = read_record(home)
+    assert record is not None
+    os.kill(record.pid, signal.SIGKILL)
+    with Client.of_home(home) as client:
+        assert client.memory(kept["ref"])["text"] == "The bookings move to Postgres"
+        assert client.health()["pid"] != record.pid
+
+
+def test_a_client_finds_the_next_server(home: Path) -> None:
+    """A server that left between two questions costs the second one nothing but its start."""
+    with Client.of_home(home) as client:
+        first = client.health()["pid"]
+        stop_server(home)
+        assert client.health()["pid"] != first
+
+
+def test_direct_opens_the_home_and_a_second_opener_is_told(home: Path) -> None:
+    """`--direct` works without a server, and not beside one."""
+    kept = fusion_json("remember", "a note about chains", "--home", home, "--direct")["memories"][0]
+    assert kept["status"] == "stored"
+    assert running_server(home) is None
+    record = ensure_server(home)
+    process = start("fuse", "chains", "--home", home, "--direct", "--json")
+    with process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (1, "")
+    [line] = err.splitlines()
+    problem = json.loads(line)
+    assert problem["type"].endswith("HomeLocked")
+    assert f"process {record.pid} (fusion serve" in problem["detail"]
+
+
+def test_sigterm_finishes_what_is_under_way_and_cleans_up(home: Path) -> None:
+    """The record goes first, the process leaves with 0, the home is free."""
+    with start("serve", "--home", home, "--port", 0, "--json") as process:
+        assert process.stdout is not None
+        ready = json.loads(process.stdout.readline())
+        record = read_record(home)
+        assert record is not None
+        assert record == ServerRecord(process.pid, ready["url"], record.started)
+        assert httpx.get(ready["url"] + "/readyz").json()["ready"] is True
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert read_record(home) is None
+    assert owner(home) is None
+
+
+def test_an_idle_server_leaves(home: Path) -> None:
+    """With --idle-exit it stops by itself, and frees the home."""
+    with start("serve", "--home", home, "--port", 0, "--idle-exit", 0.1) as process:
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert owner(home) is None
+
+
+def test_a_server_with_keys_lets_this_machines_clients_in(home: Path) -> None:
+    """By the token in server.json, which only the home's owner can read; without it the door is shut."""
+    (home / "fusion.toml").write_text(CONFIG + f'[[server.keys]]\nname = "a"\nsha256 = "{"0" * 64}"\n')
+    record = ensure_server(home)
+    assert httpx.get(record.url + "/v1/backends").status_code == 401
+    assert fusion_json("backends", "--home", home)["backends"]
+
+
+def test_files_of_a_home_are_private(home: Path) -> None:
+    """Folders 0700, files 0600, whatever the umask says."""
+    fusion("remember", "a secret", "--home", home)
+    loose = [p for p in home.rglob("*") if p.name != "fusion.toml" and p.stat().st_mode & 0o077]
+    assert loose == []
