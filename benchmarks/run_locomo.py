@@ -113,7 +113,7 @@ async def _tell(conversation: Conversation, options: Run, advance: Advance) -> T
         async with _opened(home, options) as fusion:
             started = time.perf_counter()
             stored = await _store(fusion, conversation, options)
-            await fusion.settle()
+            await _settled(fusion)
             ingest_s = time.perf_counter() - started
             asker = _Asker(fusion, conversation, options, stored)
             asked: list[Asked] = []
@@ -133,10 +133,10 @@ async def _scattered(conversation: Conversation, options: Run, advance: Advance)
         async with _opened(home, options) as fusion, _opened(one, options) as everything:
             started = time.perf_counter()
             fresh, stored = await _spread(fusion, conversation, copies, home / "scattered.json")
-            await fusion.settle()
+            await _settled(fusion)
             ingest_s = time.perf_counter() - started
             in_one = await _store(everything, conversation, options)
-            await everything.settle()
+            await _settled(everything)
             asker = _Asker(fusion, conversation, options, stored, by_identity=True)
             reference = _Asker(everything, conversation, options, in_one, by_identity=True)
             for question in _questions(conversation, options):
@@ -181,6 +181,14 @@ async def _opened(home: Path, options: Run) -> AsyncIterator[Fusion]:
     settings = load_settings(home=home, recipe=options.recipe, backends=tables)
     async with Fusion.open(settings) as fusion:
         yield fusion
+
+
+async def _settled(fusion: Fusion) -> None:
+    """Raises RuntimeError where a backend lacks something, for then the figures would mean nothing."""
+    await fusion.settle()
+    for state in await fusion.backends():
+        if state.status != "disabled" and (state.backlog or state.vectors_pending or state.status != "ready"):
+            raise RuntimeError(f"not everything is stored: {state}")
 
 
 async def _store(fusion: Fusion, conversation: Conversation, options: Run) -> dict[str, Turn]:
