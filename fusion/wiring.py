@@ -142,6 +142,7 @@ class Fusion:
                 embedder=embedder,
                 judge=judge,
                 judge_timeout_s=settings.judge.timeout_ms / 1000,
+                lexical=not settings.embedder.adapter,
             )
             fusion = cls(
                 settings=settings,

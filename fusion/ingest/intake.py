@@ -1,4 +1,4 @@
-"""The front of the write path: what comes in is checked, redacted, journalled and acknowledged. The rest is done behind."""
+"""The front of the write path: what comes in is checked, redacted, journalled and acknowledged."""
 
 from __future__ import annotations
 

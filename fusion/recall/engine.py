@@ -94,8 +94,8 @@ class World(Protocol):
 
     async def frequencies(self, scope: Scope, terms: Sequence[str]) -> Frequencies: ...
 
-    async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness:
-        """What the model sees; nothing without one, and nothing of the texts that it had no time for."""
+    async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness | None:
+        """What the model sees, without the texts that it had no time for; None when no model is wanted."""
         ...
 
     async def verdict(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict | None:
@@ -133,10 +133,10 @@ async def fuse(request: FuseRequest, recipe: Recipe, world: World) -> Outcome:
     pool = expand(ranked, beside, recipe.expand, recipe.dedup)
     frequencies = _or_the_pools(await world.frequencies(query.scope, sorted(set(asked))), pool, asked)
     texts = [spoken(p.candidate.hit.text, p.candidate.hit.speaker) for p in pool]
-    likeness = await world.likeness(query.text, texts, max(0.0, left_s() * 0.5)) if pool else Likeness()
+    likeness = await world.likeness(query.text, texts, max(0.0, left_s() * 0.5)) if pool else None
     best = ceiling([a.backend for a in answers if a.status == "ok"], recipe.fuse)
     order: Sequence[Judged] = by_local_score(
-        pool, local_signals(query, pool, best, frequencies, likeness), recipe.rerank
+        pool, local_signals(query, pool, best, frequencies, likeness or Likeness()), recipe.rerank
     )
     order, rerank = await _judged(order, query, recipe, world, left_s() - JUDGE_MARGIN_S)
     block = pack(order, _packing(request, recipe), recipe.rerank, world.nonce())
@@ -147,7 +147,7 @@ async def fuse(request: FuseRequest, recipe: Recipe, world: World) -> Outcome:
         block=block.text,
         memories=block.memories,
         coverage=coverage(answers),
-        degraded=any(a.status not in _FINE for a in answers) or (bool(pool) and not likeness.matches),
+        degraded=any(a.status not in _FINE for a in answers) or (likeness is not None and not likeness.matches),
         backends=tuple(_summary(a, refused.get(a.backend, {})) for a in answers),
         rerank=rerank,
         recipe={"name": recipe.name, "hash": recipe.hash},

@@ -55,6 +55,8 @@ class Live:
     embedder: Embedder | None = None
     judge: Judge | None = None
     judge_timeout_s: float = 2.5
+    lexical: bool = False
+    """whether to do without a model is the configuration's choice, and so no degradation"""
 
     def now(self) -> datetime:
         return datetime.now(UTC)
@@ -116,9 +118,9 @@ class Live:
         visible = ([hit for hit in hits if not self.known.hides(hit)] for hits in beside)
         return {ref: hits for (ref, _), hits in zip(finds, visible, strict=True)}
 
-    async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness:
+    async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness | None:
         if self.embedder is None:
-            return Likeness()
+            return None if self.lexical else Likeness()
         try:
             asked = await self.embedder.query_tokens(query)
             tokens = await self.embedder.tokens(texts, deadline_s)
@@ -161,6 +163,7 @@ class Recording:
     dense: dict[str, float] = field(default_factory=dict)
     unseen: set[str] = field(default_factory=set)
     """texts that the model had no time for, or all of them when there was none"""
+    lexical: bool = False
     verdicts: dict[str, float | None] = field(default_factory=dict)
     verdict: Verdict | None = None
 
@@ -217,11 +220,14 @@ class Recorder:
         self.recording.records.update(await self.world.records(list(dict.fromkeys(beside))))
         return {ref: self.recording.beside[name, hit.native_id] for ref, name, hit in finds}
 
-    async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness:
+    async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness | None:
         hits = [h for a in self.recording.answers.values() for h in a.hits]
         hits += [h for beside in self.recording.beside.values() for h in beside]
         every = list(dict.fromkeys([*texts, *(spoken(h.text, h.speaker) for h in hits)]))
         seen = await self.world.likeness(query, every, deadline_s)
+        if seen is None:
+            self.recording.lexical = True
+            return None
         self.recording.words = seen.words
         self.recording.matches.update(seen.matches)
         self.recording.dense.update(seen.dense)
@@ -277,8 +283,10 @@ class Replay:
             found[ref] = beside
         return found
 
-    async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness:
+    async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness | None:
         del query, deadline_s
+        if self.recording.lexical:
+            return None
         for text in texts:
             if text not in self.recording.matches and text not in self.recording.unseen:
                 raise ReplayGap("the recording has no likeness of a text in the pool")
