@@ -8,7 +8,6 @@ by walking up to two hops from the entities that the query names. A memory that 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from json import dumps
 from typing import ClassVar
@@ -16,17 +15,16 @@ from typing import ClassVar
 from adapters.graph import (
     SCHEMA,
     GraphStore,
-    Walking,
     link,
     linked_memories,
     memory_rows,
+    merge,
     paths,
-    rrf,
     visible_memories,
     walk,
 )
-from adapters.sqlite import Connection, hit_of, microseconds
 from fusion.contract import Hit, Query
+from fusion.lib.sqlite import Connection, hit_of, microseconds
 
 _ACCESS = """
 alter table memory add column access_count integer not null default 0;
@@ -34,33 +32,16 @@ alter table memory add column last_accessed integer;
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Options(Walking):
-    """``similar_weight`` and ``graph_weight`` are seed 000's, its vector list being our hybrid one."""
-
-    similar_weight: float = 0.6
-    graph_weight: float = 0.4
-
-    def __post_init__(self) -> None:
-        Walking.__post_init__(self)
-        self._within("similar_weight", 0, 1)
-        self._within("graph_weight", 0, 1)
-
-
 class Cortex(GraphStore):
     """Memories with scope, time, versions and use; a hit that the graph found carries its path."""
 
     schema: ClassVar[str] = SCHEMA + _ACCESS
-    options_type: ClassVar[type[Walking]] = Options
-    options: Options
 
     def recall(self, db: Connection, query: Query, keys: Sequence[str]) -> list[Hit]:
         similar = visible_memories(db, query, keys)
         reached = walk(db, query, link(db, query), self.options)
         linked = linked_memories(db, query, reached, similar, self.options)
-        merged = rrf(
-            [(self.options.similar_weight, similar), (self.options.graph_weight, [found.memory for found in linked])]
-        )[: query.limit]
+        merged = merge(similar, linked, self.options)[: query.limit]
         chosen = {memory for memory, _ in merged}
         why = paths(db, [found for found in linked if found.memory in chosen], reached)
         rows = memory_rows(db, chosen)

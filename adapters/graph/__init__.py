@@ -9,8 +9,9 @@ from adapters.graph.walk import (
     link,
     linked_memories,
     memory_rows,
+    merge,
     paths,
-    rrf,
+    ranks,
     visible_memories,
     walk,
 )
@@ -25,8 +26,9 @@ __all__ = [
     "link",
     "linked_memories",
     "memory_rows",
+    "merge",
     "paths",
-    "rrf",
+    "ranks",
     "visible_memories",
     "walk",
 ]

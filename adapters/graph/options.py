@@ -15,15 +15,20 @@ class Walking:
 
     ``hops`` between what a query names and a memory: one that mentions it is 1 away, one that mentions its neighbour 2.
     Seed 000 walks 2; a third brings in most of a small graph. ``fan_out`` is how many edges of one entity are walked,
-    newest first; an entity with more mentions is a hub.
+    newest first; an entity with more mentions is a hub. ``similar_weight`` and ``graph_weight`` are what text search
+    and the graph count in the fusion: seed 000's numbers, its vector list being our hybrid one.
     """
 
     hops: int = 2
     fan_out: int = 64
+    similar_weight: float = 0.6
+    graph_weight: float = 0.4
 
     def __post_init__(self) -> None:
         self._within("hops", 1, 3)
         self._within("fan_out", 1, 10_000)
+        self._within("similar_weight", 0, 1)
+        self._within("graph_weight", 0, 1)
 
     @classmethod
     def of(cls, opening: Opening) -> Self:

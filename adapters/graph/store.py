@@ -15,17 +15,6 @@ from typing import ClassVar, Self
 from adapters.graph.names import key
 from adapters.graph.options import Walking
 from adapters.index import Entry, Index
-from adapters.sqlite import (
-    EVENT_COLUMNS,
-    INSERT_EVENT,
-    Connection,
-    Database,
-    Row,
-    event_row,
-    hit_of,
-    scope_of,
-    storable,
-)
 from fusion.contract import (
     DIMENSIONS,
     KINDS,
@@ -41,6 +30,17 @@ from fusion.contract import (
     Opening,
     Query,
     Scope,
+)
+from fusion.lib.sqlite import (
+    EVENT_COLUMNS,
+    INSERT_EVENT,
+    Connection,
+    Database,
+    Row,
+    event_row,
+    hit_of,
+    scope_of,
+    storable,
 )
 from fusion.lib.words import spoken
 

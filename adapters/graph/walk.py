@@ -8,16 +8,15 @@ the query may see carry edges, so that no path passes through what is another's,
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from json import dumps
 from math import log2
-from typing import TypeVar
 
 from adapters.graph.names import named, spans
 from adapters.graph.options import Walking
-from adapters.sqlite import Connection, Row, storable, visible
 from fusion.contract import Query
+from fusion.lib.sqlite import Connection, Row, storable, visible
 
 K = 60
 """RRF's constant: Cormack, Clarke, Büttcher, SIGIR 2009. It keeps the first few ranks close to one another."""
@@ -34,32 +33,22 @@ VISITED = 512
 TOGETHER = "mentioned with"
 """how a path names the edge between two entities of one memory"""
 
-Item = TypeVar("Item", bound=Hashable)
-
 
 @dataclass(frozen=True, slots=True)
 class Reached:
     """An entity that a walk came to, ``depth`` edges from the query's; ``came`` is the entity before it.
 
-    ``inverse``: the edge was walked from its object to its subject.
+    ``inverse``: the edge was walked from its object to its subject. ``activation``: how much of the query arrives here,
+    from 1 down.
     """
 
     entity: int
     name: str
     depth: int
-    mentions: int
+    activation: float
     came: int | None = None
     predicate: str = ""
     inverse: bool = False
-
-    @property
-    def telling(self) -> float:
-        """How much a mention says, from 1 for a single one down: 1 / log2(1 + mentions).
-
-        Adamic and Adar, "Friends and neighbors on the Web", 2003: what two things share counts the more the fewer
-        others share it.
-        """
-        return 1 / log2(1 + max(1, self.mentions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +61,17 @@ class Linked:
     entity: int
 
 
-def proximity(hops: int) -> float:
-    """1 for one hop, .5 for two, .25 beyond: seed 000's graph proximity."""
-    return 1.0 if hops <= 1 else 0.5 if hops == 2 else 0.25
+FURTHER = 0.5
+"""what is left with each hop: seed 000's graph proximity is 1 for one hop, .5 for two, .25 for three"""
+
+
+def telling(mentions: int) -> float:
+    """How much a mention of an entity says, from 1 for its only one down: 1 / log2(1 + mentions).
+
+    Adamic and Adar, "Friends and neighbors on the Web", 2003: what two things share counts the more the fewer others
+    share it.
+    """
+    return 1 / log2(1 + max(1, mentions))
 
 
 def link(db: Connection, query: Query) -> list[int]:
@@ -128,22 +125,17 @@ def walk(db: Connection, query: Query, seeds: Sequence[int], how: Walking) -> di
         "visited": VISITED,
     }
     rows = db.execute(_WALK.format(seen=seen, forward=forward, backward=backward), limits)
-    return {
-        row["entity"]: Reached(
-            row["entity"],
-            row["name"],
-            row["depth"],
-            row["mentions"],
-            row["came"],
-            row["predicate"] or "",
-            bool(row["inverse"]),
-        )
-        for row in rows
-    }
+    reached: dict[int, Reached] = {}
+    for entity, depth, came, predicate, inverse, name, mentions, _ in rows:
+        arriving = FURTHER * reached[came].activation if came in reached else 1.0
+        activation = arriving * telling(mentions)
+        reached[entity] = Reached(entity, name, depth, activation, came, predicate or "", bool(inverse))
+    return reached
 
 
 # A recursive query may have several recursive arms: one a direction keeps each on an index (an OR, or an unrolled join,
-# takes hundreds of times longer). `min()` picks the row of each entity's best way.
+# takes hundreds of times longer). `min()` picks the row of each entity's best way: the
+# shortest, by a relation, from the rarest neighbour.
 _RELATIONS = """(
     select e.id from (select id, memory from relation where {end} = w.entity order by id desc limit :scanned) e
     join memory m on m.id = e.memory where {seen} limit :fan_out
@@ -169,8 +161,8 @@ with recursive walk(entity, depth, came, predicate, inverse) as (
     where w.depth < :depth and {seen}
 )
 select w.entity, w.depth, w.came, w.predicate, w.inverse, e.name, e.mentions,
-       min(w.depth * 2 + coalesce(w.predicate = :together, 0)) as way
-from walk w join entity e on e.id = w.entity
+       min((w.depth * 2 + coalesce(w.predicate = :together, 0)) * 1000000000 + coalesce(f.mentions, 0)) as way
+from walk w join entity e on e.id = w.entity left join entity f on f.id = w.came
 where w.depth = 0 or e.mentions <= :fan_out
 group by w.entity order by way, e.mentions, e.id limit :visited
 """
@@ -181,18 +173,18 @@ def linked_memories(
 ) -> list[Linked]:
     """The memories that mention what was reached, strongest first.
 
-    A memory's strength is the sum over those entities of proximity × how telling each is. Equals are ordered as in
+    A memory's strength is the sum of the activation of these entities. Equals are ordered as in
     ``similar`` (memories that text search found, best first, all of them visible), then newest first. Of a hub these
     ``similar`` ones are taken, and its newest.
     """
     if not reached:
         return []
     near, room = [], VISITED
-    for entity in reached.values():  # nearest first, then rarest
+    for entity in reached.values():
         if room <= 0:
             break
         near.append(entity.entity)
-        room -= min(entity.mentions, how.fan_out)
+        room -= how.fan_out
     seen, values = visible(query)
     pairs = set(
         map(
@@ -214,14 +206,15 @@ def linked_memories(
         )
         if row[0] in reached
     )
-    by_memory: defaultdict[int, list[Reached]] = defaultdict(list)
-    for entity_id, memory in pairs:
-        by_memory[memory].append(reached[entity_id])
-    found = []
-    for memory, entities in by_memory.items():
-        nearest = min(entities, key=lambda e: (e.depth, e.mentions, e.entity))
-        strength = sum(sorted(proximity(e.depth + 1) * e.telling for e in entities))
-        found.append(Linked(memory, nearest.depth + 1, strength, nearest.entity))
+    place = {entity: i for i, entity in enumerate(reached)}  # nearest first, then rarest
+    strength: defaultdict[int, float] = defaultdict(float)
+    nearest: dict[int, int] = {}
+    for entity, memory in sorted(pairs):  # sorted, so that sums of floats are the same each time
+        strength[memory] += reached[entity].activation
+        if memory not in nearest or place[entity] < place[nearest[memory]]:
+            nearest[memory] = entity
+    # Rounded, so that equals are equal whatever the last bit of their sums.
+    found = [Linked(m, reached[e].depth + 1, round(strength[m], 9), e) for m, e in nearest.items()]
     rank = {memory: place for place, memory in enumerate(similar)}
     return sorted(found, key=lambda f: (-f.strength, rank.get(f.memory, len(rank)), -f.memory))
 
@@ -266,13 +259,19 @@ def _path(
     return tuple(chain)
 
 
-def rrf(lists: Sequence[tuple[float, Sequence[Item]]]) -> list[tuple[Item, float]]:
-    """Weighted reciprocal rank fusion, best first: each list gives ``weight / (K + rank)``, rank from 1.
+def ranks(found: Sequence[Linked]) -> dict[int, int]:
+    """The rank of each memory, strongest first: how many are at least as strong.
 
-    Ties keep the order of first appearance.
+    Equals share the last place of their group: of a hub's hundred memories none is first, all are hundredth.
     """
-    scores: dict[Item, float] = {}
-    for weight, items in lists:
-        for rank, item in enumerate(items, start=1):
-            scores[item] = scores.get(item, 0.0) + weight / (K + rank)
+    shared: dict[float, int] = {f.strength: place for place, f in enumerate(found, start=1)}
+    return {f.memory: shared[f.strength] for f in found}
+
+
+def merge(similar: Sequence[int], linked: Sequence[Linked], how: Walking) -> list[tuple[int, float]]:
+    """Memories with their scores, best first, by weighted reciprocal rank fusion of text search and graph:
+    similar_weight / (K + rank) + graph_weight / (K + rank), ranks from 1. Ties keep the order of text search."""
+    scores = {memory: how.similar_weight / (K + rank) for rank, memory in enumerate(similar, start=1)}
+    for memory, rank in ranks(linked).items():
+        scores[memory] = scores.get(memory, 0.0) + how.graph_weight / (K + rank)
     return sorted(scores.items(), key=lambda scored: -scored[1])

@@ -19,15 +19,15 @@ from adapters.graph import (
     link,
     linked_memories,
     memory_rows,
+    merge,
     paths,
-    rrf,
     visible_memories,
     walk,
 )
 from adapters.graph.names import key
-from adapters.sqlite import Connection, Row, hit_of, visible
 from adapters.triples.parse import parse
 from fusion.contract import Captured, Entity, Extraction, Hit, Query
+from fusion.lib.sqlite import Connection, Row, hit_of, visible
 from fusion.lib.words import stems
 
 ANSWERS = 0.5
@@ -76,34 +76,44 @@ class Triples(GraphStore):
         ends = [row[end] for row, *_ in facts[:MATCHED] for end in ("subject_id", "object_id")]
         reached = walk(db, query, list(dict.fromkeys((*link(db, query), *ends))), self.options)
         linked = linked_memories(db, query, reached, similar, self.options)
-        passages = rrf([(1.0, similar), (1.0, [found.memory for found in linked])])[: query.limit]
+        passages = merge(similar, linked, self.options)[: query.limit]
         chosen = {memory for memory, _ in passages}
         why = paths(db, [found for found in linked if found.memory in chosen], reached)
         rows = memory_rows(db, chosen)
         hits = [hit_of(rows[memory], score, why.get(memory, ())) for memory, score in passages]
 
         room = query.limit * self.options.facts // 100
-        hits += [_fact_hit(asserted, 1 / (K + rank)) for rank, asserted in enumerate(facts[:room], start=1)]
+        weight = self.options.graph_weight
+        hits += [_fact_hit(asserted, weight / (K + rank)) for rank, asserted in enumerate(facts[:room], start=1)]
         return sorted(hits, key=lambda hit: -(hit.score or 0.0))[: query.limit]
 
     def _facts(self, db: Connection, query: Query, keys: Sequence[str]) -> list[list[Row]]:
         """The edges among ``keys`` that match well, in this order: of each triple the memories that assert it."""
+        asked = set(stems(query.text))
+        matching: dict[str, tuple[str, str, str]] = {}
+        for fact, *said in db.execute(
+            "select r.fact, s.key, r.predicate, o.key, min(r.id) from json_each(?) j "
+            f"join relation r on r.fact = j.value {_ENDS} group by r.fact order by j.key",
+            (dumps([k for k in keys if k.startswith("fact:")]),),
+        ):
+            triple = (said[0], key(said[1]), said[2])
+            terms = set(stems(" ".join(triple)))
+            if terms and len(terms & asked) >= ANSWERS * len(terms):
+                matching[fact] = triple
         seen, values = visible(query)
         rows = db.execute(
-            "select r.fact, r.subject as subject_id, r.object as object_id, "
-            "s.name as subject, r.predicate, o.name as object, m.* "
-            "from json_each(:keys) j join relation r on r.fact = j.value join memory m on m.id = r.memory "
-            f"join entity s on s.id = r.subject join entity o on o.id = r.object where {seen} order by j.key, m.id",
-            {**values, "keys": dumps(list(keys))},
+            "select r.fact, r.subject as subject_id, r.object as object_id, s.name as subject, r.predicate, "
+            "o.name as object, m.* from json_each(:facts) j join relation r on r.fact = j.value "
+            f"join memory m on m.id = r.memory {_ENDS} where {seen} order by j.key, m.id",
+            {**values, "facts": dumps(list(matching))},
         )
-        asked = set(stems(query.text))
-        triples: dict[tuple[str, ...], list[Row]] = {}
+        triples: dict[tuple[str, str, str], list[Row]] = {}
         for row in rows:
-            said = tuple(key(row[part]) for part in ("subject", "predicate", "object"))
-            terms = set(stems(" ".join(said)))
-            if terms and len(terms & asked) >= ANSWERS * len(terms):
-                triples.setdefault(said, []).append(row)
+            triples.setdefault(matching[row["fact"]], []).append(row)
         return list(triples.values())
+
+
+_ENDS = "join entity s on s.id = r.subject join entity o on o.id = r.object"
 
 
 def _fact_hit(asserted: Sequence[Row], score: float) -> Hit:

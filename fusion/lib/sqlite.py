@@ -12,6 +12,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from json import dumps, loads
 from pathlib import Path
@@ -345,27 +346,8 @@ def event_of(row: Row) -> Event:
 
 def hit_of(row: Row, score: float | None = None, path: tuple[str, ...] = ()) -> Hit:
     """The hit that echoes the event of a row; its native id is the event's id."""
-    return Hit(
-        native_id=row["event_id"],
-        event_id=row["event_id"],
-        text=row["text"],
-        scope=scope_of(row),
-        score=score,
-        kind=row["kind"],
-        raw_kind=row["raw_kind"],
-        speaker=row["speaker"],
-        at=None if row["at"] is None else Moment(time_of(row["at"]), row["at_precision"], row["at_zone"]),
-        recorded_at=time_of(row["recorded_at"]),
-        valid_from=None if row["valid_from"] is None else time_of(row["valid_from"]),
-        valid_to=None if row["valid_to"] is None else time_of(row["valid_to"]),
-        place=None
-        if row["document"] is None
-        else Place(row["document"], row["place_start"], row["place_end"], row["place_unit"]),
-        trust=row["trust"],
-        origin=row["origin"],
-        derived_from=tuple(loads(row["derived_from"])),
-        path=path,
-    )
+    hit = Hit.of(event_of(row), score=score)
+    return replace(hit, path=path) if path else hit
 
 
 def visible(query: Query) -> tuple[str, dict[str, object]]:

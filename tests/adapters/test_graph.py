@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from adapters.cortex import Cortex
-from adapters.graph import Linked, Reached, Walking, link, linked_memories, paths, rrf, walk
+from adapters.graph import Linked, Reached, Walking, link, linked_memories, merge, paths, ranks, walk
 from adapters.graph.names import key, named
-from adapters.sqlite import Connection
 from fusion.contract import Fact, Opening, Scope
 from fusion.errors import SettingsError
+from fusion.lib.sqlite import Connection
 from tests.backend_contract import event_id, make_captured, make_event, make_query
 
 NORMAL = Walking()
@@ -70,11 +70,19 @@ def test_stop_words_are_nobody() -> None:
 
 def test_rrf_arithmetic() -> None:
     """Found by both: .6/(60+1) + .4/(60+2) = .016288; by one alone: .6/(60+2) = .009677, .4/(60+1) = .006557."""
-    merged = rrf([(0.6, ["both", "similar"]), (0.4, ["linked", "both"])])
-    assert [item for item, _ in merged] == ["both", "similar", "linked"]
+    both, similar, linked = 1, 2, 3
+    merged = merge([both, similar], [Linked(linked, 1, 0.9, 0), Linked(both, 1, 0.5, 0)], Walking())
+    assert [memory for memory, _ in merged] == [both, similar, linked]
     assert [score for _, score in merged] == pytest.approx(
         [0.6 / (60 + 1) + 0.4 / (60 + 2), 0.6 / (60 + 2), 0.4 / (60 + 1)]
     )
+
+
+def test_equals_share_their_last_rank() -> None:
+    """Three memories of one hub are all third, .4/(60+3): none of them is first for a link that all have."""
+    equals = [Linked(memory, 1, 0.5, 0) for memory in (1, 2, 3)]
+    assert ranks([Linked(4, 1, 0.9, 0), *equals]) == {4: 1, 1: 4, 2: 4, 3: 4}
+    assert [score for _, score in merge([], equals, Walking())] == pytest.approx([0.4 / (60 + 3)] * 3)
 
 
 # Walking
@@ -148,8 +156,8 @@ async def test_a_cycle_ends(graph: Graph) -> None:
     ]
 
 
-async def test_strength_is_proximity_times_telling(graph: Graph) -> None:
-    """A rare entity says more: 1/log2(1+1) = 1 for one mention, 1/log2(1+3) = .5 for three; a second hop halves."""
+async def test_activation_spreads(graph: Graph) -> None:
+    """An entity of one mention says 1/log2(1+1) = 1, of three 1/log2(1+3) = .5; each hop passes half of it on."""
     await graph.add(1, ("Alpha", "likes", "Rare"))
     await graph.add(2, ("Alpha", "likes", "Common"))
     await graph.add(3, ("Other", "likes", "Common"))
@@ -163,7 +171,8 @@ async def test_strength_is_proximity_times_telling(graph: Graph) -> None:
 
     found = await graph.store._database.read(strengths)
     alpha = 1 / log2(1 + 2)
-    assert found == pytest.approx({1: alpha + 0.5 * 1.0, 2: alpha + 0.5 * 0.5, 3: 0.25, 4: 0.25})
+    rare, common = 0.5 * alpha * 1.0, 0.5 * alpha * 0.5
+    assert found == pytest.approx({1: alpha + rare, 2: alpha + common, 3: common, 4: common})
 
 
 async def test_paths_justify(graph: Graph) -> None:

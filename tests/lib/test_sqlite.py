@@ -7,6 +7,7 @@ import sqlite3
 import stat
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,20 +15,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.inmemory import hit_of as echo
-from adapters.sqlite import (
+from fusion.contract import Event, Hit, Moment, Place, Scope
+from fusion.errors import BackendUnreachable, StoreBusy, StoreDamaged, StoreFull
+from fusion.lib.sqlite import (
     EVENT_COLUMNS,
     INSERT_EVENT,
     Connection,
     Database,
     connect,
+    event_of,
     event_row,
     hit_of,
     microseconds,
     time_of,
 )
-from fusion.contract import Event, Moment, Place, Scope
-from fusion.errors import BackendUnreachable, StoreBusy, StoreDamaged, StoreFull
 
 STEPS = ("create table note (text text)",)
 
@@ -192,13 +193,15 @@ events = st.builds(
 
 @given(events)
 def test_an_event_survives_its_row(event: Event) -> None:
-    """Row and back: every field that a hit echoes is the same to the letter and the microsecond."""
+    """Row and back: every field is the same to the letter and the microsecond."""
     db = sqlite3.connect(":memory:")
     try:
         db.row_factory = sqlite3.Row
         db.execute(f"create table memory (id integer primary key, {EVENT_COLUMNS})")
         db.execute(INSERT_EVENT, event_row(event))
-        assert hit_of(db.execute("select * from memory").fetchone()) == echo(event)
+        row = db.execute("select * from memory").fetchone()
+        assert event_of(row) == event
+        assert hit_of(row, 0.5, ("a", "b")) == replace(Hit.of(event), score=0.5, path=("a", "b"))
     finally:
         db.close()
 
