@@ -85,17 +85,39 @@ class Fused(TypedDict):
     explain: dict[str, Any] | None
 
 
+class Moment(TypedDict):
+    utc: str
+    precision: str
+    zone: str | None
+
+
+class Place(TypedDict):
+    document: str
+    start: int
+    end: int
+    unit: str
+
+
 class Hit(TypedDict):
-    """One thing that a backend found, as it found it."""
+    """One thing that a backend found, as it found it; the fields are those of `fusion.contract.Hit`."""
 
     ref: str
     native_id: str
     text: str
+    scope: dict[str, str | None]
+    event_id: str | None
     score: float | None
     kind: str
+    raw_kind: str | None
     speaker: str | None
-    at: str | None
-    document: str | None
+    at: Moment | None
+    recorded_at: str | None
+    valid_from: str | None
+    valid_to: str | None
+    place: Place | None
+    trust: str
+    origin: str
+    derived_from: list[str]
     path: list[str]
 
 

@@ -7,6 +7,7 @@ import contextlib
 import math
 import os
 from collections.abc import Coroutine
+from dataclasses import fields
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,7 +18,7 @@ from starlette.exceptions import HTTPException
 
 import fusion as package
 from fusion import problem
-from fusion.contract import Scope
+from fusion.contract import Hit, Scope
 from fusion.doors import bodies, openapi
 from fusion.doors.encode import encode
 from fusion.doors.gate import Gate, Problem, Rules
@@ -189,7 +190,7 @@ def require_answer(answer: Answer) -> Answer:
 
 
 def found(answer: Answer) -> dict[str, Any]:
-    """One backend's answer with its raw hits."""
+    """One backend's answer with its raw hits, in the form that `adapters.remote` reads."""
     return {
         "backend": {
             "name": answer.backend,
@@ -200,20 +201,13 @@ def found(answer: Answer) -> dict[str, Any]:
             **({"detail": answer.detail} if answer.detail else {}),
         },
         "hits": [
-            {
-                "ref": hit.event_id or f"{answer.backend}:{hit.native_id}",
-                "native_id": hit.native_id,
-                "text": hit.text,
-                "score": hit.score if hit.score is not None and math.isfinite(hit.score) else None,
-                "kind": hit.kind,
-                "speaker": hit.speaker,
-                "at": hit.at.utc if hit.at else None,
-                "document": hit.place.document if hit.place else None,
-                "path": hit.path,
-            }
+            {"ref": hit.event_id or f"{answer.backend}:{hit.native_id}", **{name: getattr(hit, name) for name in _HIT}}
             for hit in answer.hits
         ],
     }
+
+
+_HIT = tuple(field.name for field in fields(Hit))
 
 
 async def on_error(request: Request, error: Exception) -> Response:

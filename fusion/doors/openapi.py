@@ -48,17 +48,25 @@ _FUSED = {
 }
 _KEPT = {"ref": _REFERENCE, "event_id": _EVENT_ID, "status": "stored", "redacted": 0, "reason": ""}
 _HIT = {
-    "ref": _REFERENCE,
+    "ref": _EVENT_ID,
     "native_id": "notes/database.md:12",
     "text": _MEMBER["text"],
+    "scope": {"tenant": "default", "user_id": "nadia", "audience": "group"},
+    "event_id": _EVENT_ID,
     "score": 7.9,
-    "kind": "note",
-    "speaker": None,
-    "at": None,
-    "document": "notes/database.md",
+    "kind": "decision",
+    "raw_kind": None,
+    "speaker": "Nadia",
+    "at": {"utc": _AT, "precision": "day", "zone": None},
+    "recorded_at": _AT,
+    "valid_from": None,
+    "valid_to": None,
+    "place": {"document": "notes/database.md", "start": 12, "end": 14, "unit": "line"},
+    "trust": "unknown",
+    "origin": "owner",
+    "derived_from": [],
     "path": [],
 }
-
 _MEMORY = {
     "ref": _REFERENCE,
     "event_id": _EVENT_ID,
