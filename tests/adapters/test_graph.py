@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import log2
@@ -13,9 +13,10 @@ import pytest
 from adapters.cortex import Cortex
 from adapters.graph import Linked, Reached, Walking, link, linked_memories, merge, paths, ranks, walk
 from adapters.graph.names import key, named
+from adapters.index import Entry
 from fusion.contract import Fact, Opening, Scope
-from fusion.errors import SettingsError
-from fusion.lib.sqlite import Connection
+from fusion.errors import SettingsError, StoreFull
+from fusion.lib.sqlite import Connection, Database
 from tests.backend_contract import event_id, make_captured, make_event, make_query
 
 NORMAL = Walking()
@@ -294,3 +295,44 @@ async def test_wrong_options_are_named(tmp_path: Path, options: dict[str, object
     """A misspelt or impossible option is refused at the start, with what may stand there."""
     with pytest.raises(SettingsError, match=says):
         await Cortex.open(Opening("cortex", tmp_path, options))
+
+
+# The derived index
+
+
+class Unwilling:
+    """An index whose first ``put`` fails, as on a full disk."""
+
+    size = vectors = pending = 0
+
+    def __init__(self) -> None:
+        self.keys: set[str] = set()
+        self.failures = 1
+
+    async def put(self, entries: Sequence[Entry]) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise StoreFull("no space left for the index")
+        self.keys.update(entry.key for entry in entries)
+
+    async def drop(self, keys: Sequence[str]) -> None:
+        self.keys.difference_update(keys)
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+
+async def test_a_failed_index_is_made_up_for(tmp_path: Path) -> None:
+    """The index failed after SQLite had the memory: whoever remembered hears of it, and any later call brings it in."""
+    database = await Database.open(tmp_path / "graph.sqlite", (Cortex.schema,))
+    index = Unwilling()
+    store = Cortex(database, index, NORMAL, embeds=False)  # type: ignore[arg-type]
+    try:
+        with pytest.raises(StoreFull):
+            await store.remember([make_captured(make_event(1, "first"))])
+        await store.remember([make_captured(make_event(2, "second"))])
+        assert index.keys == {event_id(1), event_id(2)}
+        assert await store.forget(event_id(1), []) == "deleted"
+        assert index.keys == {event_id(2)}
+    finally:
+        await store.close()
