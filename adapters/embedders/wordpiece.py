@@ -19,6 +19,8 @@ _LONGEST_WORD = 100
 # Characters. BERT's own limit: what is longer is no word, and greedy matching is quadratic in it.
 _REMEMBERED_WORDS = 32_768
 _ASCII_PUNCTUATION = frozenset(string.punctuation)
+_DROPPED = frozenset({"Cc", "Cf", "Cs", "Co"})
+# Not "Cn": what this Python does not know yet, say a new emoji, is a character all the same.
 _IDEOGRAPHS = (
     (0x4E00, 0x9FFF),
     (0x3400, 0x4DBF),
@@ -91,12 +93,12 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _clean(text: str) -> str:
-    """NFC; control, format, private and unassigned characters dropped; each white space a blank."""
+    """NFC; control, format and private characters and surrogates dropped; each white space a blank."""
     kept: list[str] = []
     for character in unicodedata.normalize("NFC", text):
         if character in "\t\n\r":
             kept.append(" ")
-        elif character != "\ufffd" and not (category := unicodedata.category(character)).startswith("C"):
+        elif character != "\ufffd" and (category := unicodedata.category(character)) not in _DROPPED:
             kept.append(" " if category.startswith("Z") else character)
     return "".join(kept)
 

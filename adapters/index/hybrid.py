@@ -291,9 +291,10 @@ class Index:
             self._filling = asyncio.create_task(self._fill(self._embedder))
 
     def _write_files(self, changes: Mapping[str, Entry | None]) -> dict[str, tuple[str, str]]:
-        """Words first, then the record of them: should the process die in between, the counts differ at the next open.
+        """Words first, then the record of them. Returns hash and text, by key, of the entries that have no vector.
 
-        Returns hash and text, by key, of the entries that have no vector.
+        Should the process die in between, an entry that was to change is on record as changing, and one that was to be
+        added is not on record at all, so that the counts differ: either shows at the next open.
         """
         known = self._vectors.known_of(list(changes))
         put = {key: entry for key, entry in changes.items() if entry is not None}
@@ -301,8 +302,14 @@ class Index:
         changed = {key: state for key, state in new.items() if self._lexical_is_lost or known.get(key) != state}
         gone = [key for key, entry in changes.items() if entry is None]
         if changed or gone:
+            if touched := [key for key in (*changed, *gone) if key in known]:
+                self._vectors.changing(touched)
             self._lexical.change(((key, state.tag, put[key].text) for key, state in changed.items()), gone)
-            self._vectors.change(changed, gone)
+            try:
+                self._vectors.change(changed, gone)
+            except BaseException:
+                self._lexical.change((), [key for key in changed if key not in known])
+                raise
         if self._embedder is None:
             return {}
         have = self._vectors.with_vector(put)

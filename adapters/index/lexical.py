@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import tantivy
 from tantivy import Document, Occur, Query, SchemaBuilder, TextAnalyzerBuilder, Tokenizer
 
-from fusion.errors import StoreDamaged, StoreFull
+from fusion.errors import StoreBusy, StoreDamaged, StoreFull
 from fusion.lib.words import STOP_WORDS, content_hash, stems
 
 Result = TypeVar("Result")
@@ -187,6 +187,8 @@ def _guarded(work: Callable[[], Result]) -> Result:
     except (StoreDamaged, UnicodeError):
         raise
     except (ValueError, KeyError, TypeError, OSError, struct.error) as error:
+        if "LockBusy" in str(error):
+            raise StoreBusy("another process writes to this lexical index") from error
         if getattr(error, "errno", None) == errno.ENOSPC or "No space left" in str(error):
             raise StoreFull(f"no space left for the lexical index: {error}") from error
         raise StoreDamaged(f"the lexical index does not work: {error}") from error

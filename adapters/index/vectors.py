@@ -28,8 +28,15 @@ if TYPE_CHECKING:
 _SCHEMA = """
 create table if not exists meta(name text primary key, value text not null) without rowid;
 create table if not exists scope(tag integer primary key, value text not null unique);
-create table if not exists entry(key text primary key, tag integer not null, hash text not null, vector blob);
+create table if not exists entry(
+    key text primary key,
+    tag integer not null,
+    hash text not null,
+    written integer not null,
+    vector blob
+);
 """
+_KNOWN = "select key, tag, case when written then hash else '' end from entry"
 _BLOCK = 2048
 # Rows upcast from int8 at a time: 2048 × 384 floats are 3 MB, which stays in the cache.
 _AT_ONCE = 500
@@ -38,7 +45,10 @@ _REMEMBERED_SCOPES = 256
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is on record of an entry: the tag of its scope, the hash of its text."""
+    """What is on record of an entry: the tag of its scope, the hash of its text.
+
+    The hash is empty while the entry is being changed elsewhere, so that it equals none if that was cut short.
+    """
 
     tag: int
     hash: str
@@ -97,7 +107,7 @@ class Vectors:
     def known(self) -> dict[str, Known]:
         """All that is on record, by key."""
         with self._lock, _named_errors():
-            rows = self._database.execute("select key, tag, hash from entry").fetchall()
+            rows = self._database.execute(_KNOWN).fetchall()
         return {key: Known(tag, digest) for key, tag, digest in rows}
 
     def known_of(self, keys: Sequence[str]) -> dict[str, Known]:
@@ -106,9 +116,7 @@ class Vectors:
             for low in range(0, len(keys), _AT_ONCE):
                 some = keys[low : low + _AT_ONCE]
                 marks = ",".join("?" * len(some))
-                for key, tag, digest in self._database.execute(
-                    f"select key, tag, hash from entry where key in ({marks})", some
-                ):
+                for key, tag, digest in self._database.execute(f"{_KNOWN} where key in ({marks})", some):
                     found[key] = Known(tag, digest)
         return found
 
@@ -143,6 +151,12 @@ class Vectors:
         with self._lock, _named_errors():
             self._set_meta("analysis", analysis)
 
+    def changing(self, keys: Sequence[str]) -> None:
+        """Records that these are about to change elsewhere. ``change`` takes that back, and nothing else does."""
+        with self._lock, _named_errors(), self._transaction() as run:
+            for key in keys:
+                run("update entry set written = 0 where key = ?", (key,))
+
     def change(self, put: Mapping[str, Known], drop: Sequence[str]) -> None:
         """Records entries, replacing what the key had, and drops others; in one transaction.
 
@@ -155,9 +169,9 @@ class Vectors:
                     run("delete from entry where key = ?", (key,))
                 for key, known in put.items():
                     (is_bare,) = run(
-                        "insert into entry(key, tag, hash) values (?, ?, ?) on conflict(key) do update set "
+                        "insert into entry(key, tag, hash, written) values (?, ?, ?, 1) on conflict(key) do update set "
                         "vector = case when hash = excluded.hash then vector end, "
-                        "tag = excluded.tag, hash = excluded.hash returning vector is null",
+                        "tag = excluded.tag, hash = excluded.hash, written = 1 returning vector is null",
                         (key, known.tag, known.hash),
                     ).fetchone()
                     if is_bare:
@@ -170,7 +184,7 @@ class Vectors:
                 self._matrix.retag(key, known.tag)
 
     def add(self, vectors: Sequence[tuple[str, str, Floats]]) -> None:
-        """Gives entries their vectors: (key, hash of the text it is of, vector). An entry that changed since is left."""
+        """Gives entries their vectors: (key, hash of the text it is of, vector). One that changed since is left."""
         with self._lock, _named_errors():
             added: list[tuple[str, int, NDArray[np.int8]]] = []
             with self._transaction() as run:

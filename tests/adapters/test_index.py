@@ -1,0 +1,537 @@
+"""The shared index: found at once by words, later by vectors; never across scopes; mended whatever its files suffer."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sqlite3
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from math import log
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rank_bm25 import BM25Okapi
+
+from adapters.index import Entry, Found, Index
+from adapters.index.lexical import Lexical, terms
+from adapters.index.vectors import Known, Vectors
+from fusion.contract import Embedder, Scope
+from fusion.errors import StoreBusy, StoreDamaged, StoreFull
+from tests.fakes import FakeEmbedder
+
+ANN, BOB = Scope(user_id="ann"), Scope(user_id="bob")
+CATS = [
+    Entry("cat", ANN, "the red cat sleeps on the sofa"),
+    Entry("dog", ANN, "a blue dog barks at the postman"),
+    Entry("car", ANN, "the red car was sold in March"),
+    Entry("bob", BOB, "the red cat of Bob"),
+]
+
+
+@asynccontextmanager
+async def opened(folder: Path, embedder: Embedder | None, truth: Iterable[Entry] = CATS) -> AsyncIterator[Index]:
+    index = await Index.open(folder, embedder, truth)
+    try:
+        yield index
+    finally:
+        await index.close()
+
+
+def keys(found: Sequence[Found] | Sequence[tuple[str, float]]) -> list[str]:
+    return [hit.key if isinstance(hit, Found) else hit[0] for hit in found]
+
+
+async def test_both_lists_are_fused_by_rank(tmp_path: Path) -> None:
+    """First in both lists is 1/(60+1) + 1/(60+1); an entry in one list has its one part, and no other score."""
+    async with opened(tmp_path, FakeEmbedder()) as index:
+        await index.settle()
+        found = await index.search("red cat", ANN, 10)
+        assert keys(found)[:2] == ["cat", "car"]
+        assert found[0].score == 1 / 61 + 1 / 61
+        assert found[1].score == 1 / 62 + 1 / 62
+        assert found[2].key == "dog"
+        assert (found[2].score, found[2].lexical) == (1 / 63, None)
+        assert found[0].lexical == (await index.lexical("red cat", ANN, 1))[0][1]
+        assert found[0].cosine == (await index.similar("red cat", ANN, 1))[0][1]
+        assert keys(await index.search("red cat", ANN, 1)) == ["cat"]
+
+
+async def test_words_are_found_while_vectors_fill_in(tmp_path: Path) -> None:
+    """The embedder is held up: search answers by words; as soon as it works, by vectors too."""
+    gate = asyncio.Event()
+    embedder = FakeEmbedder(gate=gate, synonyms={"feline": "cat"})
+    async with opened(tmp_path, embedder) as index:
+        await embedder.waiting.wait()
+        assert (index.size, index.vectors, index.pending) == (4, 0, 4)
+        assert keys(await index.search("red cats", ANN, 10)) == ["cat", "car"]
+        assert await index.search("feline", ANN, 10) == []
+        gate.set()
+        await index.settle()
+        assert (index.size, index.vectors, index.pending) == (4, 4, 0)
+        assert keys(await index.search("feline", ANN, 10))[0] == "cat"
+
+
+async def test_without_an_embedder_words_are_all_there_is(tmp_path: Path) -> None:
+    """It works, it says so, and settling does not wait for what cannot come."""
+    async with opened(tmp_path, None) as index:
+        await index.settle()
+        assert keys(await index.search("red cats", ANN, 10)) == ["cat", "car"]
+        assert await index.similar("red cats", ANN, 10) == []
+        assert (index.vectors, index.pending) == (0, 0)
+        assert index.notes == ("no embedding model: search goes by words alone",)
+
+
+async def test_an_embedder_that_fails_costs_vectors_only(tmp_path: Path) -> None:
+    """Words are searched on, the fault stands in ``notes``; once it works again nothing is missing."""
+    embedder = FakeEmbedder(failing=True)
+    async with opened(tmp_path, embedder) as index:
+        await index.settle()
+        assert index.pending == 4
+        assert index.notes == ("vectors are not filled in: the fake embedder was told to fail",)
+        assert keys(await index.search("red cats", ANN, 10)) == ["cat", "car"]
+        embedder.failing = False
+        await index.settle()
+        assert (index.vectors, index.pending, index.notes) == (4, 0, ())
+        embedder.failing = True
+        assert keys(await index.search("red cats", ANN, 10)) == ["cat", "car"]
+        assert index.notes == ("search by vectors does not work: the fake embedder was told to fail",)
+
+
+async def test_damage_to_words_while_running_leaves_vectors(tmp_path: Path) -> None:
+    """Search goes on by vectors and says so; the next open mends it."""
+
+    class Broken(Lexical):
+        def search(self, text: str, tags: Sequence[int] | None, limit: int) -> list[tuple[str, float]]:
+            raise StoreDamaged("cut off")
+
+    async with opened(tmp_path, FakeEmbedder()) as index:
+        await index.settle()
+        index._lexical.__class__ = Broken
+        assert keys(await index.search("red cat", ANN, 1)) == ["cat"]
+        assert index.notes == ("search by words does not work: cut off",)
+
+
+async def test_put_replaces_and_drop_removes(tmp_path: Path) -> None:
+    """By words when it returns, by vectors after settling; a key that is not there may be dropped."""
+    embedder = FakeEmbedder()
+    async with opened(tmp_path, embedder) as index:
+        await index.put([Entry("cat", ANN, "a green parrot"), Entry("new", ANN, "the red bicycle")])
+        assert keys(await index.lexical("cat", ANN, 10)) == []
+        assert keys(await index.lexical("parrot", ANN, 10)) == ["cat"]
+        await index.settle()
+        assert keys(await index.similar("green parrot", ANN, 1)) == ["cat"]
+        await index.drop(["cat", "nothing"])
+        assert (index.size, index.vectors) == (4, 4)
+        assert set(keys(await index.search("green parrot", ANN, 10))) == {"new", "car", "dog"}
+        await index.put([])
+        await index.drop([])
+
+
+async def test_putting_what_is_there_changes_nothing(tmp_path: Path) -> None:
+    """The same text under the same scope is not written again; under another scope its vector is kept."""
+    embedder = FakeEmbedder()
+    async with opened(tmp_path, embedder) as index:
+        await index.settle()
+        await index.put(CATS)
+        assert index.pending == 0
+        await index.put([replace(CATS[0], scope=BOB)])
+        assert (index.pending, index.vectors) == (0, 4)
+        assert keys(await index.similar("red cat sofa", BOB, 10)) == ["cat", "bob"]
+        assert keys(await index.search("sofa", ANN, 1)) != ["cat"]
+        assert embedder.encoded[CATS[0].text] == 1
+
+
+async def test_many_writers_at_once(tmp_path: Path) -> None:
+    """A hundred concurrent puts all arrive, and the last of several changes to one key stands."""
+    async with opened(tmp_path, FakeEmbedder(), []) as index:
+        await asyncio.gather(*(index.put([Entry(f"k{i}", ANN, f"memory number {i}")]) for i in range(100)))
+        await asyncio.gather(
+            index.put([Entry("k0", ANN, "first")]), index.drop(["k0"]), index.put([Entry("k0", ANN, "last")])
+        )
+        assert index.size == 100
+        assert keys(await index.lexical("last", ANN, 10)) == ["k0"]
+
+
+async def test_one_bad_entry_is_its_callers_fault_only(tmp_path: Path) -> None:
+    """A key that is no Unicode is refused; those written in the same commit are there."""
+    async with opened(tmp_path, None, []) as index:
+        good, bad, fine = await asyncio.gather(
+            index.put([Entry("good", ANN, "one")]),
+            index.put([Entry("bad\ud800", ANN, "two")]),
+            index.put([Entry("fine", ANN, "three")]),
+            return_exceptions=True,
+        )
+        assert (good, fine) == (None, None)
+        assert isinstance(bad, UnicodeError)
+        assert keys(await index.lexical("one three", ANN, 10)) == ["fine", "good"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["*", "tag:1 OR red", 'key:"bob"', '"red', "(red", "a:b:c", "red AND", "[* TO *]", "\x00", "\ud800", "'; drop--"],
+)
+async def test_a_query_is_text_never_syntax(tmp_path: Path, query: str) -> None:
+    """What another search engine would read as a wildcard, a field or a boolean finds words, and only in scope."""
+    async with opened(tmp_path, None) as index:
+        found = keys(await index.lexical(query, ANN, 10))
+        assert set(found) <= ({"cat", "car"} if "red" in query else set())
+        assert keys(await index.search(query, Scope(user_id="nobody"), 10)) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("猫", ["zh"]),
+        ("可爱的猫", ["zh"]),
+        ("タワー", ["ja"]),
+        ("東京", ["ja"]),
+        ("한국", ["ko"]),
+        ("แมว", ["th"]),
+        ("cafe", ["fr"]),
+        ("CAFÉS", ["fr"]),
+        ("identifier", ["code"]),
+        ("user_identifiers", ["code"]),
+        ("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", ["code"]),
+        ("the of and", []),
+        ("", []),
+        ("   ", []),
+    ],
+)
+async def test_words_of_many_scripts(tmp_path: Path, query: str, expected: list[str]) -> None:
+    """Unspaced scripts by pairs and by one character; no accents; stemmed; parts of names; stop words are nothing."""
+    truth = [
+        Entry("zh", ANN, "我的猫很可爱"),
+        Entry("ja", ANN, "昨日は東京タワーに行きました"),
+        Entry("ko", ANN, "저는 한국어를 공부해요"),
+        Entry("th", ANN, "ฉันมีแมวสองตัว"),
+        Entry("fr", ANN, "the café of the station"),
+        Entry("code", ANN, "user_identifier e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
+    ]
+    async with opened(tmp_path, None, truth) as index:
+        assert keys(await index.lexical(query, ANN, 10))[:1] == expected
+
+
+async def test_the_ranking_is_bm25(tmp_path: Path) -> None:
+    """The scores are those of rank-bm25 with k1 = 1.2, b = 0.75 and Lucene's idf, ln(1 + (N - df + 1/2)/(df + 1/2))."""
+    draw = np.random.default_rng(5)
+    texts = [" ".join(f"word{n}" for n in draw.zipf(1.5, draw.integers(3, 30)) % 50) for _ in range(200)]
+    documents = [terms(text) for text in texts]
+    oracle = BM25Okapi(documents, k1=1.2, b=0.75)
+    for term in oracle.idf:
+        df = sum(term in document for document in documents)
+        oracle.idf[term] = log(1 + (200 - df + 0.5) / (df + 0.5))
+    async with opened(tmp_path, None, [Entry(f"k{i:03}", ANN, text) for i, text in enumerate(texts)]) as index:
+        for query in ("word3 word7", "word1", "word2 word40 word11 word5"):
+            expected = {f"k{i:03}": score for i, score in enumerate(oracle.get_scores(terms(query))) if score > 0}
+            found = await index.lexical(query, ANN, 200)
+            assert dict(found) == pytest.approx(expected, rel=1e-3)
+
+
+async def test_equal_scores_are_in_the_order_of_keys(tmp_path: Path) -> None:
+    """Five hundred equal texts, put in a shuffled order: both lists give the first ten keys."""
+    order = np.random.default_rng(7).permutation(500)
+    truth = [Entry(f"k{i:03}", ANN, "the same memory") for i in order]
+    async with opened(tmp_path, FakeEmbedder(), truth) as index:
+        await index.settle()
+        first = [f"k{i:03}" for i in range(10)]
+        assert keys(await index.lexical("same memory", ANN, 10)) == first
+        assert keys(await index.similar("same memory", ANN, 10)) == first
+        assert keys(await index.search("same memory", ANN, 10)) == first
+
+
+async def test_the_vector_search_is_exact(tmp_path: Path) -> None:
+    """Over several blocks, after rows were removed and replaced: the same keys as cosine by definition."""
+    draw = np.random.default_rng(1)
+    vectors = draw.standard_normal((5000, 32)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    store = Vectors(tmp_path / "vectors.sqlite", "analysis", "model", 32)
+    tags = [store.tag(Scope(user_id=f"u{i}")) for i in range(5)]
+    store.change({f"k{i:04}": Known(tags[i % 5], "h") for i in range(5000)}, [])
+    store.add([(f"k{i:04}", "h", vectors[i]) for i in range(5000)])
+    gone = {int(i) for i in draw.choice(5000, 700, replace=False)}
+    store.change({}, [f"k{i:04}" for i in gone])
+    assert (store.size, store.count) == (4300, 4300)
+    for chosen in (None, [tags[2]], tags[1:3]):
+        rows = [i for i in range(5000) if i not in gone and (chosen is None or tags[i % 5] in chosen)]
+        for query in draw.standard_normal((5, 32)).astype(np.float32):
+            query = query / np.linalg.norm(query)
+            found = store.search(query, chosen, 20)
+            exact = sorted((float(vectors[i] @ query) for i in rows), reverse=True)[:20]
+            # int8 leaves an error of up to half a step of 1/127 of the largest component, in each of 32.
+            assert [cosine for _, cosine in found] == pytest.approx(exact, abs=0.02)
+            assert len({key for key, _ in found}) == 20
+    store.close()
+    again = Vectors(tmp_path / "vectors.sqlite", "analysis", "model", 32)
+    assert (again.size, again.count, again.same_analysis) == (4300, 4300, True)
+    again.close()
+
+
+SCOPES = st.builds(
+    Scope,
+    tenant=st.sampled_from(["default", "other"]),
+    user_id=st.sampled_from([None, "ann", "bob"]),
+    agent_id=st.sampled_from([None, "helper"]),
+    run_id=st.none(),
+    session_id=st.sampled_from([None, "s1"]),
+    project=st.sampled_from([None, "p"]),
+    audience=st.sampled_from(["private", "group"]),
+)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(items=st.lists(SCOPES, min_size=1, max_size=12), asked=st.lists(SCOPES, min_size=1, max_size=6))
+async def test_only_what_the_scope_admits_is_found(
+    tmp_path_factory: pytest.TempPathFactory, items: list[Scope], asked: list[Scope]
+) -> None:
+    """Whatever the scopes: both lists have exactly the entries that ``Scope.admits`` allows, in one order."""
+    truth = [Entry(f"k{i:02}", scope, "the same memory") for i, scope in enumerate(items)]
+    async with opened(tmp_path_factory.mktemp("index"), FakeEmbedder(), truth) as index:
+        await index.settle()
+        for scope in asked:
+            admitted = [entry.key for entry in truth if scope.admits(entry.scope)]
+            assert keys(await index.lexical("memory", scope, 50)) == admitted
+            assert keys(await index.similar("memory", scope, 50)) == admitted
+            assert keys(await index.search("memory", scope, 50)) == admitted
+
+
+CHANGES = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), st.integers(0, 7), st.sampled_from(["red cat", "blue dog", "green parrot"])),
+        st.tuples(st.just("drop"), st.integers(0, 7), st.just("")),
+        st.tuples(st.just("open"), st.integers(0, 7), st.sampled_from(["red cat", "blue dog"])),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(changes=CHANGES)
+async def test_whatever_happened_before_the_index_holds_the_truth(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, int, str]]
+) -> None:
+    """Puts, drops and openings with another truth, in any order: words and vectors find what a dictionary holds."""
+    folder = tmp_path_factory.mktemp("index")
+    held: dict[str, Entry] = {}
+    index = await Index.open(folder, FakeEmbedder())
+    try:
+        for what, number, text in changes:
+            entry = Entry(f"k{number}", ANN, text)
+            if what == "put":
+                held[entry.key] = entry
+                await index.put([entry])
+            elif what == "drop":
+                held.pop(entry.key, None)
+                await index.drop([entry.key])
+            else:
+                await index.close()
+                held = {key: e for key, e in held.items() if int(key[1:]) < number} | {entry.key: entry}
+                index = await Index.open(folder, FakeEmbedder(), held.values())
+            for word in ("cat", "dog", "parrot"):
+                having = sorted(key for key, e in held.items() if word in e.text)
+                assert keys(await index.lexical(word, ANN, 50)) == having
+        await index.settle()
+        assert (index.size, index.vectors, index.pending) == (len(held), len(held), 0)
+        assert sorted(keys(await index.similar("red cat", ANN, 50))) == sorted(held)
+    finally:
+        await index.close()
+
+
+async def found_everywhere(index: Index) -> list[list[tuple[str, float]]]:
+    await index.settle()
+    return [
+        [(hit.key, hit.cosine or 0.0) for hit in await index.search(text, scope, 10)]
+        for text in ("red cat", "blue dog", "car sold in March")
+        for scope in (ANN, BOB, Scope())
+    ]
+
+
+async def test_another_embedder_starts_its_own_vectors(tmp_path: Path) -> None:
+    """Vectors of another identity are dropped and filled in anew; none are mixed. Without an embedder they are left."""
+    async with opened(tmp_path, FakeEmbedder(identity="old@1")) as index:
+        await index.settle()
+    gate = asyncio.Event()
+    new = FakeEmbedder(identity="new@2", dimensions=16, gate=gate)
+    async with opened(tmp_path, new) as index:
+        assert (index.vectors, index.pending) == (0, 4)
+        gate.set()
+        await index.settle()
+        assert index.vectors == 4
+    async with opened(tmp_path, None) as index:
+        assert index.vectors == 0
+    again = FakeEmbedder(identity="new@2", dimensions=16)
+    async with opened(tmp_path, again) as index:
+        assert (index.vectors, index.pending) == (4, 0)
+        assert not again.encoded
+
+
+async def test_filling_resumes_at_the_next_open(tmp_path: Path) -> None:
+    """Closed in the middle: what has its vector keeps it, the others get theirs later."""
+    truth = [Entry(f"k{i:03}", ANN, f"memory number {i}") for i in range(300)]
+    async with opened(tmp_path, FakeEmbedder(), truth[:100]) as index:
+        await index.settle()
+    gate = asyncio.Event()
+    held = FakeEmbedder(gate=gate)
+    async with opened(tmp_path, held, truth) as index:
+        await held.waiting.wait()
+    embedder = FakeEmbedder()
+    async with opened(tmp_path, embedder, truth) as index:
+        await index.settle()
+        assert index.vectors == 300
+        assert len(embedder.encoded) == 200
+
+
+async def test_a_deleted_folder_comes_back_identical(tmp_path: Path) -> None:
+    """It is derived data: the same truth gives the same answers, scores included."""
+    async with opened(tmp_path / "index", FakeEmbedder()) as index:
+        before = await found_everywhere(index)
+    shutil.rmtree(tmp_path / "index")
+    async with opened(tmp_path / "index", FakeEmbedder()) as index:
+        assert await found_everywhere(index) == before
+
+
+def _files(folder: Path, pattern: str) -> list[Path]:
+    found = sorted(folder.glob(pattern))
+    assert found, pattern
+    return found
+
+
+def _cut(folder: Path, pattern: str) -> None:
+    for path in _files(folder, pattern):
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def _flip(folder: Path, pattern: str) -> None:
+    for path in _files(folder, pattern):
+        content = bytearray(path.read_bytes())
+        content[len(content) // 4] ^= 0xFF
+        path.write_bytes(content)
+
+
+def _lose(folder: Path, pattern: str) -> None:
+    for path in _files(folder, pattern):
+        path.unlink()
+
+
+DAMAGE = {
+    "the record cut off": lambda folder: _cut(folder, "vectors.sqlite"),
+    "the record lost": lambda folder: _lose(folder, "vectors.sqlite"),
+    "the record garbage": lambda folder: (folder / "vectors.sqlite").write_bytes(b"no database" * 500),
+    "the record emptied": lambda folder: (folder / "vectors.sqlite").write_bytes(b""),
+    "terms cut off": lambda folder: _cut(folder / "lexical", "*.term"),
+    "terms flipped": lambda folder: _flip(folder / "lexical", "*.term"),
+    "postings flipped": lambda folder: _flip(folder / "lexical", "*.idx"),
+    "stored keys flipped": lambda folder: _flip(folder / "lexical", "*.store"),
+    "postings lost": lambda folder: _lose(folder / "lexical", "*.idx"),
+    "meta.json cut off": lambda folder: _cut(folder / "lexical", "meta.json"),
+    "meta.json lost": lambda folder: _lose(folder / "lexical", "meta.json"),
+    "meta.json another": lambda folder: (folder / "lexical" / "meta.json").write_text("{}"),
+    "lexical lost": lambda folder: shutil.rmtree(folder / "lexical"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+async def test_damaged_files_are_written_again(tmp_path: Path, damage: str) -> None:
+    """Whichever file is cut off, flipped or gone: after the next open every answer is as before."""
+    async with opened(tmp_path, FakeEmbedder()) as index:
+        before = await found_everywhere(index)
+    DAMAGE[damage](tmp_path)
+    async with opened(tmp_path, FakeEmbedder()) as index:
+        assert await found_everywhere(index) == before
+        assert (index.size, index.vectors) == (4, 4)
+
+
+@pytest.mark.parametrize("change", ["added", "replaced", "dropped"])
+async def test_a_process_that_died_between_the_two_files_is_mended(tmp_path: Path, change: str) -> None:
+    """Words committed, their record not, and the caller knows nothing of it: the next open makes it as it was."""
+
+    class Dies(Vectors):
+        def change(self, put: Mapping[str, Known], drop: Sequence[str]) -> None:
+            raise KeyboardInterrupt
+
+    class Dead(Lexical):
+        def change(self, put: Iterable[tuple[str, int, str]], drop: Iterable[str]) -> None:
+            undoes = change == "added" and bool(list(drop))  # which a dead process does not
+            super().change(put, [] if undoes else drop)
+
+    index = await Index.open(tmp_path, None, CATS)
+    index._vectors.__class__, index._lexical.__class__ = Dies, Dead
+    changes = {
+        "added": {"new": Entry("new", ANN, "a stray sofa")},
+        "replaced": {"cat": Entry("cat", ANN, "a stray")},
+        "dropped": {"cat": None},
+    }[change]
+    with pytest.raises(KeyboardInterrupt):
+        index._write_files(changes)
+    await index.close()
+    async with opened(tmp_path, None) as again:
+        assert keys(await again.lexical("stray", ANN, 10)) == []
+        assert keys(await again.lexical("sofa", ANN, 10)) == ["cat"]
+
+
+async def test_another_way_to_cut_words_writes_the_index_again(tmp_path: Path) -> None:
+    """An index whose record names another analysis is not trusted, though its entries are the same."""
+    async with opened(tmp_path, None):
+        pass
+    with sqlite3.connect(tmp_path / "vectors.sqlite") as database:
+        database.execute("update meta set value = 'older' where name = 'analysis'")
+    database.close()
+    lexical = Lexical(tmp_path / "lexical")
+    lexical.change([("cat", 1, "terms of an older program")], [])
+    lexical.close()
+    async with opened(tmp_path, None) as index:
+        assert keys(await index.lexical("sofa", ANN, 10)) == ["cat"]
+        assert keys(await index.lexical("program", ANN, 10)) == []
+
+
+async def test_no_space_for_vectors_is_named_and_nothing_is_half_written(tmp_path: Path) -> None:
+    """SQLite's own page limit stands in for a full disk: ``StoreFull``; with space again the same put succeeds."""
+    async with opened(tmp_path, None) as index:
+        database = index._vectors._database
+        (pages,) = database.execute("pragma page_count").fetchone()
+        database.execute(f"pragma max_page_count = {pages}")
+        many = [Entry(f"{i:03}" + "k" * 200, ANN, f"memory number {i}") for i in range(500)]
+        with pytest.raises(StoreFull):
+            await index.put(many)
+        assert index.size == 4
+        assert keys(await index.lexical("sofa number", ANN, 10)) == ["cat"]
+        database.execute("pragma max_page_count = 1000000")
+        await index.put(many)
+        assert index.size == 504
+
+
+async def test_a_second_writer_is_refused(tmp_path: Path) -> None:
+    """Two indexes over one folder: the second that writes gets a named error, and the first goes on."""
+    async with opened(tmp_path, None) as first, opened(tmp_path, None) as second:
+        await first.put([Entry("new", ANN, "one")])
+        with pytest.raises(StoreBusy, match="another process"):
+            await second.put([Entry("other", ANN, "two")])
+        await first.put([Entry("newer", ANN, "three")])
+        assert keys(await first.lexical("three", ANN, 10)) == ["newer"]
+
+
+async def test_closing_twice_is_fine_and_later_calls_are_refused(tmp_path: Path) -> None:
+    """What was being written when it closed is there at the next open."""
+    index = await Index.open(tmp_path, FakeEmbedder(), CATS)
+    writing = asyncio.create_task(index.put([Entry("new", ANN, "a yellow boat")]))
+    await asyncio.sleep(0)
+    await index.close()
+    await index.close()
+    await writing
+    with pytest.raises(StoreBusy, match="closed"):
+        await index.search("red cat", ANN, 10)
+    with pytest.raises(StoreBusy, match="closed"):
+        await index.put(CATS)
+    async with opened(tmp_path, None, [*CATS, Entry("new", ANN, "a yellow boat")]) as again:
+        assert keys(await again.lexical("yellow", ANN, 10)) == ["new"]
+
+
+async def test_its_folder_is_private(tmp_path: Path) -> None:
+    """0700, and the record 0600."""
+    async with opened(tmp_path / "new" / "index", None):
+        assert (tmp_path / "new" / "index").stat().st_mode & 0o777 == 0o700
+        assert (tmp_path / "new" / "index" / "vectors.sqlite").stat().st_mode & 0o777 == 0o600
