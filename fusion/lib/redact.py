@@ -89,8 +89,8 @@ _DIGIT_OR_SIGN = re.compile(r"[\d!@#$%^&*~|]")
 _ABOUT = frozenset(
     "absent accepted allowed almost always anything back based being blank case changed clear compromised "
     "correct created denied deprecated different disabled displayed easy empty enabled encrypted enough entered "
-    "expired exposed forgotten free going gone good hard hashed here hidden important incorrect invalid just kept known "
-    "leaked like likely long lost mandatory masked missing more needed never nobody nothing nowhere only "
+    "expired exposed forgotten free going gone good hard hashed here hidden important incorrect invalid just kept "
+    "known leaked like likely long lost mandatory masked missing more needed never nobody nothing nowhere only "
     "optional over passed people present printed private protected quite rather read really redacted rejected "
     "required reset rotated safe same saved secret secure sent shared short shown simple simply someone "
     "something stale still stolen stored string strong supplied that their there these they this those typed "
