@@ -60,7 +60,7 @@ from fusion.contract import (
     Unit,
 )
 from fusion.errors import FusionError, InvalidAnswer, SettingsError, StoreBusy, StoreDamaged
-from fusion.lib.bm25 import Frequencies, bm25, terms
+from fusion.lib.bm25 import Bm25, Frequencies, terms
 from fusion.lib.words import content_hash, spoken
 
 if TYPE_CHECKING:
@@ -414,18 +414,17 @@ class Shelf:
         return asked
 
     def _lexical(self, query: Query, among: Mapping[str, object]) -> list[Hit]:
-        words = tuple(dict.fromkeys(terms(query.text)))
+        words = terms(query.text)
         hits = [hit for native_id in among if visible(hit := self._hits[native_id], query)]
         documents = [terms(spoken(hit.text, hit.speaker)) for hit in hits]
         asked = set(words)
         counts = Counter(term for document in documents for term in asked.intersection(document))
         lengths = sum(map(len, documents)) / max(1, len(documents))
-        common = Frequencies(len(documents), lengths, counts)
-        weights = {term: common.idf(term) for term in words}
+        asked_for = Bm25(words, Frequencies(len(documents), lengths, counts))
         found = [
             replace(hit, score=score)
             for hit, document in zip(hits, documents, strict=True)
-            if (score := bm25(words, document, weights, lengths)) > 0
+            if (score := asked_for.score(document)) > 0
         ]
         return sorted(found, key=lambda hit: (-(hit.score or 0.0), hit.native_id))[: query.limit]
 

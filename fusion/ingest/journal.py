@@ -93,6 +93,8 @@ class Journal:
         self._records: OrderedDict[str, Record] = OrderedDict()
         self._orders: OrderedDict[tuple[object, ...], list[str]] = OrderedDict()
         self._hidden: dict[tuple[str, str], list[Place]] = {}
+        self._counted = False
+        """whether any memory ever came in: a gateway over other people's stores alone need not look"""
 
     @classmethod
     async def open(cls, file: Path) -> Self:
@@ -103,6 +105,9 @@ class Journal:
                 "select tenant, document, place_start, place_end from event "
                 "where forgotten = 1 and place_unit = 'line' and document is not null"
             ).fetchall()
+        )
+        journal._counted = bool(
+            await journal._database.read(lambda db: db.execute("select 1 from owner limit 1").fetchone())
         )
         for tenant, document, start, end in rows:
             journal._hidden.setdefault((tenant, document), []).append(Place(document, start, end, "line"))
@@ -141,6 +146,7 @@ class Journal:
 
         outcome = await self._database.write(work)
         if not isinstance(outcome, str):
+            self._counted = self._counted or bool(outcome)
             for stored in outcome:
                 self._outdate(stored.event)
                 if stored.event.supersedes is not None:
@@ -249,6 +255,8 @@ class Journal:
 
     async def frequencies(self, scope: Scope, asked: Sequence[str]) -> Frequencies:
         """How common each term is among the memories of the scope's user, or of the whole tenant."""
+        if not self._counted:
+            return Frequencies()
         owners = "owner = ?" if scope.user_id is not None else "owner in (select owner from owner where tenant = ?)"
         whose = _owner(scope) if scope.user_id is not None else scope.tenant
 

@@ -39,20 +39,26 @@ def terms(text: str) -> tuple[str, ...]:
     return tuple(stems(text))
 
 
-def bm25(query: Sequence[str], document: Sequence[str], weights: Mapping[str, float], average_length: float) -> float:
-    """The document's score as a share of the highest that the query allows, 0 to 1.
+class Bm25:
+    """A query, ready to be held against texts: the idf of each of its terms, and the most that they can count."""
 
-    ``weights`` has the idf of each query term. A term that occurs without end would count k1 + 1 times its idf; that
-    bound makes scores comparable between queries.
-    """
-    if not document:
-        return 0.0
-    scale = K1 * (1 - B + B * len(document) / max(average_length, 1.0))
-    total = best = 0.0
-    for term in query:
-        weight = weights[term]
-        best += weight * (K1 + 1)
-        count = document.count(term)
-        if count:
-            total += weight * count * (K1 + 1) / (count + scale)
-    return total / best if best else 0.0
+    def __init__(self, query: Sequence[str], frequencies: Frequencies) -> None:
+        self._weights = {term: frequencies.idf(term) for term in query}
+        self._most = sum(self._weights.values()) * (K1 + 1)
+        self._average_length = max(frequencies.average_length, 1.0)
+
+    def score(self, document: Sequence[str], texts: int = 1) -> float:
+        """The score of a document's terms as a share of the highest that the query allows, 0 to 1.
+
+        A term that occurs without end would count k1 + 1 times its idf; that bound makes scores comparable between
+        queries. ``texts`` says of how many memories the document is put together.
+        """
+        present = self._weights.keys() & document
+        if not present:
+            return 0.0
+        scale = K1 * (1 - B + B * len(document) / (self._average_length * texts))
+        total = 0.0
+        for term in sorted(present):
+            count = document.count(term)
+            total += self._weights[term] * count * (K1 + 1) / (count + scale)
+        return total / self._most

@@ -8,17 +8,21 @@ A fact and the event it was derived from are never the same memory.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil
+from typing import TYPE_CHECKING
 
 from fusion.contract import Hit, Place
 from fusion.lib.jaccard import jaccard, telling
-from fusion.lib.words import spoken, word_list
+from fusion.lib.words import spoken, word_list, words
 from fusion.recall.admit import Admitted
 from fusion.recipe import Dedup
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +50,17 @@ def dedup(answers: Mapping[str, Sequence[Admitted]], rules: Dedup) -> tuple[Cand
     """Distinct memories of all ``answers``, best rank first; at most ``rules.max_candidates``."""
     seen = [(backend, item) for backend, items in answers.items() for item in items]
     seen.sort(key=lambda s: (bool(s[1].hit.derived_from), s[1].rank, s[1].ref))
-    known = Known(rules, (item.hit for _, item in seen))
-    kept: dict[str, list[Sighting]] = {}
-    survivors: dict[str, Hit] = {}
-    for backend, item in seen:
-        match = known.find(item.hit)
-        ref, reason = match or (item.ref, "first seen")
-        if match is None:
-            if len(survivors) >= rules.max_candidates:
+    known = Known(rules, [item.hit for _, item in seen])
+    kept: dict[int, list[Sighting]] = {}
+    for i, (backend, item) in enumerate(seen):
+        first, reason = known.find(i) or (i, "first seen")
+        if first == i:
+            if len(kept) >= rules.max_candidates:
                 continue
-            known.add(item.ref, item.hit)
-            survivors[item.ref] = item.hit
-            kept[item.ref] = []
-        kept[ref].append(Sighting(backend, item.ref, item.hit.native_id, item.rank, item.hit.score, reason))
-    candidates = (Candidate(ref, hit, tuple(kept[ref])) for ref, hit in survivors.items())
+            known.add(i)
+            kept[i] = []
+        kept[first].append(Sighting(backend, item.ref, item.hit.native_id, item.rank, item.hit.score, reason))
+    candidates = (Candidate(seen[i][1].ref, seen[i][1].hit, tuple(sightings)) for i, sightings in kept.items())
     return tuple(sorted(candidates, key=lambda c: (min(s.rank for s in c.sightings), c.ref)))
 
 
@@ -69,112 +70,127 @@ def join(candidates: Sequence[Candidate], others: Iterable[tuple[str, Hit]], rul
     if not waiting:
         return ()
     known = Known(rules, [*(c.hit for c in candidates), *(hit for _, hit in waiting)])
-    for candidate in candidates:
-        known.add(candidate.ref, candidate.hit)
+    for i in range(len(candidates)):
+        known.add(i)
     new = []
-    for ref, hit in waiting:
-        if known.find(hit) is None:
-            known.add(ref, hit)
+    for i, (ref, hit) in enumerate(waiting, start=len(candidates)):
+        if known.find(i) is None:
+            known.add(i)
             new.append(Candidate(ref, hit, ()))
     return tuple(new)
 
 
-@dataclass(frozen=True, slots=True)
-class _Print:
-    """What two texts are compared by."""
-
-    content: str
-    words: frozenset[str]
-
-
-@lru_cache(maxsize=8192)
-def _print(said: str) -> _Print:
-    """Remembered, because the same memories come back query after query."""
-    listed = word_list(said)
-    return _Print(" ".join(listed), frozenset(listed))
-
-
-def _print_of(hit: Hit) -> _Print:
-    return _print(spoken(hit.text, hit.speaker))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Text:
-    ref: str
-    print: _Print
-    derived: tuple[str, ...]
-    event_id: str | None
-
-
 class Known:
-    """The distinct memories so far, found again by event, span, content or likeness.
+    """The distinct ones so far among ``hits``, which are spoken of by their index, found again by event, span or words.
 
-    Likeness is exact Jaccard, not an estimate. With threshold t, two sets of n and m words can only reach it if the
-    first n - ⌈t·n⌉ + 1 and m - ⌈t·m⌉ + 1 words of theirs, in any one order of all words, have one in common (prefix
-    filter: Bayardo, Ma, Srikant, "Scaling up all pairs similarity search", WWW 2007). The order puts first what is rare
-    among ``hits``, all that will be added or looked for: rare words meet seldom by chance.
+    Likeness is exact Jaccard, not an estimate; `possible` only says where it is worth computing.
     """
 
-    def __init__(self, rules: Dedup, hits: Iterable[Hit]) -> None:
+    def __init__(self, rules: Dedup, hits: Sequence[Hit]) -> None:
         self._rules = rules
-        self._events: dict[str, str] = {}
-        self._contents: dict[str, _Text] = {}
-        self._places: dict[tuple[object, ...], list[tuple[Place, str, tuple[str, ...]]]] = defaultdict(list)
-        self._prefixes: dict[str, list[_Text]] = defaultdict(list)
-        counts = Counter(word for hit in hits for word in _print_of(hit).words)
-        self._order = {word: i for i, word in enumerate(sorted(sorted(counts), key=counts.__getitem__))}
+        self._hits = hits
+        self._in: set[int] = set()
+        self._events: dict[str, int] = {}
+        self._places: dict[tuple[object, ...], list[int]] = defaultdict(list)
+        self._possible = possible([spoken(hit.text, hit.speaker) for hit in hits], rules.jaccard)
 
-    def add(self, ref: str, hit: Hit) -> None:
-        text = _Text(ref, _print_of(hit), hit.derived_from, hit.event_id)
+    def add(self, i: int) -> None:
+        hit = self._hits[i]
+        self._in.add(i)
         if hit.event_id:
-            self._events[hit.event_id] = ref
-        self._contents.setdefault(text.print.content, text)
+            self._events[hit.event_id] = i
         if hit.place is not None:
-            self._places[_document(hit, hit.place)].append((hit.place, ref, hit.derived_from))
-        for word in self._prefix(text.print):
-            self._prefixes[word].append(text)
+            self._places[_document(hit, hit.place)].append(i)
 
-    def find(self, hit: Hit) -> tuple[str, str] | None:
-        """The ref of the memory that ``hit`` is, and why; None if it is a new one."""
-        if hit.event_id and (same := self._events.get(hit.event_id)):
+    def find(self, i: int) -> tuple[int, str] | None:
+        """The index of the memory that ``hits[i]`` is, and why; None if it is a new one."""
+        hit = self._hits[i]
+        if hit.event_id and (same := self._events.get(hit.event_id)) is not None:
             return same, "same event"
         if hit.place is not None:
-            for place, other, derived in self._places[_document(hit, hit.place)]:
-                if derived == hit.derived_from and (place.contains(hit.place) or hit.place.contains(place)):
-                    return other, "same span"
-        mine = _print_of(hit)
-        text = self._contents.get(mine.content)
-        if text is not None and not _related(text, hit):
-            return text.ref, "same content"
-        return self._like(mine, hit)
+            for j in self._places[_document(hit, hit.place)]:
+                other = self._hits[j]
+                if other.place is None or other.derived_from != hit.derived_from:
+                    continue
+                if other.place.contains(hit.place) or hit.place.contains(other.place):
+                    return j, "same span"
+        return self._like(i)
 
-    def _like(self, mine: _Print, hit: Hit) -> tuple[str, str] | None:
-        met = {other for word in self._prefix(mine) for other in self._prefixes.get(word, ())}
-        threshold = self._rules.jaccard
-        best: tuple[float, str] | None = None
-        for other in met:
-            likeness = jaccard(mine.words, other.print.words)
-            if likeness < threshold or _related(other, hit):
+    def _like(self, i: int) -> tuple[int, str] | None:
+        met = [j for j in self._possible.get(i, ()) if j in self._in and not _related(self._hits[i], self._hits[j])]
+        if not met:
+            return None
+        mine = _listed(self._hits[i])
+        words = frozenset(mine)
+        best: tuple[float, int] | None = None
+        for j in met:
+            theirs = _listed(self._hits[j])
+            if mine == theirs:
+                return j, "same content"
+            other = frozenset(theirs)
+            likeness = jaccard(words, other)
+            if likeness < self._rules.jaccard or (best is not None and likeness <= best[0]):
                 continue
-            if self._rules.guarded and telling(mine.words ^ other.print.words):
+            if self._rules.guarded and telling(words ^ other):
                 continue
-            if best is None or (-likeness, other.ref) < (-best[0], best[1]):
-                best = (likeness, other.ref)
+            best = (likeness, j)
         return (best[1], f"Jaccard {best[0]:.2f}") if best else None
 
-    def _prefix(self, text: _Print) -> list[str]:
-        size = len(text.words)
-        # ⌈t·n⌉ with a hair taken off: 0.6 × 15 must not become 9.000000000000002 and ten.
-        shared = ceil(self._rules.jaccard * size - 1e-9)
-        return sorted(text.words, key=self._order.__getitem__)[: size - shared + 1]
+
+BITS = 512
+"""of a text's sketch; more would separate longer texts better and cost more to compare"""
+
+
+def possible(texts: Sequence[str], threshold: float) -> dict[int, list[int]]:
+    """By index, the other texts that may be as alike as ``threshold``; every pair that is, is in it.
+
+    A sketch has a bit for each word, which words may share. Two texts cannot have more words in common than their
+    sketches have bits in common, plus the words that the one with fewer collisions loses to them; and a Jaccard of t
+    takes t / (1 + t) · (n + m) words in common. One matrix product counts the common bits of all pairs at once.
+    """
+    import numpy as np
+
+    sketches = [_sketch(text) for text in texts]
+    sizes = np.array([size for size, _ in sketches], dtype=np.float32)
+    matrix = np.zeros((len(texts), BITS), dtype=np.float32)
+    rows = np.repeat(np.arange(len(texts)), [len(bits) for _, bits in sketches])
+    if len(rows):
+        matrix[rows, np.concatenate([bits for _, bits in sketches])] = 1.0
+    lost = sizes - matrix.sum(axis=1)
+    most = matrix @ matrix.T + np.minimum(lost[:, None], lost[None, :])
+    # A hair less than the product: 0.375 × 8 must not become 3.0000002 and shut out three words of five.
+    needed = threshold / (1 + threshold) * (sizes[:, None] + sizes[None, :]) - 1e-3
+    found: dict[int, list[int]] = defaultdict(list)
+    for i, j in np.argwhere(np.triu(most >= needed, k=1)).tolist():
+        found[i].append(j)
+        found[j].append(i)
+    return found
+
+
+@lru_cache(maxsize=16_384)
+def _sketch(text: str) -> tuple[int, NDArray[np.intp]]:
+    """How many words a text has, and their bits; remembered, because the same memories come back query after query.
+
+    Python's own hash will do, though processes differ in it: it decides what is compared, not what is found.
+    """
+    import numpy as np
+
+    distinct = words(text)
+    return len(distinct), np.array([*{hash(word) % BITS for word in distinct}], dtype=np.intp)
+
+
+def _listed(hit: Hit) -> list[str]:
+    listed = word_list(spoken(hit.text, hit.speaker))
+    # What has no words at all (an emoji) is compared by its characters.
+    return listed or [*hit.text]
 
 
 def _document(hit: Hit, place: Place) -> tuple[object, ...]:
     return (hit.scope.tenant, hit.scope.user_id, place.document, place.unit)
 
 
-def _related(text: _Text, hit: Hit) -> bool:
+def _related(hit: Hit, other: Hit) -> bool:
     """Whether one of the two was derived from the other: they support each other, and are two memories."""
-    return (text.event_id is not None and text.event_id in hit.derived_from) or (
-        hit.event_id is not None and hit.event_id in text.derived
+    return (other.event_id is not None and other.event_id in hit.derived_from) or (
+        hit.event_id is not None and hit.event_id in other.derived_from
     )

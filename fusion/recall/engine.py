@@ -7,6 +7,7 @@ the model and the judge say, the time and the nonce. A `World` that plays a reco
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -229,11 +230,11 @@ def _or_the_pools(frequencies: Frequencies, pool: Sequence[Pooled], asked: Seque
     if frequencies.documents >= len(pool):
         return frequencies
     documents = [terms(spoken(p.candidate.hit.text, p.candidate.hit.speaker)) for p in pool]
-    sets = [set(d) for d in documents]
+    wanted = set(asked)
     return Frequencies(
         documents=len(pool),
         average_length=sum(map(len, documents)) / len(documents),
-        counts={term: sum(term in s for s in sets) for term in set(asked)},
+        counts=Counter(term for document in documents for term in wanted.intersection(document)),
     )
 
 

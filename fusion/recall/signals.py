@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fusion.contract import Hit, Query
-from fusion.lib.bm25 import Frequencies, bm25, terms
+from fusion.lib.bm25 import Bm25, Frequencies, terms
 from fusion.lib.maxsim import token_weights
 from fusion.lib.words import normalise, spoken
 from fusion.recall.expand import Pooled
@@ -59,8 +59,7 @@ def local_signals(
     said = [spoken(p.candidate.hit.text, p.candidate.hit.speaker) for p in pool]
     documents = [terms(text) for text in said]
     beside = _beside(pool)
-    asked = list(dict.fromkeys(terms(query.text)))
-    weights = {term: frequencies.idf(term) for term in asked}
+    lexical = Bm25(terms(query.text), frequencies)
     names = _names(query.text, pool)
     months, years = dates(query.text)
     rows: list[dict[str, float]] = []
@@ -70,7 +69,7 @@ def local_signals(
         words = documents[i] if len(window) == 1 else [t for d in window for t in d]
         row = {
             "agreement": entry.rrf / agreement_ceiling if agreement_ceiling else 0.0,
-            "bm25": bm25(asked, words, weights, frequencies.average_length * len(window)),
+            "bm25": lexical.score(words, len(window)),
             "speaker": _speaker(hit, names),
             "date": _date(hit, months, years),
             "length": min(1.0, len(hit.text) / LONG),
