@@ -98,6 +98,8 @@ class Fusion:
     forgetter: Forgetter
     receipts: Receipts
     live: Live
+    users: Mapping[str, Used]
+    """the backends that want to know what reached a prompt"""
     notes: tuple[str, ...] = ()
     """what is degraded for the whole home, in words with the mend"""
     _after: set[asyncio.Task[None]] = field(default_factory=set)
@@ -154,6 +156,7 @@ class Fusion:
                 forgetter=Forgetter(journal, deliverer, embedder.forget if embedder is not None else None),
                 receipts=receipts,
                 live=live,
+                users={n: s.backend for n, s in sources.items() if isinstance(s.backend, Used)},
                 notes=notes,
             )
             stack.push_async_callback(fusion._finish)
@@ -167,8 +170,9 @@ class Fusion:
         asked = FuseRequest(request, **fields) if isinstance(request, str) else replace(request, **fields)
         outcome = await fuse(asked, self._recipe(asked), self._world(asked))
         self.receipts.keep(outcome.receipt)
-        if outcome.used:
-            task = asyncio.create_task(self._tell_used(outcome.used))
+        told = {name: ids for name, ids in outcome.used.items() if name in self.users}
+        if told:
+            task = asyncio.create_task(self._tell_used(told))
             self._after.add(task)
             task.add_done_callback(self._after.discard)
         return outcome.fused
@@ -270,12 +274,10 @@ class Fusion:
         """After the reply: a backend that wants to know learns what reached the prompt. Its failure costs nothing."""
         now = datetime.now(UTC)
         for name, native_ids in used.items():
-            backend = self.sources[name].backend
-            if isinstance(backend, Used):
-                try:
-                    await backend.used(native_ids, now)
-                except (FusionError, OSError) as error:
-                    log.warning("backend %s did not note what was used: %s", name, type(error).__name__)
+            try:
+                await self.users[name].used(native_ids, now)
+            except (FusionError, OSError) as error:
+                log.warning("backend %s did not note what was used: %s", name, type(error).__name__)
 
     async def _finish(self) -> None:
         if self._after:

@@ -99,8 +99,13 @@ class World(Protocol):
         """What the model sees, without the texts that it had no time for; None when no model is wanted."""
         ...
 
-    async def verdict(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict | None:
-        """The judge's scores; None when no judge is configured."""
+    @property
+    def judged(self) -> bool:
+        """Whether there is a judge to ask."""
+        ...
+
+    async def verdict(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict:
+        """The judge's scores. Only where `judged`."""
         ...
 
 
@@ -241,12 +246,12 @@ def _or_the_pools(frequencies: Frequencies, pool: Sequence[Pooled], asked: Seque
 async def _judged(
     order: Sequence[Judged], query: Query, recipe: Recipe, world: World, deadline_s: float
 ) -> tuple[Sequence[Judged], dict[str, Any]]:
+    if not world.judged or recipe.rerank.judge == "never":
+        return order, {"status": "off"}
     if not wants_judge(order, recipe.rerank):
-        return order, {"status": "off" if recipe.rerank.judge == "never" else "not_needed"}
+        return order, {"status": "not_needed"}
     shown = passages(order, recipe.rerank)
     verdict = await world.verdict(query.text, list(shown.values()), deadline_s)
-    if verdict is None:
-        return order, {"status": "off"}
     told = {
         "status": verdict.status,
         "fault": verdict.fault,

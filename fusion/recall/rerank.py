@@ -42,9 +42,9 @@ class Judged:
 
 def by_local_score(pool: Sequence[Pooled], rows: Sequence[Signals], numbers: Judging) -> tuple[Judged, ...]:
     """The pool in the local order, best first; ties go to the better fused, then to the smaller ref."""
-    wanted = [name for name, weight in numbers.signals.items() if weight]
+    wanted = {name for name, weight in numbers.signals.items() if weight}
     judged = [
-        Judged(p, row, score(row, numbers.signals), whole=all(name in row for name in wanted))
+        Judged(p, row, score(row, numbers.signals), whole=wanted <= row.keys())
         for p, row in zip(pool, rows, strict=True)
     ]
     return tuple(sorted(judged, key=lambda j: (-j.local, -j.pooled.rrf, j.ref)))

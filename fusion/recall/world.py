@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from fusion.contract import Embedder, Expands, Hit, Judge, Passage, Query, Scope, Verdict
@@ -46,7 +47,7 @@ class Known:
     """whether a hit from a user's own file stands where something was forgotten"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Live:
     """The world as it is now."""
 
@@ -57,6 +58,11 @@ class Live:
     judge_timeout_s: float = 2.5
     lexical: bool = False
     """whether to do without a model is the configuration's choice, and so no degradation"""
+
+    @cached_property
+    def expanding(self) -> Mapping[str, Expands]:
+        """The backends that know what stands beside their hits; looked for once, because looking is slow."""
+        return {name: s.backend for name, s in self.sources.items() if isinstance(s.backend, Expands)}
 
     def now(self) -> datetime:
         return datetime.now(UTC)
@@ -97,7 +103,8 @@ class Live:
         for ref, backend, hit in finds:
             if ref not in found and hit.place is not None:
                 foreign.setdefault(backend, []).append((ref, hit))
-        answers = await asyncio.gather(*(self._beside(n, finds, span, deadline_s) for n, finds in foreign.items()))
+        asked = [name for name in foreign if name in self.expanding]
+        answers = await asyncio.gather(*(self._beside(n, foreign[n], span, deadline_s) for n in asked))
         for answer in answers:
             found.update(answer)
         return found
@@ -106,12 +113,9 @@ class Live:
         self, name: str, finds: Sequence[tuple[str, Hit]], span: int, deadline_s: float
     ) -> dict[str, Sequence[Hit]]:
         """What a backend says stands beside its hits; nothing when it fails, for the hits themselves are here."""
-        backend = self.sources[name].backend
-        if not isinstance(backend, Expands):
-            return {}
         try:
             async with asyncio.timeout(deadline_s):
-                beside = await backend.neighbours([hit for _, hit in finds], span)
+                beside = await self.expanding[name].neighbours([hit for _, hit in finds], span)
         except (FusionError, OSError, TimeoutError) as error:
             log.warning("backend %s did not say what stands beside its hits: %s", name, type(error).__name__)
             return {}
@@ -138,9 +142,13 @@ class Live:
             dense={text: float(cosine) for text, cosine in zip(seen, cosines, strict=True)},
         )
 
-    async def verdict(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict | None:
+    @property
+    def judged(self) -> bool:
+        return self.judge is not None
+
+    async def verdict(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict:
         if self.judge is None:
-            return None
+            return Verdict("disabled", fault="no judge is configured")
         return await self.judge.judge(query, passages, min(deadline_s, self.judge_timeout_s))
 
 
@@ -164,6 +172,7 @@ class Recording:
     unseen: set[str] = field(default_factory=set)
     """texts that the model had no time for, or all of them when there was none"""
     lexical: bool = False
+    judged: bool = False
     verdicts: dict[str, float | None] = field(default_factory=dict)
     verdict: Verdict | None = None
 
@@ -234,11 +243,14 @@ class Recorder:
         self.recording.unseen.update(text for text in every if text not in seen.matches)
         return _of(seen, texts)
 
-    async def verdict(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict | None:
-        verdict = await self.world.verdict(query, passages, deadline_s)
-        self.recording.verdict = verdict
-        scores = verdict.scores if verdict is not None else {}
-        self.recording.verdicts.update({p.text: scores.get(p.id) for p in passages})
+    @property
+    def judged(self) -> bool:
+        self.recording.judged = self.world.judged
+        return self.recording.judged
+
+    async def verdict(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict:
+        verdict = self.recording.verdict = await self.world.verdict(query, passages, deadline_s)
+        self.recording.verdicts.update({p.text: verdict.scores.get(p.id) for p in passages})
         return verdict
 
 
@@ -292,10 +304,14 @@ class Replay:
                 raise ReplayGap("the recording has no likeness of a text in the pool")
         return _of(Likeness(self.recording.words, self.recording.matches, self.recording.dense), texts)
 
-    async def verdict(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict | None:
+    @property
+    def judged(self) -> bool:
+        return self.recording.judged
+
+    async def verdict(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict:
         del query, deadline_s
         if self.recording.verdict is None:
-            return None
+            raise ReplayGap("the judge was not asked when this was recorded")
         scores = {p.id: self._have(self.recording.verdicts, p.text, "verdict") for p in passages}
         return replace(self.recording.verdict, scores={i: s for i, s in scores.items() if s is not None})
 
