@@ -62,7 +62,12 @@ def since(value: object) -> object:
 
 
 def precise(value: object) -> object:
-    """A moment as precise as it was written: "2026", "2026-01", "2026-01-31", or with a time of day."""
+    """A moment, as precise as it was written ("2026", "2026-01", "2026-01-31", with a time of day), or as it says."""
+    if isinstance(value, dict):
+        try:
+            return _MOMENT.validate_python(value).moment()
+        except ValidationError as error:
+            raise ValueError(explain(error)) from None
     if not isinstance(value, str):
         return value
     precision: Precision = _PRECISION.get(len(value), "second")
@@ -79,15 +84,37 @@ Said = Annotated[str, Field(min_length=1), AfterValidator(_said)]
 _TIME = WithJsonSchema({"type": "string", "examples": ["2026-01-31", "2026-01-31T09:30:00Z"]})
 Until = Annotated[datetime, BeforeValidator(until), _TIME]
 Since = Annotated[datetime, BeforeValidator(since), _TIME]
-When = Annotated[
-    Moment,
-    BeforeValidator(precise),
-    WithJsonSchema({"type": "string", "examples": ["2026-01", "2026-01-31", "2026-01-31T09:30:00+02:00"]}),
-]
 
 
 class _Body(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class MomentBody(_Body):
+    """A moment whose precision is not in how it is written; ``zone`` is the IANA name it was said in."""
+
+    utc: Since
+    precision: Precision = "second"
+    zone: Annotated[str, Field(max_length=64), AfterValidator(_printable)] | None = None
+
+    def moment(self) -> Moment:
+        return Moment(self.utc, self.precision, self.zone)
+
+
+_MOMENT = TypeAdapter(MomentBody)
+
+When = Annotated[
+    Moment,
+    BeforeValidator(precise),
+    WithJsonSchema(
+        {
+            "oneOf": [
+                {"type": "string", "examples": ["2026-01", "2026-01-31", "2026-01-31T09:30:00+02:00"]},
+                {"$ref": "#/components/schemas/MomentBody"},
+            ]
+        }
+    ),
+]
 
 
 class Scoped(_Body):
@@ -129,6 +156,7 @@ class MemoryBody(Scoped):
     text: Said = Field(max_length=MAX_TEXT_CHARS)
     audience: Audience = Field(default="group", description="the widest audience that may read it")
     kind: Kind = "note"
+    raw_kind: Id | None = Field(default=None, description="the source's own word for it")
     speaker: Id | None = None
     at: When | None = Field(default=None, description="when it happened, as precisely as it is known")
     document: Reference | None = Field(default=None, description="the conversation or file that it stands in")
@@ -157,6 +185,7 @@ class MemoryBody(Scoped):
             text=self.text,
             scope=self.scope("default"),
             kind=self.kind,
+            raw_kind=self.raw_kind,
             speaker=self.speaker,
             at=self.at,
             place=self._place(),

@@ -275,7 +275,7 @@ def _scope() -> list[dict[str, Any]]:
 
 def _schemas() -> dict[str, Any]:
     """Every model that the document refers to."""
-    inputs = (bodies.FuseBody, bodies.SearchBody, bodies.MemoryBody, bodies.SettleBody)
+    inputs = (bodies.FuseBody, bodies.SearchBody, bodies.MemoryBody, bodies.MomentBody, bodies.SettleBody)
     outputs = (
         wire.Fused,
         wire.Found,
