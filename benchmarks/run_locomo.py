@@ -19,7 +19,9 @@ from datetime import UTC, datetime
 from multiprocessing.queues import Queue
 from pathlib import Path
 from queue import Empty
+from random import Random
 from typing import Any
+from uuid import UUID
 
 from benchmarks.locomo import UNANSWERABLE, Conversation, Question, Turn, load
 from benchmarks.metrics import duplicate_pairs, found
@@ -30,7 +32,6 @@ from fusion import Fused, FuseRequest, Fusion
 from fusion.contract import Captured, Event, Moment, Place, Remembers, Scope
 from fusion.ingest.capture import capture
 from fusion.ingest.intake import NewMemory
-from fusion.lib.ids import uuid7
 from fusion.lib.words import spoken
 from fusion.recall.admit import foreign_ref
 from fusion.recall.engine import fuse
@@ -223,6 +224,7 @@ async def _spread(
     if ledger.exists():
         return False, {ref: by_id[turn] for ref, turn in json.loads(ledger.read_text(encoding="utf-8")).items()}
     now = datetime.now(UTC)
+    draw = Random(conversation.id)
     stored: dict[str, Turn] = {}
     for source in fusion.sources.values():
         if source.disabled is not None or not isinstance(source.backend, Remembers):
@@ -232,7 +234,7 @@ async def _spread(
             Captured(event, capture(event))
             for event in (
                 Event(
-                    event_id=str(uuid7()),
+                    event_id=_event_id(draw),
                     text=copy.text,
                     recorded_at=now,
                     scope=Scope(user_id=conversation.id),
@@ -248,6 +250,12 @@ async def _spread(
             stored |= {foreign_ref(source.name, native): copy.turn for native in natives}
     ledger.write_text(json.dumps({ref: turn.id for ref, turn in stored.items()}), encoding="utf-8")
     return True, stored
+
+
+def _event_id(draw: Random) -> str:
+    """A UUIDv7 that is the same in every run: ties in a ranking go by ref, and a ref by the id."""
+    milliseconds, first, second = draw.getrandbits(48), draw.getrandbits(12), draw.getrandbits(62)
+    return str(UUID(int=milliseconds << 80 | 7 << 76 | first << 64 | 2 << 62 | second))
 
 
 class _Asker:

@@ -18,7 +18,11 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
+import aiohttp
 import orjson
+import uvicorn
+from aiohttp import web
+from fastapi import FastAPI, Request
 
 from benchmarks.synthetic import sentence
 
@@ -29,7 +33,7 @@ CHARACTERS = 500
 SHARED = 2
 """of a backend's hits, those that its neighbour has too"""
 VARIANTS = 100
-"""different replies of each backend, given in turn, so that nothing can be remembered from one request to the next"""
+"""different replies of each backend, given in turn: a store of 5,200 texts, of which each question finds other ones"""
 
 
 def replies(backend: int) -> list[bytes]:
@@ -56,8 +60,6 @@ def _hit(backend: int, variant: int, n: int) -> dict[str, object]:
 
 async def backends() -> None:
     """Serves until stopped. ``POST /delay {"backend": 0, "seconds": 0.05}`` on any port makes one of them slow."""
-    from aiohttp import web
-
     delays = [0.0] * BACKENDS
 
     def application(backend: int) -> web.Application:
@@ -92,9 +94,6 @@ async def backends() -> None:
 
 def bare(urls: Sequence[str]) -> None:
     """The least that anybody would write: no deadline, no ranking, nothing kept."""
-    import aiohttp
-    import uvicorn
-    from fastapi import FastAPI, Request
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
