@@ -209,8 +209,12 @@ class Remembrance(TypedDict):
 
 
 class Forgotten(TypedDict):
-    """What became of a memory in each backend: deleted, absent, hidden (a user's own file) or pending."""
+    """What became of a memory in each backend: deleted, absent, hidden (a user's own file) or pending.
+
+    ``also`` has the refs of its earlier versions, and of what was derived from it alone: they went with it.
+    """
 
     ref: str
     event_id: str
     backends: dict[str, str]
+    also: NotRequired[list[str]]

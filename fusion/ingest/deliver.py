@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from fusion.contract import Backend, Captured, Event, Extraction, Forgets, Remembers
-from fusion.errors import BackendError, InvalidAnswer, StoreBusy, StoreFull
+from fusion.contract import Backend, Captured, Event, Extraction, Forgets, Forgotten, Remembers
+from fusion.errors import FusionError, HttpStatus, InvalidAnswer
 from fusion.ingest.capture import capture
 from fusion.ingest.journal import Due, Journal
 
@@ -21,16 +23,18 @@ log = logging.getLogger(__name__)
 
 BATCH = 200
 """events told at once: stores commit once a batch"""
-ATTEMPTS = 3
-"""after which an event that a backend takes for nonsense is given up; a backend that is down is tried for ever"""
+TELL_S = 300.0
+"""for one batch; a store that takes longer hangs"""
 FIRST_S, CAP_S = 0.5, 60.0
 """between tries while a backend fails: half a second, doubled up to a minute, ± 20 %"""
+ATTEMPTS, ATTEMPT_CAP_S = 24, 7200.0
+"""of one event that a backend takes for nonsense; half a second apart at first, two hours at last: a day in all"""
 CAPTURED = 4096
 """extractions kept in memory, so that capture runs once an event however many backends there are"""
 
 
 class Deliverer:
-    """The deliveries of one home, to ``stores`` by name. ``sleep`` is asyncio's, or a test's own."""
+    """The deliveries of one home, to ``stores`` by name. ``sleep`` is asyncio's, or a test's own, as is ``clock``."""
 
     def __init__(
         self,
@@ -38,12 +42,16 @@ class Deliverer:
         stores: Mapping[str, Backend],
         *,
         learn: Callable[[Event], Extraction] = capture,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._journal = journal
         self._stores = {name: store for name, store in stores.items() if isinstance(store, Remembers)}
         self._learn = learn
+        self._clock = clock
         self._sleep = sleep
+        self._busy = {name: asyncio.Lock() for name in self._stores}
+        """one call that writes at a time: what is being told is not forgotten beside it, but after it"""
         self._news = {name: asyncio.Event() for name in self._stores}
         self._quiet = {name: asyncio.Event() for name in self._stores}
         self._captured: OrderedDict[str, Extraction] = OrderedDict()
@@ -87,67 +95,108 @@ class Deliverer:
             self._news[name].clear()
             try:
                 busy = await self._round(name)
-                self.faults.pop(name, None)
-                failures = 0
-            except (BackendError, StoreBusy, StoreFull, OSError, TimeoutError) as error:
+            except Exception as error:  # noqa: BLE001 — whatever is wrong with one store must not end its deliveries
                 failures += 1
                 self.faults[name] = f"{type(error).__name__}: {error}"
                 log.warning("backend %s did not take a delivery (try %d): %s", name, failures, type(error).__name__)
                 self._quiet[name].set()
-                pause = min(CAP_S, FIRST_S * 2 ** (failures - 1)) * random.uniform(0.8, 1.2)
-                await self._sleep(pause)
+                asked_s = getattr(error, "retry_after_s", None) or 0.0
+                await self._sleep(max(_pause_s(failures, CAP_S), asked_s))
                 continue
+            self.faults.pop(name, None)
+            failures = 0
             if not busy:
                 if not self._news[name].is_set():
                     self._quiet[name].set()
-                await self._news[name].wait()
+                await self._wait(name)
+
+    async def _wait(self, name: str) -> None:
+        """Until there is news, or it is time to try again what was refused."""
+        next_at = await self._journal.next_due(name)
+        waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._news[name].wait())]
+        if next_at is not None:
+            pause_s = max(0.0, (next_at - self._clock()).total_seconds())
+            waits.append(asyncio.ensure_future(self._sleep(pause_s)))
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for waiting in waits:
+                waiting.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
 
     async def _round(self, name: str) -> bool:
-        """Tells one batch and has one batch forgotten; whether there was anything to do."""
-        store = self._stores[name]
-        due = await self._journal.due(name, BATCH)
+        """Has one batch forgotten and tells one batch; whether there was anything to do."""
+        buried = await self._journal.due_to_forget(name, self._clock(), BATCH)
+        for one in buried:
+            try:
+                await self.forget(name, one.seq, one.event.event_id, one.native_ids)
+            except Exception as error:
+                if not _is_nonsense(error):
+                    raise
+                await self._refused(name, one, error)  # never given up: it is to be gone
+        due = await self._journal.due(name, self._clock(), BATCH)
         if due:
+            store = self._stores[name]
             assert isinstance(store, Remembers)  # noqa: S101 — only those are in _stores
             wanted = [d for d in due if store.accepts(d.event)]
             chosen = {d.seq for d in wanted}
             if declined := [d.seq for d in due if d.seq not in chosen]:
-                await self._journal.close_deliveries(name, declined, "declined")
+                await self._journal.give_up(name, declined, "declined")
             if wanted:
                 await self._tell(name, wanted)
-        buried = await self._journal.due_to_forget(name, BATCH)
-        for one in buried:
-            await self.forget(name, one.seq, one.event.event_id, one.native_ids)
         return bool(due or buried)
 
     async def _tell(self, name: str, wanted: Sequence[Due]) -> None:
-        """Tells a batch; where the backend takes it for nonsense, halves it until the one that is to blame is alone."""
+        """Tells a batch; where the backend takes it for nonsense, halves it until those to blame are alone.
+
+        They are tried again later, each on its own; the others do not wait for them. Raises what ails the backend as a
+        whole, also when it took nothing of many.
+        """
+        batches, taken, refused = deque([wanted]), 0, 0
+        while batches:
+            batch = batches.popleft()
+            try:
+                async with self._busy[name]:
+                    told = await self._remember(name, batch)
+                    await self._journal.delivered(name, [(d.seq, ids) for d, ids in zip(batch, told, strict=True)])
+                taken += len(batch)
+            except Exception as error:
+                if not _is_nonsense(error):
+                    raise
+                if len(batch) > 1:
+                    middle = len(batch) // 2
+                    batches.extend((batch[:middle], batch[middle:]))
+                    continue
+                (one,) = batch
+                refused += 1
+                if one.attempts + 1 < ATTEMPTS:
+                    await self._refused(name, one, error)
+                else:
+                    log.error("backend %s never took event %s: %s", name, one.event.event_id, type(error).__name__)
+                    await self._journal.give_up(name, [one.seq], "failed", f"{type(error).__name__}: {error}")
+        if refused > 1 and not taken:
+            raise InvalidAnswer(f"{name} took none of {refused} events")
+
+    async def _remember(self, name: str, batch: Sequence[Due]) -> Sequence[tuple[str, ...]]:
         store = self._stores[name]
         assert isinstance(store, Remembers)  # noqa: S101
-        try:
-            told = await store.remember([Captured(d.event, self._extraction(d.event)) for d in wanted])
-            if len(told) != len(wanted):
-                raise InvalidAnswer(f"{name} acknowledged {len(told)} of {len(wanted)} events")
-        except (InvalidAnswer, ValueError, TypeError, KeyError) as error:
-            if len(wanted) > 1:
-                middle = len(wanted) // 2
-                await self._tell(name, wanted[:middle])
-                await self._tell(name, wanted[middle:])
-                return
-            (one,) = wanted
-            reason = f"{type(error).__name__}: {error}"
-            if one.attempts + 1 < ATTEMPTS:
-                await self._journal.attempted(name, [one.seq], reason)
-                raise BackendError(f"{name} does not take an event: {type(error).__name__}") from error
-            log.error("backend %s never took event %s: %s", name, one.event.event_id, type(error).__name__)
-            await self._journal.close_deliveries(name, [one.seq], "failed", reason)
-            return
-        await self._journal.delivered(name, [(d.seq, ids) for d, ids in zip(wanted, told, strict=True)])
+        async with asyncio.timeout(TELL_S):
+            told = await store.remember([Captured(d.event, self._extraction(d.event)) for d in batch])
+        if len(told) != len(batch):
+            raise InvalidAnswer(f"{name} acknowledged {len(told)} of {len(batch)} events")
+        return told
 
-    async def forget(self, name: str, seq: int, event_id: str, native_ids: Sequence[str]) -> str:
+    async def _refused(self, name: str, one: Due, error: Exception) -> None:
+        next_at = self._clock() + timedelta(seconds=_pause_s(one.attempts + 1, ATTEMPT_CAP_S))
+        await self._journal.attempted(name, one.seq, f"{type(error).__name__}: {error}", next_at)
+
+    async def forget(self, name: str, seq: int, event_id: str, native_ids: Sequence[str]) -> Forgotten:
         """Has one backend forget one event, and marks it. Raises what the backend raises: then it stays due."""
         store = self._stores[name]
-        outcome = await store.forget(event_id, native_ids) if isinstance(store, Forgets) else "hidden"
-        await self._journal.close_deliveries(name, [seq], "hidden" if outcome == "hidden" else "forgotten")
+        self._captured.pop(event_id, None)
+        async with self._busy[name]:
+            outcome = await store.forget(event_id, native_ids) if isinstance(store, Forgets) else "hidden"
+            await self._journal.undone(name, seq, outcome)
         return outcome
 
     def _extraction(self, event: Event) -> Extraction:
@@ -157,3 +206,15 @@ class Deliverer:
             while len(self._captured) > CAPTURED:
                 self._captured.popitem(last=False)
         return found
+
+
+def _pause_s(tries: int, cap_s: float) -> float:
+    """Doubled with each try, ± 20 % so that what failed together is not tried together."""
+    return min(cap_s, FIRST_S * 2.0 ** min(tries - 1, 32)) * random.uniform(0.8, 1.2)
+
+
+def _is_nonsense(error: Exception) -> bool:
+    """Whether a fault is about what was said rather than about the backend that was told."""
+    if isinstance(error, HttpStatus):
+        return 400 <= error.status < 500 and error.status not in (408, 425, 429)
+    return isinstance(error, InvalidAnswer) or not isinstance(error, (FusionError, OSError, TimeoutError))

@@ -16,14 +16,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from fusion.contract import Event, Hit, Place, Scope
+from fusion.contract import Event, Forgotten, Hit, Place, Scope
 from fusion.errors import KeyReused, NotFound
 from fusion.lib.bm25 import Frequencies, terms
 from fusion.lib.ids import parse_short_ref, short_ref
-from fusion.lib.sqlite import EVENT_COLUMNS, EVENT_NAMES, Connection, Database, event_of, event_row
+from fusion.lib.sqlite import (
+    EVENT_COLUMNS,
+    EVENT_NAMES,
+    Connection,
+    Database,
+    event_of,
+    event_row,
+    microseconds,
+    time_of,
+)
 from fusion.lib.words import content_hash, normalise, spoken
 
 State = Literal["stored", "duplicate", "superseded", "blocked"]
+GivenUp = Literal["declined", "failed"]
 
 _SCHEMA = f"""
 create table event(
@@ -35,7 +45,8 @@ create index event_document on event(tenant, user_id, document, place_unit, plac
 create index event_session on event(tenant, user_id, session_id, seq) where document is null and session_id is not null;
 create table delivery(
     seq integer not null references event(seq), backend text not null, state text not null default 'pending',
-    native_ids text not null default '[]', attempts integer not null default 0, reason text,
+    native_ids text not null default '[]', attempts integer not null default 0, next_at integer not null default 0,
+    reason text,
     primary key(backend, seq)
 ) without rowid;
 create index delivery_open on delivery(backend, state, seq) where state in ('pending', 'forget');
@@ -47,12 +58,16 @@ create table idempotency(
     tenant text not null, key text not null, body text not null, reply text not null, at integer not null,
     primary key(tenant, key)
 ) without rowid;
+create index idempotency_age on idempotency(at);
+create table derived(source text not null, event_id text not null, primary key(source, event_id)) without rowid;
 """
 
 CACHED_RECORDS = 20_000
 CACHED_DOCUMENTS = 2_000
 SHORT_TEXT_WORDS = 5
 """a tombstone on the words alone holds from this many: a forgotten "yes" must not silence every yes"""
+KEYS_KEPT_S = 7 * 86_400
+"""an Idempotency-Key is remembered for a week: nobody retries longer"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +99,22 @@ class Due:
     native_ids: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Burial:
+    """One event that was forgotten: ``record`` as it was, and by backend the delivery (seq, native ids) to undo."""
+
+    record: Record
+    due: Mapping[str, tuple[int, tuple[str, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """A document's events in reading order, and where each stands."""
+
+    ids: tuple[str, ...]
+    at: Mapping[str, int]
+
+
 class Journal:
     """The journal of one home. ``stores`` are the backends that every new event is to be delivered to."""
 
@@ -91,15 +122,26 @@ class Journal:
         self._database = database
         self._stores: tuple[str, ...] = ()
         self._records: OrderedDict[str, Record] = OrderedDict()
-        self._orders: OrderedDict[tuple[object, ...], list[str]] = OrderedDict()
+        self._orders: OrderedDict[tuple[object, ...], _Order] = OrderedDict()
+        self._changes = 0
+        """counts what was written: what a reader saw before a change must not be cached after it"""
         self._hidden: dict[tuple[str, str], list[Place]] = {}
         self._counted = False
         """whether any memory ever came in: a gateway over other people's stores alone need not look"""
 
     @classmethod
     async def open(cls, file: Path) -> Self:
-        """Raises StoreDamaged when the file is corrupt or newer than this program."""
-        journal = cls(await Database.open(file, [_SCHEMA]))
+        """Raises StoreDamaged when the file is corrupt or newer than this program.
+
+        A damaged journal is never replaced by an empty one: it is the truth, and what became of it is its owner's to
+        decide.
+        """
+        aside = file.with_name(f"{file.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S}")
+        mend = (
+            f"It holds every memory, so it is not replaced. Stop the gateway and restore it from a backup; or set it "
+            f"aside (mv {file} {aside}) and begin with an empty one"
+        )
+        journal = cls(await Database.open(file, [_SCHEMA], mend=mend))
         rows = await journal._database.read(
             lambda db: db.execute(
                 "select tenant, document, place_start, place_end from event "
@@ -138,19 +180,22 @@ class Journal:
                 return again
             stored = [self._append_one(db, event) for event in events]
             if idempotency is not None and reply is not None:
+                now = int(datetime.now(UTC).timestamp())
+                db.execute("delete from idempotency where at < ?", (now - KEYS_KEPT_S,))
                 db.execute(
-                    "insert into idempotency values(?, ?, ?, ?, ?)",
-                    (*idempotency, json.dumps(reply(stored)), int(datetime.now(UTC).timestamp())),
+                    "insert into idempotency values(?, ?, ?, ?, ?)", (*idempotency, json.dumps(reply(stored)), now)
                 )
             return stored
 
         outcome = await self._database.write(work)
+        self._changes += 1
         if not isinstance(outcome, str):
             self._counted = self._counted or bool(outcome)
             for stored in outcome:
                 self._outdate(stored.event)
                 if stored.event.supersedes is not None:
                     self._records.pop(stored.event.supersedes, None)
+                    self._orders.clear()  # what it replaces may stand in another document
         return outcome
 
     def _append_one(self, db: Connection, event: Event) -> Stored:
@@ -181,6 +226,7 @@ class Journal:
                 _count(db, event_of(old), -1)
             db.execute("update event set superseded_by = ? where seq = ?", (event.event_id, old["seq"]))
         db.executemany("insert into delivery(seq, backend) values(?, ?)", [(seq, name) for name in self._stores])
+        db.executemany("insert or ignore into derived values(?, ?)", [(s, event.event_id) for s in event.derived_from])
         _count(db, event, +1)
         return Stored(short_ref(seq), event, state)
 
@@ -206,6 +252,7 @@ class Journal:
         found = {i: record for i in event_ids if (record := self._records.get(i)) is not None}
         missing = [i for i in event_ids if i not in found]
         if missing:
+            changes = self._changes
             rows = await self._database.read(
                 lambda db: db.execute(
                     "select * from event where event_id in (select value from json_each(?))", (json.dumps(missing),)
@@ -213,7 +260,9 @@ class Journal:
             )
             for row in rows:
                 record = _record(row)
-                found[record.event.event_id] = self._records[record.event.event_id] = record
+                found[record.event.event_id] = record
+                if changes == self._changes:
+                    self._records[record.event.event_id] = record
             while len(self._records) > CACHED_RECORDS:
                 self._records.popitem(last=False)
         return found
@@ -229,17 +278,18 @@ class Journal:
         beside: dict[str, list[str]] = {}
         for event_id, record in at_hand.items():
             key = _shelf(record.event)
-            if key is None or event_id not in orders[key]:
+            if key is None or (at := orders[key].at.get(event_id)) is None:
                 continue
-            order, at = orders[key][event_id]
-            beside[event_id] = [*order[max(0, at - span) : at], *order[at + 1 : at + 1 + span]]
+            ids = orders[key].ids
+            beside[event_id] = [*ids[max(0, at - span) : at], *ids[at + 1 : at + 1 + span]]
         every = await self.records(list(dict.fromkeys(i for ids in beside.values() for i in ids)))
         return {event_id: [every[i] for i in ids if i in every] for event_id, ids in beside.items()}
 
-    async def _order(self, key: tuple[object, ...]) -> Mapping[str, tuple[list[str], int]]:
-        """A document's events in reading order, without what was forgotten or superseded; each with its position."""
+    async def _order(self, key: tuple[object, ...]) -> _Order:
+        """A document's events in reading order, without what was forgotten or superseded."""
         order = self._orders.get(key)
         if order is None:
+            changes = self._changes
             by = "document = ? and place_unit = ?" if key[0] == "document" else "document is null and session_id = ?"
             rows = await self._database.read(
                 lambda db: db.execute(
@@ -248,10 +298,13 @@ class Journal:
                     key[1:],
                 ).fetchall()
             )
-            order = self._orders[key] = [row["event_id"] for row in rows]
+            ids = tuple(row["event_id"] for row in rows)
+            order = _Order(ids, {event_id: at for at, event_id in enumerate(ids)})
+            if changes == self._changes:
+                self._orders[key] = order
             while len(self._orders) > CACHED_DOCUMENTS:
                 self._orders.popitem(last=False)
-        return {event_id: (order, at) for at, event_id in enumerate(order)}
+        return order
 
     async def frequencies(self, scope: Scope, asked: Sequence[str]) -> Frequencies:
         """How common each term is among the memories of the scope's user, or of the whole tenant."""
@@ -292,29 +345,52 @@ class Journal:
     # Deliveries
 
     async def enlist(self, stores: Sequence[str]) -> None:
-        """From now on events are delivered to ``stores``; what they have not been told yet is due."""
+        """From now on events are delivered to ``stores``; what they have not been told yet is due.
+
+        So is what was given up before: the program may have learnt better since.
+        """
         self._stores = tuple(stores)
         names = [(name,) for name in stores]
-        await self._database.write(
-            lambda db: db.executemany(
-                "insert or ignore into delivery(seq, backend) select seq, ? from event where forgotten = 0", names
+
+        def work(db: Connection) -> None:
+            db.executemany(
+                # A store that was there before has a row for every event up to its last.
+                "insert into delivery(seq, backend) select seq, ?1 from event where forgotten = 0 "
+                "and seq > (select coalesce(max(seq), 0) from delivery where backend = ?1)",
+                names,
             )
+            db.executemany(
+                "update delivery set state = 'pending', attempts = 0, next_at = 0 "
+                "where backend = ? and state = 'failed'",
+                names,
+            )
+
+        await self._database.write(work)
+
+    async def due(self, backend: str, now: datetime, limit: int) -> Sequence[Due]:
+        """What ``backend`` is to be told by ``now``, oldest first."""
+        return await self._open(backend, "pending", now, limit)
+
+    async def due_to_forget(self, backend: str, now: datetime, limit: int) -> Sequence[Due]:
+        """What ``backend`` is to forget by ``now``."""
+        return await self._open(backend, "forget", now, limit)
+
+    async def next_due(self, backend: str) -> datetime | None:
+        """When the next delivery to ``backend`` is to be tried; None when none is open."""
+        row = await self._database.read(
+            lambda db: db.execute(
+                "select min(next_at) as at from delivery where backend = ? and state in ('pending', 'forget')",
+                (backend,),
+            ).fetchone()
         )
+        return None if row["at"] is None else time_of(row["at"])
 
-    async def due(self, backend: str, limit: int) -> Sequence[Due]:
-        """What ``backend`` is still to be told, oldest first."""
-        return await self._open(backend, "pending", limit)
-
-    async def due_to_forget(self, backend: str, limit: int) -> Sequence[Due]:
-        """What ``backend`` is still to forget."""
-        return await self._open(backend, "forget", limit)
-
-    async def _open(self, backend: str, state: str, limit: int) -> Sequence[Due]:
+    async def _open(self, backend: str, state: str, now: datetime, limit: int) -> Sequence[Due]:
         rows = await self._database.read(
             lambda db: db.execute(
                 "select e.*, d.attempts, d.native_ids from delivery d join event e using(seq) "
-                "where d.backend = ? and d.state = ? order by d.seq limit ?",
-                (backend, state, limit),
+                "where d.backend = ? and d.state = ? and d.next_at <= ? order by d.seq limit ?",
+                (backend, state, microseconds(now), limit),
             ).fetchall()
         )
         return [Due(r["seq"], event_of(r), r["attempts"], tuple(json.loads(r["native_ids"]))) for r in rows]
@@ -324,25 +400,37 @@ class Journal:
         rows = [(json.dumps(list(ids)), backend, seq) for seq, ids in told]
         await self._database.write(
             lambda db: db.executemany(
-                "update delivery set native_ids = ?, reason = null, state = case (select forgotten from event e "
-                "where e.seq = delivery.seq) when 1 then 'forget' else 'done' end where backend = ? and seq = ?",
+                "update delivery set native_ids = ?, reason = null, next_at = 0, state = case "
+                "(select forgotten from event e where e.seq = delivery.seq) when 1 then 'forget' else 'done' end "
+                "where backend = ? and seq = ?",
                 rows,
             )
         )
 
-    async def close_deliveries(self, backend: str, seqs: Sequence[int], state: str, reason: str | None = None) -> None:
-        """These need nothing more: ``state`` is declined, failed, forgotten or hidden."""
+    async def give_up(self, backend: str, seqs: Sequence[int], state: GivenUp, reason: str | None = None) -> None:
+        """These are not told: the backend declined them, or failed at each try. What is to be forgotten stays so."""
         rows = [(state, reason, backend, seq) for seq in seqs]
         await self._database.write(
-            lambda db: db.executemany("update delivery set state = ?, reason = ? where backend = ? and seq = ?", rows)
+            lambda db: db.executemany(
+                "update delivery set state = ?, reason = ? where backend = ? and seq = ? and state = 'pending'", rows
+            )
         )
 
-    async def attempted(self, backend: str, seqs: Sequence[int], reason: str) -> None:
-        """One more try of these failed."""
-        rows = [(reason, backend, seq) for seq in seqs]
+    async def undone(self, backend: str, seq: int, outcome: Forgotten) -> None:
+        """``backend`` was asked to forget this, and that is what it did."""
         await self._database.write(
-            lambda db: db.executemany(
-                "update delivery set attempts = attempts + 1, reason = ? where backend = ? and seq = ?", rows
+            lambda db: db.execute(
+                "update delivery set state = ?, native_ids = '[]', reason = null where backend = ? and seq = ?",
+                (outcome, backend, seq),
+            )
+        )
+
+    async def attempted(self, backend: str, seq: int, reason: str, next_at: datetime) -> None:
+        """One more try of this failed; the next is not before ``next_at``."""
+        await self._database.write(
+            lambda db: db.execute(
+                "update delivery set attempts = attempts + 1, reason = ?, next_at = ? where backend = ? and seq = ?",
+                (reason, microseconds(next_at), backend, seq),
             )
         )
 
@@ -357,38 +445,27 @@ class Journal:
 
     # Forgetting
 
-    async def bury(self, ref: str, scope: Scope) -> tuple[Record, Mapping[str, tuple[int, tuple[str, ...]]]]:
+    async def bury(self, ref: str, scope: Scope) -> Sequence[Burial]:
         """Forgets an event here: its text is gone, its tombstone stands. Raises NotFound.
 
-        Returns the record as it was, and by backend the delivery (seq, native ids) that must be undone there.
+        With it go the earlier versions that it superseded, and what was derived from nothing else: they say the same.
+        It comes first in what is returned.
         """
 
-        def work(db: Connection) -> tuple[Record, Mapping[str, tuple[int, tuple[str, ...]]]]:
-            row = _found(db, ref, scope)
-            record = _record(row)
-            place_key, natural, words = _keys(record.event)
-            del place_key
-            for key in (natural, words):
-                if key is not None:
-                    db.execute("insert or replace into tombstone values(?, ?)", (key, record.event.event_id))
-            if not row["superseded_by"]:
-                _count(db, record.event, -1)
-            db.execute("update event set text = '', speaker = null, forgotten = 1 where seq = ?", (row["seq"],))
-            db.execute("update delivery set state = 'forget' where seq = ? and state <> 'declined'", (row["seq"],))
-            # A reply that could be replayed names the memory; it must not outlive it.
-            db.execute("delete from idempotency where reply like ?", (f'%"{record.event.event_id}"%',))
-            due = db.execute(
-                "select backend, native_ids from delivery where seq = ? and state = 'forget'", (row["seq"],)
-            ).fetchall()
-            return record, {r["backend"]: (row["seq"], tuple(json.loads(r["native_ids"]))) for r in due}
+        def work(db: Connection) -> Sequence[Burial]:
+            return [_bury(db, row) for row in _with_what_follows(db, _found(db, ref, scope))]
 
-        record, due = await self._database.write(work)
-        self._records.pop(record.event.event_id, None)
-        self._outdate(record.event)
-        place = record.event.place
-        if place is not None and place.unit == "line":
-            self._hidden.setdefault((record.event.scope.tenant, place.document), []).append(place)
-        return record, due
+        burials = await self._database.write(work)
+        self._changes += 1
+        for burial in burials:
+            event = burial.record.event
+            self._records.pop(event.event_id, None)
+            self._outdate(event)
+            if event.place is not None and event.place.unit == "line":
+                self._hidden.setdefault((event.scope.tenant, event.place.document), []).append(event.place)
+        # The text must not be left in the write-ahead log either.
+        await self._database.checkpoint()
+        return burials
 
     def _outdate(self, event: Event) -> None:
         key = _shelf(event)
@@ -407,8 +484,53 @@ def _keys(event: Event) -> tuple[str | None, str | None, str | None]:
     lines = event.place is not None and event.place.unit == "line"
     start = event.place.start if event.place and not lines else None
     place = json.dumps([owner, event.source, document, start])
-    version = event.revision or content_hash(event.text)
+    # Without a place, the time tells two turns that say the same apart.
+    said_at = event.at.utc.isoformat() if event.at and event.place is None else ""
+    version = event.revision or content_hash(f"{said_at}\0{event.text}")
     return place if start is not None else None, json.dumps([place, version]), said
+
+
+def _with_what_follows(db: Connection, row: Any) -> list[Any]:
+    """The row of an event, then of all that goes when it is forgotten and is not gone yet."""
+    rows, gone = [row], {row["event_id"]}
+    for one in rows:
+        rows_of = "select e.* from event e where e.forgotten = 0 and e.tenant = ? and "
+        versions = db.execute(rows_of + "e.event_id = ?", (one["tenant"], one["supersedes"])).fetchall()
+        derived = db.execute(
+            rows_of + "e.event_id in (select event_id from derived where source = ?)", (one["tenant"], one["event_id"])
+        ).fetchall()
+        unsupported = [d for d in derived if gone.issuperset(_living(db, event_of(d).derived_from))]
+        for found in (*versions, *unsupported):
+            if found["event_id"] not in gone:
+                gone.add(found["event_id"])
+                rows.append(found)
+    return rows
+
+
+def _living(db: Connection, event_ids: Sequence[str]) -> list[str]:
+    """Which of these events are kept."""
+    wanted = json.dumps(event_ids)
+    rows = db.execute(
+        "select event_id from event where forgotten = 0 and event_id in (select value from json_each(?))", (wanted,)
+    )
+    return [row["event_id"] for row in rows]
+
+
+def _bury(db: Connection, row: Any) -> Burial:
+    record = _record(row)
+    _, natural, words = _keys(record.event)
+    for key in (natural, words):
+        if key is not None:
+            db.execute("insert or replace into tombstone values(?, ?)", (key, record.event.event_id))
+    if row["superseded_by"] is None:
+        _count(db, record.event, -1)
+    db.execute("update event set text = '', speaker = null, forgotten = 1 where seq = ?", (row["seq"],))
+    db.execute(
+        "update delivery set state = 'forget', attempts = 0, next_at = 0 where seq = ? and state <> 'declined'",
+        (row["seq"],),
+    )
+    due = db.execute("select backend, native_ids from delivery where seq = ? and state = 'forget'", (row["seq"],))
+    return Burial(record, {r["backend"]: (row["seq"], tuple(json.loads(r["native_ids"]))) for r in due})
 
 
 def _owner(scope: Scope) -> str:
@@ -437,7 +559,8 @@ def _count(db: Connection, event: Event, sign: int) -> None:
         [(owner, term, sign) for term in Counter(found)],
     )
     if sign < 0:
-        db.execute("delete from term where owner = ? and n <= 0", (owner,))
+        gone = [(owner, term) for term in set(found)]
+        db.executemany("delete from term where owner = ? and term = ? and n <= 0", gone)
 
 
 def _found(db: Connection, ref: str, scope: Scope) -> Any:

@@ -31,6 +31,12 @@ BUSY_S = 5.0
 READERS = 2
 """threads that read: SQLite's work is short and in memory, more would only contend"""
 
+REFILL = (
+    "Stop the gateway, restore its folder from a backup or move that away, and start again: an empty store is made, "
+    "and the journal has every memory to fill it from"
+)
+"""what mends a store that is derived from the journal"""
+
 _PRAGMAS = """
 pragma foreign_keys = on;
 pragma secure_delete = on;
@@ -63,8 +69,9 @@ class Database:
     written), ``StoreDamaged`` when the file is corrupt or newer than this program, ``BackendUnreachable`` once closed.
     """
 
-    def __init__(self, path: Path, busy_s: float = BUSY_S) -> None:
+    def __init__(self, path: Path, busy_s: float = BUSY_S, mend: str = REFILL) -> None:
         self.path = path
+        self._mend = mend
         self._busy_s = busy_s
         self._writing: Connection | None = None
         self._reading: list[Connection] = []
@@ -76,10 +83,10 @@ class Database:
         self._closed = False
 
     @classmethod
-    async def open(cls, path: Path, steps: Sequence[str], *, busy_s: float = BUSY_S) -> Self:
+    async def open(cls, path: Path, steps: Sequence[str], *, busy_s: float = BUSY_S, mend: str = REFILL) -> Self:
         """Opens ``path``, checked for damage and brought to the newest schema: ``steps[n]`` is the SQL that leads from
-        version n to n + 1, version 0 being an empty file."""
-        database = cls(path, busy_s)
+        version n to n + 1, version 0 being an empty file. ``mend`` says what to do when it is damaged."""
+        database = cls(path, busy_s, mend)
         loop = asyncio.get_running_loop()
         try:
             await loop.run_in_executor(database._writer, database._prepare, tuple(steps))
@@ -102,6 +109,11 @@ class Database:
         """Runs ``work`` over one snapshot, beside the writer; it must not write."""
         self._refuse_when_closed()
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._look, work)
+
+    async def checkpoint(self) -> None:
+        """Empties the write-ahead log into the file, as far as readers allow: what was overwritten is then gone."""
+        self._refuse_when_closed()
+        await asyncio.get_running_loop().run_in_executor(self._writer, self._empty_log)
 
     async def close(self) -> None:
         """Finishes what waits, then closes. May be called twice."""
@@ -161,6 +173,13 @@ class Database:
             else:
                 done.set_exception(self._translated(failure))
 
+    def _empty_log(self) -> None:
+        if self._writing is not None:
+            try:
+                self._writing.execute("pragma wal_checkpoint(truncate)").fetchall()
+            except sqlite3.Error as error:
+                raise self._translated(error) from error
+
     def _look(self, work: Callable[[Connection], T]) -> T:
         try:
             db: Connection | None = getattr(self._mine, "db", None)
@@ -191,10 +210,7 @@ class Database:
             raise BackendUnreachable(f"{self.path.name} is closed")
 
     def _damaged(self, what: str) -> StoreDamaged:
-        return StoreDamaged(
-            f"{self.path} is damaged ({what}). Stop the gateway, restore the folder {self.path.parent} from a backup "
-            "or move it away, and start again: an empty store is made, and the journal has every memory to fill it from"
-        )
+        return StoreDamaged(f"{self.path} is damaged ({what}). {self._mend}")
 
     def _translated(self, error: Exception) -> Exception:
         """Our own error for one of SQLite or the file system; any other as it is."""
