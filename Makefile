@@ -13,6 +13,7 @@ LOCKS  := requirements.txt requirements-dev.txt
 # One stamp for each state of what is installed: a changed lock sets up anew, an old checkout with its old lock too.
 STAMP  := $(VENV)/.stamp-$(firstword $(shell cat pyproject.toml $(LOCKS) | cksum))
 CONFIG := .fusion/fusion.toml
+SAMPLE := $(addprefix config/sample/,workspace sessions.jsonl facts.jsonl)
 
 QUESTION ?= what did we decide about the database?
 BENCH    ?= overhead
@@ -56,7 +57,7 @@ $(CONFIG): | $(STAMP)
 
 # The command finds .fusion/fusion.toml by itself when it is called in this folder.
 fuse: $(STAMP) $(CONFIG)
-	@$(BIN)/fusion ingest --home .fusion config/sample/sessions.jsonl config/sample/facts.jsonl
+	@$(BIN)/fusion ingest --home .fusion $(SAMPLE)
 	@$(BIN)/fusion fuse --home .fusion "$(QUESTION)"
 
 serve: $(STAMP) $(CONFIG)
