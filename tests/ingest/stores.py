@@ -1,0 +1,144 @@
+"""What the write path is tested with: a store that can be told to misbehave, time that stands still, short events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Self
+
+from fusion.contract import KINDS, Captured, Event, Features, Forgotten, Hit, Moment, Opening, Place, Query, Scope
+from fusion.errors import InvalidAnswer
+from fusion.lib.ids import uuid7
+
+START = datetime(2026, 3, 4, 12, tzinfo=UTC)
+ME = Scope(user_id="ana", audience="private")
+
+
+def event(text: str, position: int | None = None, **fields: Any) -> Event:
+    """An event of Ana's; with a position, a turn of the document "chat"."""
+    if position is not None:
+        fields.setdefault("place", Place("chat", position, position))
+    if isinstance(fields.get("at"), datetime):
+        fields["at"] = Moment(fields["at"])
+    fields.setdefault("scope", Scope(user_id="ana"))
+    return Event(event_id=str(uuid7()), text=text, recorded_at=START, **fields)
+
+
+class Shelf:
+    """A store that keeps what it is told in a dict, and does what a test wants instead.
+
+    ``fault`` is raised by every call; texts in ``refuses`` are taken for nonsense; kinds in ``declines`` are not
+    accepted. ``gate`` holds back `remember` after it kept the events, with ``reached`` set.
+    """
+
+    features = Features(kinds=frozenset(KINDS))
+
+    def __init__(self, *, refuses: Sequence[str] = (), declines: Sequence[str] = ()) -> None:
+        self.kept: dict[str, Captured] = {}
+        self.told: list[tuple[str, ...]] = []
+        """the texts of each call of `remember`, whatever came of it"""
+        self.asked_to_forget: Counter[str] = Counter()
+        self.native_ids: dict[str, Sequence[str]] = {}
+        self.refuses = set(refuses)
+        self.declines = set(declines)
+        self.fault: Exception | None = None
+        self.gate: asyncio.Event | None = None
+        self.reached = asyncio.Event()
+        self._news = asyncio.Condition()
+
+    @classmethod
+    async def open(cls, opening: Opening) -> Self:
+        return cls()
+
+    @property
+    def texts(self) -> list[str]:
+        return [captured.event.text for captured in self.kept.values()]
+
+    async def search(self, query: Query) -> Sequence[Hit]:
+        return []
+
+    def accepts(self, event: Event) -> bool:
+        return event.kind not in self.declines
+
+    async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
+        texts = tuple(captured.event.text for captured in batch)
+        self.told.append(texts)
+        if self.fault is not None:
+            raise self.fault
+        if self.refuses.intersection(texts):
+            raise InvalidAnswer("cannot read this")
+        async with self._news:
+            self.kept.update({captured.event.event_id: captured for captured in batch})
+            self._news.notify_all()
+        if self.gate is not None:
+            self.reached.set()
+            await self.gate.wait()
+        return [(f"shelf-{captured.event.event_id}",) for captured in batch]
+
+    async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
+        self.asked_to_forget[event_id] += 1
+        self.native_ids[event_id] = native_ids
+        if self.fault is not None:
+            raise self.fault
+        async with self._news:
+            gone = self.kept.pop(event_id, None)
+            self._news.notify_all()
+        return "deleted" if gone else "absent"
+
+    async def until(self, texts: Sequence[str]) -> None:
+        """Returns when exactly these texts are kept, in whatever order."""
+        async with self._news:
+            await self._news.wait_for(lambda: sorted(self.texts) == sorted(texts))
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+
+class Reading:
+    """A backend that remembers nothing."""
+
+    features = Features()
+
+    @classmethod
+    async def open(cls, opening: Opening) -> Self:
+        return cls()
+
+    async def search(self, query: Query) -> Sequence[Hit]:
+        return []
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+
+class Time:
+    """Time that passes when a test says so. ``slept`` has every pause asked for, in seconds."""
+
+    def __init__(self) -> None:
+        self.time = START
+        self.slept: list[float] = []
+        self._sleepers: list[tuple[datetime, asyncio.Future[None]]] = []
+        self._news = asyncio.Condition()
+
+    def now(self) -> datetime:
+        return self.time
+
+    async def sleep(self, delay_s: float) -> None:
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        async with self._news:
+            self.slept.append(delay_s)
+            self._sleepers.append((self.time + timedelta(seconds=delay_s), done))
+            self._news.notify_all()
+        await done
+
+    async def asleep(self, times: int) -> None:
+        """Returns when `sleep` has been called that often in all."""
+        async with self._news:
+            await self._news.wait_for(lambda: len(self.slept) >= times)
+
+    def pass_by(self, seconds: float) -> None:
+        self.time += timedelta(seconds=seconds)
+        for until, done in self._sleepers:
+            if until <= self.time and not done.done():
+                done.set_result(None)

@@ -1,0 +1,482 @@
+"""The event log: once, durable, and forgetful when it has to be."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fusion.contract import Hit, Place, Scope
+from fusion.errors import KeyReused, NotFound, StoreBusy, StoreDamaged, StoreFull
+from fusion.ingest import journal as module
+from fusion.ingest.journal import Journal
+from fusion.lib.bm25 import terms
+from fusion.lib.sqlite import Database
+from fusion.lib.words import spoken
+from tests.ingest.stores import ME, START, event
+
+
+@pytest.fixture
+async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
+    opened = await Journal.open(tmp_path / "journal.sqlite")
+    yield opened
+    await opened.close()
+
+
+async def append(journal: Journal, *events):
+    stored = await journal.append(events)
+    assert not isinstance(stored, str)
+    return stored
+
+
+# Once
+
+
+async def test_the_same_natural_key_is_the_same_event(journal):
+    """A retry is a no-op that returns the first event, in a later call as in the same one."""
+    (first,) = await append(journal, event("We chose SQLite.", 7))
+    again, twice = await append(journal, event("We chose SQLite.", 7), event("We chose SQLite.", 7))
+    assert first.state == "stored"
+    assert [(s.state, s.ref, s.event.event_id) for s in (again, twice)] == [
+        ("duplicate", first.ref, first.event.event_id)
+    ] * 2
+    assert (await journal.frequencies(ME, ["sqlite"])).documents == 1
+
+
+async def test_without_a_key_two_equal_texts_are_two_events(journal):
+    """Two people who say "yes" said two things; so did one who said it twice."""
+    stored = await append(journal, event("yes"), event("yes"))
+    assert [s.state for s in stored] == ["stored", "stored"]
+    assert stored[0].ref != stored[1].ref
+
+
+async def test_with_a_source_only_the_time_tells_equal_texts_apart(journal):
+    """The same words from the same source a minute later are another event; at the same time, the same one."""
+    stored = await append(
+        journal,
+        event("yes", source="chat-app", at=START),
+        event("yes", source="chat-app", at=START + timedelta(minutes=1)),
+        event("yes", source="chat-app", at=START),
+    )
+    assert [s.state for s in stored] == ["stored", "stored", "duplicate"]
+
+
+async def test_another_text_at_a_place_that_is_taken_supersedes(journal):
+    """An edit is a new event; the old one stays known, and knows what replaced it."""
+    old, new = await append(journal, event("We use MySQL.", 3), event("We use Postgres.", 3))
+    assert new.state == "superseded"
+    assert new.event.supersedes == old.event.event_id
+    records = await journal.records([old.event.event_id, new.event.event_id])
+    assert records[old.event.event_id].superseded_by == new.event.event_id
+    assert records[new.event.event_id].superseded_by is None
+
+
+async def test_a_callers_revision_decides_what_is_new(journal):
+    """The same revision is the same event though its text differs; another revision supersedes."""
+    stored = await append(
+        journal,
+        event("draft", 1, revision="a"),
+        event("draft, mended", 1, revision="a"),
+        event("draft, mended", 1, revision="b"),
+    )
+    assert [s.state for s in stored] == ["stored", "duplicate", "superseded"]
+
+
+async def test_a_place_belongs_to_its_user_and_source(journal):
+    """The same document name of another user, or from another source, is another document."""
+    stored = await append(
+        journal,
+        event("one", 1),
+        event("one", 1, scope=Scope(user_id="ben")),
+        event("one", 1, source="import"),
+        event("one", 1, scope=Scope(tenant="acme", user_id="ana")),
+    )
+    assert [s.state for s in stored] == ["stored"] * 4
+
+
+async def test_superseding_by_ref_stays_within_the_scope(journal):
+    """A memory can be replaced by its short ref; another user's is not there to be replaced, and nothing is kept."""
+    (old,) = await append(journal, event("The office is in Lund."))
+    (new,) = await append(journal, event("The office is in Malmö.", supersedes=old.ref))
+    assert new.event.supersedes == old.event.event_id
+    with pytest.raises(NotFound):
+        await append(journal, event("fine"), event("mine now", scope=Scope(user_id="eve"), supersedes=old.ref))
+    assert (await journal.frequencies(Scope(), ["fine"])).counts == {}
+
+
+# Idempotency-Key
+
+
+async def keyed(journal, key, body, *events):
+    return await journal.append(events, idempotency=("default", key, body), reply=lambda s: [one.ref for one in s])
+
+
+async def test_a_key_replays_its_reply_and_refuses_another_body(journal):
+    """The same request gets the first reply as JSON; another request under the key is an error, and keeps nothing."""
+    (first,) = await keyed(journal, "k1", "body", event("once"))
+    assert await keyed(journal, "k1", "body", event("once")) == f'["{first.ref}"]'
+    with pytest.raises(KeyReused):
+        await keyed(journal, "k1", "other", event("twice"))
+    assert (await journal.frequencies(ME, [])).documents == 1
+
+
+async def test_one_key_used_by_many_at_once_is_one_request(journal):
+    """Of eight concurrent requests one is executed; seven get its reply."""
+    outcomes = await asyncio.gather(*(keyed(journal, "k", "body", event("once")) for _ in range(8)))
+    assert sum(isinstance(outcome, str) for outcome in outcomes) == 7
+    assert (await journal.frequencies(ME, [])).documents == 1
+
+
+async def test_a_key_is_each_tenants_own(journal):
+    """The same key of another tenant is another key."""
+    await keyed(journal, "k", "body", event("once"))
+    outcome = await journal.append([event("else")], idempotency=("acme", "k", "other"), reply=lambda s: [])
+    assert not isinstance(outcome, str)
+
+
+async def test_a_retry_does_not_bring_back_what_was_forgotten(journal):
+    """The key outlives the memory: the retry of a request that the network lost finds it done."""
+    (stored,) = await keyed(journal, "k", "body", event("gone"))
+    await journal.bury(stored.ref, ME)
+    assert isinstance(await keyed(journal, "k", "body", event("gone")), str)
+    assert (await journal.frequencies(ME, [])).documents == 0
+
+
+# Reading
+
+
+async def test_records_are_found_by_event_id_only_for_what_came_through_here(journal):
+    """A foreign id is not in the answer, in the first read as in the second, which comes from memory."""
+    (stored,) = await append(journal, event("hello", 1))
+    for _ in range(2):
+        found = await journal.records([stored.event.event_id, "foreign"])
+        assert list(found) == [stored.event.event_id]
+        assert found[stored.event.event_id].ref == stored.ref
+        assert found[stored.event.event_id].event == stored.event
+
+
+async def test_find_takes_a_ref_or_an_event_id_within_the_scope(journal):
+    """Another user's, another tenant's and an unknown memory are all the same: not found."""
+    (stored,) = await append(journal, event("hello"))
+    for ref in (stored.ref, stored.ref.upper(), stored.event.event_id):
+        assert (await journal.find(ref, ME)).event == stored.event
+    for ref, scope in [(stored.ref, Scope(user_id="ben")), (stored.ref, Scope(tenant="acme")), ("m999", ME), ("?", ME)]:
+        with pytest.raises(NotFound):
+            await journal.find(ref, scope)
+
+
+async def texts_beside(journal, stored, span):
+    found = await journal.neighbours([stored.event.event_id], span)
+    return [record.event.text for record in found.get(stored.event.event_id, ())]
+
+
+async def test_neighbours_are_the_turns_before_and_after_in_document_order(journal):
+    """By position, not by the order in which they came; up to ``span`` on each side; never another user's."""
+    stored = await append(journal, *(event(f"turn {n}", n) for n in (4, 1, 3, 0, 2)))
+    await append(journal, event("not mine", 2, scope=Scope(user_id="ben")))
+    assert await texts_beside(journal, stored[4], 1) == ["turn 1", "turn 3"]
+    assert await texts_beside(journal, stored[3], 2) == ["turn 1", "turn 2"]
+    await append(journal, event("turn 5", 5))
+    assert await texts_beside(journal, stored[0], 1) == ["turn 3", "turn 5"]
+
+
+async def test_what_was_forgotten_or_superseded_is_nobodys_neighbour(journal):
+    """Its place is closed up, or taken by what replaced it."""
+    stored = await append(journal, *(event(f"turn {n}", n) for n in range(4)))
+    assert await texts_beside(journal, stored[0], 1) == ["turn 1"]
+    await journal.bury(stored[1].ref, ME)
+    await append(journal, event("turn 2, mended", 2))
+    assert await texts_beside(journal, stored[0], 2) == ["turn 2, mended", "turn 3"]
+
+
+async def test_without_a_document_the_session_gives_the_order(journal):
+    """Turns that only name a session stand in the order in which they came; what has neither stands alone."""
+    scope = Scope(user_id="ana", session_id="s1")
+    stored = await append(journal, *(event(text, scope=scope) for text in "abc"), event("alone"))
+    assert await texts_beside(journal, stored[1], 3) == ["a", "c"]
+    assert await texts_beside(journal, stored[3], 3) == []
+
+
+class HeldDatabase(Database):
+    """A database whose reads have seen the file, but do not come back before ``gate`` is set."""
+
+    gate: asyncio.Event | None = None
+
+    async def read(self, work):
+        seen = await super().read(work)
+        if self.gate is not None:
+            self.reached.set()
+            await self.gate.wait()
+        return seen
+
+
+async def test_a_read_that_began_before_a_memory_was_forgotten_does_not_bring_it_back(tmp_path):
+    """What such a read saw is not kept: the next one says forgotten, and has no text."""
+    database = await HeldDatabase.open(tmp_path / "journal.sqlite", [module._SCHEMA])
+    journal = Journal(database)
+    (stored, beside) = await append(journal, event("secret", 1), event("beside", 2))
+    database.gate, database.reached = asyncio.Event(), asyncio.Event()
+    early = asyncio.create_task(journal.neighbours([beside.event.event_id], 1))
+    await database.reached.wait()
+    gate, database.gate = database.gate, None
+    await journal.bury(stored.ref, ME)
+    gate.set()
+    await early
+    record = (await journal.records([stored.event.event_id]))[stored.event.event_id]
+    assert record.forgotten
+    assert record.event.text == ""
+    assert await texts_beside(journal, beside, 1) == []
+    await journal.close()
+
+
+# Document frequencies
+
+WORDS = st.lists(st.sampled_from(["sqlite", "postgres", "river", "lamp", "yes"]), min_size=1, max_size=6).map(" ".join)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), WORDS, st.sampled_from(["ana", "ben", None]), st.integers(0, 4) | st.none()),
+        st.tuples(st.just("forget"), st.integers(0, 30)),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(STEPS)
+def test_frequencies_equal_a_recount(steps):
+    """After any appends, edits and forgettings: the numbers of a user, and of the tenant, are those of what is live."""
+
+    async def run(folder: Path) -> None:
+        journal = await Journal.open(folder / "journal.sqlite")
+        seen = []
+        for step in steps:
+            if step[0] == "append":
+                seen += await append(journal, event(step[1], step[3], scope=Scope(user_id=step[2])))
+            elif seen:
+                try:
+                    await journal.bury(seen[step[1] % len(seen)].event.event_id, Scope())
+                except NotFound:
+                    continue
+        records = await journal.records([s.event.event_id for s in seen])
+        live = {i: r.event for i, r in records.items() if not r.forgotten and r.superseded_by is None}
+        for user in ("ana", "ben", None):
+            scope = Scope(user_id=user)
+            documents = [terms(spoken(e.text, e.speaker)) for e in live.values() if user in (None, e.scope.user_id)]
+            counts = Counter(term for document in documents for term in set(document))
+            found = await journal.frequencies(scope, sorted(set(terms("sqlite postgres river lamp yes"))))
+            assert found.documents == len(documents)
+            assert dict(found.counts) == dict(counts)
+            if documents:
+                assert found.average_length == sum(map(len, documents)) / len(documents)
+        await journal.close()
+
+    with TemporaryDirectory() as folder:
+        asyncio.run(run(Path(folder)))
+
+
+# Forgetting
+
+
+async def test_a_forgotten_memory_is_known_as_forgotten_and_its_text_is_nowhere(journal, tmp_path):
+    """The row stays without text and speaker; no file of the journal has the words any more."""
+    (stored, _) = await append(
+        journal, event("The treasure is buried under xylophone.", 1, speaker="Quentin"), event("other", 2)
+    )
+    (burial,) = await journal.bury(stored.ref, ME)
+    assert burial.record.event.text == "The treasure is buried under xylophone."
+    record = (await journal.records([stored.event.event_id]))[stored.event.event_id]
+    assert (record.forgotten, record.event.text, record.event.speaker) == (True, "", None)
+    for file in tmp_path.iterdir():
+        found = file.read_bytes().lower()
+        assert b"xylophon" not in found, file.name
+        assert b"quentin" not in found, file.name
+    for ref in (stored.ref, stored.event.event_id):
+        with pytest.raises(NotFound):
+            await journal.find(ref, ME)
+        with pytest.raises(NotFound):
+            await journal.bury(ref, ME)
+
+
+async def test_a_tombstone_blocks_the_source_and_the_words_but_not_an_explicit_wish(journal):
+    """Re-ingestion at the same place, or of the same sentence elsewhere, is blocked until somebody asks for it."""
+    text = "My locker code is on the blue note."
+    (stored,) = await append(journal, event(text, 1))
+    await journal.bury(stored.ref, ME)
+    assert [s.state for s in await append(journal, event(text, 1), event(text, 9))] == ["blocked", "blocked"]
+    assert [s.state for s in await append(journal, event(text, 9, scope=Scope(user_id="ben")))] == ["stored"]
+    assert [s.state for s in await append(journal, event(text))] == ["stored"]
+    assert [s.state for s in await append(journal, event(text, 9))] == ["stored"]
+
+
+async def test_a_forgotten_yes_does_not_silence_every_yes(journal):
+    """A text of fewer than five words is blocked at its place only."""
+    (stored,) = await append(journal, event("yes", 1))
+    await journal.bury(stored.ref, ME)
+    assert [s.state for s in await append(journal, event("yes", 1), event("yes", 2))] == ["blocked", "stored"]
+
+
+async def test_forgetting_takes_earlier_versions_along(journal):
+    """Whoever forgets the third version does not want the first two to be found by a question about last week."""
+    stored = await append(journal, *(event(f"The budget is {n} kronor this year.", 1) for n in (10, 20, 30)))
+    burials = await journal.bury(stored[2].ref, ME)
+    assert [b.record.ref for b in burials] == [stored[2].ref, stored[1].ref, stored[0].ref]
+    assert all(r.forgotten for r in (await journal.records([s.event.event_id for s in stored])).values())
+    assert (await journal.frequencies(ME, [])).documents == 0
+
+
+async def test_what_was_derived_goes_when_its_last_source_goes(journal):
+    """A summary of two turns outlives the first of them, not both; what another tenant claims to derive stays."""
+    one, two = await append(journal, event("turn one", 1), event("turn two", 2))
+    sources = (one.event.event_id, two.event.event_id)
+    summary, foreign = await append(
+        journal,
+        event("both turns", derived_from=sources),
+        event("theirs", scope=Scope(tenant="acme"), derived_from=sources),
+    )
+    assert len(await journal.bury(one.ref, ME)) == 1
+    assert [b.record.ref for b in await journal.bury(two.ref, ME)] == [two.ref, summary.ref]
+    assert (await journal.find(foreign.ref, Scope(tenant="acme"))).event.text == "theirs"
+
+
+async def test_a_users_own_file_is_hidden_where_something_was_forgotten(journal, tmp_path):
+    """Lines 5 to 9 were forgotten: a hit that touches them is hidden, one below is not; so it is after a restart."""
+    (stored,) = await append(journal, event("a section of notes", place=Place("notes/a.md", 5, 9, "line")))
+    await journal.bury(stored.ref, ME)
+    hit = Hit("x", "…", place=Place("notes/a.md", 9, 12, "line"))
+    below = replace(hit, place=Place("notes/a.md", 10, 12, "line"))
+    assert journal.hides(hit)
+    assert not journal.hides(below)
+    assert not journal.hides(replace(hit, scope=Scope(tenant="acme")))
+    again = await Journal.open(tmp_path / "journal.sqlite")
+    assert again.hides(hit)
+    await again.close()
+
+
+# Faults
+
+
+async def test_disk_full_keeps_nothing_by_halves_and_recovers(journal, tmp_path):
+    """507 for the batch that does not fit, all of it; reads go on; with space again, so do writes."""
+    (first,) = await append(journal, event("before", 0))
+    pages = await journal._database.read(lambda db: db.execute("pragma page_count").fetchone()[0])
+    await journal._database.write(lambda db: db.execute(f"pragma max_page_count = {pages + 10}").fetchone())
+    batch = [event(f"{n} " + "x" * 2000, n) for n in range(1, 60)]
+    with pytest.raises(StoreFull):
+        await append(journal, *batch)
+    assert (await journal.find(first.ref, ME)).event.text == "before"
+    assert await journal.records([e.event_id for e in batch]) == {}
+    assert (await journal.frequencies(ME, ["x"])).documents == 1
+    await journal._database.write(lambda db: db.execute("pragma max_page_count = 100000").fetchone())
+    assert {s.state for s in await append(journal, *batch)} == {"stored"}
+    check = sqlite3.connect(tmp_path / "journal.sqlite")
+    assert check.execute("pragma integrity_check").fetchone() == ("ok",)
+    check.close()
+
+
+async def test_another_writer_makes_it_busy_and_readers_do_not_wait(tmp_path):
+    """While somebody else writes: StoreBusy after the busy timeout, reads at once; then all is well again."""
+    file = tmp_path / "journal.sqlite"
+    journal = Journal(await Database.open(file, [module._SCHEMA], busy_s=0.02))
+    (first,) = await append(journal, event("before", 0))
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("begin immediate")
+    with pytest.raises(StoreBusy):
+        await append(journal, event("during", 1))
+    assert (await journal.find(first.ref, ME)).event.text == "before"
+    other.execute("rollback")
+    other.close()
+    assert (await append(journal, event("during", 1)))[0].state == "stored"
+    await journal.close()
+
+
+async def test_a_damaged_journal_is_never_replaced_by_an_empty_one(tmp_path):
+    """The error names the file and how to set it aside; the file is left as it is."""
+    file = tmp_path / "journal.sqlite"
+    journal = await Journal.open(file)
+    await append(journal, *(event(f"{n} " + "word " * 200, n) for n in range(200)))
+    await journal.close()
+    content = bytearray(file.read_bytes())
+    content[8192:20480] = b"\xff" * 12288
+    file.write_bytes(content)
+    with pytest.raises(StoreDamaged, match=r"journal\.sqlite is damaged.*\(mv .*journal\.sqlite\.damaged-\d{8}T\d{6}"):
+        await Journal.open(file)
+    assert file.read_bytes() == content
+
+
+async def test_a_newer_journal_is_refused(tmp_path):
+    """A file of a later schema is not touched by an earlier program."""
+    file = tmp_path / "journal.sqlite"
+    await (await Journal.open(file)).close()
+    db = sqlite3.connect(file)
+    db.execute("pragma user_version = 99")
+    db.commit()
+    db.close()
+    with pytest.raises(StoreDamaged, match="newer"):
+        await Journal.open(file)
+
+
+WRITER = """
+import asyncio, sys
+from pathlib import Path
+from fusion.ingest.journal import Journal
+from tests.ingest.stores import event
+
+async def one(journal, n):
+    await journal.append([event(f"turn {n}", n), event(f"note {n}", n, source="notes")])
+    print(n, flush=True)
+
+async def main():
+    journal = await Journal.open(Path(sys.argv[1]))
+    for n in range(0, 4000, 4):
+        await asyncio.gather(*(one(journal, n + i) for i in range(4)))
+
+asyncio.run(main())
+"""
+
+
+def test_kill_9_at_any_moment_loses_nothing_acknowledged(tmp_path):
+    """30 writers, each begins at 0 and is killed after some acknowledgements: what was acknowledged is there once.
+
+    What was not is there once or not at all, both events of a batch or neither.
+    """
+    file = tmp_path / "journal.sqlite"
+    draw = random.Random(7)
+    root = Path(__file__).resolve().parents[2]
+    acknowledged: set[int] = set()
+    for _ in range(30):
+        command = [sys.executable, "-c", WRITER, str(file)]
+        writer = subprocess.Popen(
+            command, stdout=subprocess.PIPE, cwd=root, env={**os.environ, "PYTHONPATH": str(root)}
+        )
+        assert writer.stdout is not None
+        for _ in range(draw.randint(1, 120)):
+            acknowledged.add(int(writer.stdout.readline()))
+        writer.send_signal(signal.SIGKILL)
+        acknowledged.update(
+            int(line) for line in writer.stdout.read().splitlines(keepends=True) if line.endswith(b"\n")
+        )
+        writer.stdout.close()
+        writer.wait()
+        db = sqlite3.connect(file)
+        assert db.execute("pragma integrity_check").fetchone() == ("ok",)
+        kept = Counter(text for (text,) in db.execute("select text from event"))
+        db.close()
+        assert set(kept.values()) <= {1}
+        assert {f"{kind} {n}" for n in acknowledged for kind in ("turn", "note")} <= set(kept)
+        assert {t.split()[1] for t in kept if t.startswith("turn")} == {
+            t.split()[1] for t in kept if t.startswith("note")
+        }
