@@ -219,23 +219,29 @@ class HeldDatabase(Database):
     async def read(self, work):
         seen = await super().read(work)
         if self.gate is not None:
-            self.reached.set()
+            self.reached.release()
             await self.gate.wait()
         return seen
 
 
 async def test_a_read_that_began_before_a_memory_was_forgotten_does_not_bring_it_back(tmp_path):
-    """What such a read saw is not kept: the next one says forgotten, and has no text."""
+    """What such reads saw, a record and the order of its document, is not kept: the next ones know better."""
     database = await HeldDatabase.open(tmp_path / "journal.sqlite", [module._SCHEMA])
     journal = Journal(database)
     (stored, beside) = await append(journal, event("secret", 1), event("beside", 2))
-    database.gate, database.reached = asyncio.Event(), asyncio.Event()
-    early = asyncio.create_task(journal.neighbours([beside.event.event_id], 1))
-    await database.reached.wait()
-    gate, database.gate = database.gate, None
+    await journal.records([beside.event.event_id])
+    gate = database.gate = asyncio.Event()
+    database.reached = asyncio.Semaphore(0)
+    early = [
+        asyncio.create_task(journal.records([stored.event.event_id])),
+        asyncio.create_task(journal.neighbours([beside.event.event_id], 1)),
+    ]
+    for _ in early:
+        await database.reached.acquire()
+    database.gate = None
     await journal.bury(stored.ref, ME)
     gate.set()
-    await early
+    await asyncio.gather(*early)
     record = (await journal.records([stored.event.event_id]))[stored.event.event_id]
     assert record.forgotten
     assert record.event.text == ""
