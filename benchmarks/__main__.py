@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
+        signal.SIGTERM, lambda number, frame: sys.exit(128 + number)
+    )  # so that servers and homes are put away
     figures: Mapping[str, Any] = options.measure(options)
     if not options.json:
         _show(figures)
@@ -110,4 +113,6 @@ def _show(figures: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
+    # Told to end, it still ends its servers and puts its homes away.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     sys.exit(main())

@@ -30,7 +30,7 @@ def run(memories: int) -> dict[str, Any]:
         home = Path(folder) / "home"
         home.mkdir(mode=0o700)
         (home / "fusion.toml").write_text("[backends.markdown]\nremember_turns = true\n", encoding="utf-8")
-        command = ["-m", "fusion", "serve", "--home", str(home), "--port", "0", "--json"]
+        command = ["-m", "fusion", "serve", "--home", str(home), "--port", "0", "--idle-exit", "120", "--json"]
         with serving(command) as server, Client(server.said["url"], timeout_s=SETTLE_S) as client:
             empty_mb = server.memory_mb()
             draw = Random(0)

@@ -127,7 +127,9 @@ def _gateway(urls: list[str]) -> Iterator[Child]:
         )
         settings = f'backends_only = true\nlog_level = "warning"\n[embedder]\nadapter = ""\n{tables}'
         (home / "fusion.toml").write_text(settings, encoding="utf-8")
-        with serving(["-m", "fusion", "serve", "--home", str(home), "--port", "0", "--json"]) as child:
+        with serving(
+            ["-m", "fusion", "serve", "--home", str(home), "--port", "0", "--idle-exit", "120", "--json"]
+        ) as child:
             yield child
 
 

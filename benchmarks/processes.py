@@ -41,7 +41,7 @@ def serving(arguments: Sequence[str], environment: Mapping[str, str] | None = No
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
             [sys.executable, *arguments],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
             env={**os.environ, **(environment or {})},
@@ -62,5 +62,6 @@ def serving(arguments: Sequence[str], environment: Mapping[str, str] | None = No
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()

@@ -11,8 +11,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import os
 import socket
 import sys
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from random import Random
@@ -133,7 +135,18 @@ def _ready(said: dict[str, object]) -> None:
     print(json.dumps(said), flush=True)
 
 
+def leave_with_parent() -> None:
+    """Ends this process when the one that started it is gone, however it went: its end of our stdin closes then."""
+
+    def wait() -> None:
+        sys.stdin.buffer.read()
+        os._exit(0)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 if __name__ == "__main__":
+    leave_with_parent()
     if sys.argv[1] == "backends":
         asyncio.run(backends())
     else:
