@@ -17,8 +17,6 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-        signal.SIGTERM, lambda number, frame: sys.exit(128 + number)
-    )  # so that servers and homes are put away
     figures: Mapping[str, Any] = options.measure(options)
     if not options.json:
         _show(figures)
