@@ -7,7 +7,7 @@ caller sent are never repeated in a message.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, time
+from datetime import datetime, timedelta
 from typing import Annotated, Self, TypeVar
 
 import orjson
@@ -18,6 +18,7 @@ from pydantic.json_schema import WithJsonSchema
 from fusion.contract import Audience, Kind, Moment, Origin, Place, Precision, Scope, Unit
 from fusion.errors import BadInput, TooLarge
 from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory
+from fusion.ingest.sources import moment
 from fusion.recall.engine import QUERY_LIMIT
 
 MAX_BATCH = 100
@@ -39,28 +40,6 @@ def _said(text: str) -> str:
     return _printable(text)
 
 
-def _instant(text: str) -> datetime:
-    """ISO 8601 → UTC; a time without a zone is UTC."""
-    try:
-        found = datetime.fromisoformat(text)
-        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
-    except (ValueError, OverflowError):
-        raise ValueError('is no time; write ISO 8601, "2026-01-31" or "2026-01-31T09:30:00Z"') from None
-
-
-def until(value: object) -> object:
-    """A point in time as a question means it: a date alone is the end of that day."""
-    if not isinstance(value, str):
-        return value
-    found = _instant(value)
-    return datetime.combine(found.date(), time.max, UTC) if len(value) <= len("2026-01-31") else found
-
-
-def since(value: object) -> object:
-    """A point in time as a memory means it: a date alone is the beginning of that day."""
-    return _instant(value) if isinstance(value, str) else value
-
-
 def precise(value: object) -> object:
     """A moment, as precise as it was written ("2026", "2026-01", "2026-01-31", with a time of day), or as it says."""
     if isinstance(value, dict):
@@ -70,12 +49,33 @@ def precise(value: object) -> object:
             raise ValueError(explain(error)) from None
     if not isinstance(value, str):
         return value
-    precision: Precision = _PRECISION.get(len(value), "second")
-    return Moment(_instant(value + {"year": "-01-01", "month": "-01"}.get(precision, "")), precision)
+    try:
+        return moment(value)
+    except ValueError:
+        raise ValueError('is no time; write ISO 8601, "2026-01-31" or "2026-01-31T09:30:00Z"') from None
 
 
-_PRECISION: dict[int, Precision] = {4: "year", 7: "month", 10: "day", 16: "minute"}
-"""by the length of ISO 8601's usual form"""
+def since(value: object) -> object:
+    """A point in time as a memory means it: a date alone is the beginning of that day, in UTC."""
+    found = precise(value) if isinstance(value, str) else value
+    return found.utc if isinstance(found, Moment) else found
+
+
+def until(value: object) -> object:
+    """A point in time as a question means it: a date alone is the end of that day, a month alone its end."""
+    found = precise(value) if isinstance(value, str) else value
+    if not isinstance(found, Moment):
+        return found
+    try:
+        after = {
+            "year": lambda at: at.replace(year=at.year + 1),
+            "month": lambda at: (at + timedelta(days=31)).replace(day=1),
+            "day": lambda at: at + timedelta(days=1),
+        }.get(found.precision)
+        return found.utc if after is None else after(found.utc) - timedelta(microseconds=1)
+    except (ValueError, OverflowError):
+        raise ValueError("is beyond the end of the calendar") from None
+
 
 Id = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_printable)]
 Reference = Annotated[str, Field(min_length=1, max_length=MAX_REF_CHARS), AfterValidator(_printable)]

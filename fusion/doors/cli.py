@@ -288,21 +288,16 @@ def ingest(
     """Remember what stands in files. Run it again at any time: what is known already is skipped."""
 
     async def tell() -> None:
-        from fusion.doors.ingest import ingest as run_ingest
+        from fusion.contract import Scope
+        from fusion.doors import show
+        from fusion.doors.ingest import ingest as read_and_send
 
-        scope = {"user_id": user, "agent_id": agent, "session_id": session}
-        summary = await run_ingest(
-            paths,
-            scope={name: value for name, value in scope.items() if value is not None},
-            gateway=None if dry_run else gateway(home, config, direct=direct),
-            wait=wait,
-            quiet=as_json,
-        )
+        whose = Scope(user_id=user, agent_id=agent, session_id=session)
+        there = None if dry_run else gateway(home, config, direct=direct)
+        summary = await read_and_send(paths, whose, there, wait=wait, quiet=as_json)
         if as_json:
             print_json(summary)
         else:
-            from fusion.doors import show
-
             show.ingested(summary)
 
     run(tell(), as_json)

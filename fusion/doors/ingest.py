@@ -1,6 +1,6 @@
 """`fusion ingest`: files → memories → the gateway, in batches, with a bar; what is known already is a no-op.
 
-Nothing is written down here about how far it got: each memory has a natural key (its file and its place in it), so a
+Nothing is written down about how far it got: each memory has a natural key (its source, its place, its revision), so a
 run that was broken off is resumed by running it again.
 """
 
@@ -9,105 +9,180 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import orjson
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from typing_extensions import TypedDict
 
-from fusion.errors import Overloaded, StoreBusy
+from fusion.errors import BadInput, Overloaded, StoreBusy
+from fusion.ingest.sources import Skip, read, size
 
 if TYPE_CHECKING:
     from fusion.client import AsyncClient
-    from fusion.contract import Place
+    from fusion.contract import Place, Scope
     from fusion.ingest.intake import NewMemory
 
 BATCH = 100
 BATCH_BYTES = 200_000
-"""of a request's body; the server takes 262,144 unless told otherwise"""
-SETTLE_S = 2.0
+"""of a request's body; the server takes 262,144 unless told otherwise, and what it does not take is halved"""
+LOOK_S = 2.0
 """between two looks at how far the backends are"""
 ATTEMPTS = 8
+"""at one batch, while the server is busy"""
+
+
+class Skipped(TypedDict):
+    """What was not remembered, by reason; ``first`` is where it happened first."""
+
+    reason: str
+    count: int
+    first: str
 
 
 class Summary(TypedDict):
-    """What came of the files. ``skipped`` counts by reason; ``settled`` is None when nobody waited."""
+    """What came of the files; ``settled`` is None when nobody waited for the backends."""
 
-    dry_run: bool
-    files: int
     read: int
     stored: int
     superseded: int
     duplicates: int
     redacted: int
-    skipped: dict[str, int]
+    skipped: list[Skipped]
     settled: bool | None
+    dry_run: bool
 
 
-class Advance(Protocol):
-    """Tells a bar how far the work is."""
+class Tally:
+    """Counts what became of each memory, and keeps the first place of each reason."""
 
-    def __call__(self, completed: int, total: int | None = None) -> None: ...
+    def __init__(self) -> None:
+        self.read = 0
+        self.became: Counter[str] = Counter()
+        self._skipped: dict[str, Skipped] = {}
 
+    def skip(self, where: str, reason: str) -> None:
+        row = self._skipped.setdefault(reason, {"reason": reason, "count": 0, "first": where})
+        row["count"] += 1
 
-async def send(
-    client: AsyncClient, memories: Sequence[NewMemory], scope: Mapping[str, str], advance: Advance
-) -> Counter[str]:
-    """Hands memories to the gateway, in their order; how many became what, by status."""
-    told: Counter[str] = Counter()
-    for batch in batches([wire_form(memory, scope) for memory in memories]):
-        reply = await _patiently(client, batch)
-        told.update(row["status"] for row in reply)
-        told["redacted"] += sum(row["redacted"] for row in reply)
-        advance(sum(told[status] for status in _STATUSES))
-    return told
+    def take(self, memory: NewMemory, row: Mapping[str, Any]) -> None:
+        """Notes the gateway's word on one memory."""
+        self.became[row["status"]] += 1
+        self.became["redacted"] += row["redacted"]
+        if row["status"] == "blocked":
+            self.skip(place_of(memory), "forgotten before; `fusion remember` brings it back")
+        elif row["status"] == "skipped":
+            self.skip(place_of(memory), row["reason"])
 
-
-_STATUSES = ("stored", "superseded", "duplicate", "blocked", "skipped")
-
-
-async def _patiently(client: AsyncClient, batch: Sequence[Mapping[str, Any]]) -> Sequence[Any]:
-    """Sends one batch; a server that is busy is asked again when it says. Sending twice is safe: keys are natural."""
-    for _ in range(ATTEMPTS):
-        try:
-            return (await client.remember(batch))["memories"]
-        except (Overloaded, StoreBusy) as busy:
-            await asyncio.sleep(busy.retry_after_s)
-    return (await client.remember(batch))["memories"]
-
-
-async def settle(client: AsyncClient, advance: Advance) -> bool:
-    """Waits until every backend has everything and the vectors are there; what is left can only shrink."""
-    most = 0
-    while True:
-        reply = await client.settle(SETTLE_S)
-        left = max((state["backlog"] + state["vectors_pending"] for state in reply["backends"]), default=0)
-        most = max(most, left)
-        advance(most - left, most)
-        if reply["settled"]:
-            return True
+    def summary(self, *, dry_run: bool, settled: bool | None) -> Summary:
+        return {
+            "read": self.read,
+            "stored": self.became["stored"],
+            "superseded": self.became["superseded"],
+            "duplicates": self.became["duplicate"],
+            "redacted": self.became["redacted"],
+            "skipped": sorted(self._skipped.values(), key=lambda row: -row["count"]),
+            "settled": settled,
+            "dry_run": dry_run,
+        }
 
 
-def batches(items: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Runs of at most `BATCH` items and `BATCH_BYTES` bytes of JSON; an item larger than that goes alone."""
-    batch: list[dict[str, Any]] = []
-    size = 0
-    for item in items:
-        grown = len(orjson.dumps(item)) + 1
-        if batch and (len(batch) == BATCH or size + grown > BATCH_BYTES):
+async def ingest(
+    paths: Sequence[Path],
+    scope: Scope,
+    gateway: AbstractAsyncContextManager[AsyncClient] | None,
+    *,
+    wait: bool = True,
+    quiet: bool = False,
+) -> Summary:
+    """Remembers what stands in ``paths``; without a ``gateway`` it only reads and counts."""
+    tally = Tally()
+    settled: bool | None = None
+    with _bars(quiet) as bars:
+        reading = bars.add_task("reading", total=await asyncio.to_thread(size, paths))
+        found = _memories(read(paths, scope, progress=lambda count: bars.advance(reading, count)), tally)
+        if gateway is None:
+            for _ in found:
+                pass
+        else:
+            async with gateway as client:
+                for batch in batches(found):
+                    for memory, row in zip(batch, await _send(client, batch), strict=True):
+                        tally.take(memory, row)
+                if wait:
+                    settled = await _settle(client, bars)
+    return tally.summary(dry_run=gateway is None, settled=settled)
+
+
+def _memories(found: Iterable[NewMemory | Skip], tally: Tally) -> Iterator[NewMemory]:
+    for item in found:
+        if isinstance(item, Skip):
+            tally.skip(item.where, item.reason)
+        else:
+            tally.read += 1
+            yield item
+
+
+def batches(memories: Iterable[NewMemory]) -> Iterator[list[NewMemory]]:
+    """Runs of at most `BATCH` memories and `BATCH_BYTES` bytes of JSON; a larger memory goes alone."""
+    batch: list[NewMemory] = []
+    total = 0
+    for memory in memories:
+        grown = len(orjson.dumps(wire_form(memory))) + 1
+        if batch and (len(batch) == BATCH or total + grown > BATCH_BYTES):
             yield batch
-            batch, size = [], 0
-        batch.append(item)
-        size += grown
+            batch, total = [], 0
+        batch.append(memory)
+        total += grown
     if batch:
         yield batch
 
 
-def wire_form(memory: NewMemory, scope: Mapping[str, str]) -> dict[str, Any]:
-    """A memory as `POST /v1/memories` takes it; ``scope`` wins over what its file says."""
-    found = {
+async def _send(client: AsyncClient, batch: Sequence[NewMemory]) -> list[Mapping[str, Any]]:
+    """The gateway's word on each memory of a batch.
+
+    A busy server is asked again when it says: that is safe, for keys are natural. A batch that it refuses is halved
+    until what it objects to stands alone and is skipped.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return list((await client.remember([wire_form(memory) for memory in batch]))["memories"])
+        except (Overloaded, StoreBusy) as busy:
+            if attempt == ATTEMPTS:
+                raise
+            await asyncio.sleep(busy.retry_after_s)
+        except BadInput as error:
+            if len(batch) == 1:
+                refused: dict[str, Any] = {"status": "skipped", "redacted": 0, "reason": f"refused: {error}"}
+                return [refused]
+            half = len(batch) // 2
+            return await _send(client, batch[:half]) + await _send(client, batch[half:])
+    raise AssertionError("the last attempt returns or raises")
+
+
+async def _settle(client: AsyncClient, bars: Progress) -> bool:
+    """Waits until every backend has everything and the vectors are there; the bar shows what is left."""
+    bar = bars.add_task("delivering, filling vectors", total=None)
+    most = 0
+    while True:
+        reply = await client.settle(LOOK_S)
+        left = sum(state["backlog"] + state["vectors_pending"] for state in reply["backends"])
+        most = max(most, left)
+        bars.update(bar, total=max(most, 1), completed=max(most, 1) - left)
+        if reply["settled"]:
+            bars.update(bar, completed=max(most, 1))
+            return True
+
+
+def wire_form(memory: NewMemory) -> dict[str, Any]:
+    """A memory as `POST /v1/memories` takes it."""
+    found: dict[str, Any] = {
         "text": memory.text,
-        **memory.scope.named(),
+        **{str(dimension): value for dimension, value in memory.scope.named().items()},
         "project": memory.scope.project,
         "audience": memory.scope.audience,
         "kind": memory.kind,
@@ -115,17 +190,29 @@ def wire_form(memory: NewMemory, scope: Mapping[str, str]) -> dict[str, Any]:
         "speaker": memory.speaker,
         "at": None if memory.at is None else asdict(memory.at),
         "source": memory.source,
-        "revision": memory.revision or None,
+        "revision": memory.revision,
         "origin": memory.origin,
         "valid_from": memory.valid_from,
         "valid_to": memory.valid_to,
         "supersedes": memory.supersedes,
         **_where(memory.place),
     }
-    return {name: value for name, value in (found | dict(scope)).items() if value is not None}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _where(place: Place | None) -> dict[str, Any]:
     if place is None:
         return {}
     return {"document": place.document, "position": place.start, "end": place.end, "unit": place.unit}
+
+
+def place_of(memory: NewMemory) -> str:
+    """Where a memory came from, for a report."""
+    return f"{memory.place.document}:{memory.place.start}" if memory.place else memory.source or "(no source)"
+
+
+@contextmanager
+def _bars(quiet: bool) -> Iterator[Progress]:
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=quiet, transient=True) as bars:
+        yield bars

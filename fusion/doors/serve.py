@@ -46,6 +46,7 @@ def serve(settings: Settings, *, on_ready: Callable[[str], None] = lambda url: N
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _bound_arenas()
     os.umask(0o077)  # whatever a backend writes is the owner's alone
+    _log_to_stderr(settings.log_level)
     refuse_open_door(settings)
     config = uvicorn.Config("", loop="auto")
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
@@ -56,6 +57,13 @@ def _bound_arenas() -> None:
     """Has glibc share two heaps among all threads: one a thread took 230 MB more with four backends open."""
     with contextlib.suppress(OSError, AttributeError):  # another C library has no such thing
         ctypes.CDLL("libc.so.6").mallopt(M_ARENA_MAX, 2)
+
+
+def _log_to_stderr(level: str) -> None:
+    """Our own packages at the level that is set, everybody else's warnings."""
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
+    for name in ("fusion", "adapters"):
+        logging.getLogger(name).setLevel(level.upper())
 
 
 def refuse_open_door(settings: Settings) -> None:
@@ -144,6 +152,8 @@ async def _leave_when_idle(server: Server, gate: Gate, fusion: Fusion, idle_exit
 class Server(uvicorn.Server):
     """uvicorn with our own signals: its own would end the process before the home is closed."""
 
+    notice_s = NOTICE_S
+
     def __init__(self, gate: Gate, settings: Settings, *, protocol: type[HttpToolsProtocol] | None = None) -> None:
         self._gate = gate
         self._stopping = False
@@ -173,9 +183,10 @@ class Server(uvicorn.Server):
             return
         self._stopping = self._gate.draining = True
         remove_record(self._home)
-        asyncio.get_running_loop().call_later(NOTICE_S, self._close_door)
+        asyncio.get_running_loop().call_later(self.notice_s, self.close_door)
 
-    def _close_door(self) -> None:
+    def close_door(self) -> None:
+        """Takes no new connections, and ends when the requests under way have ended."""
         self.should_exit = True
 
 

@@ -133,13 +133,19 @@ def forgotten(answer: wire.Forgotten) -> None:
 def ingested(summary: Summary) -> None:
     """What came of the files."""
     if summary["dry_run"]:
-        _say(f"{summary['read']} memories would be sent, from {summary['files']} files.")
+        _say(f"{summary['read']} memories would be sent.")
     else:
-        _say(f"{summary['stored']} remembered, {summary['duplicates']} known already, from {summary['files']} files.")
-    for reason, count in summary["skipped"].items():
-        _say(f"{count} skipped: {reason}")
-    if summary["settled"] is False:
-        _say("Vectors are still filling in behind; everything is found by its words already.")
+        told = [f"{summary['stored']} remembered", f"{summary['duplicates']} known already"]
+        if summary["superseded"]:
+            told.insert(1, f"{summary['superseded']} in place of an earlier version")
+        if summary["redacted"]:
+            told.append(f"{summary['redacted']} secrets taken out")
+        _say(", ".join(told) + ".")
+    for row in summary["skipped"]:
+        more = f" and {row['count'] - 1} more" if row["count"] > 1 else ""
+        _say(f"skipped: {row['first']}{more}: {row['reason']}")
+    if summary["settled"] is None and not summary["dry_run"]:
+        _say("The backends take it in behind; `fusion backends` shows how far they are.")
 
 
 def _why(reason: Mapping[str, Any], weights: Mapping[str, float], path: Sequence[str]) -> str:

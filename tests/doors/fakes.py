@@ -44,6 +44,9 @@ class FakeFusion:
         self.kept: list[tuple[Any, str | None, str]] = []
         self.asked = asyncio.Event()
         self.cancelled = asyncio.Event()
+        self.busy: list[Exception] = []
+        """raised once each, before anything is done"""
+        self.refuses: str | None = None
         self.text = "We move to Postgres in April."
 
     async def fuse(self, request: str | FuseRequest, **fields: Any) -> Fused:
@@ -74,6 +77,8 @@ class FakeFusion:
         self, items: Sequence[Any], *, idempotency_key: str | None = None, tenant: str = "default"
     ) -> Sequence[Kept]:
         await self._work()
+        if any(item.text == self.refuses for item in items):
+            raise BadInput(f"there is a {self.refuses!r} in it")
         known = {item.text for item, _, _ in self.kept}
         replies = []
         for number, item in enumerate(items):
@@ -107,6 +112,8 @@ class FakeFusion:
 
     async def _work(self) -> None:
         self.asked.set()
+        if self.busy:
+            raise self.busy.pop()
         if self.error is not None:
             raise self.error
         if self.hold is not None:

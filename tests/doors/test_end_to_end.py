@@ -178,3 +178,17 @@ def test_files_of_a_home_are_private(home: Path) -> None:
     fusion("remember", "a secret", "--home", home)
     loose = [p for p in home.rglob("*") if p.name != "fusion.toml" and p.stat().st_mode & 0o077]
     assert loose == []
+
+
+def test_ingest_and_ask(home: Path, tmp_path: Path) -> None:
+    """Files in, a question out; a second run is a no-op, and people are told in one line."""
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "chains.md").write_text("# Chains\n\nChains come from Kedjan.\n\n# Locks\n\nLocks come from Hjulhuset.\n")
+    (notes / "talk.jsonl").write_text('{"text": "Berit phones before nine", "speaker": "Mara"}\n')
+    summary = fusion_json("ingest", notes, "--home", home)
+    assert (summary["read"], summary["stored"], summary["settled"]) == (3, 3, True)
+    assert "0 remembered, 3 known already." in fusion("ingest", notes, "--home", home)
+    assert "3 memories would be sent." in fusion("ingest", notes, "--home", home, "--dry-run")
+    fused = fusion_json("fuse", "where do the chains come from?", "--home", home)
+    assert "Kedjan" in fused["block"]

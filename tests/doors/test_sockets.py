@@ -10,10 +10,10 @@ from contextlib import suppress
 import httpx
 import pytest
 
-from fusion.doors.serve import PatientProtocol, listen, refuse_open_door
+from fusion.doors.serve import PatientProtocol, Server, listen, refuse_open_door, url_of
 from fusion.errors import SettingsError
 from fusion.settings import Settings
-from tests.doors.fakes import FakeFusion, serving
+from tests.doors.fakes import FakeFusion, app_over, serving
 
 QUESTION = b'{"query": "q"}'
 
@@ -141,6 +141,30 @@ async def test_headers_that_never_end_are_cut() -> None:
         await close(writer)
         async with httpx.AsyncClient(base_url=url) as client:
             assert (await client.get("/healthz")).status_code == 200
+
+
+async def test_a_server_that_is_told_to_stop_drains() -> None:
+    """Not ready for the balancer, still there for who is on the way; what is under way is answered, then it leaves."""
+    hold = asyncio.Event()
+    fusion = FakeFusion(hold=hold)
+    settings = Settings()
+    door = listen("127.0.0.1", 0)
+    url = url_of(door)
+    server = Server(app_over(fusion, settings), settings)
+    server.notice_s = 60  # the door is closed below, when the test has looked
+    running = asyncio.create_task(server.serve(sockets=[door]))
+    async with httpx.AsyncClient(base_url=url) as client, httpx.AsyncClient(base_url=url) as late:
+        answer = asyncio.create_task(client.post("/fuse", json={"query": "q"}))
+        await fusion.asked.wait()
+        server.stop()
+        assert (await late.get("/readyz")).status_code == 503
+        assert (await late.get("/healthz")).status_code == 200
+        server.close_door()
+        hold.set()
+        assert (await answer).status_code == 200
+        await running
+        with pytest.raises(httpx.ConnectError):
+            await late.get("/healthz")
 
 
 def test_replies_do_not_wait_for_nagle() -> None:

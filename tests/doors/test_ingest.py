@@ -1,0 +1,149 @@
+"""`fusion ingest`: from files to the gateway."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fusion.client import AsyncClient
+from fusion.contract import KINDS, Moment, Place, Scope
+from fusion.doors.bodies import MemoryBody
+from fusion.doors.encode import encode
+from fusion.doors.ingest import BATCH, BATCH_BYTES, batches, ingest, wire_form
+from fusion.errors import Overloaded, StoreBusy, StoreFull
+from fusion.ingest.intake import NewMemory
+from fusion.settings import ServerSettings, Settings
+from tests.doors.fakes import FakeFusion, app_over
+
+NOBODY = Scope()
+
+
+@asynccontextmanager
+async def gateway(fusion: FakeFusion, **server: int) -> AsyncIterator[AsyncClient]:
+    settings = Settings(server=ServerSettings.model_validate(server))
+    async with AsyncClient.over(httpx.ASGITransport(app_over(fusion, settings))) as client:
+        yield client
+
+
+def jsonl(folder: Path, *texts: str) -> Path:
+    """A file with one memory a line."""
+    file = folder / "memories.jsonl"
+    file.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return file
+
+
+async def test_files_become_memories_in_their_order(tmp_path: Path) -> None:
+    """Every line reaches the gateway, in the scope that was named; a bad line is skipped with its place and reason."""
+    file = jsonl(tmp_path, *(f"memory {n}" for n in range(250)))
+    with file.open("a") as more:
+        more.write("{not json}\n")
+    fusion = FakeFusion()
+    summary = await ingest([file], Scope(user_id="u"), gateway(fusion), quiet=True)
+    assert [item.text for item, _, _ in fusion.kept] == [f"memory {n}" for n in range(250)]
+    assert {item.scope.user_id for item, _, _ in fusion.kept} == {"u"}
+    assert (summary["read"], summary["stored"], summary["duplicates"]) == (250, 250, 0)
+    assert summary["settled"] is True
+    [skipped] = summary["skipped"]
+    assert skipped == {"reason": "not a line of JSON", "count": 1, "first": f"{file}:251"}
+
+
+async def test_a_second_run_remembers_nothing_new(tmp_path: Path) -> None:
+    """To resume is to run again."""
+    file, fusion = jsonl(tmp_path, "a", "b"), FakeFusion()
+    await ingest([file], NOBODY, gateway(fusion), quiet=True)
+    summary = await ingest([file], NOBODY, gateway(fusion), quiet=True)
+    assert (summary["stored"], summary["duplicates"]) == (0, 2)
+
+
+async def test_a_dry_run_only_counts(tmp_path: Path) -> None:
+    """No gateway is opened for it."""
+    summary = await ingest([jsonl(tmp_path, "a", "b"), tmp_path / "nope"], NOBODY, None, quiet=True)
+    assert (summary["read"], summary["stored"], summary["settled"], summary["dry_run"]) == (2, 0, None, True)
+    assert summary["skipped"][0]["reason"] == "there is no such file or folder"
+
+
+async def test_what_the_gateway_refuses_is_skipped_alone(tmp_path: Path) -> None:
+    """One bad memory among a hundred costs itself, and its reason is told."""
+    file, fusion = jsonl(tmp_path, *(f"memory {n}" for n in range(BATCH))), FakeFusion()
+    fusion.refuses = "memory 42"
+    summary = await ingest([file], NOBODY, gateway(fusion), quiet=True)
+    assert summary["stored"] == BATCH - 1
+    assert [row["reason"] for row in summary["skipped"]] == ["refused: there is a 'memory 42' in it"]
+    assert [item.text for item, _, _ in fusion.kept] == [f"memory {n}" for n in range(BATCH) if n != 42]
+
+
+async def test_a_server_with_a_small_limit_gets_small_batches(tmp_path: Path) -> None:
+    """Halved until they fit; what never fits is skipped."""
+    file, fusion = jsonl(tmp_path, *("x" * 300 for _ in range(10)), "y" * 3000), FakeFusion()
+    summary = await ingest([file], NOBODY, gateway(fusion, max_body_bytes=2000), quiet=True)
+    assert len(fusion.kept) == 10
+    assert [row["count"] for row in summary["skipped"]] == [1]
+    assert "2000 bytes" in summary["skipped"][0]["reason"]
+
+
+async def test_a_busy_server_is_asked_again(tmp_path: Path) -> None:
+    """Overload and a busy store pass; the memories arrive once."""
+    fusion = FakeFusion()
+    fusion.busy = [Overloaded("busy", 0.001), StoreBusy("locked", 0.001)]
+    summary = await ingest([jsonl(tmp_path, "a")], NOBODY, gateway(fusion), quiet=True)
+    assert summary["stored"] == 1
+    assert fusion.busy == []
+
+
+async def test_a_full_disk_ends_the_run(tmp_path: Path) -> None:
+    """Nothing to be gained by going on: the error is the caller's."""
+    with pytest.raises(StoreFull):
+        await ingest([jsonl(tmp_path, "a")], NOBODY, gateway(FakeFusion(error=StoreFull("no space"))), quiet=True)
+
+
+@given(st.lists(st.integers(1, BATCH_BYTES * 2), max_size=12))
+def test_batches_are_small_and_complete(sizes: Sequence[int]) -> None:
+    """Nothing lost, nothing reordered, at most 100 and at most 200,000 bytes unless one alone is larger."""
+    memories = [NewMemory("x" * size) for size in sizes]
+    found = list(batches(memories))
+    assert [memory for batch in found for memory in batch] == memories
+    for batch in found:
+        assert 1 <= len(batch) <= BATCH
+        assert len(batch) == 1 or len(encode([wire_form(memory) for memory in batch])) <= BATCH_BYTES + 2
+
+
+names = st.none() | st.text("abcäöü/:._-", min_size=1, max_size=20)
+moments = st.builds(
+    Moment,
+    st.integers(0, 4_000_000_000).map(lambda second: datetime.fromtimestamp(second, UTC)),
+    st.sampled_from(("second", "minute", "hour", "day", "month", "year")),
+    st.sampled_from((None, "Europe/Stockholm")),
+)
+numbers = st.integers(0, 9)
+places = st.builds(lambda name, at, more: Place(name, at, at + more), st.text("abc", min_size=1), numbers, numbers)
+audiences = st.sampled_from(("private", "group"))
+
+
+@given(
+    st.builds(
+        NewMemory,
+        text=st.text(min_size=1).filter(lambda text: text.strip() and "\0" not in text),
+        scope=st.builds(Scope, user_id=names, session_id=names, project=names, audience=audiences),
+        kind=st.sampled_from(KINDS),
+        raw_kind=names,
+        speaker=names,
+        at=st.none() | moments,
+        place=st.none() | places,
+        source=names,
+        revision=st.text("abc0", max_size=9),
+        origin=st.sampled_from(("owner", "agent", "tool", "import", "system")),
+        supersedes=names,
+    )
+)
+def test_a_memory_survives_the_wire(memory: NewMemory) -> None:
+    """What a file says is what the intake gets: nothing is lost between the command line and the server."""
+    sent = json.loads(encode(wire_form(memory)))
+    assert MemoryBody.model_validate(sent).memory() == memory
