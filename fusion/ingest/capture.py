@@ -157,9 +157,16 @@ def entities(text: str, prose: str, speaker: str | None) -> list[Entity]:
     for name in _QUOTED.findall(prose):
         if _is_title(name):
             add(name)
-    for name in _names(prose):
+    for name in _names(_unmarked(prose)):
         add(name)
     return list(found.values())[:MOST_ENTITIES]
+
+
+def _unmarked(prose: str) -> str:
+    """The text without what is marked as a name, of which a part is none of its own."""
+    prose = _LINK.sub(" ", prose) if "[[" in prose else prose
+    prose = _CODE.sub(" ", prose) if "`" in prose else prose
+    return _QUOTED.sub(lambda match: " x " if _is_title(match[1]) else match[0], prose)
 
 
 def _is_title(quoted: str) -> bool:
@@ -172,9 +179,9 @@ def _is_title(quoted: str) -> bool:
 def _names(prose: str) -> Iterator[str]:
     """Capitalised names. One plain word at a sentence's beginning counts only when the text has it again."""
     found = []
-    for match in _NAME.finditer(_LINK.sub(" ", prose) if "[[" in prose else prose):
+    for match in _NAME.finditer(prose):
         words = match[0].rstrip("&-'’").split(" ")
-        opens = _opens_sentence(match.string, match.start())
+        opens = _opens_sentence(prose, match.start())
         while words and words[0].lower().replace("’", "'") in _COMMON:
             words.pop(0)
             opens = False
@@ -199,8 +206,8 @@ def _opens_sentence(text: str, start: int) -> bool:
 # Facts -------------------------------------------------------------------------------------------------------------
 
 _VERBS = {
-    "is": ("is", "are", "am", "'m", "’m"),
-    "uses": ("use", "uses", "am using", "is using", "are using", "'m using", "’m using"),
+    "is": ("is", "are", "am", "'m"),
+    "uses": ("use", "uses", "am using", "is using", "are using", "'m using"),
     "owns": ("own", "owns"),
     "prefers": ("prefer", "prefers"),
     "likes": ("like", "likes"),
@@ -214,7 +221,7 @@ _VERBS = {
 """the predicate, and the forms in which it is written; in the past only what then lasts"""
 
 _PREDICATE = {form: predicate for predicate, forms in _VERBS.items() for form in forms}
-_FORMS = "|".join(sorted(map(re.escape, _PREDICATE), key=len, reverse=True))
+_FORMS = "|".join(sorted(map(re.escape, _PREDICATE), key=len, reverse=True)).replace("'", "['’]")
 _STATEMENT = re.compile(
     rf"""[\s*_>•#-]*
     (?i:(?:well|yes|yeah|oh|hey|ok|okay|and|but|so|also|now|today|yesterday|actually|honestly)[\s,]+){{0,2}}
@@ -274,7 +281,9 @@ def _statements(sentence: str, speaker: str | None) -> Iterator[Fact]:
     for end in (*_CLAUSE_END.finditer(sentence), None):
         clause = sentence[start : end.start() if end else len(sentence)]
         if not condition and (match := _STATEMENT.match(clause)):
-            fact = _fact(match["subject"], _PREDICATE[match["verb"].lower()], match["object"], speaker)
+            fact = _fact(
+                match["subject"], _PREDICATE[match["verb"].lower().replace("’", "'")], match["object"], speaker
+            )
             if fact is not None:
                 yield fact
         if end is not None:
@@ -325,7 +334,7 @@ _NUMBERS = {
     word: number
     for number, word in enumerate("zero one two three four five six seven eight nine ten eleven twelve".split())
 } | {"a": 1, "an": 1, "couple of": 2, "a couple of": 2}
-_COUNT = "|".join(sorted(_NUMBERS, key=len, reverse=True))
+_COUNT = "|".join(sorted(_NUMBERS, key=len, reverse=True)).replace(" ", r"\s")
 _TIME = re.compile(
     rf"""(?<![\w-])(?:
       (?P<iso>{_YEAR}-\d\d(?:-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{{1,9}})?)?(?:Z|[+-]\d\d:?\d\d)?)?)?)(?![\w-])

@@ -130,13 +130,20 @@ def _walk(root: Path) -> Iterator[_File | Skip]:
                 continue
             if entry.is_symlink():
                 # A link within the folder leads to what is read in its own place.
-                if (wanted or os.path.isdir(path)) and not Path(os.path.realpath(path)).is_relative_to(root):
+                if (wanted or _is_folder(path)) and not Path(os.path.realpath(path)).is_relative_to(root):
                     yield Skip(_shown(path), "a link that leads out of its folder")
             elif entry.is_dir(follow_symlinks=False):
                 inner.append(path)
             elif wanted:
                 yield from _one(path, root)
         waiting.extend(reversed(inner))
+
+
+def _is_folder(link: Path) -> bool:
+    try:
+        return link.is_dir()
+    except OSError:  # in a folder that is not ours to enter: what is there cannot be read anyway
+        return False
 
 
 def _one(path: Path, root: Path) -> Iterator[_File | Skip]:
