@@ -113,9 +113,11 @@ class Deliverer:
     async def _wait(self, name: str) -> None:
         """Until there is news, or it is time to try again what was refused."""
         next_at = await self._journal.next_due(name)
+        pause_s = None if next_at is None else (next_at - self._clock()).total_seconds()
+        if pause_s is not None and pause_s <= 0:
+            return
         waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._news[name].wait())]
-        if next_at is not None:
-            pause_s = max(0.0, (next_at - self._clock()).total_seconds())
+        if pause_s is not None:
             waits.append(asyncio.ensure_future(self._sleep(pause_s)))
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -127,6 +129,9 @@ class Deliverer:
     async def _round(self, name: str) -> bool:
         """Has one batch forgotten and tells one batch; whether there was anything to do."""
         buried = await self._journal.due_to_forget(name, self._clock(), BATCH)
+        due = await self._journal.due(name, self._clock(), BATCH)
+        if buried or due:
+            self._quiet[name].clear()
         for one in buried:
             try:
                 await self.forget(name, one.seq, one.event.event_id, one.native_ids)
@@ -134,7 +139,6 @@ class Deliverer:
                 if not _is_nonsense(error):
                     raise
                 await self._refused(name, one, error)  # never given up: it is to be gone
-        due = await self._journal.due(name, self._clock(), BATCH)
         if due:
             store = self._stores[name]
             assert isinstance(store, Remembers)  # noqa: S101 — only those are in _stores
@@ -191,10 +195,16 @@ class Deliverer:
         await self._journal.attempted(name, one.seq, f"{type(error).__name__}: {error}", next_at)
 
     async def forget(self, name: str, seq: int, event_id: str, native_ids: Sequence[str]) -> Forgotten:
-        """Has one backend forget one event, and marks it. Raises what the backend raises: then it stays due."""
+        """Has one backend forget one event, and marks it; what is done already is not asked again.
+
+        Raises what the backend raises: then it stays due.
+        """
         store = self._stores[name]
         self._captured.pop(event_id, None)
         async with self._busy[name]:
+            done = await self._journal.outcome(name, seq)
+            if done is not None:
+                return done
             outcome = await store.forget(event_id, native_ids) if isinstance(store, Forgets) else "hidden"
             await self._journal.undone(name, seq, outcome)
         return outcome

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from fusion.contract import Event, Forgotten, Hit, Place, Scope
 from fusion.errors import KeyReused, NotFound
@@ -424,6 +424,13 @@ class Journal:
                 (outcome, backend, seq),
             )
         )
+
+    async def outcome(self, backend: str, seq: int) -> Forgotten | None:
+        """What ``backend`` did when it was asked to forget this; None while it has to be asked."""
+        row = await self._database.read(
+            lambda db: db.execute("select state from delivery where backend = ? and seq = ?", (backend, seq)).fetchone()
+        )
+        return row["state"] if row["state"] in get_args(Forgotten) else None
 
     async def attempted(self, backend: str, seq: int, reason: str, next_at: datetime) -> None:
         """One more try of this failed; the next is not before ``next_at``."""

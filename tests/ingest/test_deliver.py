@@ -1,0 +1,247 @@
+"""Deliveries: every event to every backend that wants it, until it is acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from fusion.contract import Extraction
+from fusion.errors import BackendUnreachable, HttpStatus, RateLimited
+from fusion.ingest.deliver import ATTEMPTS, BATCH, CAP_S, FIRST_S, Deliverer
+from fusion.ingest.journal import Journal
+from tests.ingest.stores import ME, Reading, Shelf, Time, event
+
+
+@pytest.fixture
+async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
+    opened = await Journal.open(tmp_path / "journal.sqlite")
+    yield opened
+    await opened.close()
+
+
+@asynccontextmanager
+async def delivering(journal, time=None, learn=None, **stores):
+    time = time or Time()
+    options = {} if learn is None else {"learn": learn}
+    deliverer = Deliverer(journal, stores, clock=time.now, sleep=time.sleep, **options)
+    await deliverer.start()
+    try:
+        yield deliverer
+    finally:
+        await deliverer.close()
+
+
+async def append(journal, *texts, first=0, **fields):
+    stored = await journal.append([event(text, first + n, **fields) for n, text in enumerate(texts)])
+    return [one for one in stored if not isinstance(one, str)]
+
+
+async def test_every_store_gets_every_event_in_order(journal):
+    """In the order of the journal, in batches; a backend that does not remember is not bothered."""
+    one, two = Shelf(), Shelf()
+    texts = [f"turn {n}" for n in range(BATCH + 5)]
+    await append(journal, *texts)
+    async with delivering(journal, one=one, two=two, reading=Reading()) as deliverer:
+        await deliverer.settle()
+        assert one.texts == two.texts == texts
+        assert [len(told) for told in one.told] == [BATCH, 5]
+        await append(journal, "later", first=1000)
+        deliverer.wake()
+        await deliverer.settle()
+        assert one.texts == two.texts == [*texts, "later"]
+        assert await deliverer.backlog() == {}
+
+
+async def test_what_a_store_does_not_accept_is_not_told(journal):
+    """A declined kind costs neither the others nor a second question."""
+    shelf = Shelf(declines=["turn"])
+    await append(journal, "a note")
+    await append(journal, "a turn", first=1, kind="turn")
+    async with delivering(journal, shelf=shelf) as deliverer:
+        await deliverer.settle()
+        assert shelf.told == [("a note",)]
+        assert await deliverer.backlog() == {}
+
+
+async def test_capture_learns_once_an_event_for_all_stores(journal):
+    """Three stores, one look at each event; all get what it found."""
+    looks: Counter[str] = Counter()
+
+    def learn(one):
+        looks[one.text] += 1
+        return Extraction(kind="decision")
+
+    shelves = {name: Shelf() for name in ("one", "two", "three")}
+    await append(journal, "a", "b")
+    async with delivering(journal, learn=learn, **shelves) as deliverer:
+        await deliverer.settle()
+    assert looks == {"a": 1, "b": 1}
+    assert all(c.extraction.kind == "decision" for shelf in shelves.values() for c in shelf.kept.values())
+
+
+async def test_a_backend_that_was_down_catches_up_and_holds_up_nobody(journal):
+    """Tried after ½ s, 1 s, 2 s … at most a minute apart, ± 20 %; when it is back it gets everything, in order."""
+    time, up, down = Time(), Shelf(), Shelf()
+    down.fault = BackendUnreachable("refused")
+    async with delivering(journal, time, up=up, down=down) as deliverer:
+        await append(journal, "one", "two")
+        deliverer.wake()
+        await up.until(["one", "two"])
+        for tries in range(1, 12):
+            await time.asleep(tries)
+            assert 0.8 <= time.slept[-1] / min(CAP_S, FIRST_S * 2 ** (tries - 1)) <= 1.2
+            assert "down" in deliverer.faults
+            time.pass_by(time.slept[-1])
+        await time.asleep(12)
+        down.fault = None
+        time.pass_by(time.slept[-1])
+        await down.until(["one", "two"])
+        await deliverer.settle()
+        assert down.texts == ["one", "two"]
+        assert deliverer.faults == {}
+        assert await deliverer.backlog() == {}
+
+
+async def test_a_backend_that_asks_for_time_gets_it(journal):
+    """Retry-After of 90 s is longer than the pause that would be due (½ s), so it is what is slept."""
+    time, shelf = Time(), Shelf()
+    shelf.fault = RateLimited("slow down", retry_after_s=90)
+    await append(journal, "one")
+    async with delivering(journal, time, shelf=shelf):
+        await time.asleep(1)
+        assert time.slept == [90]
+
+
+@pytest.mark.parametrize("fault", [BackendUnreachable("x"), HttpStatus("x", 503), OSError("x"), TimeoutError()])
+async def test_a_fault_of_the_backend_is_never_held_against_an_event(journal, fault):
+    """However often it fails, nothing is given up, and the batch is not taken apart."""
+    time, shelf = Time(), Shelf()
+    shelf.fault = fault
+    await append(journal, "one", "two")
+    async with delivering(journal, time, shelf=shelf) as deliverer:
+        for tries in range(1, ATTEMPTS + 5):
+            await time.asleep(tries)
+            time.pass_by(time.slept[-1])
+        assert set(shelf.told) == {("one", "two")}
+        assert await deliverer.backlog() == {"shelf": 2}
+
+
+async def test_what_a_backend_cannot_take_does_not_hold_up_the_others(journal):
+    """One of 16 is nonsense to it: 15 are there at once, in a few calls; what comes later is told at once, too."""
+    time, shelf = Time(), Shelf(refuses=["turn 5"])
+    texts = [f"turn {n}" for n in range(16)]
+    await append(journal, *texts)
+    async with delivering(journal, time, shelf=shelf) as deliverer:
+        await deliverer.settle()
+        assert sorted(shelf.texts) == sorted(set(texts) - {"turn 5"})
+        # All 16, then two halves a level: 16 → 8 → 4 → 2 → 1.
+        assert len(shelf.told) == 1 + 2 * 4
+        await append(journal, "later", first=100)
+        deliverer.wake()
+        await deliverer.settle()
+        assert "later" in shelf.texts
+        assert await deliverer.backlog() == {"shelf": 1}
+
+
+async def test_what_was_refused_is_tried_again_later_then_given_up_until_the_next_start(journal):
+    """24 tries, longer and longer apart, make a day; the next start, maybe of a better program, tries again."""
+    time, shelf = Time(), Shelf(refuses=["bad"])
+    await append(journal, "good", "bad")
+    async with delivering(journal, time, shelf=shelf) as deliverer:
+        for tries in range(1, ATTEMPTS):
+            await time.asleep(tries)
+            time.pass_by(time.slept[-1])
+            await asyncio.sleep(0)
+        while await deliverer.backlog():
+            deliverer.wake()
+            await deliverer.settle()
+        assert sum(time.slept) > 0.8 * 20 * 3600
+        assert shelf.told.count(("bad",)) == ATTEMPTS
+    shelf.refuses.clear()
+    async with delivering(journal, time, shelf=shelf) as deliverer:
+        await deliverer.settle()
+        assert shelf.texts == ["good", "bad"]
+
+
+async def test_a_bug_in_one_adapter_ends_neither_its_deliveries_nor_anothers(journal):
+    """An exception that nobody thought of is survived; when it is gone the event arrives."""
+    time, good, broken = Time(), Shelf(), Shelf()
+    broken.fault = AttributeError("'NoneType' object has no attribute 'x'")
+    await append(journal, "one")
+    async with delivering(journal, time, good=good, broken=broken) as deliverer:
+        await good.until(["one"])
+        await time.asleep(1)
+        broken.fault = None
+        time.pass_by(time.slept[-1])
+        await broken.until(["one"])
+        await deliverer.settle()
+        assert await deliverer.backlog() == {}
+
+
+class Miscounting(Shelf):
+    """Acknowledges one event too few."""
+
+    async def remember(self, batch):
+        return (await super().remember(batch))[:-1]
+
+
+async def test_an_acknowledgement_of_another_length_is_none(journal):
+    """A backend that answers for fewer events than it was told has not answered."""
+    await append(journal, "one", "two")
+    async with delivering(journal, shelf=Miscounting()) as deliverer:
+        await deliverer.settle()
+        assert await deliverer.backlog() == {"shelf": 2}
+
+
+async def test_a_crash_between_the_store_and_the_mark_is_harmless(journal):
+    """It is told again after the restart, and is there once."""
+    shelf = Shelf()
+    shelf.gate = asyncio.Event()
+    await append(journal, "one", "two")
+    async with delivering(journal, shelf=shelf):
+        await shelf.reached.wait()
+    assert await journal.backlog() == {"shelf": 2}
+    shelf.gate = None
+    async with delivering(journal, shelf=shelf) as deliverer:
+        await deliverer.settle()
+    assert shelf.told == [("one", "two")] * 2
+    assert shelf.texts == ["one", "two"]
+    assert await journal.backlog() == {}
+
+
+async def test_a_backend_that_joins_later_gets_what_was_there_before(journal):
+    """And one that was away for a while gets what it missed, not what it has."""
+    old, new = Shelf(), Shelf()
+    await append(journal, "one")
+    async with delivering(journal, old=old) as deliverer:
+        await deliverer.settle()
+    async with delivering(journal, new=new) as deliverer:
+        await append(journal, "two", first=1)
+        deliverer.wake()
+        await deliverer.settle()
+        assert new.texts == ["one", "two"]
+    async with delivering(journal, old=old, new=new) as deliverer:
+        await deliverer.settle()
+        assert old.told == [("one",), ("two",)]
+        assert sorted(text for told in new.told for text in told) == ["one", "two"]
+
+
+async def test_what_was_forgotten_while_it_was_told_is_forgotten_there_too(journal):
+    """The mark after the store sees the tombstone: the store is asked to forget, with the native ids just learnt."""
+    shelf = Shelf()
+    shelf.gate = asyncio.Event()
+    (stored,) = await append(journal, "in flight")
+    async with delivering(journal, shelf=shelf) as deliverer:
+        await shelf.reached.wait()
+        await journal.bury(stored.ref, ME)
+        gate, shelf.gate = shelf.gate, None
+        gate.set()
+        await shelf.until([])
+        await deliverer.settle()
+        assert await deliverer.backlog() == {}
+        assert shelf.native_ids[stored.event.event_id] == (f"shelf-{stored.event.event_id}",)

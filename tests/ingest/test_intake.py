@@ -1,0 +1,180 @@
+"""What comes in: checked, redacted, journalled, acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from fusion.contract import Place, Scope
+from fusion.errors import BadInput, KeyReused, NotFound
+from fusion.ingest.deliver import Deliverer
+from fusion.ingest.intake import MAX_TEXT_CHARS, Intake, NewMemory
+from fusion.ingest.journal import Journal
+from fusion.lib.ids import parse_short_ref
+from tests.ingest.stores import ME, START, Shelf, Time
+
+ANA = Scope(user_id="ana")
+KEY = "sk-ant-" + "api03-a1B2c3D4e5F6g7H8i9J0"
+
+
+class Home:
+    """A journal, one store, and what stands between."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self.shelf = Shelf()
+        self.time = Time()
+        self.deliverer = Deliverer(journal, {"shelf": self.shelf}, clock=self.time.now, sleep=self.time.sleep)
+        self.intake = Intake(journal, self.deliverer, self.time.now)
+
+    async def remember(self, *texts, key=None, tenant="default", **fields):
+        items = [NewMemory(text, ANA, **fields) for text in texts]
+        return await self.intake.remember(items, tenant=tenant, idempotency_key=key)
+
+    async def kept(self) -> int:
+        return (await self.journal.frequencies(Scope(), [])).documents
+
+
+@pytest.fixture
+async def home(tmp_path: Path) -> AsyncIterator[Home]:
+    journal = await Journal.open(tmp_path / "journal.sqlite")
+    opened = Home(journal)
+    await opened.deliverer.start()
+    yield opened
+    await opened.deliverer.close()
+    await journal.close()
+
+
+async def test_what_is_remembered_is_acknowledged_kept_and_delivered(home):
+    """The answer has the ref that blocks will cite; the store has the event soon after."""
+    (answer,) = await home.remember("We chose SQLite.", speaker="Mara", origin="agent")
+    assert answer.status == "stored"
+    assert parse_short_ref(answer.ref) is not None
+    record = await home.journal.find(answer.ref, ME)
+    assert (record.event.event_id, record.event.text) == (answer.event_id, "We chose SQLite.")
+    assert (record.event.speaker, record.event.origin, record.event.recorded_at) == ("Mara", "agent", START)
+    await home.deliverer.settle()
+    assert home.shelf.texts == ["We chose SQLite."]
+
+
+async def test_the_tenant_is_the_doors_never_the_items(home):
+    """Whatever scope an item names, it lands with the tenant that the key belongs to."""
+    item = NewMemory("mine", Scope(tenant="other", user_id="ana"))
+    (answer,) = await home.intake.remember([item], tenant="acme")
+    assert (await home.journal.find(answer.ref, Scope(tenant="acme"))).event.scope.tenant == "acme"
+    with pytest.raises(NotFound):
+        await home.journal.find(answer.ref, Scope(tenant="other"))
+
+
+@pytest.mark.parametrize("text", ["", "   \n", "x" * (MAX_TEXT_CHARS + 1)])
+async def test_bad_input_names_the_item_and_the_mend_and_keeps_nothing(home, text):
+    """One bad item among three: none of the three is kept."""
+    with pytest.raises(BadInput, match=r"memories\[1\]\.text"):
+        await home.remember("fine", text, "fine, too")
+    assert await home.kept() == 0
+
+
+async def test_secrets_are_masked_before_anything_is_stored(home, tmp_path):
+    """The count is in the answer; the key is in no file and no store."""
+    (answer,) = await home.remember(f"The key is {KEY}, keep it.")
+    assert answer.redacted == 1
+    await home.deliverer.settle()
+    assert home.shelf.texts == [f"The key is sk-ant…{KEY[-4:]}, keep it."]
+    assert all(KEY.encode() not in file.read_bytes() for file in tmp_path.iterdir())
+
+
+async def test_our_own_block_is_not_captured_again(home):
+    """What a prompt carried of ours is taken out, closed or cut off; with nothing else there, nothing is kept."""
+    block = '<memories nonce="0a1b2c">\nRecalled data\n[m1] We chose SQLite.\n</memories nonce="0a1b2c">'
+    cut = '<memories nonce="0a1b2c">\nRecalled'
+    answers = await home.remember(f"Before. {block} After.", f"Question {cut}", block)
+    assert [a.status for a in answers] == ["stored", "stored", "skipped"]
+    await home.deliverer.settle()
+    assert home.shelf.texts == ["Before.  After.", "Question "]
+
+
+async def test_a_memory_that_only_speaks_of_memories_is_kept(home):
+    """Somebody's own <memories> tag without our nonce is their text."""
+    await home.remember("<memories>of summer</memories>")
+    await home.deliverer.settle()
+    assert home.shelf.texts == ["<memories>of summer</memories>"]
+
+
+@pytest.mark.parametrize("text", ["HEARTBEAT_OK", " heartbeat_ok\n", "NO_REPLY", "\u200b\u200b"])
+async def test_heartbeats_and_invisible_texts_are_skipped(home, text):
+    """They say nothing; the answer says so, in its place among the others."""
+    answers = await home.remember("before", text, "after")
+    assert [a.status for a in answers] == ["stored", "skipped", "stored"]
+    assert answers[1].reason
+    assert await home.kept() == 2
+
+
+async def test_a_text_that_cannot_be_stored_as_it_is_is_cleaned(home):
+    """NUL, a lone surrogate and a direction override: gone or replaced, and the rest is there."""
+    await home.remember("a\0b\ud800c\u202ed", speaker="M\0ara")
+    await home.deliverer.settle()
+    (captured,) = home.shelf.kept.values()
+    assert (captured.event.text, captured.event.speaker) == ("ab\ufffdcd", "Mara")
+
+
+async def test_a_retry_under_its_key_gets_the_same_answer(home):
+    """Same refs, same states, nothing stored twice; another body under the key is an error."""
+    first = await home.remember("one", f"two {KEY}", "HEARTBEAT_OK", key="k1")
+    home.time.time += timedelta(hours=1)
+    assert await home.remember("one", f"two {KEY}", "HEARTBEAT_OK", key="k1") == first
+    assert await home.kept() == 2
+    with pytest.raises(KeyReused):
+        await home.remember("one", key="k1")
+
+
+async def test_a_retry_without_a_key_is_a_no_op_by_its_place(home):
+    """The natural key does for files and sessions what the Idempotency-Key does for requests."""
+    first = await home.remember("one", place=Place("chat", 1, 1))
+    again = await home.remember("one", place=Place("chat", 1, 1))
+    assert [a.status for a in again] == ["duplicate"]
+    assert [a.ref for a in again] == [a.ref for a in first]
+
+
+async def test_what_was_forgotten_is_blocked_until_it_is_asked_for(home):
+    """Ingesting it again says blocked, and how to lift that; saying it again lifts it."""
+    text = "The locker code is on the blue note."
+    (answer,) = await home.remember(text, place=Place("chat", 1, 1))
+    await home.journal.bury(answer.ref, ME)
+    (blocked,) = await home.remember(text, place=Place("chat", 1, 1))
+    assert (blocked.status, blocked.ref) == ("blocked", "")
+    assert "explicitly" in blocked.reason
+    assert (await home.remember(text))[0].status == "stored"
+
+
+async def test_when_the_clock_jumps_back_later_events_still_come_later(home):
+    """Ids and refs follow the order of arrival, whatever the clock said."""
+    (one,) = await home.remember("one")
+    home.time.time -= timedelta(days=400)
+    (two,) = await home.remember("two")
+    assert one.event_id < two.event_id
+    seqs = [parse_short_ref(answer.ref) for answer in (one, two)]
+    assert seqs == sorted(seqs)
+
+
+async def test_many_callers_at_once_each_get_their_own_answer(home):
+    """Fifty concurrent requests share commits, not answers."""
+    answers = await asyncio.gather(*(home.remember(f"text {n}") for n in range(50)))
+    records = await home.journal.records([a.event_id for (a,) in answers])
+    assert [records[a.event_id].event.text for (a,) in answers] == [f"text {n}" for n in range(50)]
+    assert len({a.ref for (a,) in answers}) == 50
+
+
+async def test_a_replacement_names_what_it_replaces(home):
+    """By ref; the answer says superseded. What is not there cannot be replaced."""
+    (old,) = await home.remember("The office is in Lund.")
+    item = NewMemory("The office is in Malmö.", ANA, supersedes=old.ref)
+    (new,) = await home.intake.remember([item])
+    assert new.status == "superseded"
+    assert (await home.journal.records([old.event_id]))[old.event_id].superseded_by == new.event_id
+    with pytest.raises(NotFound):
+        await home.intake.remember([replace(item, supersedes="m999")])
