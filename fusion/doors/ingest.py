@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from typing_extensions import TypedDict
 
-from fusion.errors import BadInput, Overloaded, StoreBusy
+from fusion.errors import BadInput, NotFound, Overloaded, StoreBusy
 from fusion.ingest.sources import Skip, read, size
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ async def _send(client: AsyncClient, batch: Sequence[NewMemory]) -> list[Mapping
             if attempt == ATTEMPTS:
                 raise
             await asyncio.sleep(busy.retry_after_s)
-        except BadInput as error:
+        except (BadInput, NotFound) as error:  # not found: what it supersedes
             if len(batch) == 1:
                 refused: dict[str, Any] = {"status": "skipped", "redacted": 0, "reason": f"refused: {error}"}
                 return [refused]

@@ -221,7 +221,7 @@ def _remember() -> dict[str, Any]:
         {"memories": [_KEPT]},
         body=(bodies.MemoryBody, one),
         parameters=[_IDEMPOTENCY_KEY],
-        extra=(507,),
+        extra=(404, 507),  # 404: what a memory supersedes is not there
     )
     single = _named(bodies.MemoryBody)
     many = {"type": "array", "items": single, "minItems": 1, "maxItems": bodies.MAX_BATCH}

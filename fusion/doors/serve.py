@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import gc
 import logging
 import os
 import secrets
@@ -104,6 +105,9 @@ async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
 
     with contextlib.closing(listen(settings.server.host, settings.server.port)) as door:
         async with Fusion.open(settings) as fusion:
+            # What is here now stays: the collector need not look through all the modules again and again.
+            gc.collect()
+            gc.freeze()
             await serve_on(door, fusion, settings, on_ready)
 
 

@@ -19,6 +19,14 @@ from fusion.recall.gather import Answer
 from fusion.recall.pack import Member, Memory
 from fusion.settings import Settings
 
+SMALL = """
+backends_only = true
+[embedder]
+adapter = ""
+[backends.memory]
+adapter = "adapters.inmemory:InMemory"
+"""
+"""the configuration of a home that opens at once: one backend, no model"""
 COVERAGE = {"total": 1, "ok": 1, "failed": 0, "skipped": 0, "ratio": 1.0}
 
 

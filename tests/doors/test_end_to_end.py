@@ -16,14 +16,7 @@ import pytest
 
 from fusion.client import Client, ensure_server, running_server, stop_server
 from fusion.home import ServerRecord, owner, read_record
-
-CONFIG = """
-backends_only = true
-[embedder]
-adapter = ""
-[backends.memory]
-adapter = "adapters.inmemory:InMemory"
-"""
+from tests.doors.fakes import SMALL
 
 
 @pytest.fixture
@@ -31,7 +24,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
     """A home with one small backend and no model; whatever server it has at the end of the test is stopped."""
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
-    (home / "fusion.toml").write_text(CONFIG)
+    (home / "fusion.toml").write_text(SMALL)
     yield home
     holder = owner(home)
     try:
@@ -167,7 +160,7 @@ def test_an_idle_server_leaves(home: Path) -> None:
 
 def test_a_server_with_keys_lets_this_machines_clients_in(home: Path) -> None:
     """By the token in server.json, which only the home's owner can read; without it the door is shut."""
-    (home / "fusion.toml").write_text(CONFIG + f'[[server.keys]]\nname = "a"\nsha256 = "{"0" * 64}"\n')
+    (home / "fusion.toml").write_text(SMALL + f'[[server.keys]]\nname = "a"\nsha256 = "{"0" * 64}"\n')
     record = ensure_server(home)
     assert httpx.get(record.url + "/v1/backends").status_code == 401
     assert fusion_json("backends", "--home", home)["backends"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,10 +10,11 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 from pydantic import BaseModel
 
+from fusion.client import ensure_server, stop_server
 from fusion.doors import bodies
 from fusion.doors.openapi import document
 from fusion.settings import ServerSettings, Settings
-from tests.doors.fakes import FakeFusion, app_over
+from tests.doors.fakes import SMALL, FakeFusion, app_over
 
 HOST = "testserver"  # what schemathesis calls an application in this process
 APP = app_over(FakeFusion(), Settings(server=ServerSettings(allowed_hosts=(HOST,))))
@@ -31,6 +33,26 @@ schema = schemathesis.openapi.from_asgi("/openapi.json", APP, config=CONFIG)
 def test_schemathesis_finds_no_5xx_and_no_lie(case: schemathesis.Case[Any]) -> None:
     """Generated requests, sane and not: never a 5xx, and every reply has a status, type and shape as documented."""
     case.call_and_validate(excluded_checks=NOT_OURS)
+
+
+real = schemathesis.openapi.from_dict(document(), config=CONFIG)
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server with an engine, a journal and a backend behind it."""
+    home = tmp_path_factory.mktemp("openapi") / "home"
+    home.mkdir()
+    (home / "fusion.toml").write_text(SMALL)
+    yield ensure_server(home).url
+    stop_server(home)
+
+
+@real.parametrize()
+@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+def test_schemathesis_finds_nothing_in_the_whole_server(case: schemathesis.Case[Any], url: str) -> None:
+    """The same over a real connection, down to the stores: what gets through the door breaks nothing behind it."""
+    case.call_and_validate(base_url=url, excluded_checks=NOT_OURS)
 
 
 def operations() -> list[tuple[str, str, dict[str, Any]]]:
