@@ -2,7 +2,8 @@
 
 Two hits are the same memory, in this order: same event → one span contains the other → same content → word-set
 Jaccard at 0.6, guarded (a negation, number or date that differs keeps them apart) → else they are distinct.
-The survivor is the verbatim one, then the better ranked, then the one with the smaller ref; every sighting is kept.
+The survivor is the verbatim one, then the one that came through the gateway (it alone can be forgotten by its ref),
+then the better ranked, then the one with the smaller ref; every sighting is kept.
 A fact and the event it was derived from are never the same memory.
 """
 
@@ -49,7 +50,7 @@ class Candidate:
 def dedup(answers: Mapping[str, Sequence[Admitted]], rules: Dedup) -> tuple[Candidate, ...]:
     """Distinct memories of all ``answers``, best rank first; at most ``rules.max_candidates``."""
     seen = [(backend, item) for backend, items in answers.items() for item in items]
-    seen.sort(key=lambda s: (bool(s[1].hit.derived_from), s[1].rank, s[1].ref))
+    seen.sort(key=lambda s: (bool(s[1].hit.derived_from), s[1].hit.event_id is None, s[1].rank, s[1].ref))
     known = Known(rules, [item.hit for _, item in seen])
     kept: dict[int, list[Sighting]] = {}
     for i, (backend, item) in enumerate(seen):
