@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fusion.contract import Moment, Place, Precision, Scope
@@ -451,6 +451,7 @@ def key(item: NewMemory) -> tuple[object, ...]:
     return item.scope.user_id, item.source, document, start, item.revision or content_hash(item.text)
 
 
+@settings(deadline=None)
 @given(st.lists(st.fixed_dictionaries({"text": st.sampled_from(["yes", "no"])}), max_size=8))
 def test_every_line_has_a_key_of_its_own(rows: list[dict[str, str]]):
     """However often the same is said, as many memories come of it as there are lines; again, the same ones."""
@@ -469,6 +470,7 @@ VALUES = st.recursive(
 FIELDS = st.sampled_from("text at speaker document position end unit kind source revision user_id audience x".split())
 
 
+@settings(deadline=None)
 @given(
     st.one_of(
         st.binary(max_size=200),
