@@ -306,6 +306,8 @@ def _checked(found: Mapping[str, Recipe]) -> Mapping[str, Recipe]:
 def resolve(path: str, key: str) -> Any:
     """The class that a setting names, `package.module:Class`. Raises SettingsError, which names the setting."""
     module, _, name = path.partition(":")
+    if module.partition(".")[0] == "adapters":
+        _require_our_adapters()
     try:
         return getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:
@@ -315,6 +317,18 @@ def resolve(path: str, key: str) -> Any:
         raise SettingsError(f"{key} = {path!r} needs the package {error.name}: {_mend(str(error.name))}") from None
     except (AttributeError, ValueError):
         raise SettingsError(f"{key} = {path!r}: write package.module:Class") from None
+
+
+def _require_our_adapters() -> None:
+    """Raises SettingsError when another package called adapters stands in the way: the name is a common one."""
+    import adapters
+
+    ours, found = Path(__file__).resolve().parent.parent, Path(adapters.__file__ or "").resolve().parent.parent
+    if found != ours:
+        raise SettingsError(
+            f"another package called adapters is installed in {found}, before ours in {ours}: "
+            "memory-fusion is an application and wants an environment of its own"
+        )
 
 
 _EXTRAS = {"mem0": "mem0", "qdrant_client": "mem0", "anthropic": "anthropic", "json_repair": "anthropic"}
