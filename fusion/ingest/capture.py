@@ -124,13 +124,14 @@ _COMMON = STOP_WORDS.union(
     _MONTHS,
     (month[:3] for month in _MONTHS),
     (title[:-1].lower() for title in _TITLES),
-    "i'm i've i'll i'd don't can't it's that's let's we're we've you're sept today yesterday tomorrow tonight last "
-    "next absolutely actually agreed alright although always amazing anyway awesome aw bye cheers congrats "
-    "congratulations cool definitely don either every everyone exactly fine first finally good great haha hello hey "
-    "hi however indeed later look many maybe meanwhile never nice nothing oh ok okay perhaps please really right "
-    "second see since something sometimes sorry still sure thank thanks third two three one true unfortunately "
-    "usually wait well whatever whether without wonderful wow yea yeah yep yes yet also another because make use "
-    "using note must todo done important rule step steps remember".split(),
+    "sept today yesterday tomorrow tonight last next absolutely actually agreed alright although always amazing "
+    "anyway awesome aw bye cheers congrats congratulations cool definitely don either every everyone exactly fine "
+    "first finally good great haha hello hey hi however indeed later look many maybe meanwhile never nice nothing "
+    "oh ok okay perhaps please really right second see since something sometimes sorry still sure thank thanks "
+    "third two three one true unfortunately usually wait well whatever whether without wonderful wow yea yeah yep "
+    "yes yet also another because make use using note must todo done important rule step steps remember btw fyi lol "
+    "omg imo mon tue tues wed thu thur thurs fri sat sun woah whoa glad go bet got guess hope looks sounds seems "
+    "love loved been had keep let check".split(),
 )
 """what begins a sentence with a capital and names nobody; days and months are times"""
 
@@ -182,10 +183,10 @@ def _names(prose: str) -> Iterator[str]:
     for match in _NAME.finditer(prose):
         words = match[0].rstrip("&-'’").split(" ")
         opens = _opens_sentence(prose, match.start())
-        while words and words[0].lower().replace("’", "'") in _COMMON:
+        while words and _is_common(words[0]):
             words.pop(0)
             opens = False
-        while words and words[-1].lower() in _COMMON:
+        while words and _is_common(words[-1]):
             words.pop()
         if words:
             found.append((" ".join(words), opens and len(words) == 1 and words[0][1:].islower()))
@@ -193,6 +194,11 @@ def _names(prose: str) -> Iterator[str]:
     for name, doubtful in found:
         if len(name) > 1 and (not doubtful or times_seen[name] > 1):
             yield name
+
+
+def _is_common(word: str) -> bool:
+    """Whether a word names nobody, be it alone or contracted ("They're")."""
+    return re.split("['’]", word.lower(), maxsplit=1)[0] in _COMMON
 
 
 def _opens_sentence(text: str, start: int) -> bool:
@@ -248,7 +254,9 @@ _CLAUSE_END = re.compile(
 _ARROW = re.compile(r"\s+-{1,2}>\s+|\s*[→⟶]\s*")
 _BULLET = re.compile(r"^\s*(?:[-*+]\s+|\d{1,9}[.)]\s+|>\s?)*")
 _TRIM = " \t*_`\"'“”‘’«».,;:!"
-_UNSURE = frozenset("not no never neither nor".split())
+_BASE_FORMS = frozenset(("use", "own", "prefer", "like", "live in", "work at", "work on"))
+_UNSURE = frozenset("not no never neither nor it them him her us you this that these those".split())
+"""an object that begins so denies the statement, or is told only by what was said before"""
 _A_THING = frozenset("a an the my our his her their one from called named".split())
 
 
@@ -281,15 +289,20 @@ def _statements(sentence: str, speaker: str | None) -> Iterator[Fact]:
     for end in (*_CLAUSE_END.finditer(sentence), None):
         clause = sentence[start : end.start() if end else len(sentence)]
         if not condition and (match := _STATEMENT.match(clause)):
-            fact = _fact(
-                match["subject"], _PREDICATE[match["verb"].lower().replace("’", "'")], match["object"], speaker
-            )
-            if fact is not None:
+            verb = match["verb"].lower().replace("’", "'")
+            agrees = verb not in _BASE_FORMS or _takes_base_form(match["subject"])
+            if agrees and (fact := _fact(match["subject"], _PREDICATE[verb], match["object"], speaker)):
                 yield fact
         if end is not None:
             start = end.end()
             # "… if I move to Rome", "I heard that she uses it": what follows is not stated as so.
             condition = end[0].strip().lower() in {"if", "unless", "that", "than", "until", "as"}
+
+
+def _takes_base_form(subject: str) -> bool:
+    """Whether a subject goes with "like" and not "likes": I, we, my cats. "Looks like rain" has no subject at all."""
+    first, *rest = subject.lower().split()
+    return first in {"i", "we"} if not rest else first in {"my", "our", "the"} and rest[-1].endswith("s")
 
 
 def _fact(subject: str, predicate: str, object_: str, speaker: str | None) -> Fact | None:
@@ -302,7 +315,7 @@ def _fact(subject: str, predicate: str, object_: str, speaker: str | None) -> Fa
         subject = f"{speaker}'s {' '.join(rest)}" if rest else speaker
     elif who == "the":
         subject = " ".join(rest)
-    elif not subject.startswith("`") and who in _COMMON:
+    elif not subject.startswith("`") and _is_common(who):
         return None
     if when := _TIME.search(object_):  # "moved to Berlin last week": the week is no part of the place
         object_ = re.sub(r"\s(?:in|on|by|since)\s*$", "", object_[: when.start()])
