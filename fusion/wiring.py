@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import importlib.util
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -321,9 +322,9 @@ def resolve(path: str, key: str) -> Any:
 
 def _require_our_adapters() -> None:
     """Raises SettingsError when another package called adapters stands in the way: the name is a common one."""
-    import adapters
-
-    ours, found = Path(__file__).resolve().parent.parent, Path(adapters.__file__ or "").resolve().parent.parent
+    ours = Path(__file__).resolve().parent.parent
+    spec = importlib.util.find_spec("adapters")
+    found = Path(spec.origin).resolve().parent.parent if spec and spec.origin else ours
     if found != ours:
         raise SettingsError(
             f"another package called adapters is installed in {found}, before ours in {ours}: "

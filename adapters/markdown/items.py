@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
 from adapters.index import Entry
-from adapters.markdown.chunk import chunks, tokens
 from adapters.markdown.files import Content, Seen, Unreadable, ignored
 from adapters.markdown.notes import parse
 from adapters.markdown.options import Options
 from adapters.markdown.shelf import Document, Item
 from fusion.contract import Event, Hit, Moment, Place
-from fusion.lib.sections import front_matter
+from fusion.lib.chunk import chunks, tokens
+from fusion.lib.front_matter import front_matter
 from fusion.lib.words import spoken
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")

@@ -20,12 +20,12 @@ import orjson
 
 from fusion.contract import DIMENSIONS, KINDS, Kind, Moment, Place, Precision, Scope, Unit
 from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory
-from fusion.lib.sections import front_matter, sections
+from fusion.lib.chunk import chunks
+from fusion.lib.front_matter import front_matter
 from fusion.lib.words import content_hash
 
 MARKDOWN = (".md", ".markdown")
 JSONL = (".jsonl", ".ndjson")
-SECTION_CHARS = 1600
 MAX_MB = 16.0
 """of a Markdown file: what is larger is no note"""
 MAX_LINE_BYTES = 1 << 20
@@ -223,17 +223,18 @@ def _markdown(file: _File, whose: Scope, max_mb: float, progress: Progress) -> I
     scope = replace(whose, audience="private") if file.path.name.lower() in PRIVATE else whose
     matter = front_matter(text)
     at = _day(file.path.stem) or _day(matter.get("date", "")) or _day(matter.get("created", ""))
-    found = [section for section in sections(text, SECTION_CHARS) if section.text.strip()]
+    # Cut as the Markdown backend cuts, so that a chunk of the file and its event are seen to be the same span.
+    found = [chunk for chunk in chunks(text) if chunk.text.strip()]
     if not found:
         yield Skip(where, "nothing in it to remember")
-    for section in found:
+    for chunk in found:
         yield NewMemory(
-            text=section.text,
+            text=chunk.text,
             scope=scope,
             at=at,
-            place=Place(file.document, section.start, section.end, "line"),
+            place=Place(file.document, chunk.start, chunk.end, "line"),
             source=f"file:{file.path}",
-            revision=content_hash(section.text),
+            revision=content_hash(chunk.text),
             origin="import",
         )
 

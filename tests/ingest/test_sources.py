@@ -152,7 +152,6 @@ def test_what_is_no_text_is_skipped_and_the_others_are_done(notes: Path, tmp_pat
     (notes / "binary.md").write_bytes(b"a\0b")
     (notes / "latin.md").write_bytes("café".encode("latin-1"))
     (notes / "large.md").write_text("x" * 1001)
-    (notes / "matter.md").write_text("---\na: b\n---\n")
     os.mkfifo(notes / "pipe.md")
     os.mkfifo(notes / "pipe.jsonl")
     (tmp_path / "outside.md").write_text("secret")
@@ -169,7 +168,6 @@ def test_what_is_no_text_is_skipped_and_the_others_are_done(notes: Path, tmp_pat
         ("large.md", "larger than 0.001 MB"),
         ("latin.md", "not UTF-8"),
         ("link.md", "a link that leads out of its folder"),
-        ("matter.md", "nothing in it to remember"),
         ("pipe.jsonl", "not a regular file"),
         ("pipe.md", "not a regular file"),
     ]

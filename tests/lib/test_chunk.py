@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.markdown.chunk import Chunk, chunks, tokens, unix
+from fusion.lib.chunk import Chunk, chunks, tokens, unix
 
 _LINES = st.sampled_from(
     [
