@@ -109,14 +109,14 @@ def pack(order: Sequence[Judged], numbers: Packing, floors: Judging, nonce: str)
     room = numbers.budget_chars - len(opening) - len(closing)
     excerpts: dict[object, _Excerpt] = {}
     reasons: dict[str, str] = {}
-    packed_events: set[str] = set()
+    events = {j.pooled.candidate.hit.event_id for j in order}
     sources = {_shelf(j, numbers) for j in order if j.local >= floors.floor}
     share = numbers.budget_chars * numbers.source_share if len(sources) > 1 else numbers.budget_chars
     for judged in order:
         hit = judged.pooled.candidate.hit
         reason = _unworthy(judged, floors)
-        if reason is None and hit.derived_from and packed_events.issuperset(hit.derived_from):
-            reason = "its source is in the block"
+        if reason is None and not events.isdisjoint(hit.derived_from):
+            reason = "its source says it"
         if reason is not None:
             reasons[judged.ref] = reason
             continue
@@ -148,8 +148,6 @@ def pack(order: Sequence[Judged], numbers: Packing, floors: Judging, nonce: str)
         room -= size - excerpt.size
         excerpt.size = size
         reasons[judged.ref] = "packed"
-        if hit.event_id:
-            packed_events.add(hit.event_id)
     if not excerpts:
         return Block("", (), reasons)
     body = "".join(_render(e.header, e.lines) for e in excerpts.values())

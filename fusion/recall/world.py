@@ -93,12 +93,19 @@ class Live:
     async def neighbours(
         self, finds: Sequence[tuple[str, str, Hit]], span: int, deadline_s: float
     ) -> Mapping[str, Sequence[Hit]]:
-        """From the journal for what it knows, from the backend itself for what is foreign to it."""
+        """From the journal for what it knows, from the backend itself for what is foreign to it.
+
+        Beside a fact stand the events that it was derived from.
+        """
         events = {hit.event_id: ref for ref, _, hit in finds if hit.event_id}
         told = await self.known.neighbours(list(events), span) if events else {}
         found: dict[str, Sequence[Hit]] = {
             events[event_id]: [Hit.of(r.event) for r in records] for event_id, records in told.items()
         }
+        derived = {ref: hit.derived_from for ref, _, hit in finds if hit.derived_from and ref not in found}
+        if derived:
+            sources = await self.known.records([i for ids in derived.values() for i in ids])
+            found.update({ref: [Hit.of(sources[i].event) for i in ids if i in sources] for ref, ids in derived.items()})
         foreign: dict[str, list[tuple[str, Hit]]] = {}
         for ref, backend, hit in finds:
             if ref not in found and hit.place is not None:

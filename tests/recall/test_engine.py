@@ -288,3 +288,18 @@ async def test_the_first_results_do_not_depend_on_how_many_are_asked(gateway: Ga
     for k in range(1, len(eight)):
         few = (await fuse(replace(ASK, max_results=k), recipe, gateway.live)).fused.memories
         assert [m.ref for m in few] == [m.ref for m in eight[:k]]
+
+
+async def test_a_fact_brings_its_source_and_leaves_the_word_to_it(gateway: Gateway) -> None:
+    """A triple that only a graph found is in the pool with the event that it was derived from, which is packed."""
+    fact = Hit("f", "service uses zookeeper", derived_from=("e2",), kind="fact")
+
+    class Graph(Down):
+        async def search(self, query: Query) -> Sequence[Hit]:
+            return [fact]
+
+    live = replace(gateway.without_judge(), sources={"graph": Source("graph", Graph())})
+    outcome = await fuse(FuseRequest("zookeeper"), RECIPE, live)
+    decisions = {row["ref"]: row["decision"] for row in outcome.receipt.body["candidates"]}
+    assert decisions.pop("m2") == "packed"
+    assert list(decisions.values()) == ["its source says it"]
