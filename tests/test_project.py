@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -83,6 +85,25 @@ def test_every_dependency_is_in_the_lock() -> None:
             declared |= set(map(normalised, requirements))
     assert declared - pinned("requirements.txt") == set()
     assert set(map(normalised, PROJECT["dependency-groups"]["dev"])) - pinned("requirements-dev.txt") == set()
+
+
+def test_every_import_is_a_declared_dependency() -> None:
+    """Nothing is imported that only happens to be installed because something else needs it."""
+    project = PROJECT["project"]
+    declared = {
+        normalised(r) for rs in (project["dependencies"], *project["optional-dependencies"].values()) for r in rs
+    }
+    imported = set()
+    for package in ("fusion", "adapters", "benchmarks"):
+        for file in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+                imported |= {name.partition(".")[0] for name in names}
+    others = imported - sys.stdlib_module_names - {"fusion", "adapters", "benchmarks"}
+    distributions = packages_distributions()
+    strays = {name for name in others if not declared & {normalised(d) for d in distributions.get(name, ())}}
+    assert strays == set()
 
 
 def test_the_extra_all_names_every_other_extra() -> None:
