@@ -60,7 +60,7 @@ from fusion.contract import (
     Unit,
 )
 from fusion.errors import FusionError, InvalidAnswer, SettingsError, StoreBusy, StoreDamaged
-from fusion.lib.bm25 import Bm25, Frequencies, terms
+from fusion.lib.bm25 import Bm25, Frequencies, counted, terms
 from fusion.lib.words import content_hash, spoken
 
 if TYPE_CHECKING:
@@ -416,15 +416,12 @@ class Shelf:
     def _lexical(self, query: Query, among: Mapping[str, object]) -> list[Hit]:
         words = terms(query.text)
         hits = [hit for native_id in among if visible(hit := self._hits[native_id], query)]
-        documents = [terms(spoken(hit.text, hit.speaker)) for hit in hits]
-        asked = set(words)
-        counts = Counter(term for document in documents for term in asked.intersection(document))
-        lengths = sum(map(len, documents)) / max(1, len(documents))
-        asked_for = Bm25(words, Frequencies(len(documents), lengths, counts))
+        texts = [counted(spoken(hit.text, hit.speaker)) for hit in hits]
+        counts = {term: sum(term in text.counts for text in texts) for term in set(words)}
+        length = sum(text.length for text in texts) / max(1, len(texts))
+        asked = Bm25(words, Frequencies(len(texts), length, counts))
         found = [
-            replace(hit, score=score)
-            for hit, document in zip(hits, documents, strict=True)
-            if (score := asked_for.score(document)) > 0
+            replace(hit, score=score) for hit, text in zip(hits, texts, strict=True) if (score := asked.score(text)) > 0
         ]
         return sorted(found, key=lambda hit: (-(hit.score or 0.0), hit.native_id))[: query.limit]
 

@@ -6,6 +6,7 @@ Lucene's idf = ln(1 + (N - n + 0.5) / (n + 0.5)), which is never negative.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -39,6 +40,21 @@ def terms(text: str) -> tuple[str, ...]:
     return tuple(stems(text))
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How often each term stands in a text of ``length`` terms."""
+
+    length: int
+    counts: Mapping[str, int]
+
+
+@lru_cache(maxsize=8192)
+def counted(text: str) -> Counted:
+    """A text's terms, counted and remembered: a query then looks up its own few terms, not all of the text's."""
+    found = stems(text)
+    return Counted(len(found), Counter(found))
+
+
 class Bm25:
     """A query, ready to be held against texts: the idf of each of its terms, and the most that they can count."""
 
@@ -47,18 +63,22 @@ class Bm25:
         self._most = sum(self._weights.values()) * (K1 + 1)
         self._average_length = max(frequencies.average_length, 1.0)
 
-    def score(self, document: Sequence[str], texts: int = 1) -> float:
-        """The score of a document's terms as a share of the highest that the query allows, 0 to 1.
+    def of(self, text: Counted) -> Counted:
+        """The part of a text that the query is about."""
+        counts = text.counts
+        return Counted(text.length, {term: counts[term] for term in self._weights if term in counts})
+
+    def score(self, *texts: Counted) -> float:
+        """The score of texts read as one, as a share of the highest that the query allows, 0 to 1.
 
         A term that occurs without end would count k1 + 1 times its idf; that bound makes scores comparable between
-        queries. ``texts`` says of how many memories the document is put together.
+        queries. The more texts, the longer they may be together.
         """
-        present = self._weights.keys() & document
-        if not present:
-            return 0.0
-        scale = K1 * (1 - B + B * len(document) / (self._average_length * texts))
+        length = sum(text.length for text in texts)
+        scale = K1 * (1 - B + B * length / (self._average_length * len(texts)))
         total = 0.0
-        for term in sorted(present):
-            count = document.count(term)
-            total += self._weights[term] * count * (K1 + 1) / (count + scale)
-        return total / self._most
+        for term, weight in self._weights.items():
+            count = sum(text.counts.get(term, 0) for text in texts)
+            if count:
+                total += weight * count * (K1 + 1) / (count + scale)
+        return total / self._most if total else 0.0

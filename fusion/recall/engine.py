@@ -7,7 +7,6 @@ the model and the judge say, the time and the nonce. A `World` that plays a reco
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -15,7 +14,7 @@ from typing import Any, Protocol
 
 from fusion.contract import Hit, Passage, Query, Scope, Verdict
 from fusion.errors import BadInput, NobodyAnswered, TooLarge
-from fusion.lib.bm25 import Frequencies, terms
+from fusion.lib.bm25 import Frequencies, counted, terms
 from fusion.lib.words import spoken
 from fusion.recall.admit import Admitted, Record, admit
 from fusion.recall.dedup import dedup
@@ -234,12 +233,11 @@ def _or_the_pools(frequencies: Frequencies, pool: Sequence[Pooled], asked: Seque
     """Frequencies of the pool itself, where the journal knows less than that: foreign memories are not in it."""
     if frequencies.documents >= len(pool):
         return frequencies
-    documents = [terms(spoken(p.candidate.hit.text, p.candidate.hit.speaker)) for p in pool]
-    wanted = set(asked)
+    texts = [counted(spoken(p.candidate.hit.text, p.candidate.hit.speaker)) for p in pool]
     return Frequencies(
         documents=len(pool),
-        average_length=sum(map(len, documents)) / len(documents),
-        counts=Counter(term for document in documents for term in wanted.intersection(document)),
+        average_length=sum(text.length for text in texts) / len(texts),
+        counts={term: sum(term in text.counts for text in texts) for term in set(asked)},
     )
 
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fusion.contract import Hit, Query
-from fusion.lib.bm25 import Bm25, Frequencies, terms
+from fusion.lib.bm25 import Bm25, Frequencies, counted, terms
 from fusion.lib.maxsim import token_weights
 from fusion.lib.words import normalise, spoken
 from fusion.recall.expand import Pooled
@@ -57,19 +57,18 @@ def local_signals(
 ) -> list[dict[str, float]]:
     """The signals of each memory of ``pool``, in its order. ``likeness`` is by the memory's spoken text."""
     said = [spoken(p.candidate.hit.text, p.candidate.hit.speaker) for p in pool]
-    documents = [terms(text) for text in said]
     beside = _beside(pool)
     lexical = Bm25(terms(query.text), frequencies)
+    asked = [lexical.of(counted(text)) for text in said]
     names = _names(query.text, pool)
     months, years = dates(query.text)
     rows: list[dict[str, float]] = []
     for i, entry in enumerate(pool):
         hit = entry.candidate.hit
-        window = [documents[j] for j in (beside[i].get(-1), i, beside[i].get(1)) if j is not None]
-        words = documents[i] if len(window) == 1 else [t for d in window for t in d]
+        window = [asked[j] for j in (beside[i].get(-1), i, beside[i].get(1)) if j is not None]
         row = {
             "agreement": entry.rrf / agreement_ceiling if agreement_ceiling else 0.0,
-            "bm25": lexical.score(words, len(window)),
+            "bm25": lexical.score(*window) if any(text.counts for text in window) else 0.0,
             "speaker": _speaker(hit, names),
             "date": _date(hit, months, years),
             "length": min(1.0, len(hit.text) / LONG),
