@@ -11,11 +11,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from hashlib import blake2b
-from typing import Literal
+from typing import Any, ClassVar, Literal
+
+
+class _Part:
+    """How a part is read from a file: a misspelt number is an error, for it would silently keep its default."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "allow_inf_nan": False}
 
 
 @dataclass(frozen=True)
-class Gathering:
+class Gathering(_Part):
     """How the backends are asked."""
 
     timeout_ms: int = 1500
@@ -25,7 +31,7 @@ class Gathering:
 
 
 @dataclass(frozen=True)
-class Dedup:
+class Dedup(_Part):
     """What counts as the same memory."""
 
     jaccard: float = 0.6
@@ -37,7 +43,7 @@ class Dedup:
 
 
 @dataclass(frozen=True)
-class Fusing:
+class Fusing(_Part):
     """Reciprocal rank fusion: Cormack, Clarke and Büttcher, SIGIR 2009."""
 
     k: int = 60
@@ -46,7 +52,7 @@ class Fusing:
 
 
 @dataclass(frozen=True)
-class Expanding:
+class Expanding(_Part):
     """Which neighbours join the pool."""
 
     span: int = 2
@@ -56,7 +62,7 @@ class Expanding:
 
 
 @dataclass(frozen=True)
-class Judging:
+class Judging(_Part):
     """How the pool is scored. The local score is the weighted mean of the signals, each 0 to 1."""
 
     signals: Mapping[str, float] = field(default_factory=dict)
@@ -79,7 +85,7 @@ class Judging:
 
 
 @dataclass(frozen=True)
-class Packing:
+class Packing(_Part):
     """What fits the prompt."""
 
     budget_chars: int = 6000
@@ -91,7 +97,7 @@ class Packing:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(_Part):
     """A profile: `hook`, `default`, `deep`, `seed003`, or a user's own."""
 
     name: str = "default"

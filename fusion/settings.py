@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, TypeAdapter, ValidationError, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import SettingsError as UnreadableVariable
 
 from fusion.errors import SettingsError
+from fusion.home import find_home
 from fusion.recipe import Recipe
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -118,8 +122,8 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The file's tables come in through ``init``, so the environment stands before them."""
-        return (env_settings, init_settings)
+        """`load` puts file, environment and caller in order; built directly, settings are what they are given."""
+        return (init_settings,)
 
     @model_validator(mode="after")
     def _guarded(self) -> Settings:
@@ -146,26 +150,31 @@ def config_root() -> Path:
 
 
 def load(config: Path | None = None, *, home: Path | None = None, **overrides: Any) -> Settings:
-    """Settings of a home.
+    """Settings of a home: the one named here, by FUSION_HOME or by the file, else as `find_home` finds it.
 
     ``config`` is a file; without it `fusion.toml` in the home is read where there is one.
-    Raises SettingsError, which names the key and the file.
+    Raises SettingsError, which names the key and the file or the variable.
     """
-    table: dict[str, Any] = {}
-    chosen = home or (Path(os.environ["FUSION_HOME"]) if os.environ.get("FUSION_HOME") else None)
-    file = config or ((chosen or Path(".fusion")) / "fusion.toml")
+    chosen = find_home(home) if home or os.environ.get("FUSION_HOME") else None
+    file = config or (chosen or find_home()) / "fusion.toml"
     if config is not None and not config.is_file():
         raise SettingsError(f"there is no configuration file {config}")
-    if file.is_file():
-        table = _read(file)
-    if chosen is not None:
-        table["home"] = chosen
-    merged = _with_defaults(_merge(table, overrides))
+    table = _read(file) if file.is_file() else {}
+    table = _with_defaults(_merge(_merge(table, _environment()), overrides))
+    table["home"] = chosen or table.get("home") or find_home()
     try:
-        settings = Settings(**merged)
+        settings = Settings(**table)
     except ValidationError as error:
         raise SettingsError(_explain(error, file if file.is_file() else None)) from None
     return settings.model_copy(update={"home": settings.home.expanduser().absolute()})
+
+
+def _environment() -> dict[str, Any]:
+    try:
+        return EnvSettingsSource(Settings)()
+    except UnreadableVariable as error:
+        cause = f": {error.__cause__}" if error.__cause__ else ""
+        raise SettingsError(f"a FUSION_ variable is not JSON, {error}{cause}") from None
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -176,11 +185,15 @@ def _read(file: Path) -> dict[str, Any]:
     return _rooted(table, file.parent.absolute())
 
 
+_YES = frozenset({"true", "yes", "on", "1", "t", "y"})
+"""what pydantic takes for true in a variable"""
+
+
 def _with_defaults(table: dict[str, Any]) -> dict[str, Any]:
     """Who sets one option of `[backends.markdown]` keeps its other defaults, and the other backends."""
     backends = table.get("backends", {})
-    if not isinstance(backends, dict) or table.get("backends_only"):
-        return table
+    if not isinstance(backends, dict) or str(table.get("backends_only")).lower() in _YES:
+        return {**table, "backends": backends}
     merged: dict[str, Any] = {name: value.model_dump() for name, value in _four().items()}
     for name, options in backends.items():
         merged[name] = {**merged.get(name, {}), **options} if isinstance(options, dict) else options
@@ -211,11 +224,22 @@ def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 
 def _explain(error: ValidationError, file: Path | None) -> str:
-    where = f"{file}: " if file else "settings: "
-    return where + "; ".join(
-        f"{'.'.join(str(part) for part in e['loc']) or 'settings'}: {e['msg'].removeprefix('Value error, ')}"
+    return "; ".join(
+        f"{_where(e['loc'], file)}: {_WORDS.get(e['type']) or e['msg'].removeprefix('Value error, ')}"
         for e in error.errors(include_input=False, include_url=False)
     )
+
+
+_WORDS = {"extra_forbidden": "there is no such setting", "unexpected_keyword_argument": "there is no such number"}
+
+
+def _where(loc: Sequence[int | str], file: Path | None) -> str:
+    """The variable that a key came from, else the key with its file."""
+    variable = "FUSION_" + "__".join(map(str, loc)).upper()
+    if loc and variable in {name.upper() for name in os.environ}:
+        return variable
+    key = ".".join(map(str, loc)) or "settings"
+    return f"{file}: {key}" if file else key
 
 
 def recipes(settings: Settings) -> dict[str, Recipe]:
@@ -236,11 +260,23 @@ def read_recipe(file: Path) -> Recipe:
     """One recipe file; what it leaves out is as in `Recipe`. Raises SettingsError, which names the number."""
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
-        return _RECIPE.validate_python({"name": file.stem, **table}, strict=False)
-    except tomllib.TOMLDecodeError as error:
+        recipe = _RECIPE.validate_python({**table, "name": file.stem})
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{file} is not TOML: {error}") from None
     except ValidationError as error:
         raise SettingsError(_explain(error, file)) from None
+    for key, number in _numbers(asdict(recipe)):
+        if number < 0:
+            raise SettingsError(f"{file}: {key} = {number} is negative")
+    return recipe
+
+
+def _numbers(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, float]]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _numbers(value, f"{path}{key}.")
+        elif isinstance(value, int | float):
+            yield f"{path}{key}", value
 
 
 _RECIPE: TypeAdapter[Recipe] = TypeAdapter(Recipe)

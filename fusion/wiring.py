@@ -32,7 +32,7 @@ from fusion.contract import (
     Used,
 )
 from fusion.errors import BackendUnreachable, BadInput, FusionError, ModelMissing, NotFound, SettingsError
-from fusion.home import HomeLock, find_home
+from fusion.home import HomeLock
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.forget import ForgetReceipt, Forgetter
 from fusion.ingest.intake import Acknowledged, Intake, NewMemory
@@ -115,10 +115,7 @@ class Fusion:
         Raises SettingsError, HomeLocked, and StoreDamaged when the journal cannot be used. A backend that cannot be
         opened costs its own answers only.
         """
-        if isinstance(config, Settings):
-            settings = config
-        else:
-            settings = load(Path(config) if config else None, home=find_home(home))
+        settings = config if isinstance(config, Settings) else load(Path(config) if config else None, home=home)
         known = _checked(recipes(settings))
         async with AsyncExitStack() as stack:
             stack.enter_context(HomeLock.take(settings.home))
@@ -294,13 +291,11 @@ def _status(source: Source) -> str:
 def _checked(found: Mapping[str, Recipe]) -> Mapping[str, Recipe]:
     """Recipes whose signals exist. Raises SettingsError for a misspelt one: it would silently weigh nothing."""
     for recipe in found.values():
-        for name, weight in recipe.rerank.signals.items():
+        for name in recipe.rerank.signals:
             if name not in SIGNALS:
                 raise SettingsError(
                     f"recipe {recipe.name}: no signal is called {name!r}; there are {', '.join(SIGNALS)}"
                 )
-            if weight < 0:
-                raise SettingsError(f"recipe {recipe.name}: the weight of {name} is negative; signals only add")
     return found
 
 

@@ -1,0 +1,157 @@
+"""Recipes: every number that changes a result, checked, hashed, and for `seed003` the seed's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fusion.errors import SettingsError
+from fusion.recall.signals import SIGNALS
+from fusion.recipe import Recipe
+from fusion.settings import config_root, load, read_recipe, recipes
+from fusion.wiring import _checked
+
+SHIPPED = {file.stem: read_recipe(file) for file in (config_root() / "recipes").glob("*.toml")}
+
+
+def read(folder: Path, text: str) -> Recipe:
+    file = folder / "mine.toml"
+    file.write_text(text, encoding="utf-8")
+    return read_recipe(file)
+
+
+def other(value: Any) -> Any:
+    """A value of the same type that is another one."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    if isinstance(value, str):
+        return "always" if value == "never" else "never"
+    return {**value, "agreement": 0.5}
+
+
+def variants() -> Iterator[Any]:
+    """The default recipe with each of its numbers changed, one at a time."""
+    default = Recipe()
+    for part in fields(Recipe):
+        value = getattr(default, part.name)
+        if is_dataclass(value):
+            for number in fields(value):
+                changed = replace(value, **{number.name: other(getattr(value, number.name))})  # type: ignore[type-var]
+                yield pytest.param(replace(default, **{part.name: changed}), id=f"{part.name}.{number.name}")
+
+
+class TestShipped:
+    def test_four_of_them_with_signals_that_exist(self, home: Path) -> None:
+        """`hook`, `default`, `deep` and `seed003` load in any home."""
+        found = recipes(load(home=home))
+        assert set(found) == {"hook", "default", "deep", "seed003"}
+        assert _checked(found) == found
+        assert all(found[name].name == name for name in found)
+        assert len({recipe.hash for recipe in found.values()}) == 4
+
+    def test_seed003_has_the_seeds_numbers(self) -> None:
+        """Jaccard .6 unguarded, RRF alone, the judge always and alone, 8 single memories in 6,000 characters."""
+        seed = SHIPPED["seed003"]
+        assert (seed.dedup.jaccard, seed.dedup.guarded) == (0.6, False)
+        assert (seed.fuse.k, dict(seed.fuse.weights)) == (60, {})
+        assert dict(seed.rerank.signals) == {"agreement": 1}
+        assert seed.expand.span == 0
+        assert (seed.rerank.judge, seed.rerank.judge_weight) == ("always", 1.0)
+        assert (seed.rerank.floor, seed.rerank.abstain, seed.rerank.judge_floor) == (0, 0, 0)
+        assert (seed.pack.budget_chars, seed.pack.max_results, seed.pack.excerpts) == (6000, 8, False)
+
+    def test_the_judge_of_seed003_sees_everything_that_may_be_packed(self) -> None:
+        """The seed scores each result: the head is no shorter than what three stores of depth ten can bring."""
+        assert SHIPPED["seed003"].rerank.head >= 3 * SHIPPED["seed003"].gather.depth
+
+    def test_the_hook_is_quick(self) -> None:
+        """200 ms end to end, and never a call to a language model."""
+        assert SHIPPED["hook"].gather.timeout_ms == 200
+        assert SHIPPED["hook"].rerank.judge == "never"
+
+    @pytest.mark.parametrize("name", sorted(SHIPPED))
+    def test_k_is_60_and_the_block_is_bounded(self, name: str) -> None:
+        """RRF as published, and the seeds' 8 results in 6,000 characters, in each recipe."""
+        assert SHIPPED[name].fuse.k == 60
+        assert (SHIPPED[name].pack.budget_chars, SHIPPED[name].pack.max_results) == (6000, 8)
+        assert SHIPPED[name].dedup.jaccard == 0.6
+
+    @pytest.mark.parametrize("name", ["hook", "deep"])
+    def test_signals_are_those_of_the_default(self, name: str) -> None:
+        """The files say "as in default.toml"."""
+        assert SHIPPED[name].rerank.signals == SHIPPED["default"].rerank.signals
+        assert SHIPPED[name].rerank.floor == SHIPPED["default"].rerank.floor
+        assert SHIPPED[name].rerank.abstain == SHIPPED["default"].rerank.abstain
+
+
+class TestOnesOwn:
+    def test_what_is_left_out_is_the_default(self, tmp_path: Path) -> None:
+        """One line makes a recipe, named after its file."""
+        recipe = read(tmp_path, "[fuse.weights]\nmarkdown = 2\n")
+        assert recipe == replace(Recipe(), name="mine", fuse=replace(Recipe().fuse, weights={"markdown": 2.0}))
+
+    def test_the_homes_own_win_over_the_shipped(self, home: Path) -> None:
+        """Shipped < `recipes/` in the home < `recipes_folder`."""
+        for folder, depth in ((home / "recipes", 7), (home.parent / "more", 8)):
+            folder.mkdir(parents=True)
+            (folder / "deep.toml").write_text(f"[gather]\ndepth = {depth}\n", encoding="utf-8")
+        assert recipes(load(home=home))["deep"].gather.depth == 7
+        assert recipes(load(home=home, recipes_folder=home.parent / "more"))["deep"].gather.depth == 8
+
+    def test_an_unknown_one_lists_what_there_is(self, home: Path) -> None:
+        """`recipe = "fast"`."""
+        with pytest.raises(SettingsError, match="'fast': there are deep, default, hook, seed003"):
+            recipes(load(home=home, recipe="fast"))
+
+    @pytest.mark.parametrize(
+        ("text", "named"),
+        [
+            ("gahter = 1", "gahter: there is no such number"),
+            ("[gather]\ndpeth = 1", "gather.dpeth: there is no such number"),
+            ("[gather]\ndepth = 'deep'", "gather.depth: "),
+            ("[gather]\ndepth = -1", "gather.depth = -1 is negative"),
+            ("[rerank]\njudge = 'maybe'", "rerank.judge: "),
+            ("[rerank]\nfloor = nan", "rerank.floor: "),
+            ("[rerank.signals]\nbm25 = -0.5", "rerank.signals.bm25 = -0.5 is negative"),
+            ("[rerank.signals]\nbm25 = inf", "rerank.signals.bm25: "),
+            ("[fuse.weights]\nmarkdown = -1", "fuse.weights.markdown = -1.0 is negative"),
+            ("[rerank", "is not TOML"),
+        ],
+    )
+    def test_a_mistake_is_named(self, tmp_path: Path, text: str, named: str) -> None:
+        """A misspelt number would silently keep its default: the key and the file are told instead."""
+        with pytest.raises(SettingsError) as caught:
+            read(tmp_path, text)
+        assert named in str(caught.value)
+        assert str(tmp_path / "mine.toml") in str(caught.value)
+
+    def test_a_misspelt_signal_is_named(self, tmp_path: Path) -> None:
+        """It would weigh nothing; the signals that there are stand beside."""
+        with pytest.raises(SettingsError) as caught:
+            _checked({"mine": read(tmp_path, "[rerank.signals]\nbm52 = 1\n")})
+        assert "recipe mine: no signal is called 'bm52'" in str(caught.value)
+        assert all(name in str(caught.value) for name in SIGNALS)
+
+
+class TestHash:
+    @pytest.mark.parametrize("changed", list(variants()))
+    def test_each_number_changes_it(self, changed: Recipe) -> None:
+        """Whatever changes a result changes the hash in its receipt."""
+        assert changed.hash != Recipe().hash
+
+    def test_the_name_does_not(self) -> None:
+        """Two recipes with the same numbers give the same result, whatever they are called."""
+        assert replace(Recipe(), name="other").hash == Recipe().hash
+
+    def test_the_order_in_the_file_does_not(self, tmp_path: Path) -> None:
+        """Nor whether a number is written 1 or 1.0."""
+        first = read(tmp_path, "[rerank.signals]\nbm25 = 1\nspeaker = 2\n")
+        second = read(tmp_path, "[rerank.signals]\nspeaker = 2.0\nbm25 = 1.0\n")
+        assert first.hash == second.hash
+        assert len(first.hash) == 12
