@@ -51,7 +51,7 @@ def admit(
     dropped: Counter[str] = Counter()
     for rank, hit in enumerate(hits, start=1):
         record = records.get(hit.event_id) if hit.event_id else None
-        reason = "forgotten" if _forgotten(hit, records) else _refusal(hit, query, record)
+        reason = _refusal(hit, query, record) or _unsupported(hit, query, records)
         if reason:
             dropped[reason] += 1
         else:
@@ -70,10 +70,25 @@ def foreign_ref(backend: str, native_id: str) -> str:
     return "x" + b32encode(digest).decode().lower()[:10]
 
 
-def _forgotten(hit: Hit, records: Mapping[str, Record]) -> bool:
-    """Whether the event, or every event that a fact was derived from, was forgotten."""
-    sources = (hit.event_id,) if hit.event_id else hit.derived_from
-    return bool(sources) and all((record := records.get(s)) is not None and record.forgotten for s in sources)
+def _unsupported(hit: Hit, query: Query, records: Mapping[str, Record]) -> str | None:
+    """Why a fact has no source left that this query may see, or None. A source unknown to the journal supports it."""
+    if hit.event_id is not None or not hit.derived_from:
+        return None
+    reasons = [_silenced(records[i], query) if i in records else None for i in hit.derived_from]
+    return reasons[0] if all(reasons) else None
+
+
+def _silenced(record: Record, query: Query) -> str | None:
+    """Why the journal does not let an event be shown, or None."""
+    if record.forgotten:
+        return "forgotten"
+    if not query.scope.admits(record.event.scope):
+        return "scope"
+    if record.superseded_by is not None and query.as_of is None and query.known_at is None:
+        return "superseded"
+    if query.known_at is not None and record.event.recorded_at > query.known_at:
+        return "not yet recorded then"
+    return None
 
 
 def _refusal(hit: Hit, query: Query, record: Record | None) -> str | None:
@@ -82,11 +97,8 @@ def _refusal(hit: Hit, query: Query, record: Record | None) -> str | None:
         return "scope"
     if hit.trust == "quarantined":
         return "quarantined"
-    if record is not None:
-        if not query.scope.admits(record.event.scope):
-            return "scope"
-        if record.superseded_by is not None and query.as_of is None and query.known_at is None:
-            return "superseded"
+    if record is not None and (reason := _silenced(record, query)):
+        return reason
     asked = query.as_of
     if asked is None:
         if hit.valid_to is not None and hit.valid_to <= query.now:
@@ -97,8 +109,6 @@ def _refusal(hit: Hit, query: Query, record: Record | None) -> str | None:
         begins = hit.valid_from or (hit.at.utc if hit.at else hit.recorded_at)
         if begins is not None and begins > asked:
             return "not yet true then"
-    if query.known_at is not None:
-        recorded = record.event.recorded_at if record else hit.recorded_at
-        if recorded is not None and recorded > query.known_at:
-            return "not yet recorded then"
+    if query.known_at is not None and hit.recorded_at is not None and hit.recorded_at > query.known_at:
+        return "not yet recorded then"
     return None

@@ -1,7 +1,7 @@
 """Answers → Candidates: one memory, many sightings.
 
-Two hits are the same memory, in this order: same event → one span contains the other → same content → word-set
-Jaccard at 0.6, guarded (a negation, number or date that differs keeps them apart) → else they are distinct.
+Two hits are the same memory, in this order: same event → one span and its text contain the other → same content →
+word-set Jaccard at 0.6, guarded (a negation, number or date that differs keeps them apart) → else they are distinct.
 The survivor is the verbatim one, then the one that came through the gateway (it alone can be forgotten by its ref),
 then the better ranked, then the one with the smaller ref; every sighting is kept.
 A fact and the event it was derived from are never the same memory.
@@ -113,7 +113,8 @@ class Known:
                 other = self._hits[j]
                 if other.place is None or other.derived_from != hit.derived_from:
                     continue
-                if other.place.contains(hit.place) or hit.place.contains(other.place):
+                nested = other.place.contains(hit.place) or hit.place.contains(other.place)
+                if nested and _within(hit, other):
                     return j, "same span"
         return self._like(i)
 
@@ -184,6 +185,12 @@ def _listed(hit: Hit) -> list[str]:
     listed = word_list(spoken(hit.text, hit.speaker))
     # What has no words at all (an emoji) is compared by its characters.
     return listed or [*hit.text]
+
+
+def _within(hit: Hit, other: Hit) -> bool:
+    """Whether one text has the other's words in a row: lines of a file may say something else by now."""
+    one, two = (" ".join(word_list(h.text)) for h in (hit, other))
+    return one in two or two in one
 
 
 def _document(hit: Hit, place: Place) -> tuple[object, ...]:

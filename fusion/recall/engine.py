@@ -199,7 +199,8 @@ def _packing(request: FuseRequest, recipe: Recipe) -> Packing:
 
 
 def _require_one(answers: Sequence[Answer]) -> None:
-    if any(a.status not in _FINE for a in answers) and not any(a.status in ("ok", "empty") for a in answers):
+    failed = any(a.status not in _FINE for a in answers) or (answers and all(a.status == "disabled" for a in answers))
+    if failed and not any(a.status in ("ok", "empty") for a in answers):
         details = {"coverage": coverage(answers), "backends": [_summary(a, {}) for a in answers], "degraded": True}
         raise NobodyAnswered("no backend answered; `fusion backends` says what is wrong with each", details)
 

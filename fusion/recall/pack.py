@@ -17,6 +17,7 @@ from fusion.lib.budget import clip
 from fusion.lib.clean import clean
 from fusion.lib.words import spoken
 from fusion.recall.rerank import Judged
+from fusion.recall.show import shown
 from fusion.recall.signals import document_of
 from fusion.recipe import Judging, Packing
 
@@ -173,7 +174,7 @@ def _header(hit: Hit) -> str:
 
 
 def _line(judged: Judged, limit: int) -> _Line:
-    hit = judged.pooled.candidate.hit
+    hit = shown(judged.pooled.candidate.hit)
     text = f"[{escape(judged.ref)}] {escape(clip(spoken(hit.text, hit.speaker), limit))}"
     start, end = (hit.place.start, hit.place.end) if hit.place else (0, 0)
     return _Line(start, judged.ref, end, text, judged)
@@ -205,10 +206,10 @@ def _memory(excerpt: _Excerpt) -> Memory:
 
 def _member(judged: Judged) -> Member:
     candidate = judged.pooled.candidate
-    hit = candidate.hit
+    hit = shown(candidate.hit)
     return Member(
         ref=judged.ref,
-        text=clean(hit.text)[0],
+        text=hit.text,
         speaker=hit.speaker,
         at=hit.at.utc.isoformat() if hit.at else None,
         kind=hit.kind,

@@ -10,10 +10,11 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fusion.contract import Passage, Verdict
+from fusion.contract import Hit, Passage, Verdict
 from fusion.lib.budget import clip
 from fusion.lib.words import spoken
 from fusion.recall.expand import Pooled
+from fusion.recall.show import shown
 from fusion.recall.signals import Signals, document_of, score
 from fusion.recipe import Judging
 
@@ -60,24 +61,30 @@ def wants_judge(order: Sequence[Judged], numbers: Judging) -> bool:
 
 def passages(order: Sequence[Judged], numbers: Judging) -> dict[str, Passage]:
     """By ref, the head as the judge sees it: each memory between its neighbours, under an id that says nothing."""
-    shelves: dict[tuple[object, ...], dict[int, str]] = {}
+    shelves: dict[tuple[object, ...], dict[int, Hit]] = {}
     for judged in order:
         hit = judged.pooled.candidate.hit
         document = document_of(hit)
-        if document is not None and hit.place is not None:
-            shelves.setdefault(document, {})[hit.place.start] = spoken(hit.text, hit.speaker)
+        if document is not None and hit.place is not None and hit.place.unit == "turn":
+            shelves.setdefault(document, {})[hit.place.start] = hit
     found = {}
     for judged in order[: numbers.head]:
         hit = judged.pooled.candidate.hit
-        text = spoken(hit.text, hit.speaker)
+        text = _said(hit)
         document = document_of(hit)
         if document is not None and hit.place is not None and hit.place.unit == "turn":
             shelf = shelves[document]
-            before, after = (clip(shelf.get(hit.place.start + step, ""), BESIDE_CHARS) for step in (-1, 1))
+            beside = (shelf.get(hit.place.start + step) for step in (-1, 1))
+            before, after = (clip(_said(h), BESIDE_CHARS) if h is not None else "" for h in beside)
             text = "\n".join(line for line in (before, text, after) if line)
         when = f"({hit.at.utc:%Y-%m-%d}) " if hit.at else ""
         found[judged.ref] = Passage(secrets.token_hex(4), when + text)
     return found
+
+
+def _said(hit: Hit) -> str:
+    hit = shown(hit)
+    return spoken(hit.text, hit.speaker)
 
 
 def by_verdict(

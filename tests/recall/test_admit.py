@@ -46,6 +46,7 @@ def test_the_journals_scope_counts_too() -> None:
         (lone("x", "t", event_id="e1"), query(), by_id(record("e1", forgotten=True)), "forgotten"),
         (lone("x", "t", derived_from=("e1",)), query(), by_id(record("e1", forgotten=True)), "forgotten"),
         (lone("x", "t", event_id="e1"), query(), by_id(record("e1", superseded_by="e2")), "superseded"),
+        (lone("x", "t", derived_from=("e1",)), query(), by_id(record("e1", superseded_by="e2")), "superseded"),
         (lone("x", "t", trust="quarantined"), query(), {}, "quarantined"),
         (lone("x", "t", valid_to=NOW - DAY), query(), {}, "no longer valid"),
         (lone("x", "t", valid_to=NOW - 3 * DAY), query(as_of=NOW - 2 * DAY), {}, "no longer valid then"),

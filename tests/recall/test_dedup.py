@@ -42,6 +42,15 @@ def test_a_chunk_and_its_turn_are_one_memory() -> None:
     assert "same span" in reasons(found[0])
 
 
+def test_the_same_lines_after_an_edit_are_another_memory() -> None:
+    """An event of a file's old lines must not swallow what stands there now."""
+    old = lone("1", "the ferry leaves at nine from the east quay", event_id="e", place=Place("a.md", 1, 1, "line"))
+    new = lone("2", "the ferry leaves at ten from the west quay", place=Place("a.md", 1, 1, "line"))
+    assert len(dedup({"cortex": admitted(old), "markdown": admitted(new)}, SEED003)) == 1
+    far = lone("2", "bicycles may be brought along in summer", place=Place("a.md", 1, 1, "line"))
+    assert len(dedup({"cortex": admitted(old), "markdown": admitted(far)}, GUARDED)) == 2
+
+
 def test_the_same_span_of_another_users_document_is_another_memory() -> None:
     """Two people may both have a document called talk."""
     mine = turn(1, "alpha beta gamma", scope=replace(lone("", "").scope, user_id="me"))

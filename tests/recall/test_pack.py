@@ -150,6 +150,15 @@ def test_every_character_that_normalises_to_markup_is_escaped() -> None:
         assert not set("<>") & set(unicodedata.normalize("NFKC", escape(character))), hex(ord(character))
 
 
+def test_secrets_of_foreign_memories_are_masked() -> None:
+    """A user's own file is not ours to redact; what is shown of it is."""
+    key = "sk-ant-api03-" + "Z" * 30
+    block = packed([judged("a", lone("a", f"the key is {key}"), 0.9)])
+    assert key not in block.text
+    assert key not in block.memories[0].members[0].text
+    assert "the key is" in block.text
+
+
 texts = st.text(st.characters(codec="utf-8"), max_size=120)
 items = st.lists(st.tuples(st.integers(1, 30), st.sampled_from(["one", "two", None]), texts), max_size=25)
 
