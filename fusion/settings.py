@@ -78,7 +78,7 @@ class BackendSettings(BaseModel):
     adapter: str
     enabled: bool = True
     deadline_ms: int = Field(default=1000, gt=0)
-    max_concurrent: int = Field(default=32, gt=0)
+    max_concurrent: int = Field(default=64, gt=0)
 
     @property
     def options(self) -> dict[str, object]:

@@ -10,6 +10,8 @@ import asyncio
 import importlib
 import importlib.util
 import logging
+import os
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -48,6 +50,11 @@ from fusion.recipe import Recipe
 from fusion.settings import BackendSettings, Settings, load, recipes
 
 log = logging.getLogger(__name__)
+
+OPEN_S = 120.0
+"""for one backend at start: a large index may be rebuilt, but one that hangs must not keep the others from opening"""
+LOOK_S = 1.0
+"""how old the count of missing vectors in an answer's coverage may be"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +111,7 @@ class Fusion:
     notes: tuple[str, ...] = ()
     """what is degraded for the whole home, in words with the mend"""
     _after: set[asyncio.Task[None]] = field(default_factory=set)
+    _looked: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     @asynccontextmanager
@@ -119,6 +127,7 @@ class Fusion:
         known = _checked(recipes(settings))
         async with AsyncExitStack() as stack:
             stack.enter_context(HomeLock.take(settings.home))
+            stack.callback(os.umask, os.umask(0o077))  # tantivy's and Qdrant's files are their owner's only, too
             embedder, notes = await _embedder(settings)
             if embedder is not None:
                 stack.push_async_callback(embedder.close)
@@ -129,9 +138,10 @@ class Fusion:
                 stack.push_async_callback(judge.close)
             receipts = Receipts(settings.home / "receipts.sqlite", settings.receipts.keep_days)
             stack.push_async_callback(receipts.close)
-            sources = await _sources(settings, embedder)
-            for source in sources.values():
-                stack.push_async_callback(source.backend.close)
+            # A folder that is not there was moved away to mend a damaged store, or never was: it holds nothing.
+            folders = {name: settings.home / "backends" / name for name in settings.backends}
+            await journal.refill([name for name, folder in folders.items() if not folder.exists()])
+            sources = await _sources(settings, embedder, stack)
             stores = {name: s.backend for name, s in sources.items() if s.disabled is None}
             deliverer = Deliverer(journal, stores)
             await deliverer.start()
@@ -173,7 +183,23 @@ class Fusion:
             task = asyncio.create_task(self._tell_used(told))
             self._after.add(task)
             task.add_done_callback(self._after.discard)
-        return outcome.fused
+        return replace(outcome.fused, notes=self.notes, coverage=self._with_vectors(outcome.fused.coverage))
+
+    def _with_vectors(self, coverage: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The coverage with how many vectors are still missing, as of the last look; looks again, behind, when due."""
+        described = [s for s in self.sources.values() if s.disabled is None and isinstance(s.backend, Describes)]
+        if not described:
+            return coverage
+        now = time.monotonic()
+        if now - self._looked.get("at", -LOOK_S) >= LOOK_S:
+            self._looked["at"] = now
+            task = asyncio.create_task(self._look())
+            self._after.add(task)
+            task.add_done_callback(self._after.discard)
+        return {**coverage, "vectors_pending": int(self._looked.get("pending", 0))}
+
+    async def _look(self) -> None:
+        self._looked["pending"] = sum(state.vectors_pending for state in await self.backends())
 
     async def record(self, request: FuseRequest) -> tuple[Fused, Recording]:
         """As `fuse`, with all I/O written down, so that any recipe or subset of backends can be replayed.
@@ -220,9 +246,11 @@ class Fusion:
     async def settle(self) -> None:
         """Returns when everything acknowledged is delivered and searchable in every way, or failed for good."""
         await self.deliverer.settle()
-        await asyncio.gather(
-            *(s.backend.settle() for s in self.sources.values() if isinstance(s.backend, Settles) and not s.disabled)
-        )
+        waiting = {n: s.backend for n, s in self.sources.items() if isinstance(s.backend, Settles) and not s.disabled}
+        ends = await asyncio.gather(*(backend.settle() for backend in waiting.values()), return_exceptions=True)
+        for name, end in zip(waiting, ends, strict=True):
+            if isinstance(end, Exception):
+                log.warning("backend %s could not finish what it works at behind: %s", name, type(end).__name__)
 
     async def ready(self) -> dict[str, Any]:
         """Whether questions can be answered: at least one backend is open. With what is degraded."""
@@ -249,12 +277,12 @@ class Fusion:
     async def _state(self, source: Source, backlog: int) -> BackendState:
         adapter = self.settings.backends[source.name].adapter
         described = Description()
-        detail = source.disabled or ""
+        detail = source.disabled or self.deliverer.faults.get(source.name, "")
         if source.disabled is None and isinstance(source.backend, Describes):
             try:
                 async with asyncio.timeout(source.deadline_s):
                     described = await source.backend.describe()
-            except (FusionError, OSError, TimeoutError) as error:
+            except Exception as error:  # noqa: BLE001 — one that cannot describe itself costs its own line only
                 detail = f"{type(error).__name__}: {error}"
         return BackendState(
             name=source.name,
@@ -356,13 +384,21 @@ async def _judge(settings: Settings) -> Judge | None:
     return judge
 
 
-async def _sources(settings: Settings, embedder: Embedder | None) -> dict[str, Source]:
+async def _sources(settings: Settings, embedder: Embedder | None, stack: AsyncExitStack) -> dict[str, Source]:
+    """Every backend, opened at once and closed by ``stack``, also when the settings of another one are wrong."""
     opened = await asyncio.gather(
-        *(_source(name, chosen, settings.home, embedder) for name, chosen in settings.backends.items())
+        *(_source(name, chosen, settings.home, embedder) for name, chosen in settings.backends.items()),
+        return_exceptions=True,
     )
-    if not opened:
+    sources = [one for one in opened if isinstance(one, Source)]
+    for source in sources:
+        stack.push_async_callback(source.backend.close)
+    for one in opened:
+        if isinstance(one, BaseException):
+            raise one
+    if not sources:
         raise SettingsError("no backend is configured: add a [backends.NAME] table")
-    return {source.name: source for source in opened}
+    return {source.name: source for source in sources}
 
 
 async def _source(name: str, chosen: BackendSettings, home: Path, embedder: Embedder | None) -> Source:
@@ -371,15 +407,20 @@ async def _source(name: str, chosen: BackendSettings, home: Path, embedder: Embe
     disabled: str | None = None
     if not chosen.enabled:
         backend, disabled = Absent("disabled"), "disabled in the configuration"
+        broken = False
     else:
+        broken = True
         kind = resolve(chosen.adapter, f"backends.{name}.adapter")
         opening = Opening(name, home / "backends" / name, chosen.options, embedder)
         try:
-            backend = await kind.open(opening)
-        except (FusionError, OSError, ImportError) as error:
-            if isinstance(error, SettingsError):
-                raise
-            why = _mend(error.name) if isinstance(error, ModuleNotFoundError) and error.name else str(error)
+            opening.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            async with asyncio.timeout(OPEN_S):
+                backend = await kind.open(opening)
+            broken = False
+        except SettingsError:
+            raise
+        except Exception as error:  # noqa: BLE001 — whatever is wrong with one backend, the others are there
+            why = _why(error)
             backend, disabled = Absent(why), f"it could not be opened: {why}"
             log.error("backend %s could not be opened: %s", name, why)
     return Source(
@@ -389,7 +430,15 @@ async def _source(name: str, chosen: BackendSettings, home: Path, embedder: Embe
         breaker=Breaker(),
         bulkhead=Bulkhead(chosen.max_concurrent),
         disabled=disabled,
+        broken=broken,
     )
+
+
+def _why(error: Exception) -> str:
+    """What went wrong, with the mend where we know it; a fault of the adapter itself is told with its type."""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return _mend(error.name)
+    return str(error) if isinstance(error, FusionError | OSError) else f"{type(error).__name__}: {error}"
 
 
 def _public(event: Any) -> dict[str, Any]:

@@ -71,6 +71,8 @@ class Fused:
     abstained: str | None = None
     query_truncated: bool = False
     explain: Mapping[str, Any] | None = None
+    notes: tuple[str, ...] = ()
+    """what is degraded for the whole home, in words with the mend"""
 
 
 class World(Protocol):

@@ -76,6 +76,8 @@ class Source:
     breaker: Breaker = field(default_factory=Breaker)
     bulkhead: Bulkhead = field(default_factory=Bulkhead)
     disabled: str | None = None
+    broken: bool = False
+    """it was not switched off but could not be opened, which is a failure and not a wish"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,8 @@ def _is_last(source: Source, asked: Sequence[Source]) -> bool:
 
 def _refusal(query: Query, source: Source) -> Answer | None:
     """The answer of a source that is not to be asked; ``None`` for one that is."""
+    if source.broken:
+        return Answer(source.name, "unreachable", error_code="not_opened", detail=source.disabled or "")
     if source.disabled is not None:
         return Answer(source.name, "disabled", detail=source.disabled)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,11 @@ from typing import Any
 import orjson
 
 from fusion.errors import NotFound
+
+log = logging.getLogger(__name__)
+
+MOST_WAITING = 1000
+"""receipts that wait to be written; beyond it the oldest is lost"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +48,21 @@ class Receipts:
         self._waiting: dict[str, Receipt] = {}
         self._writer: asyncio.Task[None] | None = None
         self._swept = 0.0
+        self._failing = False
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._database = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
-        file.chmod(0o600)
-        self._database.execute("pragma journal_mode=wal")
-        self._database.execute("pragma synchronous=normal")
-        self._database.execute(
-            "create table if not exists receipt"
-            "(receipt_id text primary key, tenant text not null, at real not null, body blob not null) without rowid"
-        )
-        self._database.execute("create index if not exists receipt_at on receipt(at)")
+        self._lock = asyncio.Lock()
+        try:
+            self._database = _opened(file)
+        except sqlite3.DatabaseError:
+            # Explanations of answers long given are not worth a gateway that does not start.
+            file.replace(file.with_suffix(".damaged"))
+            log.error("%s was damaged; it is set aside as %s", file, file.with_suffix(".damaged").name)
+            self._database = _opened(file)
 
     def keep(self, receipt: Receipt) -> None:
         """Takes a receipt; returns at once."""
+        if len(self._waiting) >= MOST_WAITING:  # the disk is full, or slower than the questions
+            self._waiting.pop(next(iter(self._waiting)))
         self._waiting[receipt.receipt_id] = receipt
         if self._writer is None:
             self._writer = asyncio.get_running_loop().create_task(self._linger())
@@ -65,10 +73,19 @@ class Receipts:
         await self.flush()
 
     async def flush(self) -> None:
-        """Writes what waits."""
-        batch = list(self._waiting.values())
-        if batch:
-            await asyncio.to_thread(self._write, batch)
+        """Writes what waits. What cannot be written goes on waiting, and the log says so once."""
+        async with self._lock:
+            batch = list(self._waiting.values())
+            if not batch:
+                return
+            try:
+                await asyncio.to_thread(self._write, batch)
+            except sqlite3.Error as error:
+                if not self._failing:
+                    log.warning("receipts cannot be written: %s", error)
+                self._failing = True
+                return
+            self._failing = False
             for receipt in batch:
                 self._waiting.pop(receipt.receipt_id, None)
 
@@ -76,11 +93,16 @@ class Receipts:
         rows = [(r.receipt_id, r.tenant, r.at, orjson.dumps(r.body, option=orjson.OPT_NON_STR_KEYS)) for r in batch]
         now = time.time()
         self._database.execute("begin immediate")
-        self._database.executemany("insert or replace into receipt values(?, ?, ?, ?)", rows)
-        if now - self._swept > 60:  # sweeping costs a scan of the index; once a minute is often enough
-            self._database.execute("delete from receipt where at < ?", (now - self._keep_s,))
-            self._swept = now
-        self._database.execute("commit")
+        try:
+            self._database.executemany("insert or replace into receipt values(?, ?, ?, ?)", rows)
+            if now - self._swept > 60:  # sweeping costs a scan of the index; once a minute is often enough
+                self._database.execute("delete from receipt where at < ?", (now - self._keep_s,))
+                self._swept = now
+            self._database.execute("commit")
+        except sqlite3.Error:
+            if self._database.in_transaction:
+                self._database.execute("rollback")
+            raise
 
     async def read(self, receipt_id: str, tenant: str) -> Mapping[str, Any]:
         """The receipt of that id. Raises NotFound, also for another tenant's and for one past its time."""
@@ -106,3 +128,20 @@ class Receipts:
             self._writer = None
         await self.flush()
         self._database.close()
+
+
+def _opened(file: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+    try:
+        file.chmod(0o600)
+        database.execute("pragma journal_mode=wal")
+        database.execute("pragma synchronous=normal")
+        database.execute(
+            "create table if not exists receipt"
+            "(receipt_id text primary key, tenant text not null, at real not null, body blob not null) without rowid"
+        )
+        database.execute("create index if not exists receipt_at on receipt(at)")
+    except sqlite3.DatabaseError:
+        database.close()
+        raise
+    return database

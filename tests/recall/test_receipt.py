@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from pathlib import Path
 
 import pytest
 
 from fusion.errors import NotFound
-from fusion.recall.receipt import Receipt, Receipts
+from fusion.recall.receipt import MOST_WAITING, Receipt, Receipts
 
 
 def receipt(name: str, tenant: str = "default", at: float | None = None) -> Receipt:
@@ -54,4 +55,34 @@ async def test_a_receipt_past_its_time_is_gone(tmp_path: Path) -> None:
     await receipts.flush()
     with pytest.raises(NotFound, match="kept for 1 days"):
         await receipts.read("old", "default")
+    await receipts.close()
+
+
+async def test_a_damaged_file_is_set_aside(tmp_path: Path) -> None:
+    """Explanations are not worth a gateway that does not start."""
+    file = tmp_path / "receipts.sqlite"
+    file.write_bytes(b"no database at all" * 100)
+    receipts = Receipts(file, keep_days=7)
+    receipts.keep(receipt("r1"))
+    await receipts.close()
+    assert (tmp_path / "receipts.damaged").read_bytes().startswith(b"no database")
+    again = Receipts(file, keep_days=7)
+    assert (await again.read("r1", "default"))["receipt_id"] == "r1"
+    await again.close()
+
+
+async def test_what_cannot_be_written_waits_and_is_bounded(tmp_path: Path) -> None:
+    """Another process holds the file: receipts stay readable from memory, at most a thousand, and are written later."""
+    receipts = Receipts(tmp_path / "receipts.sqlite", keep_days=7)
+    other = sqlite3.connect(tmp_path / "receipts.sqlite", isolation_level=None)
+    receipts._database.execute("pragma busy_timeout = 0")
+    other.execute("begin exclusive")
+    for number in range(MOST_WAITING + 1):
+        receipts.keep(receipt(f"r{number}"))
+    await receipts.flush()
+    assert (await receipts.read(f"r{MOST_WAITING}", "default"))["receipt_id"] == f"r{MOST_WAITING}"
+    other.execute("rollback")
+    other.close()
+    with pytest.raises(NotFound):
+        await receipts.read("r0", "default")
     await receipts.close()
