@@ -367,6 +367,11 @@ class Journal:
 
         await self._database.write(work)
 
+    async def refill(self, stores: Sequence[str]) -> None:
+        """Forgets what ``stores`` were told: they hold nothing any more, so the next `enlist` lists everything."""
+        names = [(name,) for name in stores]
+        await self._database.write(lambda db: db.executemany("delete from delivery where backend = ?", names))
+
     async def due(self, backend: str, now: datetime, limit: int) -> Sequence[Due]:
         """What ``backend`` is to be told by ``now``, oldest first."""
         return await self._open(backend, "pending", now, limit)

