@@ -71,14 +71,20 @@ class Bm25:
     def score(self, *texts: Counted) -> float:
         """The score of texts read as one, as a share of the highest that the query allows, 0 to 1.
 
-        A term that occurs without end would count k1 + 1 times its idf; that bound makes scores comparable between
-        queries. The more texts, the longer they may be together.
+        Each text is what `of` left of it. A term that occurs without end would count k1 + 1 times its idf; that bound
+        makes scores comparable between queries. The more texts, the longer they may be together.
         """
-        length = sum(text.length for text in texts)
+        counts: dict[str, int] = {}
+        length = 0
+        for text in texts:
+            length += text.length
+            for term, count in text.counts.items():
+                counts[term] = counts.get(term, 0) + count
+        if not counts:
+            return 0.0
         scale = K1 * (1 - B + B * length / (self._average_length * len(texts)))
         total = 0.0
-        for term, weight in self._weights.items():
-            count = sum(text.counts.get(term, 0) for text in texts)
-            if count:
-                total += weight * count * (K1 + 1) / (count + scale)
-        return total / self._most if total else 0.0
+        for term, weight in self._weights.items():  # always in the same order: sums of floats depend on it
+            if term in counts:
+                total += weight * counts[term] * (K1 + 1) / (counts[term] + scale)
+        return total / self._most

@@ -189,6 +189,8 @@ def _listed(hit: Hit) -> list[str]:
 
 def _within(hit: Hit, other: Hit) -> bool:
     """Whether one text has the other's words in a row: lines of a file may say something else by now."""
+    if hit.text == other.text:
+        return True
     one, two = (" ".join(word_list(h.text)) for h in (hit, other))
     return one in two or two in one
 

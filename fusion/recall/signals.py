@@ -68,7 +68,7 @@ def local_signals(
         window = [asked[j] for j in (beside[i].get(-1), i, beside[i].get(1)) if j is not None]
         row = {
             "agreement": entry.rrf / agreement_ceiling if agreement_ceiling else 0.0,
-            "bm25": lexical.score(*window) if any(text.counts for text in window) else 0.0,
+            "bm25": lexical.score(*window),
             "speaker": _speaker(hit, names),
             "date": _date(hit, months, years),
             "length": min(1.0, len(hit.text) / LONG),
