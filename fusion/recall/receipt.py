@@ -94,7 +94,7 @@ class Receipts:
         now = time.time()
         self._database.execute("begin immediate")
         try:
-            self._database.executemany("insert or replace into receipt values(?, ?, ?, ?)", rows)
+            self._database.executemany("insert or replace into receipt(receipt_id, tenant, at, body) values(?, ?, ?, ?)", rows)
             if now - self._swept > 60:  # sweeping costs a scan of the index; once a minute is often enough
                 self._database.execute("delete from receipt where at < ?", (now - self._keep_s,))
                 self._swept = now
@@ -136,9 +136,10 @@ def _opened(file: Path) -> sqlite3.Connection:
         file.chmod(0o600)
         database.execute("pragma journal_mode=wal")
         database.execute("pragma synchronous=normal")
+        # With row ids, for receipts are large and then go one behind the other, not all over the tree.
         database.execute(
             "create table if not exists receipt"
-            "(receipt_id text primary key, tenant text not null, at real not null, body blob not null) without rowid"
+            "(receipt_id text not null unique, tenant text not null, at real not null, body blob not null)"
         )
         database.execute("create index if not exists receipt_at on receipt(at)")
     except sqlite3.DatabaseError:
