@@ -94,7 +94,7 @@ class Receipts:
         now = time.time()
         self._database.execute("begin immediate")
         try:
-            self._database.executemany("insert or replace into receipt(receipt_id, tenant, at, body) values(?, ?, ?, ?)", rows)
+            self._database.executemany("insert or replace into receipt values(?, ?, ?, ?)", rows)
             if now - self._swept > 60:  # sweeping costs a scan of the index; once a minute is often enough
                 self._database.execute("delete from receipt where at < ?", (now - self._keep_s,))
                 self._swept = now
