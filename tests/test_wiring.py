@@ -198,8 +198,10 @@ class TestWhatIsMissing:
         assert "restore its folder from a backup or move that away" in states["cortex"].detail
         assert {name for name, state in states.items() if state.status == "ready"} == EMBEDDED - {"cortex"}
         assert DECIDED in fused.block
-        assert {row["name"]: row["status"] for row in fused.backends}["cortex"] == "disabled"
-        assert fused.coverage["ok"] == 3
+        [cortex] = [row for row in fused.backends if row["name"] == "cortex"]
+        assert (cortex["status"], cortex["error_code"]) == ("unreachable", "not_opened")
+        assert fused.degraded
+        assert (fused.coverage["ok"], fused.coverage["failed"], fused.coverage["ratio"]) == (3, 1, 0.75)
 
     async def test_a_refilled_backend_is_whole_again(self, home: Path) -> None:
         """The mend that the message gives works: with its folder moved away it gets everything from the journal."""
@@ -244,7 +246,8 @@ class TestWhatIsMissing:
             assert not (await fusion.ready())["ready"]
             with pytest.raises(NobodyAnswered) as caught:
                 await fusion.fuse(ASKED, scope=NADIA)
-        assert caught.value.details["backends"][0]["status"] == "disabled"
+        assert caught.value.details["coverage"]["failed"] == 1
+        assert caught.value.details["backends"][0]["error_code"] == "not_opened"
 
     async def test_a_missing_model_leaves_words(self, home: Path) -> None:
         """Everything answers lexically; ready() gives the mend, and every answer says that it is degraded."""
@@ -276,7 +279,8 @@ class TestWhatIsMissing:
             fused = await fusion.fuse(ASKED, scope=NADIA)
         assert not (home / "backends" / "mem0").exists()
         assert not fused.degraded
-        assert fused.coverage == {"total": 4, "ok": 3, "failed": 0, "skipped": 1, "ratio": 1.0}
+        counts = {"total": 4, "ok": 3, "failed": 0, "skipped": 1, "ratio": 1.0, "vectors_pending": 0}
+        assert fused.coverage == counts
 
 
 class TestNames:
