@@ -42,8 +42,9 @@ from fusion.ingest.journal import Journal
 from fusion.recall.admit import admit
 from fusion.recall.breaker import Breaker
 from fusion.recall.engine import Fused, FuseRequest, explain, fuse
-from fusion.recall.gather import Answer, Bulkhead, Source, gather
+from fusion.recall.gather import Answer, Bulkhead, Source
 from fusion.recall.receipt import Receipts
+from fusion.recall.show import shown
 from fusion.recall.signals import SIGNALS
 from fusion.recall.world import Known, Live, Recorder, Recording
 from fusion.recipe import Recipe
@@ -214,10 +215,10 @@ class Fusion:
         """One backend's own answer, filtered but not ranked by us. Raises BadInput for an unknown name."""
         source = self._source(backend)
         asked = Query(query, scope, datetime.now(UTC), limit, source.deadline_s)
-        (answer,) = await gather(asked, [source], source.deadline_s)
-        records = await self.journal.records([h.event_id for h in answer.hits if h.event_id])
-        kept, _ = admit(backend, answer.hits, asked, records)
-        return replace(answer, hits=tuple(item.hit for item in kept))
+        (answer,) = await self.live.answers(asked, [backend], source.deadline_s)
+        sources = [i for h in answer.hits for i in (h.event_id, *h.derived_from) if i]
+        kept, _ = admit(backend, answer.hits, asked, await self.journal.records(sources))
+        return replace(answer, hits=tuple(shown(item.hit) for item in kept))
 
     async def remember(
         self, items: Sequence[NewMemory], *, idempotency_key: str | None = None, tenant: str = "default"

@@ -160,6 +160,7 @@ class GraphStore(ABC):
 
         existed, keys = await self._database.write(delete)
         await self._publish(keys)
+        await self._database.checkpoint()  # the text must not be left in the write-ahead log
         return "deleted" if existed else "absent"
 
     async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:

@@ -51,6 +51,9 @@ create table delivery(
 ) without rowid;
 create index delivery_open on delivery(backend, state, seq) where state in ('pending', 'forget');
 create table tombstone(key text primary key, event_id text not null) without rowid;
+create table hidden(
+    tenant text not null, document text not null, line text not null, primary key(tenant, document, line)
+) without rowid;
 create table term(owner text not null, term text not null, n integer not null, primary key(owner, term)) without rowid;
 create table owner(owner text primary key, tenant text not null, documents integer not null, length integer not null)
     without rowid;
@@ -68,6 +71,9 @@ SHORT_TEXT_WORDS = 5
 """a tombstone on the words alone holds from this many: a forgotten "yes" must not silence every yes"""
 KEYS_KEPT_S = 7 * 86_400
 """an Idempotency-Key is remembered for a week: nobody retries longer"""
+
+LINE_WORDS = 3
+"""a line of a forgotten part of a file is known again from this many: shorter ones are headings and rules"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +131,8 @@ class Journal:
         self._orders: OrderedDict[tuple[object, ...], _Order] = OrderedDict()
         self._changes = 0
         """counts what was written: what a reader saw before a change must not be cached after it"""
-        self._hidden: dict[tuple[str, str], list[Place]] = {}
+        self._hidden: dict[tuple[str, str], set[str]] = {}
+        """by tenant and document, hashes of the lines of files that were forgotten: never the lines themselves"""
         self._counted = False
         """whether any memory ever came in: a gateway over other people's stores alone need not look"""
 
@@ -143,16 +150,13 @@ class Journal:
         )
         journal = cls(await Database.open(file, [_SCHEMA], mend=mend))
         rows = await journal._database.read(
-            lambda db: db.execute(
-                "select tenant, document, place_start, place_end from event "
-                "where forgotten = 1 and place_unit = 'line' and document is not null"
-            ).fetchall()
+            lambda db: db.execute("select tenant, document, line from hidden").fetchall()
         )
         journal._counted = bool(
             await journal._database.read(lambda db: db.execute("select 1 from owner limit 1").fetchone())
         )
-        for tenant, document, start, end in rows:
-            journal._hidden.setdefault((tenant, document), []).append(Place(document, start, end, "line"))
+        for tenant, document, line in rows:
+            journal._hidden.setdefault((tenant, document), set()).add(line)
         return journal
 
     async def close(self) -> None:
@@ -233,7 +237,10 @@ class Journal:
     def _superseding(self, db: Connection, event: Event, place_key: str | None) -> tuple[Event, State]:
         """The event, superseding what stands at its place, or what its caller named by ref or id."""
         if event.supersedes is not None:
-            row = _found(db, event.supersedes, event.scope)
+            # One's own private memory can be superseded by one for all; another owner's cannot be superseded at all.
+            row = _found(db, event.supersedes, replace(event.scope, audience="private"))
+            if row["user_id"] != event.scope.user_id:
+                raise NotFound(f"there is no memory {event.supersedes!r} of this user")
             return replace(event, supersedes=row["event_id"]), "superseded"
         # Lines of a file move when something is written above them, so only turns hold their place.
         if place_key is None or (event.place is not None and event.place.unit == "line"):
@@ -335,12 +342,14 @@ class Journal:
         return await self._database.read(work)
 
     def hides(self, hit: Hit) -> bool:
-        """Whether a hit from a user's own file stands where something was forgotten; the file is never edited."""
-        if hit.place is None or hit.place.unit != "line" or not self._hidden:
+        """Whether a hit from a user's own file has a line that was forgotten; the file itself is never edited.
+
+        By its words, wherever it stands by now. A line of fewer than `LINE_WORDS` words hides nothing.
+        """
+        if hit.place is None or not self._hidden:
             return False
-        place = hit.place
-        gone = self._hidden.get((hit.scope.tenant, place.document), ())
-        return any(g.start <= place.end and place.start <= g.end for g in gone)
+        gone = self._hidden.get((hit.scope.tenant, hit.place.document))
+        return gone is not None and not gone.isdisjoint(_file_lines(hit.text, hit.place))
 
     # Deliveries
 
@@ -473,8 +482,8 @@ class Journal:
             event = burial.record.event
             self._records.pop(event.event_id, None)
             self._outdate(event)
-            if event.place is not None and event.place.unit == "line":
-                self._hidden.setdefault((event.scope.tenant, event.place.document), []).append(event.place)
+            if event.place is not None and (lines := _file_lines(event.text, event.place)):
+                self._hidden.setdefault((event.scope.tenant, event.place.document), set()).update(lines)
         # The text must not be left in the write-ahead log either.
         await self._database.checkpoint()
         return burials
@@ -495,7 +504,8 @@ def _keys(event: Event) -> tuple[str | None, str | None, str | None]:
     document = event.place.document if event.place else None
     lines = event.place is not None and event.place.unit == "line"
     start = event.place.start if event.place and not lines else None
-    place = json.dumps([owner, event.source, document, start])
+    scope = event.scope
+    place = json.dumps([owner, scope.agent_id, scope.run_id, scope.session_id, event.source, document, start])
     # Without a place, the time tells two turns that say the same apart.
     said_at = event.at.utc.isoformat() if event.at and event.place is None else ""
     version = event.revision or content_hash(f"{said_at}\0{event.text}")
@@ -536,6 +546,13 @@ def _bury(db: Connection, row: Any) -> Burial:
             db.execute("insert or replace into tombstone values(?, ?)", (key, record.event.event_id))
     if row["superseded_by"] is None:
         _count(db, record.event, -1)
+    event = record.event
+    if event.place is not None:
+        lines = _file_lines(event.text, event.place)
+        db.executemany(
+            "insert or ignore into hidden values(?, ?, ?)",
+            [(event.scope.tenant, event.place.document, line) for line in lines],
+        )
     db.execute("update event set text = '', speaker = null, forgotten = 1 where seq = ?", (row["seq"],))
     db.execute(
         "update delivery set state = 'forget', attempts = 0, next_at = 0 where seq = ? and state <> 'declined'",
@@ -543,6 +560,14 @@ def _bury(db: Connection, row: Any) -> Burial:
     )
     due = db.execute("select backend, native_ids from delivery where seq = ? and state = 'forget'", (row["seq"],))
     return Burial(record, {r["backend"]: (row["seq"], tuple(json.loads(r["native_ids"]))) for r in due})
+
+
+def _file_lines(text: str, place: Place) -> set[str]:
+    """Hashes of the lines of a piece of a file that are long enough to be told apart; none for a turn."""
+    if place.unit != "line":
+        return set()
+    lines = (normalise(line).split() for line in text.splitlines())
+    return {content_hash(" ".join(words)) for words in lines if len(words) >= LINE_WORDS}
 
 
 def _owner(scope: Scope) -> str:

@@ -359,17 +359,41 @@ async def test_what_was_derived_goes_when_its_last_source_goes(journal):
 
 
 async def test_a_users_own_file_is_hidden_where_something_was_forgotten(journal, tmp_path):
-    """Lines 5 to 9 were forgotten: a hit that touches them is hidden, one below is not; so it is after a restart."""
-    (stored,) = await append(journal, event("a section of notes", place=Place("notes/a.md", 5, 9, "line")))
+    """By its lines' words, wherever they stand by now, in that document of that tenant; and after a restart."""
+    said = "## Ledger\n- the heron ledger is under the oak"
+    (stored,) = await append(journal, event(said, place=Place("notes/a.md", 5, 6, "line")))
     await journal.bury(stored.ref, ME)
-    hit = Hit("x", "…", place=Place("notes/a.md", 9, 12, "line"))
-    below = replace(hit, place=Place("notes/a.md", 10, 12, "line"))
-    assert journal.hides(hit)
-    assert not journal.hides(below)
-    assert not journal.hides(replace(hit, scope=Scope(tenant="acme")))
+    moved = Hit("x", "- The heron ledger is under the oak\n- more", place=Place("notes/a.md", 45, 46, "line"))
+    innocent = replace(moved, text="## Ledger\n- what stands here by now", place=Place("notes/a.md", 5, 6, "line"))
+    assert journal.hides(moved)
+    assert not journal.hides(innocent)
+    assert not journal.hides(replace(moved, scope=Scope(tenant="acme")))
+    assert not journal.hides(replace(moved, place=Place("notes/b.md", 45, 46, "line")))
     again = await Journal.open(tmp_path / "journal.sqlite")
-    assert again.hides(hit)
+    assert again.hides(moved)
     await again.close()
+    assert b"heron" not in (tmp_path / "journal.sqlite").read_bytes()
+
+
+async def test_agents_of_one_user_do_not_supersede_each_other(journal):
+    """The same place of the same conversation, told by two agents, is two events: neither may see the other's."""
+    alpha, beta = Scope(user_id="cy", agent_id="alpha"), Scope(user_id="cy", agent_id="beta")
+    one, two, three = await append(
+        journal,
+        event("from alpha", 1, scope=alpha),
+        event("from beta", 1, scope=beta),
+        event("from beta", 1, scope=beta),
+    )
+    assert [s.state for s in (one, two, three)] == ["stored", "stored", "duplicate"]
+
+
+async def test_only_its_owner_supersedes_a_memory(journal):
+    """Who names no user cannot make a user's memory vanish; one's own private one gives way to one for all."""
+    (stored,) = await append(journal, event("green", scope=Scope(user_id="dora", audience="private")))
+    with pytest.raises(NotFound):
+        await append(journal, event("red", scope=Scope(), supersedes=stored.ref))
+    (newer,) = await append(journal, event("red", scope=Scope(user_id="dora"), supersedes=stored.ref))
+    assert newer.state == "superseded"
 
 
 # Faults
