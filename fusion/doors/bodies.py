@@ -17,7 +17,7 @@ from pydantic.json_schema import WithJsonSchema
 
 from fusion.contract import Audience, Kind, Moment, Origin, Place, Precision, Scope, Unit
 from fusion.errors import BadInput, TooLarge
-from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory
+from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory, not_one_line
 from fusion.ingest.sources import moment
 from fusion.recall.engine import QUERY_LIMIT
 
@@ -31,6 +31,13 @@ def _printable(text: str) -> str:
     """No store and no prompt wants a NUL, and to drop it silently would change what was said."""
     if "\0" in text:
         raise ValueError("has a NUL character; remove it")
+    return text
+
+
+def _one_line(text: str) -> str:
+    """An id or a reference, as recall can cite it."""
+    if wrong := not_one_line(text):
+        raise ValueError(wrong)
     return text
 
 
@@ -77,8 +84,8 @@ def until(value: object) -> object:
         raise ValueError("is beyond the end of the calendar") from None
 
 
-Id = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_printable)]
-Reference = Annotated[str, Field(min_length=1, max_length=MAX_REF_CHARS), AfterValidator(_printable)]
+Id = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_one_line)]
+Reference = Annotated[str, Field(min_length=1, max_length=MAX_REF_CHARS), AfterValidator(_one_line)]
 Name = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_printable)]
 Said = Annotated[str, Field(min_length=1), AfterValidator(_said)]
 _TIME = WithJsonSchema({"type": "string", "examples": ["2026-01-31", "2026-01-31T09:30:00Z"]})

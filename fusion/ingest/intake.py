@@ -28,6 +28,17 @@ HEARTBEATS = frozenset({"HEARTBEAT_OK", "NO_REPLY"})
 """what agents answer when there is nothing to say (seed 000)"""
 
 
+def not_one_line(text: str) -> str | None:
+    """What keeps a text from being an id or a reference, or None.
+
+    Those are cited, so recall takes them only as one line in which nothing is invisible; and they are identities, so
+    they are refused and never mended.
+    """
+    if "\n" in text or "\t" in text or clean(text)[1]:
+        return "has a line break, a tab or an invisible character; write it as one plain line"
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class NewMemory:
     """One thing to remember, as a caller hands it in. With ``source`` or ``place`` a second send of it is a no-op."""

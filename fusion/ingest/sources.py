@@ -19,8 +19,9 @@ from typing import Any, BinaryIO
 import orjson
 
 from fusion.contract import DIMENSIONS, KINDS, Kind, Moment, Place, Precision, Scope, Unit
-from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory
+from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory, not_one_line
 from fusion.lib.chunk import chunks
+from fusion.lib.clean import clean
 from fusion.lib.front_matter import front_matter
 from fusion.lib.words import content_hash
 
@@ -152,6 +153,8 @@ def _one(path: Path, root: Path) -> Iterator[_File | Skip]:
         yield Skip(_shown(path), "neither Markdown (.md) nor JSONL (.jsonl)")
     elif _shown(path) != str(path):
         yield Skip(_shown(path), "its name is not UTF-8")
+    elif not_one_line(str(path)):
+        yield Skip(clean(str(path).replace("\n", " "))[0], "its path has a line break, a tab or an invisible character")
     elif len(f"file:{path}") > MAX_REF_CHARS:
         yield Skip(_shown(path), f"its path is longer than {MAX_REF_CHARS} characters")
     else:
@@ -297,6 +300,8 @@ _FIELDS = frozenset(
         *("document", "position", "end", "unit", "source", "revision", "origin", "supersedes"),
     ]
 )
+_FREE = frozenset({"text", "revision"})
+"""fields that nothing cites, so that they may have several lines"""
 _MAX_UNKNOWN = 100
 """names of fields kept for the report"""
 
@@ -374,6 +379,8 @@ class _Row:
             raise _Unreadable(f"{name} is longer than {longest:,} characters")
         if "\0" in value:
             raise _Unreadable(f"{name} has a NUL character")
+        if name not in _FREE and (wrong := not_one_line(value)):
+            raise _Unreadable(f"{name} {wrong}")
         return value or None
 
     def integer(self, name: str) -> int | None:

@@ -161,6 +161,17 @@ class TestBadBodies:
         assert not fusion.requests
         assert not fusion.kept
 
+    @pytest.mark.parametrize("document", ["doc\n# x", "a\tb", "a\u200bb", "a\u202eb", "a\u2028b"])
+    @pytest.mark.parametrize("field", ["document", "source", "user_id", "speaker"])
+    async def test_what_recall_could_not_cite_is_refused(
+        self, client: httpx.AsyncClient, fusion: FakeFusion, field: str, document: str
+    ) -> None:
+        """An id or a reference is one plain line: acknowledged otherwise, it would never be found again."""
+        body = {"text": "t", "document": "d", "position": 1, field: document}
+        problem = is_problem(await client.post("/v1/memories", json=body), 422)
+        assert problem["detail"].startswith(f"{field}: has a line break")
+        assert not fusion.kept
+
     async def test_an_unknown_field_is_named(self, client: httpx.AsyncClient) -> None:
         """A misspelt field is an error, not a default taken in silence."""
         problem = is_problem(await client.post("/fuse", json={"query": "q", "budget": 6000}), 422)

@@ -338,6 +338,14 @@ def test_lines_without_a_key_have_one(notes: Path):
         ({"text": 5}, "text is not a text"),
         ({"text": "x" * 100_001}, "text is longer than 100,000 characters"),
         ({"text": "a\0"}, "text has a NUL character"),
+        (
+            {"text": "a", "document": "doc\n# x"},
+            "document has a line break, a tab or an invisible character; write it as one plain line",
+        ),
+        (
+            {"text": "a", "user_id": "a\u200bb"},
+            "user_id has a line break, a tab or an invisible character; write it as one plain line",
+        ),
         ({"text": "a", "user_id": 5}, "user_id is not a text"),
         ({"text": "a", "speaker": "x" * 257}, "speaker is longer than 256 characters"),
         ({"text": "a", "document": "d", "position": -1}, "position is not a whole number from 0"),
@@ -495,3 +503,13 @@ def test_whatever_a_file_holds_reading_it_never_raises(data: bytes, name: str):
                 assert item.source
                 assert item.place is None or 0 <= item.place.start <= item.place.end
                 item.text.encode("utf-8")
+
+
+@pytest.mark.parametrize("name", ["a\nb.md", "a\tb.md", "a\u200bb.md"])
+def test_a_file_whose_name_cannot_be_cited_is_skipped(notes: Path, name: str):
+    """Its document would never be found again; the report of it is one line, too."""
+    (notes / name).write_text("Text.")
+    [skip] = read([notes])
+    assert isinstance(skip, Skip)
+    assert skip.reason == "its path has a line break, a tab or an invisible character"
+    assert "\n" not in skip.where
