@@ -285,4 +285,8 @@ def _path(loc: tuple[int | str, ...]) -> str:
 
 _ONE = TypeAdapter(MemoryBody)
 _MANY = TypeAdapter(Annotated[list[MemoryBody], Field(min_length=1, max_length=MAX_BATCH)])
-_SAID = {"extra_forbidden": "there is no such field", "missing": "is missing"}
+_SAID = {
+    "extra_forbidden": "there is no such field",
+    "missing": "is missing",
+    "string_too_short": "is empty; say something",
+}

@@ -119,6 +119,9 @@ class Intake:
             )
         text, _ = clean(_OWN_BLOCK.sub("", item.text))
         text, secrets = redact(text)
+        speaker, in_speaker = redact(clean(item.speaker)[0]) if item.speaker else (None, {})
+        raw_kind, in_kind = redact(item.raw_kind) if item.raw_kind else (None, {})
+        self._refuse_secrets(number, item)
         if not text.strip() or text.strip().upper() in HEARTBEATS:
             return None, 0
         now = self._clock()
@@ -128,8 +131,8 @@ class Intake:
             recorded_at=now,
             scope=replace(item.scope, tenant=tenant),
             kind=item.kind,
-            raw_kind=item.raw_kind,
-            speaker=clean(item.speaker)[0] if item.speaker else None,
+            raw_kind=raw_kind,
+            speaker=speaker,
             at=item.at,
             place=item.place,
             source=item.source,
@@ -139,7 +142,15 @@ class Intake:
             valid_from=item.valid_from,
             valid_to=item.valid_to,
             supersedes=item.supersedes,
-        ), sum(secrets.values())
+        ), sum([*secrets.values(), *in_speaker.values(), *in_kind.values()])
+
+    @staticmethod
+    def _refuse_secrets(number: int, item: NewMemory) -> None:
+        """Raises BadInput for a secret in what identifies: it is a key, or a file's name, and cannot be masked."""
+        document = item.place.document if item.place else None
+        for name, value in (("document", document), ("source", item.source), *item.scope.named().items()):
+            if value and redact(value)[1]:
+                raise BadInput(f"memories[{number}].{name} has a secret in it; take it out")
 
 
 def _acknowledge(prepared: Sequence[tuple[Event | None, int]], stored: Sequence[Stored]) -> list[Acknowledged]:
@@ -154,5 +165,6 @@ def _acknowledge(prepared: Sequence[tuple[Event | None, int]], stored: Sequence[
             why = "it was forgotten; remember it explicitly, without source and document, to lift that"
             told.append(Acknowledged("", "", "blocked", reason=why))
         else:
-            told.append(Acknowledged(one.ref, one.event.event_id, one.state, redacted))
+            fresh = one.state != "duplicate"
+            told.append(Acknowledged(one.ref, one.event.event_id, one.state, redacted if fresh else 0))
     return told

@@ -27,6 +27,7 @@ from fusion.lib.words import content_hash
 
 MARKDOWN = (".md", ".markdown")
 JSONL = (".jsonl", ".ndjson")
+NO_SUCH_FILE = "there is no such file or folder"
 MAX_MB = 16.0
 """of a Markdown file: what is larger is no note"""
 MAX_LINE_BYTES = 1 << 20
@@ -101,7 +102,7 @@ def _files(paths: Sequence[Path]) -> Iterator[_File | Skip]:
         try:
             real = path.resolve(strict=True)
         except (OSError, RuntimeError, ValueError):  # not there; links in a circle; a NUL in the name
-            yield Skip(_shown(path), "there is no such file or folder")
+            yield Skip(_shown(path), NO_SUCH_FILE)
             continue
         found = _walk(real) if real.is_dir() else _one(real, real.parent)
         for file in found:
