@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 
-from fusion.errors import FusionError, SettingsError
+from fusion.errors import FusionError, NotFound, SettingsError
 
 if TYPE_CHECKING:
     from fusion.client import AsyncClient
@@ -291,6 +291,7 @@ def ingest(
         from fusion.contract import Scope
         from fusion.doors import show
         from fusion.doors.ingest import ingest as read_and_send
+        from fusion.ingest.sources import NO_SUCH_FILE
 
         whose = Scope(user_id=user, agent_id=agent, session_id=session)
         there = None if dry_run else gateway(home, config, direct=direct)
@@ -299,6 +300,8 @@ def ingest(
             print_json(summary)
         else:
             show.ingested(summary)
+        if missing := next((s for s in summary["skipped"] if s["reason"] == NO_SUCH_FILE), None):
+            raise NotFound(f"{NO_SUCH_FILE}: {missing['first']}")
 
     run(tell(), as_json)
 

@@ -178,3 +178,20 @@ async def test_a_replacement_names_what_it_replaces(home):
     assert (await home.journal.records([old.event_id]))[old.event_id].superseded_by == new.event_id
     with pytest.raises(NotFound):
         await home.intake.remember([replace(item, supersedes="m999")])
+
+
+async def test_secrets_are_masked_in_a_speakers_name_and_refused_in_an_identity(home):
+    """A name can be masked; a document is a key and a file's name, so the caller is told to take the secret out."""
+    key = "sk-ant-api03-" + "Q" * 30
+    (kept,) = await home.intake.remember([NewMemory("hello there", speaker=f"Ada {key}")])
+    assert kept.redacted == 1
+    with pytest.raises(BadInput, match=r"memories\[0\]\.document"):
+        await home.intake.remember([NewMemory("hello", place=Place(f"talk {key}", 1, 1))])
+    with pytest.raises(BadInput, match=r"memories\[0\]\.user_id"):
+        await home.intake.remember([NewMemory("hello", Scope(user_id=key))])
+
+
+async def test_a_duplicate_reports_no_secrets(home):
+    """Nothing was taken out of what was not stored."""
+    told = NewMemory("my key is sk-ant-api03-" + "Q" * 30, place=Place("talk", 1, 1))
+    assert [(await home.intake.remember([told]))[0].redacted for _ in range(2)] == [1, 0]
