@@ -1,0 +1,69 @@
+"""What the README shows works."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from fusion.contract import Scope
+from fusion.recall.engine import FuseRequest
+from fusion.settings import load
+from fusion.wiring import Fusion
+
+README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+
+
+def block(language: str, having: str) -> str:
+    """The code block of that language that has these words."""
+    found = [b for b in re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL) if having in b]
+    assert len(found) == 1, f"README has {len(found)} {language} blocks with {having!r}"
+    return str(found[0])
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    file = tmp_path / "lines.txt"
+    file.write_text("We deploy on Tuesdays.\nBerit likes cinnamon cake.\n", encoding="utf-8")
+    return file
+
+
+async def test_the_readmes_backend_is_complete(tmp_path: Path, lines: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copied into a file and configured as shown, it answers, and is skipped with a reason for a user's question."""
+    (tmp_path / "my_memories.py").write_text(block("python", "class Lines"), encoding="utf-8")
+    settings = block("toml", "my_memories:Lines").replace("/home/ada/lines.txt", str(lines))
+    config = tmp_path / "fusion.toml"
+    config.write_text(f'backends_only = true\n[embedder]\nadapter = ""\n{settings}', encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    try:
+        async with Fusion.open(load(config, home=tmp_path / "home")) as fusion:
+            answer = await fusion.fuse("when do we deploy?")
+            assert "] We deploy on Tuesdays.\n" in answer.block
+            assert "cinnamon" not in answer.block
+            asked = FuseRequest("when do we deploy?", Scope(user_id="ada"))
+            (state,) = (await fusion.fuse(asked)).backends
+            assert (state["status"], "user_id" in state["detail"]) == ("skipped", True)
+            lines.unlink()
+            assert (await fusion.search("lines", "deploy", Scope())).status == "unreachable"
+    finally:
+        sys.modules.pop("my_memories", None)
+
+
+def test_every_command_of_the_readme_exists() -> None:
+    """Each `fusion VERB` that it shows is one of the command's own."""
+    from fusion.doors.cli import app
+
+    known = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    code = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", README, re.DOTALL))
+    shown = set(re.findall(r"^(?:[`$ ].*?)?fusion ([a-z]+)\b", code, re.MULTILINE)) - {"import"}
+    assert shown <= known
+    assert {"serve", "fuse", "ingest", "search", "backends", "receipt"} <= shown
+
+
+def test_its_links_lead_somewhere() -> None:
+    """Every relative link is a file or folder of the project."""
+    root = Path(__file__).parent.parent
+    for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", README):
+        assert (root / link).exists(), link
