@@ -12,8 +12,7 @@ import asyncio
 import hmac
 import re
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -149,8 +148,11 @@ class Gate:
             if public:
                 await self._app(scope, receive, stamped)
                 return
-            async with self._place():
+            await self._take_place()
+            try:
                 await self._app(scope, receive, stamped)
+            finally:
+                self._leave_place()
         except Refused as refused:
             await refused.reply(scope, receive, stamped)
 
@@ -233,9 +235,8 @@ class Gate:
         error = TooLarge(f"The body may have {limit} bytes at most. Send less, or in several requests.")
         return Refused(error, **({"connection": "close"} if hang_up else {}))
 
-    @asynccontextmanager
-    async def _place(self) -> AsyncIterator[None]:
-        """A place among the requests in flight, after a wait in the queue where there is room in it."""
+    async def _take_place(self) -> None:
+        """Takes a place among the requests in flight, after a wait in the queue where there is room in it."""
         if self._places.locked():
             if self.queued >= self.rules.max_queued:
                 raise Refused(Overloaded("Too many requests at once. Try again in a second."), retry_after="1")
@@ -247,12 +248,11 @@ class Gate:
         else:
             await self._places.acquire()
         self.in_flight += 1
-        try:
-            yield
-        finally:
-            self.in_flight -= 1
-            self._last_active = time.monotonic()
-            self._places.release()
+
+    def _leave_place(self) -> None:
+        self.in_flight -= 1
+        self._last_active = time.monotonic()
+        self._places.release()
 
 
 def without_port(host: str) -> str:

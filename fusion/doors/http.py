@@ -9,7 +9,7 @@ import os
 from collections.abc import Coroutine
 from dataclasses import fields
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
@@ -119,7 +119,7 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
             state |= {"ready": False, "reason": "the server is stopping"}
         return reply(state, HTTPStatus.OK if state["ready"] else HTTPStatus.SERVICE_UNAVAILABLE)
 
-    routes = (
+    routes: tuple[tuple[Any, ...], ...] = (
         ("/fuse", fuse, "POST"),
         ("/v1/fuse", fuse, "POST"),
         ("/v1/search", search, "POST"),
@@ -132,7 +132,10 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         ("/readyz", readyz, "GET"),
     )
     for path, endpoint, *methods in routes:
-        app.add_api_route(path, endpoint, methods=methods, response_model=None, include_in_schema=False)
+        if methods == ["POST"]:  # it reads its own body, so FastAPI's machinery for parameters would run for nothing
+            app.add_route(path, endpoint, methods=methods, include_in_schema=False)
+        else:
+            app.add_api_route(path, endpoint, methods=methods, response_model=None, include_in_schema=False)
     app.openapi = lambda: openapi.document(needs_key=bool(gate.rules.keys))  # type: ignore[method-assign]
     return gate
 
@@ -148,23 +151,28 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
 
     Call it when the body has been read: what comes after it can only be the news that the client hung up.
     """
-    task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_disconnect(request))
+    here = cast("asyncio.Task[Any]", asyncio.current_task())
+    gone = False
+
+    async def watch() -> None:
+        nonlocal gone
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        gone = True
+        here.cancel()
+
+    # The work stays in this task, and only the watching has its own: a second one is a turn of the loop a request.
+    watching = asyncio.ensure_future(watch())
     try:
-        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise ClientGone
-        return task.result()
+        return await work
+    except asyncio.CancelledError:
+        if gone:
+            raise ClientGone from None
+        raise  # by somebody else: the server is stopping, or the time is up
     finally:
-        gone.cancel()
-        if not task.done():
-            task.cancel()
-            await asyncio.wait({task})  # its own clean-up belongs to this request
-
-
-async def _disconnect(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+        watching.cancel()
+        if gone:
+            here.uncancel()
 
 
 def scope_of(request: Request) -> Scope:
