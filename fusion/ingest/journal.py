@@ -377,9 +377,18 @@ class Journal:
         await self._database.write(work)
 
     async def refill(self, stores: Sequence[str]) -> None:
-        """Forgets what ``stores`` were told: they hold nothing any more, so the next `enlist` lists everything."""
+        """Has everything that is kept delivered to ``stores`` again: they hold nothing any more.
+
+        What they are still to forget stays due, for it may be kept elsewhere than in the folder that is gone.
+        """
         names = [(name,) for name in stores]
-        await self._database.write(lambda db: db.executemany("delete from delivery where backend = ?", names))
+        await self._database.write(
+            lambda db: db.executemany(
+                "update delivery set state = 'pending', native_ids = '[]', attempts = 0, next_at = 0, reason = null "
+                "where backend = ? and seq in (select seq from event where forgotten = 0)",
+                names,
+            )
+        )
 
     async def due(self, backend: str, now: datetime, limit: int) -> Sequence[Due]:
         """What ``backend`` is to be told by ``now``, oldest first."""
