@@ -135,6 +135,11 @@ def backends() -> Call[wire.Backends]:
     return Call("GET", "/v1/backends")
 
 
+def status() -> Call[wire.Status]:
+    """The home at a glance: backends, breakers, backlog, sizes, what is worked on."""
+    return Call("GET", "/v1/status")
+
+
 def receipt(receipt_id: str) -> Call[dict[str, Any]]:
     """Why each candidate of one answer was in the block, or out of it."""
     return Call("GET", f"/v1/receipts/{quote(receipt_id, safe='')}")
@@ -252,6 +257,7 @@ class Client(_Either):
     memory = _sync(memory)
     forget = _sync(forget)
     backends = _sync(backends)
+    status = _sync(status)
     receipt = _sync(receipt)
     ready = _sync(ready)
     health = _sync(health)
@@ -304,6 +310,7 @@ class AsyncClient(_Either):
     memory = _async(memory)
     forget = _async(forget)
     backends = _async(backends)
+    status = _async(status)
     receipt = _async(receipt)
     ready = _async(ready)
     health = _async(health)

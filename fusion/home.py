@@ -14,6 +14,7 @@ import os
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -123,6 +124,32 @@ def explain_lock(home: Path, holder: Owner) -> str:
         else f"Wait until it has finished, or end it: kill {holder.pid}"
     )
     return f"The home {home} is in use by {who}. {mend}"
+
+
+def sizes(home: Path) -> dict[str, int]:
+    """Bytes by part of a home, largest first: ``journal``, ``receipts``, ``embeddings``, ``backends/NAME``, ``log``…
+
+    Files that come and go while it looks count as they were seen; links are not followed. No home: nothing.
+    """
+    found: Counter[str] = Counter()
+    for folder, _, names in os.walk(home):
+        for name in names:
+            path = Path(folder, name)
+            with suppress(OSError):
+                found[_part(path.relative_to(home).parts)] += path.lstat().st_size
+    return dict(found.most_common())
+
+
+def _part(inside: tuple[str, ...]) -> str:
+    """Which part of a home a file belongs to, by its path inside."""
+    if inside[0] == "backends":
+        return "/".join(inside[:2])
+    if len(inside) > 1:
+        return inside[0]
+    if inside[0] == "server.log":
+        return "log"
+    stem = inside[0].partition(".")[0]  # a store and its write-ahead log are one
+    return stem if stem in ("journal", "receipts") else "other"
 
 
 def command_line() -> str:

@@ -171,6 +171,54 @@ class Backends(TypedDict):
     backends: list[BackendState]
 
 
+class BackendStatus(BackendState):
+    """…and how calls of it go. ``refused`` of its backlog it did not take so far, ``failed`` were given up.
+
+    ``reason`` says why one of these was. ``wait_s``: seconds until an open breaker lets a call in.
+    """
+
+    refused: int
+    failed: int
+    reason: str
+    breaker: Literal["closed", "open", "half_open"]
+    wait_s: float
+
+
+class Counts(TypedDict):
+    """Memories of the asking tenant; ``superseded`` are earlier versions, ``forgotten`` are tombstones without text."""
+
+    current: int
+    superseded: int
+    forgotten: int
+
+
+class ReceiptsKept(TypedDict):
+    kept: int
+    keep_days: float
+
+
+class Requests(TypedDict):
+    """What the server works on now, beside this question."""
+
+    in_flight: int
+    queued: int
+
+
+class Status(TypedDict):
+    """A home at a glance. ``bytes`` is by part of the home; ``notes`` say what is degraded, with the mend."""
+
+    version: str
+    uptime_s: float
+    backends: list[BackendStatus]
+    memories: Counts
+    receipts: ReceiptsKept
+    embedder: str | None
+    judge: str | None
+    bytes: dict[str, int]
+    notes: list[str]
+    requests: Requests
+
+
 class Kept(TypedDict):
     """What became of one memory that was handed in; what is stored, superseded or duplicate is kept.
 

@@ -14,11 +14,12 @@ import os
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import fusion as package
 from fusion.contract import (
     Backend,
     Describes,
@@ -34,11 +35,11 @@ from fusion.contract import (
     Used,
 )
 from fusion.errors import BackendUnreachable, BadInput, FusionError, ModelMissing, NotFound, SettingsError
-from fusion.home import HomeLock
+from fusion.home import HomeLock, sizes
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.forget import ForgetReceipt, Forgetter
 from fusion.ingest.intake import Acknowledged, Intake, NewMemory
-from fusion.ingest.journal import Journal
+from fusion.ingest.journal import Deliveries, Journal
 from fusion.recall.admit import admit
 from fusion.recall.breaker import Breaker
 from fusion.recall.engine import Fused, FuseRequest, explain, fuse
@@ -111,6 +112,7 @@ class Fusion:
     """the backends that want to know what reached a prompt"""
     notes: tuple[str, ...] = ()
     """what is degraded for the whole home, in words with the mend"""
+    _opened: float = field(default_factory=time.monotonic)
     _after: set[asyncio.Task[None]] = field(default_factory=set)
     _looked: dict[str, float] = field(default_factory=dict)
 
@@ -240,6 +242,34 @@ class Fusion:
         backlog = await self.deliverer.backlog()
         return list(await asyncio.gather(*(self._state(s, backlog.get(s.name, 0)) for s in self.sources.values())))
 
+    async def status(self, tenant: str = "default") -> dict[str, Any]:
+        """The home at a glance, as `wire.Status` has it; memories and receipts are counted for ``tenant`` alone."""
+        states, deliveries, counts, kept, parts = await asyncio.gather(
+            self.backends(),
+            self.journal.deliveries(),
+            self.journal.counts(tenant),
+            self.receipts.kept(tenant),
+            asyncio.to_thread(sizes, self.settings.home),
+        )
+        return {
+            "version": package.__version__,
+            "uptime_s": round(time.monotonic() - self._opened, 1),
+            "backends": [
+                {
+                    **asdict(state),
+                    **deliveries.get(state.name, Deliveries()).trouble(),
+                    **_breaker(self.sources[state.name].breaker),
+                }
+                for state in states
+            ],
+            "memories": asdict(counts),
+            "receipts": {"kept": kept, "keep_days": self.settings.receipts.keep_days},
+            "embedder": None if self.live.embedder is None else self.live.embedder.identity,
+            "judge": None if self.live.judge is None else self.live.judge.name,
+            "bytes": parts,
+            "notes": list(self.notes),
+        }
+
     async def receipt(self, receipt_id: str, tenant: str = "default") -> Mapping[str, Any]:
         """Why each candidate of an earlier answer was in or out. Raises NotFound."""
         return explain(await self.receipts.read(receipt_id, tenant))
@@ -315,6 +345,10 @@ def _status(source: Source) -> str:
     if source.disabled is not None:
         return "disabled"
     return "ready" if source.breaker.healthy else source.breaker.state
+
+
+def _breaker(breaker: Breaker) -> dict[str, Any]:
+    return {"breaker": breaker.state, "wait_s": round(breaker.wait_s, 1)}
 
 
 def _checked(found: Mapping[str, Recipe]) -> Mapping[str, Recipe]:

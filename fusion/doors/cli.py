@@ -250,6 +250,26 @@ def backends(home: Home = None, config: Config = None, direct: Direct = False, a
 
 
 @app.command()
+def status(home: Home = None, config: Config = None, direct: Direct = False, as_json: Json = False) -> None:
+    """The home at a glance: stores, breakers, backlog, sizes."""
+
+    async def ask() -> None:
+        async with gateway(home, config, direct=direct) as client:
+            found = await client.status()
+        if as_json:
+            print_json(found)
+        else:
+            from fusion.doors import show
+            from fusion.home import read_record
+
+            folder = home_of(home, config)
+            record = None if direct else read_record(folder)
+            show.status(found, folder, record.url if record else None)
+
+    run(ask(), as_json)
+
+
+@app.command()
 def receipt(
     receipt_id: Annotated[str, typer.Argument(help="As the answer named it.")],
     home: Home = None,

@@ -98,6 +98,10 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
     async def backends(request: Request) -> Response:
         return reply({"backends": await fusion.backends()})
 
+    async def status(request: Request) -> Response:
+        requests = {"in_flight": gate.in_flight - 1, "queued": gate.queued}
+        return reply({**(await fusion.status(request.scope["tenant"])), "requests": requests})
+
     async def receipt(request: Request, receipt_id: str) -> Response:
         return reply(await fusion.receipt(known(receipt_id), request.scope["tenant"]))
 
@@ -126,6 +130,7 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         ("/v1/memories", remember, "POST"),
         ("/v1/memories/{ref:path}", memory, "GET", "DELETE"),
         ("/v1/backends", backends, "GET"),
+        ("/v1/status", status, "GET"),
         ("/v1/receipts/{receipt_id}", receipt, "GET"),
         ("/v1/settle", settle, "POST"),
         ("/healthz", healthz, "GET"),

@@ -94,6 +94,20 @@ _STATE = {
     "notes": [],
 }
 
+_STATUS = {
+    "version": "0.1.0",
+    "uptime_s": 5130.2,
+    "backends": [
+        _STATE | {"refused": 0, "failed": 0, "reason": "", "breaker": "closed", "wait_s": 0.0},
+    ],
+    "memories": {"current": 1042, "superseded": 12, "forgotten": 3},
+    "receipts": {"kept": 118, "keep_days": 7.0},
+    "embedder": "all-MiniLM-L6-v2-int8@8199be6f",
+    "judge": None,
+    "bytes": {"embeddings": 18_432_000, "backends/cortex": 6_144_000, "journal": 4_096_000, "receipts": 1_024_000},
+    "notes": [],
+    "requests": {"in_flight": 2, "queued": 0},
+}
 _HEALTH = {"status": "ok", "version": "0.1.0", "pid": 4711}
 _IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
@@ -140,6 +154,9 @@ def document(*, needs_key: bool = False) -> dict[str, Any]:
             "get": _operation(
                 "backends", "Every backend, how it is, and what it holds", wire.Backends, {"backends": [_STATE]}
             )
+        },
+        "/v1/status": {
+            "get": _operation("status", "The home at a glance: stores, breakers, backlog, sizes", wire.Status, _STATUS)
         },
         "/v1/receipts/{receipt_id}": {
             "get": _operation(
@@ -283,6 +300,7 @@ def _schemas() -> dict[str, Any]:
         wire.Remembrance,
         wire.Forgotten,
         wire.Backends,
+        wire.Status,
         wire.Settled,
         wire.Health,
         wire.Problem,

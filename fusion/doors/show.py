@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -12,6 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fusion import wire
     from fusion.doors.ingest import Summary
 
@@ -103,6 +106,44 @@ def backends(answer: wire.Backends) -> None:
     )
 
 
+def status(found: wire.Status, home: Path, url: str | None) -> None:
+    """Backends with breakers and backlog, then what the home holds and what it weighs."""
+    console = _console()
+    _table(
+        console,
+        ("backend", "status", "breaker", "items", "vectors", "to deliver", "to embed", ""),
+        (
+            (
+                row["name"],
+                _status(row["status"]),
+                _breaker(row),
+                f"{row['items']:,}",
+                f"{row['vectors']:,}",
+                f"{row['backlog']:,}",
+                f"{row['vectors_pending']:,}",
+                "; ".join(_backend_remarks(row)),
+            )
+            for row in found["backends"]
+        ),
+        right=(3, 4, 5, 6),
+    )
+    memories, receipts, requests = found["memories"], found["receipts"], found["requests"]
+    lines = {
+        "home": f"{home}, {size(sum(found['bytes'].values()))}: {_parts(found['bytes'])}",
+        "memories": f"{memories['current']:,}; {memories['superseded']:,} earlier versions; "
+        f"{memories['forgotten']:,} forgotten",
+        "receipts": f"{receipts['kept']:,}, kept for {receipts['keep_days']:g} days",
+        "embedder": found["embedder"] or "none: everything is found by its words only",
+        "judge": found["judge"] or "none: the local order stands",
+        "server": f"{url or 'in this process'}, version {found['version']}, up {_time(found['uptime_s'])}; "
+        f"{requests['in_flight']} requests under way, {requests['queued']} waiting",
+    }
+    for name, line in lines.items():
+        console.print(Text.assemble((f"{name:9}", "dim"), line), soft_wrap=True)
+    for note in found["notes"]:
+        console.print(Text(note, "yellow"), soft_wrap=True)
+
+
 def receipt(answer: Mapping[str, Any]) -> None:
     """Every candidate of one answer, in its order."""
     weights = answer.get("weights", {})
@@ -146,6 +187,38 @@ def ingested(summary: Summary) -> None:
         _say(f"skipped: {row['first']}{more}: {row['reason']}")
     if summary["settled"] is None and not summary["dry_run"]:
         _say("The backends take it in behind; `fusion backends` shows how far they are.")
+
+
+def size(count: int) -> str:
+    """Bytes as people read them: 512 B, 4.1 kB, 18 MB."""
+    number, unit = float(count), "B"
+    for unit in ("B", "kB", "MB", "GB", "TB"):  # noqa: B007 — the last one reached is what is meant
+        if number < 1000:
+            break
+        number /= 1000
+    return f"{number:.0f} {unit}" if unit == "B" or number >= 10 else f"{number:.1f} {unit}"
+
+
+def _breaker(row: wire.BackendStatus) -> Text:
+    wait = f", {row['wait_s']:.0f} s" if row["wait_s"] else ""
+    return Text(f"{row['breaker'].replace('_', '-')}{wait}", "green" if row["breaker"] == "closed" else "yellow")
+
+
+def _backend_remarks(row: wire.BackendStatus) -> list[str]:
+    told = [row["detail"], *row["notes"]]
+    if row["refused"]:
+        told.append(f"{row['refused']:,} refused so far: {row['reason']}")
+    if row["failed"]:
+        told.append(f"{row['failed']:,} never taken: {row['reason']}")
+    return [one for one in told if one]
+
+
+def _parts(parts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name.removeprefix('backends/')} {size(count)}" for name, count in parts.items()) or "empty"
+
+
+def _time(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds)))
 
 
 def _why(reason: Mapping[str, Any], weights: Mapping[str, float], path: Sequence[str]) -> str:

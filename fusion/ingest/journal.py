@@ -106,6 +106,29 @@ class Due:
 
 
 @dataclass(frozen=True, slots=True)
+class Deliveries:
+    """How far one backend is: ``waiting`` to be told, ``refused`` of those at least once, ``failed`` for good."""
+
+    waiting: int = 0
+    refused: int = 0
+    failed: int = 0
+    reason: str = ""
+    """why, of one that was refused or failed"""
+
+    def trouble(self) -> dict[str, Any]:
+        return {"refused": self.refused, "failed": self.failed, "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a tenant's journal holds: ``current`` memories, earlier versions of them, and what was forgotten."""
+
+    current: int = 0
+    superseded: int = 0
+    forgotten: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Burial:
     """One event that was forgotten: ``record`` as it was, and by backend the delivery (seq, native ids) to undo."""
 
@@ -473,6 +496,14 @@ class Journal:
         )
         return {row["backend"]: row["n"] for row in rows}
 
+    async def deliveries(self) -> Mapping[str, Deliveries]:
+        """By backend, how far it is."""
+        return await self._database.read(deliveries)
+
+    async def counts(self, tenant: str) -> Counts:
+        """How much a tenant has."""
+        return await self._database.read(lambda db: counts(db, tenant))
+
     # Forgetting
 
     async def bury(self, ref: str, scope: Scope) -> Sequence[Burial]:
@@ -501,6 +532,26 @@ class Journal:
         key = _shelf(event)
         if key is not None:
             self._orders.pop(key, None)
+
+
+def deliveries(db: Connection) -> dict[str, Deliveries]:
+    """As `Journal.deliveries`, of any connection that can read a journal."""
+    rows = db.execute(
+        "select backend, sum(state != 'failed'), sum(state != 'failed' and attempts > 0), sum(state = 'failed'), "
+        "coalesce(max(reason), '') from delivery where state in ('pending', 'forget', 'failed') group by backend"
+    ).fetchall()
+    return {backend: Deliveries(*numbers) for backend, *numbers in rows}
+
+
+def counts(db: Connection, tenant: str) -> Counts:
+    """As `Journal.counts`, of any connection that can read a journal."""
+    row = db.execute(
+        "select coalesce(sum(not forgotten and superseded_by is null), 0), "
+        "coalesce(sum(not forgotten and superseded_by is not null), 0), coalesce(sum(forgotten), 0) "
+        "from event where tenant = ?",
+        (tenant,),
+    ).fetchone()
+    return Counts(*row)
 
 
 def _keys(event: Event) -> tuple[str | None, str | None, str | None]:

@@ -122,6 +122,16 @@ class Receipts:
         ).fetchone()
         return found[0] if found else None
 
+    async def kept(self, tenant: str) -> int:
+        """How many of a tenant's receipts can be read now."""
+        waiting = sum(receipt.tenant == tenant for receipt in self._waiting.values())
+        return waiting + await asyncio.to_thread(self._count, tenant)
+
+    def _count(self, tenant: str) -> int:
+        since = time.time() - self._keep_s
+        query = "select count(*) from receipt where tenant = ? and at >= ?"
+        return int(self._database.execute(query, (tenant, since)).fetchone()[0])
+
     async def close(self) -> None:
         if self._writer is not None:
             self._writer.cancel()

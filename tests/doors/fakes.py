@@ -107,6 +107,9 @@ class FakeFusion:
     async def backends(self) -> list[dict[str, Any]]:
         return [openapi._STATE]
 
+    async def status(self, tenant: str) -> dict[str, Any]:
+        return {name: value for name, value in openapi._STATUS.items() if name != "requests"}
+
     async def receipt(self, receipt_id: str, tenant: str) -> dict[str, Any]:
         if receipt_id != "r1":
             raise NotFound("There is no such receipt here.")

@@ -308,6 +308,9 @@ class TestOtherRoutes:
     async def test_backends_receipts_and_probes(self, client: httpx.AsyncClient) -> None:
         """The small routes."""
         assert (await client.get("/v1/backends")).json()["backends"][0]["name"] == "markdown"
+        status = (await client.get("/v1/status")).json()
+        assert status["backends"][0]["breaker"] == "closed"
+        assert status["requests"] == {"in_flight": 0, "queued": 0}
         assert (await client.get("/v1/receipts/r1")).json()["tenant"] == "default"
         is_problem(await client.get("/v1/receipts/r2"), 404)
         assert (await client.get("/healthz")).json()["status"] == "ok"
@@ -390,7 +393,7 @@ class TestGate:
         timings = (await client.post("/fuse", json={"query": "q"})).headers.get_list("server-timing")
         assert [t.split(";")[0] for t in timings] == ["fuse", "total"]
 
-    @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json", "/v1/backends", "/nope"])
+    @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json", "/v1/backends", "/v1/status", "/nope"])
     async def test_a_foreign_host_is_421_on_every_route(self, client: httpx.AsyncClient, path: str) -> None:
         """DNS rebinding: a page that made its name point here gets nothing."""
         for host in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example:8765", ""):
