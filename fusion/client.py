@@ -8,31 +8,38 @@
 
 What can be asked is written once, below, as functions that build a `Call`; the two clients differ only in how they
 send one. Errors are those of `fusion.errors`, as the server raised them; ServerUnreachable when there is none.
+
+A hook asks before every prompt of an agent, in a process of its own: to import this module takes 30 ms. So `Client`
+speaks HTTP by the standard library, one connection a question, and `AsyncClient` imports httpx when it is used.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from datetime import datetime
 from functools import wraps
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from pathlib import Path
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
 
-import httpx
 import orjson
 
 from fusion import problem, wire
 from fusion.errors import FusionError, HomeLocked, ServerUnreachable
 from fusion.home import ServerRecord, explain_lock, find_home, owner, read_record
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import httpx
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -58,27 +65,29 @@ class Call(Generic[T]):
     headers: Mapping[str, str] | None = None
     timeout_s: float | None = None
 
-    def arguments(self, timeout_s: float) -> dict[str, Any]:
-        """As httpx wants it."""
-        arguments: dict[str, Any] = {"method": self.method, "url": self.path, "params": self.parameters}
-        headers = dict(self.headers or {})
-        if self.body is not None:
-            headers["content-type"] = "application/json"
-            arguments["content"] = orjson.dumps(self.body, option=orjson.OPT_UTC_Z)
-        return arguments | {"headers": headers, "timeout": httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_S))}
+    def target(self, base: str) -> str:
+        """The URL, below ``base``."""
+        return base.rstrip("/") + self.path + (f"?{urlencode(self.parameters)}" if self.parameters else "")
+
+    def content(self) -> bytes | None:
+        return None if self.body is None else orjson.dumps(self.body, option=orjson.OPT_UTC_Z)
+
+    def all_headers(self, more: Mapping[str, str]) -> dict[str, str]:
+        given = {} if self.body is None else {"content-type": "application/json"}
+        return {**given, **more, **(self.headers or {})}
 
 
-def read(response: httpx.Response, body: bytes) -> Any:
+def read(url: str, status: int, body: bytes) -> Any:
     """A reply's JSON. Raises what the server raised, and ServerUnreachable for what is no reply of ours."""
     try:
         content = orjson.loads(body)
     except orjson.JSONDecodeError:
         content = None
-    if response.is_success and isinstance(content, dict):
+    if 200 <= status < 300 and isinstance(content, dict):
         return content
     if isinstance(content, dict):
-        raise problem.error_of(content, response.status_code)
-    raise ServerUnreachable(f"{response.url} answers {response.status_code}, but not as a memory-fusion server does.")
+        raise problem.error_of(content, status)
+    raise ServerUnreachable(f"{url} answers {status}, but not as a memory-fusion server does.")
 
 
 # What can be asked -----------------------------------------------------------------------------------------------
@@ -196,6 +205,7 @@ class Address:
     home: Path | None = None
     config: Path | None = None
     start: bool = False
+    start_timeout_s: float = START_TIMEOUT_S
 
     def resolve(self) -> tuple[str, dict[str, str]]:
         """Base URL and headers. Raises ServerUnreachable, or HomeLocked when someone else has the home open."""
@@ -203,19 +213,23 @@ class Address:
         if self.url is not None or self.home is None:
             url = self.url or DEFAULT_URL
         else:
-            record = ensure_server(self.home, self.config) if self.start else running_server(self.home)
-            if record is None:
-                raise ServerUnreachable(
-                    f"No server runs for the home {self.home}. Start it: fusion serve --home {self.home}"
-                )
+            record = self._server(self.home)
             url, key = record.url, record.token or key
         return url, {} if key is None else {"authorization": f"Bearer {key}"}
 
-    def give_up_or_retry(self, error: Exception, *, last: bool) -> None:
+    def _server(self, home: Path) -> ServerRecord:
+        if self.start:
+            return ensure_server(home, self.config, timeout_s=self.start_timeout_s)
+        record = running_server(home)
+        if record is None:
+            raise ServerUnreachable(f"No server runs for the home {home}. Start it: fusion serve --home {home}")
+        return record
+
+    def give_up_or_retry(self, error: Exception, *, unsent: bool, last: bool) -> None:
         """Returns where another try makes sense: a home's server had left before it got anything. Raises otherwise."""
-        if isinstance(error, httpx.ConnectError) and self.home is not None and not last:
+        if unsent and self.home is not None and not last:
             return
-        late = isinstance(error, httpx.TimeoutException | TimeoutError)
+        late = isinstance(error, TimeoutError)
         what = "did not answer in time" if late else f"does not answer ({str(error) or type(error).__name__})"
         where = f"of {self.home}" if self.home else self.url or DEFAULT_URL
         mend = f"See {self.home / LOG}" if self.home else "Is it running? fusion serve starts it"
@@ -237,19 +251,21 @@ class _Either:
         *,
         config: Path | None = None,
         start: bool = True,
+        start_timeout_s: float = START_TIMEOUT_S,
         api_key: str | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> Self:
         """A client of the server that owns a home (`find_home` says which), which is started if ``start``."""
         client = cls(api_key=api_key, timeout_s=timeout_s)
-        client._address = Address(None, api_key, find_home(home), config, start)
+        client._address = Address(None, api_key, find_home(home), config, start, start_timeout_s)
         return client
 
 
 class Client(_Either):
-    """Asks and waits. Close it, or use it in a ``with``."""
+    """Asks and waits; any number of threads may. Close it, or use it in a ``with``."""
 
-    _http: httpx.Client | None = None
+    _found: tuple[str, dict[str, str]] | None = None
+    """where the server was when it last answered"""
 
     fuse = _sync(fuse)
     search = _sync(search)
@@ -265,24 +281,19 @@ class Client(_Either):
 
     def send(self, call: Call[T]) -> T:
         """One request; a second try only where the first cannot have arrived."""
-        timeout_s = call.timeout_s or self._timeout_s
         for last in (False, True):
-            if self._http is None:
-                url, headers = self._address.resolve()
-                self._http = httpx.Client(base_url=url, headers=headers, trust_env=False)
+            url, headers = self._found = self._found or self._address.resolve()
             try:
-                with self._http.stream(**call.arguments(timeout_s)) as response:
-                    found: T = read(response, b"".join(_until(time.monotonic() + timeout_s, response.iter_bytes())))
-                    return found
-            except httpx.TransportError as error:
+                found: T = read(*_exchange(url, headers, call, call.timeout_s or self._timeout_s))
+                return found
+            except (_Unsent, OSError, HTTPException) as error:
                 self.close()
-                self._address.give_up_or_retry(error, last=last)
+                self._address.give_up_or_retry(error, unsent=isinstance(error, _Unsent), last=last)
         raise AssertionError("the last try returns or raises")
 
     def close(self) -> None:
-        if self._http is not None:
-            self._http.close()
-            self._http = None
+        """Forgets where the server was; no connection is kept."""
+        self._found = None
 
     def __enter__(self) -> Self:
         return self
@@ -318,6 +329,10 @@ class AsyncClient(_Either):
 
     async def send(self, call: Call[T]) -> T:
         """One request; a second try only where the first cannot have arrived."""
+        import asyncio
+
+        import httpx
+
         timeout_s = call.timeout_s or self._timeout_s
         for last in (False, True):
             if self._http is None:
@@ -325,14 +340,22 @@ class AsyncClient(_Either):
                 self._http = httpx.AsyncClient(
                     base_url=url, headers=headers, transport=self._transport, trust_env=False
                 )
+            request = self._http.build_request(
+                call.method,
+                call.target(""),
+                content=call.content(),
+                headers=call.all_headers({}),
+                timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_S)),
+            )
             try:
                 async with asyncio.timeout(timeout_s):
-                    response = await self._http.request(**call.arguments(timeout_s))
-                found: T = read(response, response.content)
+                    response = await self._http.send(request)
+                found: T = read(str(request.url), response.status_code, response.content)
                 return found
             except (httpx.TransportError, TimeoutError) as error:
                 await self.close()
-                self._address.give_up_or_retry(error, last=last)
+                cause = TimeoutError(str(error)) if isinstance(error, httpx.TimeoutException) else error
+                self._address.give_up_or_retry(cause, unsent=isinstance(error, httpx.ConnectError), last=last)
         raise AssertionError("the last try returns or raises")
 
     async def close(self) -> None:
@@ -347,26 +370,57 @@ class AsyncClient(_Either):
         await self.close()
 
 
-def _until(deadline: float, chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The chunks of a reply, for as long as there is time: httpx bounds each one's wait, not their sum."""
-    for chunk in chunks:
+class _Unsent(Exception):
+    """No connection came about: what was to be asked has not arrived anywhere."""
+
+
+def _exchange(base: str, headers: Mapping[str, str], call: Call[Any], timeout_s: float) -> tuple[str, int, bytes]:
+    """URL, status and body of a reply that came whole and in time, over a connection of its own.
+
+    Raises _Unsent, TimeoutError and other OSErrors, and HTTPException for what is not HTTP.
+    """
+    deadline = time.monotonic() + timeout_s
+    url = call.target(base)
+    there = urlsplit(url)
+    kind = HTTPSConnection if there.scheme == "https" else HTTPConnection
+    connection = kind(there.hostname or "", there.port, timeout=min(timeout_s, CONNECT_S))
+    with closing(connection):
+        try:
+            connection.connect()
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise _Unsent(str(error)) from error
+        connection.sock.settimeout(timeout_s)
+        target = there.path + (f"?{there.query}" if there.query else "")
+        connection.request(call.method, target, call.content(), call.all_headers({"connection": "close", **headers}))
+        with connection.getresponse() as response:
+            return url, response.status, b"".join(_until(deadline, response))
+
+
+def _until(deadline: float, response: HTTPResponse) -> Iterator[bytes]:
+    """The chunks of a reply, for as long as there is time: a socket bounds each one's wait, not their sum."""
+    left = response.length  # None where the length was not announced
+    while left != 0 and (chunk := response.read1(1 << 16)):
         if time.monotonic() > deadline:
-            raise httpx.ReadTimeout("the reply trickles")
+            raise TimeoutError("the reply trickles")
+        left = None if left is None else left - len(chunk)
         yield chunk
+    if left:
+        raise IncompleteRead(b"", left)
 
 
 # A home's server -------------------------------------------------------------------------------------------------
 
 
-def running_server(home: Path) -> ServerRecord | None:
+def running_server(home: Path, *, timeout_s: float = CONNECT_S) -> ServerRecord | None:
     """The server of a home, if there is one that answers as the process which the home names."""
     record = read_record(home)
     if record is None:
         return None
     try:
-        with httpx.Client(base_url=record.url, trust_env=False, timeout=CONNECT_S) as http:
-            pid = read(response := http.get("/healthz"), response.content)["pid"]
-    except (httpx.HTTPError, FusionError, KeyError):
+        pid = read(*_exchange(record.url, {}, health(), timeout_s))["pid"]
+    except (_Unsent, OSError, HTTPException, FusionError, KeyError):
         return None
     return record if pid == record.pid else None  # another home's server may have come by the port since
 
@@ -379,18 +433,18 @@ def ensure_server(home: Path, config: Path | None = None, *, timeout_s: float = 
     server that did not start.
     """
     deadline = time.monotonic() + timeout_s
-    child: subprocess.Popen[bytes] | None = None
-    while time.monotonic() < deadline:
-        record = running_server(home)
+    started: _Start | None = None
+    while (left_s := deadline - time.monotonic()) > 0:
+        record = running_server(home, timeout_s=min(CONNECT_S, left_s))
         if record is not None:
             return record
         holder = owner(home)
         if holder is not None and not holder.serves:
             raise HomeLocked(explain_lock(home, holder))
-        if holder is None and child is None:
-            child = _start(home, config)
-        elif holder is None and child is not None and child.poll() is not None:
-            raise ServerUnreachable(f"The server of {home} did not start:\n{_last_words(home)}")
+        if holder is None and started is None:
+            started = _Start.of(home, config)
+        elif holder is None and started is not None and started.child.poll() is not None:
+            raise ServerUnreachable(f"The server of {home} did not start:\n{started.last_words()}")
         time.sleep(0.05)
     raise ServerUnreachable(f"The server of {home} was not ready within {timeout_s:g} s. See {home / LOG}")
 
@@ -411,23 +465,34 @@ def stop_server(home: Path, *, timeout_s: float = 20.0) -> ServerRecord | None:
     return record
 
 
-def _start(home: Path, config: Path | None) -> subprocess.Popen[bytes]:
-    """A server process of its own: it outlives this one, leaves when idle, and writes its log into the home."""
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "fusion", "serve", "--home", str(home), "--port", "0"]
-    command += ["--idle-exit", str(IDLE_EXIT_S)] + ([] if config is None else ["--config", str(config.absolute())])
-    log = os.open(home / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    try:
-        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-    finally:
-        os.close(log)
-    threading.Thread(target=child.wait, daemon=True).start()  # a program that lives on must not keep a zombie
-    return child
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """A server process that was started here, and where its words begin in the log that all of a home's share."""
 
+    child: subprocess.Popen[bytes]
+    log: Path
+    begin: int
 
-def _last_words(home: Path) -> str:
-    """The end of the log, where the reason stands."""
-    try:
-        return (home / LOG).read_text(encoding="utf-8", errors="replace")[-1500:].strip()
-    except OSError:
-        return "(it left no log)"
+    @classmethod
+    def of(cls, home: Path, config: Path | None) -> Self:
+        """A process of its own: it outlives this one, leaves when idle, and writes its log into the home."""
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "fusion", "serve", "--home", str(home), "--port", "0"]
+        command += ["--idle-exit", str(IDLE_EXIT_S)] + ([] if config is None else ["--config", str(config.absolute())])
+        log = os.open(home / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            begin = os.fstat(log).st_size
+            child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        finally:
+            os.close(log)
+        threading.Thread(target=child.wait, daemon=True).start()  # a program that lives on must not keep a zombie
+        return cls(child, home / LOG, begin)
+
+    def last_words(self) -> str:
+        """The end of what was logged since, where the reason stands."""
+        try:
+            with self.log.open("rb") as log:
+                log.seek(self.begin)
+                return log.read().decode("utf-8", "replace")[-1500:].strip() or "(it said nothing)"
+        except OSError as error:
+            return f"(its log {self.log} cannot be read: {error.strerror})"

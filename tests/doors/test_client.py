@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import httpx
 import pytest
 
 from fusion import errors, problem
-from fusion.client import AsyncClient, Client, ensure_server, running_server, stop_server
+from fusion.client import LOG, AsyncClient, Client, ensure_server, running_server, stop_server
 from fusion.errors import (
     BadInput,
     FusionError,
@@ -169,6 +171,36 @@ class TestErrors:
             server.close()
             await server.wait_closed()
 
+    async def test_a_reply_that_is_cut_off_is_no_answer(self) -> None:
+        """Half of a JSON text may be JSON itself: {"status": "ok"} of 15 bytes, when 100 were announced."""
+
+        async def cut(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"status":"ok"}')
+            writer.close()
+
+        server = await asyncio.start_server(cut, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+        def ask() -> None:
+            with Client(url) as client:
+                client.health()
+
+        async with server:
+            with pytest.raises(ServerUnreachable, match="does not answer"):
+                await asyncio.to_thread(ask)
+            async with AsyncClient(url) as client:
+                with pytest.raises(ServerUnreachable, match="does not answer"):
+                    await client.health()
+
+
+def test_the_import_is_light() -> None:
+    """A hook imports it before every prompt: without httpx and asyncio, which take three times as long as the rest."""
+    code = (
+        "import sys, fusion.client; print([m for m in ('httpx', 'asyncio', 'pydantic', 'typer') if m in sys.modules])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
+
 
 class TestFindingTheServer:
     async def test_a_homes_server_is_found_by_its_record(self, home: Path) -> None:
@@ -206,3 +238,18 @@ class TestFindingTheServer:
         (home / "fusion.toml").write_text("[server]\nprot = 1\n")
         with pytest.raises(ServerUnreachable, match="prot"):
             ensure_server(home)
+
+    def test_the_last_words_are_those_of_this_start(self, home: Path) -> None:
+        """All servers of a home write into one log; what an earlier one said explains nothing."""
+        home.mkdir()
+        (home / LOG).write_text("an earlier server: the disk is on fire\n")
+        (home / "fusion.toml").write_text("[server]\nprot = 1\n")
+        with pytest.raises(ServerUnreachable, match="prot") as caught:
+            ensure_server(home)
+        assert "fire" not in str(caught.value)
+
+    def test_a_server_that_never_gets_ready_costs_the_callers_time_only(self, home: Path) -> None:
+        """Its owner says that it serves, and nobody answers: after 0.1 s there is an error, and no second server."""
+        with HomeLock.take(home, "fusion serve"), pytest.raises(ServerUnreachable, match=r"within 0\.1 s"):
+            ensure_server(home, timeout_s=0.1)
+        assert not (home / LOG).exists()
