@@ -9,17 +9,19 @@ What the read path asks on every request (`records`, `neighbours`) is answered f
 from __future__ import annotations
 
 import json
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
-from fusion.contract import Event, Forgotten, Hit, Place, Scope
+from fusion.contract import Event, Forgotten, Hit, Scope
 from fusion.errors import KeyReused, NotFound
-from fusion.lib.bm25 import Frequencies, terms
-from fusion.lib.ids import parse_short_ref, short_ref
+from fusion.ingest.rows import Record, count, keys_of, owner_of, record_of, row_of
+from fusion.ingest.tombstones import Burial, bury, file_lines, with_what_follows
+from fusion.lib.bm25 import Frequencies
+from fusion.lib.ids import short_ref
 from fusion.lib.sqlite import (
     EVENT_COLUMNS,
     EVENT_NAMES,
@@ -30,7 +32,6 @@ from fusion.lib.sqlite import (
     microseconds,
     time_of,
 )
-from fusion.lib.words import content_hash, normalise, spoken
 
 State = Literal["stored", "duplicate", "superseded", "blocked"]
 GivenUp = Literal["declined", "failed"]
@@ -67,23 +68,8 @@ create table derived(source text not null, event_id text not null, primary key(s
 
 CACHED_RECORDS = 20_000
 CACHED_DOCUMENTS = 2_000
-SHORT_TEXT_WORDS = 5
-"""a tombstone on the words alone holds from this many: a forgotten "yes" must not silence every yes"""
 KEYS_KEPT_S = 7 * 86_400
 """an Idempotency-Key is remembered for a week: nobody retries longer"""
-
-LINE_WORDS = 3
-"""a line of a forgotten part of a file is known again from this many: shorter ones are headings and rules"""
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """What the journal knows of an event. ``event.text`` is empty once it was forgotten."""
-
-    ref: str
-    event: Event
-    forgotten: bool = False
-    superseded_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +112,6 @@ class Counts:
     current: int = 0
     superseded: int = 0
     forgotten: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Burial:
-    """One event that was forgotten: ``record`` as it was, and by backend the delivery (seq, native ids) to undo."""
-
-    record: Record
-    due: Mapping[str, tuple[int, tuple[str, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +204,7 @@ class Journal:
         return outcome
 
     def _append_one(self, db: Connection, event: Event) -> Stored:
-        place_key, natural, words = _keys(event)
+        place_key, natural, words = keys_of(event)
         automatic = natural is not None
         if automatic:
             row = db.execute("select * from event where natural = ?", (natural,)).fetchone()
@@ -250,18 +228,18 @@ class Journal:
         if event.supersedes is not None:
             old = db.execute("select * from event where event_id = ?", (event.supersedes,)).fetchone()
             if old["superseded_by"] is None:
-                _count(db, event_of(old), -1)
+                count(db, event_of(old), -1)
             db.execute("update event set superseded_by = ? where seq = ?", (event.event_id, old["seq"]))
         db.executemany("insert into delivery(seq, backend) values(?, ?)", [(seq, name) for name in self._stores])
         db.executemany("insert or ignore into derived values(?, ?)", [(s, event.event_id) for s in event.derived_from])
-        _count(db, event, +1)
+        count(db, event, +1)
         return Stored(short_ref(seq), event, state)
 
     def _superseding(self, db: Connection, event: Event, place_key: str | None) -> tuple[Event, State]:
         """The event, superseding what stands at its place, or what its caller named by ref or id."""
         if event.supersedes is not None:
             # One's own private memory can be superseded by one for all; another owner's cannot be superseded at all.
-            row = _found(db, event.supersedes, replace(event.scope, audience="private"))
+            row = row_of(db, event.supersedes, replace(event.scope, audience="private"))
             if row["user_id"] != event.scope.user_id:
                 raise NotFound(f"there is no memory {event.supersedes!r} of this user")
             return replace(event, supersedes=row["event_id"]), "superseded"
@@ -289,7 +267,7 @@ class Journal:
                 ).fetchall()
             )
             for row in rows:
-                record = _record(row)
+                record = record_of(row)
                 found[record.event.event_id] = record
                 if changes == self._changes:
                     self._records[record.event.event_id] = record
@@ -341,7 +319,7 @@ class Journal:
         if not self._counted:
             return Frequencies()
         owners = "owner = ?" if scope.user_id is not None else "owner in (select owner from owner where tenant = ?)"
-        whose = _owner(scope) if scope.user_id is not None else scope.tenant
+        whose = owner_of(scope) if scope.user_id is not None else scope.tenant
 
         def work(db: Connection) -> Frequencies:
             documents, length = db.execute(
@@ -360,7 +338,7 @@ class Journal:
         """The event of a short ref or event id. Raises NotFound, also for another's and for a forgotten one."""
 
         def work(db: Connection) -> Record:
-            return _record(_found(db, ref, scope))
+            return record_of(row_of(db, ref, scope))
 
         return await self._database.read(work)
 
@@ -372,7 +350,7 @@ class Journal:
         if hit.place is None or not self._hidden:
             return False
         gone = self._hidden.get((hit.scope.tenant, hit.place.document))
-        return gone is not None and not gone.isdisjoint(_file_lines(hit.text, hit.place))
+        return gone is not None and not gone.isdisjoint(file_lines(hit.text, hit.place))
 
     # Deliveries
 
@@ -514,7 +492,7 @@ class Journal:
         """
 
         def work(db: Connection) -> Sequence[Burial]:
-            return [_bury(db, row) for row in _with_what_follows(db, _found(db, ref, scope))]
+            return [bury(db, row) for row in with_what_follows(db, row_of(db, ref, scope))]
 
         burials = await self._database.write(work)
         self._changes += 1
@@ -522,7 +500,7 @@ class Journal:
             event = burial.record.event
             self._records.pop(event.event_id, None)
             self._outdate(event)
-            if event.place is not None and (lines := _file_lines(event.text, event.place)):
+            if event.place is not None and (lines := file_lines(event.text, event.place)):
                 self._hidden.setdefault((event.scope.tenant, event.place.document), set()).update(lines)
         # The text must not be left in the write-ahead log either.
         await self._database.checkpoint()
@@ -554,86 +532,6 @@ def counts(db: Connection, tenant: str) -> Counts:
     return Counts(*row)
 
 
-def _keys(event: Event) -> tuple[str | None, str | None, str | None]:
-    """(place key, natural key, key of the words in their scope); None where the event has no such thing."""
-    owner = _owner(event.scope)
-    words = normalise(spoken(event.text, event.speaker)).split()
-    said = "words\0" + owner + "\0" + content_hash(" ".join(words)) if len(words) >= SHORT_TEXT_WORDS else None
-    if event.source is None and event.place is None:
-        return None, None, said
-    document = event.place.document if event.place else None
-    lines = event.place is not None and event.place.unit == "line"
-    start = event.place.start if event.place and not lines else None
-    scope = event.scope
-    place = json.dumps([owner, scope.agent_id, scope.run_id, scope.session_id, event.source, document, start])
-    # Without a place, the time tells two turns that say the same apart.
-    said_at = event.at.utc.isoformat() if event.at and event.place is None else ""
-    version = event.revision or content_hash(f"{said_at}\0{event.text}")
-    return place if start is not None else None, json.dumps([place, version]), said
-
-
-def _with_what_follows(db: Connection, row: Any) -> list[Any]:
-    """The row of an event, then of all that goes when it is forgotten and is not gone yet."""
-    rows, gone = [row], {row["event_id"]}
-    for one in rows:
-        rows_of = "select e.* from event e where e.forgotten = 0 and e.tenant = ? and "
-        versions = db.execute(rows_of + "e.event_id = ?", (one["tenant"], one["supersedes"])).fetchall()
-        derived = db.execute(
-            rows_of + "e.event_id in (select event_id from derived where source = ?)", (one["tenant"], one["event_id"])
-        ).fetchall()
-        unsupported = [d for d in derived if gone.issuperset(_living(db, event_of(d).derived_from))]
-        for found in (*versions, *unsupported):
-            if found["event_id"] not in gone:
-                gone.add(found["event_id"])
-                rows.append(found)
-    return rows
-
-
-def _living(db: Connection, event_ids: Sequence[str]) -> list[str]:
-    """Which of these events are kept."""
-    wanted = json.dumps(event_ids)
-    rows = db.execute(
-        "select event_id from event where forgotten = 0 and event_id in (select value from json_each(?))", (wanted,)
-    )
-    return [row["event_id"] for row in rows]
-
-
-def _bury(db: Connection, row: Any) -> Burial:
-    record = _record(row)
-    _, natural, words = _keys(record.event)
-    for key in (natural, words):
-        if key is not None:
-            db.execute("insert or replace into tombstone values(?, ?)", (key, record.event.event_id))
-    if row["superseded_by"] is None:
-        _count(db, record.event, -1)
-    event = record.event
-    if event.place is not None:
-        lines = _file_lines(event.text, event.place)
-        db.executemany(
-            "insert or ignore into hidden values(?, ?, ?)",
-            [(event.scope.tenant, event.place.document, line) for line in lines],
-        )
-    db.execute("update event set text = '', speaker = null, forgotten = 1 where seq = ?", (row["seq"],))
-    db.execute(
-        "update delivery set state = 'forget', attempts = 0, next_at = 0 where seq = ? and state <> 'declined'",
-        (row["seq"],),
-    )
-    due = db.execute("select backend, native_ids from delivery where seq = ? and state = 'forget'", (row["seq"],))
-    return Burial(record, {r["backend"]: (row["seq"], tuple(json.loads(r["native_ids"]))) for r in due})
-
-
-def _file_lines(text: str, place: Place) -> set[str]:
-    """Hashes of the lines of a piece of a file that are long enough to be told apart; none for a turn."""
-    if place.unit != "line":
-        return set()
-    lines = (normalise(line).split() for line in text.splitlines())
-    return {content_hash(" ".join(words)) for words in lines if len(words) >= LINE_WORDS}
-
-
-def _owner(scope: Scope) -> str:
-    return f"{scope.tenant}\0{scope.user_id or ''}"
-
-
 def _shelf(event: Event) -> tuple[object, ...] | None:
     """What an event stands in order in: its document, or else its session."""
     if event.place is not None:
@@ -641,36 +539,6 @@ def _shelf(event: Event) -> tuple[object, ...] | None:
     if event.scope.session_id is not None:
         return ("session", event.scope.tenant, event.scope.user_id, event.scope.session_id)
     return None
-
-
-def _count(db: Connection, event: Event, sign: int) -> None:
-    """Adds an event's words to the document frequencies of its owner, or takes them away."""
-    owner, found = _owner(event.scope), terms(spoken(event.text, event.speaker))
-    db.execute(
-        "insert into owner values(?, ?, ?, ?) on conflict(owner) do update "
-        "set documents = documents + excluded.documents, length = length + excluded.length",
-        (owner, event.scope.tenant, sign, sign * len(found)),
-    )
-    db.executemany(
-        "insert into term values(?, ?, ?) on conflict(owner, term) do update set n = n + excluded.n",
-        [(owner, term, sign) for term in Counter(found)],
-    )
-    if sign < 0:
-        gone = [(owner, term) for term in set(found)]
-        db.executemany("delete from term where owner = ? and term = ? and n <= 0", gone)
-
-
-def _found(db: Connection, ref: str, scope: Scope) -> Any:
-    seq = parse_short_ref(ref)
-    column, value = ("seq", seq) if seq is not None else ("event_id", ref)
-    row = db.execute(f"select * from event where {column} = ?", (value,)).fetchone()
-    if row is None or row["forgotten"] or not scope.admits(event_of(row).scope):
-        raise NotFound(f"there is no memory {ref!r} here")
-    return row
-
-
-def _record(row: Any) -> Record:
-    return Record(short_ref(row["seq"]), event_of(row), bool(row["forgotten"]), row["superseded_by"])
 
 
 def _replayed(db: Connection, idempotency: tuple[str, str, str]) -> str | None:

@@ -1,0 +1,80 @@
+"""The rows of the journal: an event as the journal knows it, what identifies it, and what is counted of it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from fusion.contract import Event, Scope
+from fusion.errors import NotFound
+from fusion.lib.bm25 import terms
+from fusion.lib.ids import parse_short_ref, short_ref
+from fusion.lib.sqlite import Connection, event_of
+from fusion.lib.words import content_hash, normalise, spoken
+
+SHORT_TEXT_WORDS = 5
+"""a tombstone on the words alone holds from this many: a forgotten "yes" must not silence every yes"""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What the journal knows of an event. ``event.text`` is empty once it was forgotten."""
+
+    ref: str
+    event: Event
+    forgotten: bool = False
+    superseded_by: str | None = None
+
+
+def record_of(row: Any) -> Record:
+    return Record(short_ref(row["seq"]), event_of(row), bool(row["forgotten"]), row["superseded_by"])
+
+
+def row_of(db: Connection, ref: str, scope: Scope) -> Any:
+    seq = parse_short_ref(ref)
+    column, value = ("seq", seq) if seq is not None else ("event_id", ref)
+    row = db.execute(f"select * from event where {column} = ?", (value,)).fetchone()
+    if row is None or row["forgotten"] or not scope.admits(event_of(row).scope):
+        raise NotFound(f"there is no memory {ref!r} here")
+    return row
+
+
+def keys_of(event: Event) -> tuple[str | None, str | None, str | None]:
+    """(place key, natural key, key of the words in their scope); None where the event has no such thing."""
+    owner = owner_of(event.scope)
+    words = normalise(spoken(event.text, event.speaker)).split()
+    said = "words\0" + owner + "\0" + content_hash(" ".join(words)) if len(words) >= SHORT_TEXT_WORDS else None
+    if event.source is None and event.place is None:
+        return None, None, said
+    document = event.place.document if event.place else None
+    lines = event.place is not None and event.place.unit == "line"
+    start = event.place.start if event.place and not lines else None
+    scope = event.scope
+    place = json.dumps([owner, scope.agent_id, scope.run_id, scope.session_id, event.source, document, start])
+    # Without a place, the time tells two turns that say the same apart.
+    said_at = event.at.utc.isoformat() if event.at and event.place is None else ""
+    version = event.revision or content_hash(f"{said_at}\0{event.text}")
+    return place if start is not None else None, json.dumps([place, version]), said
+
+
+def owner_of(scope: Scope) -> str:
+    return f"{scope.tenant}\0{scope.user_id or ''}"
+
+
+def count(db: Connection, event: Event, sign: int) -> None:
+    """Adds an event's words to the document frequencies of its owner, or takes them away."""
+    owner, found = owner_of(event.scope), terms(spoken(event.text, event.speaker))
+    db.execute(
+        "insert into owner values(?, ?, ?, ?) on conflict(owner) do update "
+        "set documents = documents + excluded.documents, length = length + excluded.length",
+        (owner, event.scope.tenant, sign, sign * len(found)),
+    )
+    db.executemany(
+        "insert into term values(?, ?, ?) on conflict(owner, term) do update set n = n + excluded.n",
+        [(owner, term, sign) for term in Counter(found)],
+    )
+    if sign < 0:
+        gone = [(owner, term) for term in set(found)]
+        db.executemany("delete from term where owner = ? and term = ? and n <= 0", gone)
