@@ -157,6 +157,8 @@ class BackendState(TypedDict):
     vectors: int
     vectors_pending: int
     backlog: int
+    leaked: int
+    """memories of somebody else's that it answered with, and that were dropped, since the start"""
     notes: list[str]
 
 

@@ -12,6 +12,7 @@ import importlib.util
 import logging
 import os
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -52,6 +53,8 @@ from fusion.recipe import Recipe
 from fusion.settings import BackendSettings, Settings, load, recipes
 
 log = logging.getLogger(__name__)
+security = logging.getLogger("fusion.security")
+"""what somebody should look into: a memory system that shows one user's memories to another"""
 
 OPEN_S = 120.0
 """for one backend at start: a large index may be rebuilt, but one that hangs must not keep the others from opening"""
@@ -66,13 +69,16 @@ class BackendState:
     name: str
     adapter: str
     status: str
-    """ready, disabled, or its breaker's state"""
+    """ready, disabled, half_open (it will be asked once), closed (it fails, but is the last), or why it is left alone:
+    open, rate_limited, unauthorized"""
     detail: str = ""
     items: int = 0
     vectors: int = 0
     vectors_pending: int = 0
     backlog: int = 0
     """deliveries that it has not acknowledged yet"""
+    leaked: int = 0
+    """memories of somebody else's that it answered with, and that were dropped, since the start"""
     notes: tuple[str, ...] = ()
 
 
@@ -115,6 +121,7 @@ class Fusion:
     _opened: float = field(default_factory=time.monotonic)
     _after: set[asyncio.Task[None]] = field(default_factory=set)
     _looked: dict[str, float] = field(default_factory=dict)
+    _leaked: Counter[str] = field(default_factory=Counter)
 
     @classmethod
     @asynccontextmanager
@@ -181,6 +188,8 @@ class Fusion:
         asked = FuseRequest(request, **fields) if isinstance(request, str) else replace(request, **fields)
         outcome = await fuse(asked, self._recipe(asked), self._world(asked))
         self.receipts.keep(outcome.receipt)
+        for row in outcome.fused.backends:
+            self._count_leaks(row["name"], row.get("refused", {}))
         told = {name: ids for name, ids in outcome.used.items() if name in self.users}
         if told:
             task = asyncio.create_task(self._tell_used(told))
@@ -219,7 +228,8 @@ class Fusion:
         asked = Query(query, scope, datetime.now(UTC), limit, source.deadline_s)
         (answer,) = await self.live.answers(asked, [backend], source.deadline_s)
         sources = [i for h in answer.hits for i in (h.event_id, *h.derived_from) if i]
-        kept, _ = admit(backend, answer.hits, asked, await self.journal.records(sources))
+        kept, refused = admit(backend, answer.hits, asked, await self.journal.records(sources))
+        self._count_leaks(backend, refused)
         return replace(answer, hits=tuple(shown(item.hit) for item in kept))
 
     async def remember(
@@ -300,6 +310,17 @@ class Fusion:
             self._source(name)
         return self.live
 
+    def _count_leaks(self, backend: str, refused: Mapping[str, int]) -> None:
+        """A backend was asked for one scope and answered with another's: not shown, but somebody must mend it."""
+        if leaked := refused.get("scope", 0):
+            self._leaked[backend] += leaked
+            security.warning(
+                "backend %s answered with %d memories of another scope; they were dropped (%d so far)",
+                backend,
+                leaked,
+                self._leaked[backend],
+            )
+
     def _source(self, name: str) -> Source:
         if name not in self.sources:
             raise BadInput(f"backend {name!r}: there are {', '.join(sorted(self.sources))}")
@@ -324,6 +345,7 @@ class Fusion:
             vectors=described.vectors,
             vectors_pending=described.vectors_pending,
             backlog=backlog,
+            leaked=self._leaked[source.name],
             notes=described.notes,
         )
 
@@ -344,7 +366,10 @@ class Fusion:
 def _status(source: Source) -> str:
     if source.disabled is not None:
         return "disabled"
-    return "ready" if source.breaker.healthy else source.breaker.state
+    breaker = source.breaker
+    if breaker.healthy:
+        return "ready"
+    return breaker.reason if breaker.state == "open" else breaker.state
 
 
 def _breaker(breaker: Breaker) -> dict[str, Any]:

@@ -91,6 +91,7 @@ _STATE = {
     "vectors": 1042,
     "vectors_pending": 0,
     "backlog": 0,
+    "leaked": 0,
     "notes": [],
 }
 
