@@ -6,7 +6,8 @@ FusionError
 ├── ServerUnreachable        no gateway answers this client; says where it looked, and the server's last words
 ├── BadInput                 the caller's request is wrong; says what to change       (HTTP 422)
 │   ├── TooLarge             …it is over a limit                                      (HTTP 413)
-│   └── KeyReused            an Idempotency-Key came back with another body           (HTTP 422)
+│   ├── KeyReused            an Idempotency-Key came back with another body           (HTTP 422)
+│   └── KeyInUse             …while its first request is under way; retry_after_s     (HTTP 409)
 ├── NotFound                 no such memory or receipt, or not in this scope          (HTTP 404)
 ├── Overloaded               too many requests at once; retry_after_s                 (HTTP 503)
 ├── NobodyAnswered           every backend failed; carries coverage                   (HTTP 503)
@@ -55,6 +56,12 @@ class TooLarge(BadInput):
 
 class KeyReused(BadInput):
     pass
+
+
+class KeyInUse(BadInput):
+    def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class NotFound(FusionError):

@@ -23,6 +23,7 @@ STATUS: Mapping[type[errors.FusionError], int] = {
     errors.BadInput: 422,
     errors.TooLarge: 413,
     errors.KeyReused: 422,
+    errors.KeyInUse: 409,
     errors.NotFound: 404,
     errors.Overloaded: 503,
     errors.NobodyAnswered: 503,
@@ -76,7 +77,7 @@ def error_of(problem: Mapping[str, Any], status: int) -> errors.FusionError:
         return kind(detail, {k: v for k, v in problem.items() if k not in _MEMBERS}, **known)
     if issubclass(kind, errors.HttpStatus):
         return kind(detail, status, **known)
-    if issubclass(kind, errors.Overloaded | errors.StoreBusy | errors.RateLimited):
+    if issubclass(kind, errors.Overloaded | errors.StoreBusy | errors.KeyInUse | errors.RateLimited):
         return kind(detail, **known)
     return kind(detail)
 

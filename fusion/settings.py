@@ -66,6 +66,10 @@ class JudgeSettings(_Part):
     timeout_ms: int = Field(default=2500, gt=0)
 
 
+class JournalSettings(_Part):
+    idempotency_keep_days: float = Field(default=7.0, ge=0)
+
+
 class ReceiptSettings(_Part):
     keep_days: float = Field(default=7.0, ge=0)
 
@@ -107,6 +111,7 @@ class Settings(BaseSettings):
     server: ServerSettings = ServerSettings()
     embedder: EmbedderSettings = EmbedderSettings()
     judge: JudgeSettings = JudgeSettings()
+    journal: JournalSettings = JournalSettings()
     receipts: ReceiptSettings = ReceiptSettings()
     backends: dict[str, BackendSettings] = Field(default_factory=_four)
     recipes_folder: Path | None = None

@@ -41,6 +41,8 @@ from fusion.ingest.deliver import Deliverer
 from fusion.ingest.forget import ForgetReceipt, Forgetter
 from fusion.ingest.intake import Acknowledged, Intake, NewMemory
 from fusion.ingest.journal import Deliveries, Journal
+from fusion.lib.ids import cursor as cursor_of
+from fusion.lib.ids import parse_cursor
 from fusion.recall.admit import admit
 from fusion.recall.breaker import Breaker
 from fusion.recall.engine import Fused, FuseRequest, explain, fuse
@@ -141,7 +143,8 @@ class Fusion:
             embedder, notes = await _embedder(settings)
             if embedder is not None:
                 stack.push_async_callback(embedder.close)
-            journal = await Journal.open(settings.home / "journal.sqlite")
+            keys_kept_s = settings.journal.idempotency_keep_days * 86_400
+            journal = await Journal.open(settings.home / "journal.sqlite", keys_kept_s=keys_kept_s)
             stack.push_async_callback(journal.close)
             judge = await _judge(settings)
             if judge is not None:
@@ -242,6 +245,28 @@ class Fusion:
         """One event as the journal has it. Raises NotFound, also for another's and for a forgotten one."""
         record = await self.journal.find(ref, scope)
         return {"ref": record.ref, **_public(record.event)}
+
+    async def memories(
+        self,
+        scope: Scope,
+        limit: int = 20,
+        *,
+        cursor: str | None = None,
+        document: str | None = None,
+        source: str | None = None,
+    ) -> Mapping[str, Any]:
+        """A page of what the journal keeps in a scope, newest first, and the ``cursor`` of the next one, or None.
+
+        Raises BadInput for a cursor that no page had.
+        """
+        before = None if cursor is None else parse_cursor(cursor)
+        if cursor is not None and before is None:
+            raise BadInput("cursor: no page had it; give next_cursor of a page as it is, or none for the first page")
+        page = await self.journal.page(scope, limit, before=before, document=document, source=source)
+        return {
+            "memories": [{"ref": record.ref, **_public(record.event)} for record in page.records],
+            "next_cursor": None if page.next is None else cursor_of(page.next),
+        }
 
     async def forget(self, ref: str, scope: Scope) -> ForgetReceipt:
         """Deletes a memory everywhere, and says of each backend what became of it there. Raises NotFound."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -12,9 +13,9 @@ from typing import Literal
 import orjson
 
 from fusion.contract import Event, Kind, Moment, Origin, Place, Scope, Trust
-from fusion.errors import BadInput
+from fusion.errors import BadInput, KeyInUse
 from fusion.ingest.deliver import Deliverer
-from fusion.ingest.journal import Journal, Stored
+from fusion.ingest.journal import Journal, Stored, reused
 from fusion.lib.clean import clean
 from fusion.lib.ids import uuid7
 from fusion.lib.redact import redact
@@ -74,6 +75,10 @@ class Acknowledged:
     reason: str = ""
 
 
+class Replayed(list[Acknowledged]):
+    """What the first request of an Idempotency-Key was told, told again: this one stored nothing."""
+
+
 class Intake:
     """Takes memories in for one home."""
 
@@ -83,13 +88,16 @@ class Intake:
         self._journal = journal
         self._deliverer = deliverer
         self._clock = clock
+        self._under_way: dict[tuple[str, str], str] = {}
+        """by tenant and Idempotency-Key, the hash of the request that is being kept now"""
 
     async def remember(
         self, items: Sequence[NewMemory], *, tenant: str = "default", idempotency_key: str | None = None
     ) -> Sequence[Acknowledged]:
         """Keeps all of ``items`` or, raising, none; what is acknowledged is on the disk.
 
-        Raises BadInput that names the item, KeyReused, StoreFull and StoreBusy.
+        A second request of an ``idempotency_key`` gets the first one's reply, as `Replayed`. Raises BadInput that names
+        the item, KeyReused, KeyInUse, StoreFull and StoreBusy.
         """
         prepared = [self._prepare(number, item, tenant) for number, item in enumerate(items)]
         events = [event for event, _ in prepared if event is not None]
@@ -102,11 +110,33 @@ class Intake:
             # The hash is of what was asked, before ids and times of ours were added.
             body = sha256(orjson.dumps(list(items), default=str)).hexdigest()
             guard = (tenant, idempotency_key, body)
-        outcome = await self._journal.append(events, idempotency=guard, reply=reply)
+        with self._alone(guard):
+            outcome = await self._journal.append(events, idempotency=guard, reply=reply)
         self._deliverer.wake()
         if isinstance(outcome, str):
-            return [Acknowledged(**one) for one in orjson.loads(outcome)]
+            return Replayed(Acknowledged(**one) for one in orjson.loads(outcome))
         return _acknowledge(prepared, outcome)
+
+    @contextmanager
+    def _alone(self, guard: tuple[str, str, str] | None) -> Iterator[None]:
+        """Keeps a second request of a key out while the first is under way; nobody knows its reply yet."""
+        if guard is None:
+            yield
+            return
+        tenant, key, body = guard
+        if (first := self._under_way.get((tenant, key))) is not None:
+            raise (
+                reused(key)
+                if first != body
+                else KeyInUse(
+                    f"The first request with Idempotency-Key {key!r} is still under way; send it again in a second."
+                )
+            )
+        self._under_way[tenant, key] = body
+        try:
+            yield
+        finally:
+            del self._under_way[tenant, key]
 
     def _prepare(self, number: int, item: NewMemory, tenant: str) -> tuple[Event | None, int]:
         """The event that an item is, and how many secrets were taken out of it; None when nothing is left."""
@@ -147,8 +177,15 @@ class Intake:
     @staticmethod
     def _refuse_secrets(number: int, item: NewMemory) -> None:
         """Raises BadInput for a secret in what identifies: it is a key, or a file's name, and cannot be masked."""
-        document = item.place.document if item.place else None
-        for name, value in (("document", document), ("source", item.source), *item.scope.named().items()):
+        identities = (
+            ("document", item.place.document if item.place else None),
+            ("source", item.source),
+            ("revision", item.revision),
+            ("supersedes", item.supersedes),
+            ("project", item.scope.project),
+            *item.scope.named().items(),
+        )
+        for name, value in identities:
             if value and redact(value)[1]:
                 raise BadInput(f"memories[{number}].{name} has a secret in it; take it out")
 

@@ -30,6 +30,7 @@ from fusion.lib.sqlite import (
     event_of,
     event_row,
     microseconds,
+    storable,
     time_of,
 )
 
@@ -65,11 +66,17 @@ create table idempotency(
 create index idempotency_age on idempotency(at);
 create table derived(source text not null, event_id text not null, primary key(source, event_id)) without rowid;
 """
+_LISTING = """
+create index event_tenant on event(tenant, seq);
+create index event_user on event(tenant, user_id, seq);
+"""
+"""the newest memories of a tenant or a user, page by page, without a look at everybody else's"""
 
 CACHED_RECORDS = 20_000
 CACHED_DOCUMENTS = 2_000
-KEYS_KEPT_S = 7 * 86_400
-"""an Idempotency-Key is remembered for a week: nobody retries longer"""
+MAX_SEQ = (1 << 63) - 1
+KEYS_KEPT_S = 7 * 86_400.0
+"""an Idempotency-Key is remembered for a week unless it is set otherwise: nobody retries longer"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +86,14 @@ class Stored:
     ref: str
     event: Event
     state: State
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some memories of a list, newest first. ``next`` is where the next page begins, None after the last one."""
+
+    records: tuple[Record, ...]
+    next: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +140,9 @@ class _Order:
 class Journal:
     """The journal of one home. ``stores`` are the backends that every new event is to be delivered to."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, keys_kept_s: float = KEYS_KEPT_S) -> None:
         self._database = database
+        self._keys_kept_s = keys_kept_s
         self._stores: tuple[str, ...] = ()
         self._records: OrderedDict[str, Record] = OrderedDict()
         self._orders: OrderedDict[tuple[object, ...], _Order] = OrderedDict()
@@ -138,8 +154,10 @@ class Journal:
         """whether any memory ever came in: a gateway over other people's stores alone need not look"""
 
     @classmethod
-    async def open(cls, file: Path) -> Self:
+    async def open(cls, file: Path, *, keys_kept_s: float = KEYS_KEPT_S) -> Self:
         """Raises StoreDamaged when the file is corrupt or newer than this program.
+
+        ``keys_kept_s`` is for how long a second request of an Idempotency-Key is known for one.
 
         A damaged journal is never replaced by an empty one: it is the truth, and what became of it is its owner's to
         decide.
@@ -149,7 +167,7 @@ class Journal:
             f"It holds every memory, so it is not replaced. Stop the gateway and restore it from a backup; or set it "
             f"aside (mv {file} {aside}) and begin with an empty one"
         )
-        journal = cls(await Database.open(file, [_SCHEMA], mend=mend))
+        journal = cls(await Database.open(file, [_SCHEMA, _LISTING], mend=mend), keys_kept_s)
         rows = await journal._database.read(
             lambda db: db.execute("select tenant, document, line from hidden").fetchall()
         )
@@ -181,12 +199,13 @@ class Journal:
         """
 
         def work(db: Connection) -> Sequence[Stored] | str:
-            if idempotency is not None and (again := _replayed(db, idempotency)) is not None:
-                return again
+            now = int(datetime.now(UTC).timestamp())
+            if idempotency is not None:
+                db.execute("delete from idempotency where at <= ?", (now - self._keys_kept_s,))
+                if (again := _replayed(db, idempotency)) is not None:
+                    return again
             stored = [self._append_one(db, event) for event in events]
             if idempotency is not None and reply is not None:
-                now = int(datetime.now(UTC).timestamp())
-                db.execute("delete from idempotency where at < ?", (now - KEYS_KEPT_S,))
                 db.execute(
                     "insert into idempotency values(?, ?, ?, ?, ?)", (*idempotency, json.dumps(reply(stored)), now)
                 )
@@ -333,6 +352,32 @@ class Journal:
             return Frequencies(documents, length / documents if documents else 1.0, {r["term"]: r["n"] for r in counts})
 
         return await self._database.read(work)
+
+    async def page(
+        self,
+        scope: Scope,
+        limit: int,
+        *,
+        before: int | None = None,
+        document: str | None = None,
+        source: str | None = None,
+    ) -> Page:
+        """Up to ``limit`` memories that ``scope`` may see, newest first: what is kept now, in its latest version.
+
+        ``before`` is where the page before this one ended. Whatever is added meanwhile stands before the first page,
+        so no later page repeats or misses a memory.
+        """
+        audience = None if scope.audience == "private" else "group"
+        wanted = (*scope.named().items(), ("audience", audience), ("document", document), ("source", source))
+        given = [("tenant", scope.tenant), *((name, storable(value)) for name, value in wanted if value is not None)]
+        sql = (
+            f"select * from event where {' and '.join(f'{name} = ?' for name, _ in given)} and seq < ? "
+            "and forgotten = 0 and superseded_by is null order by seq desc limit ?"
+        )
+        values = (*(value for _, value in given), MAX_SEQ if before is None else before, limit + 1)
+        rows = await self._database.read(lambda db: db.execute(sql, values).fetchall())
+        shown = [record for record in map(record_of, rows[:limit]) if scope.admits(record.event.scope)]
+        return Page(tuple(shown), rows[limit - 1]["seq"] if len(rows) > limit else None)
 
     async def find(self, ref: str, scope: Scope) -> Record:
         """The event of a short ref or event id. Raises NotFound, also for another's and for a forgotten one."""
@@ -542,10 +587,15 @@ def _shelf(event: Event) -> tuple[object, ...] | None:
 
 
 def _replayed(db: Connection, idempotency: tuple[str, str, str]) -> str | None:
+    """The reply that this key got before, if its request was the same one. Raises KeyReused."""
     tenant, key, body = idempotency
     row = db.execute("select body, reply from idempotency where tenant = ? and key = ?", (tenant, key)).fetchone()
     if row is None:
         return None
     if row["body"] != body:
-        raise KeyReused(f"Idempotency-Key {key!r} was used for another request; choose a new one for this")
+        raise reused(key)
     return str(row["reply"])
+
+
+def reused(key: str) -> KeyReused:
+    return KeyReused(f"Idempotency-Key {key!r} was used for another request; choose a new one for this")

@@ -53,6 +53,16 @@ def short_ref(seq: int) -> str:
     return "m" + (digits or "0")
 
 
+def cursor(seq: int) -> str:
+    """Where a page of a list ended, for who asks for the next one: `c` and the same digits as in a ref."""
+    return "c" + short_ref(seq)[1:]
+
+
+def parse_cursor(text: str) -> int | None:
+    """The sequence number of a cursor, or None when it is none."""
+    return parse_short_ref("m" + text[1:]) if text[:1] == "c" else None
+
+
 def parse_short_ref(ref: str) -> int | None:
     """The sequence number of a ref, or None when it is none.
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from fusion.contract import Place, Scope
-from fusion.errors import BadInput, KeyReused, NotFound
+from fusion.errors import BadInput, KeyInUse, KeyReused, NotFound
 from fusion.ingest.deliver import Deliverer
-from fusion.ingest.intake import MAX_TEXT_CHARS, Intake, NewMemory
+from fusion.ingest.intake import MAX_TEXT_CHARS, Intake, NewMemory, Replayed
 from fusion.ingest.journal import Journal
 from fusion.lib.ids import parse_short_ref
 from tests.ingest.stores import ME, START, Shelf, Time
@@ -132,6 +132,64 @@ async def test_a_retry_under_its_key_gets_the_same_answer(home):
         await home.remember("one", key="k1")
 
 
+class HeldJournal(Journal):
+    """A journal whose writes wait until ``go`` is set; ``reached`` counts those that came so far."""
+
+    go: asyncio.Event
+    reached: asyncio.Semaphore
+
+    async def append(self, events, **options):
+        self.reached.release()
+        await self.go.wait()
+        return await super().append(events, **options)
+
+
+@pytest.fixture
+async def held(tmp_path: Path) -> AsyncIterator[Home]:
+    journal = await HeldJournal.open(tmp_path / "journal.sqlite")
+    journal.go, journal.reached = asyncio.Event(), asyncio.Semaphore(0)
+    yield Home(journal)
+    await journal.close()
+
+
+async def test_a_second_request_of_a_key_waits_for_the_first(held):
+    """While the first is under way nobody knows its reply: come back. Another body is refused at once."""
+    first = asyncio.create_task(held.remember("one", key="k"))
+    await held.journal.reached.acquire()
+    with pytest.raises(KeyInUse) as caught:
+        await held.remember("one", key="k")
+    assert caught.value.retry_after_s > 0
+    with pytest.raises(KeyReused):
+        await held.remember("two", key="k")
+    other_tenant = asyncio.create_task(held.remember("theirs", key="k", tenant="acme"))
+    await held.journal.reached.acquire()
+    held.journal.go.set()
+    kept, theirs = await first, await other_tenant
+    again = await held.remember("one", key="k")
+    assert isinstance(again, Replayed)
+    assert not isinstance(kept, Replayed)
+    assert again == kept
+    assert theirs[0].ref != kept[0].ref
+
+
+async def test_a_key_whose_request_failed_is_free_again(held):
+    """Nothing was kept and nothing told, so the retry is a first request."""
+    held.journal.go.set()
+    with pytest.raises(NotFound):
+        await held.remember("one", key="k", supersedes="m999")
+    assert not isinstance(await held.remember("one", key="k"), Replayed)
+
+
+async def test_a_key_is_forgotten_after_its_time(tmp_path):
+    """Kept for no time at all, it is new each time: a place is what makes a late retry a no-op."""
+    journal = await Journal.open(tmp_path / "journal.sqlite", keys_kept_s=0)
+    home = Home(journal)
+    (one,) = await home.remember("one", key="k", place=Place("chat", 1, 1))
+    (again,) = await home.remember("one", key="k", place=Place("chat", 1, 1))
+    assert (one.status, again.status) == ("stored", "duplicate")
+    await journal.close()
+
+
 async def test_a_retry_without_a_key_is_a_no_op_by_its_place(home):
     """The natural key does for files and sessions what the Idempotency-Key does for requests."""
     first = await home.remember("one", place=Place("chat", 1, 1))
@@ -187,8 +245,36 @@ async def test_secrets_are_masked_in_a_speakers_name_and_refused_in_an_identity(
     assert kept.redacted == 1
     with pytest.raises(BadInput, match=r"memories\[0\]\.document"):
         await home.intake.remember([NewMemory("hello", place=Place(f"talk {key}", 1, 1))])
-    with pytest.raises(BadInput, match=r"memories\[0\]\.user_id"):
-        await home.intake.remember([NewMemory("hello", Scope(user_id=key))])
+
+
+async def test_a_sources_own_word_for_a_kind_is_masked(home):
+    """`raw_kind` is shown and stored like a text, so a secret in it is taken out and counted like one."""
+    (kept,) = await home.intake.remember([NewMemory("hello there", raw_kind=f"note {KEY}")])
+    assert kept.redacted == 1
+    stored = (await home.journal.records([kept.event_id]))[kept.event_id].event
+    assert stored.raw_kind is not None
+    assert KEY not in stored.raw_kind
+
+
+@pytest.mark.parametrize(
+    ("name", "item"),
+    [
+        ("source", NewMemory("hello", source=f"mail {KEY}")),
+        ("revision", NewMemory("hello", revision=KEY)),
+        ("supersedes", NewMemory("hello", supersedes=KEY)),
+        ("project", NewMemory("hello", Scope(project=KEY))),
+        ("user_id", NewMemory("hello", Scope(user_id=KEY))),
+        ("agent_id", NewMemory("hello", Scope(agent_id=KEY))),
+        ("run_id", NewMemory("hello", Scope(run_id=KEY))),
+        ("session_id", NewMemory("hello", Scope(session_id=KEY))),
+    ],
+)
+async def test_a_secret_in_what_identifies_is_refused(home, name, item):
+    """Masked it would be another identity; the message names the field and does not repeat the secret."""
+    with pytest.raises(BadInput, match=rf"memories\[0\]\.{name} has a secret") as caught:
+        await home.intake.remember([item])
+    assert KEY not in str(caught.value)
+    assert await home.kept() == 0
 
 
 async def test_a_duplicate_reports_no_secrets(home):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion.lib.ids import UuidSource, parse_short_ref, short_ref
+from fusion.lib.ids import UuidSource, cursor, parse_cursor, parse_short_ref, short_ref
 
 
 @given(st.lists(st.integers(0, 2**40), min_size=2, max_size=50))
@@ -46,6 +46,20 @@ def test_every_sequence_number_survives_its_ref(seq):
     """parse(short(n)) = n, in capitals too."""
     assert parse_short_ref(short_ref(seq)) == seq
     assert parse_short_ref(short_ref(seq).upper()) == seq
+
+
+@given(st.integers(0, 2**63 - 1))
+def test_every_place_in_a_list_survives_its_cursor(seq):
+    """parse(cursor(n)) = n; a cursor is no ref, and a ref no cursor."""
+    assert parse_cursor(cursor(seq)) == seq
+    assert parse_short_ref(cursor(seq)) is None
+    assert parse_cursor(short_ref(seq)) is None
+
+
+@pytest.mark.parametrize("text", ["", "c", "c-1", "cu", "1z", "c" + "z" * 14, "c1 ", "c١"])
+def test_what_is_no_cursor_is_none(text):
+    """Nothing else is taken for one, and nothing raises."""
+    assert parse_cursor(text) is None
 
 
 @pytest.mark.parametrize("ref", ["", "m", "x1", "m-1", "mu", "m1 ", "m" + "z" * 14, "mzzzzzzzzzzzzz", "mem0:17", "m١"])
