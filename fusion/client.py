@@ -134,6 +134,19 @@ def memory(ref: str, **scope: str | None) -> Call[wire.Remembrance]:
     return Call("GET", f"/v1/memories/{quote(ref, safe='')}", parameters=_given(scope))
 
 
+def memories(
+    *,
+    limit: int = 20,
+    cursor: str | None = None,
+    document: str | None = None,
+    source: str | None = None,
+    **scope: str | None,
+) -> Call[wire.Memories]:
+    """A page of what is remembered, newest first; ``next_cursor`` of one page is ``cursor`` of the next."""
+    asked = {"limit": str(limit), "cursor": cursor, "document": document, "source": source, **scope}
+    return Call("GET", "/v1/memories", parameters=_given(asked))
+
+
 def forget(ref: str, **scope: str | None) -> Call[wire.Forgotten]:
     """Forgets one memory everywhere; the reply says what each backend did."""
     return Call("DELETE", f"/v1/memories/{quote(ref, safe='')}", parameters=_given(scope))
@@ -271,6 +284,7 @@ class Client(_Either):
     search = _sync(search)
     remember = _sync(remember)
     memory = _sync(memory)
+    memories = _sync(memories)
     forget = _sync(forget)
     backends = _sync(backends)
     status = _sync(status)
@@ -319,6 +333,7 @@ class AsyncClient(_Either):
     search = _async(search)
     remember = _async(remember)
     memory = _async(memory)
+    memories = _async(memories)
     forget = _async(forget)
     backends = _async(backends)
     status = _async(status)

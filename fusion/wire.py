@@ -258,6 +258,13 @@ class Remembrance(TypedDict):
     scope: dict[str, str]
 
 
+class Memories(TypedDict):
+    """A page of memories, newest first; ``next_cursor`` asks for the next one, and is null on the last."""
+
+    memories: list[Remembrance]
+    next_cursor: str | None
+
+
 class Forgotten(TypedDict):
     """What became of a memory in each backend: deleted, absent, hidden (a user's own file) or pending.
 

@@ -6,7 +6,8 @@ caller sent are never repeated in a message.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Self, TypeVar
 
@@ -24,6 +25,7 @@ from fusion.recall.engine import QUERY_LIMIT
 MAX_BATCH = 100
 MAX_REF_CHARS = 512
 
+B = TypeVar("B", bound=BaseModel)
 T = TypeVar("T")
 
 
@@ -41,10 +43,20 @@ def _one_line(text: str) -> str:
     return text
 
 
-def _said(text: str) -> str:
-    if not text.strip():
-        raise ValueError("is empty; say something")
-    return _printable(text)
+def _some(mend: str) -> Callable[[str], str]:
+    """A check of a text that must say something; ``mend`` is what its field is for."""
+
+    def check(text: str) -> str:
+        if not text.strip():
+            raise ValueError(f"is empty; {mend}")
+        return _printable(text)
+
+    return check
+
+
+def _whole(value: object) -> object:
+    """A number from a query string, where everything is text."""
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10 else value
 
 
 def precise(value: object) -> object:
@@ -87,7 +99,9 @@ def until(value: object) -> object:
 Id = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_one_line)]
 Reference = Annotated[str, Field(min_length=1, max_length=MAX_REF_CHARS), AfterValidator(_one_line)]
 Name = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_printable)]
-Said = Annotated[str, Field(min_length=1), AfterValidator(_said)]
+_LONG = Field(json_schema_extra={"minLength": 1})
+Asked = Annotated[str, _LONG, AfterValidator(_some("say what to recall"))]
+Told = Annotated[str, _LONG, AfterValidator(_some("say what to remember"))]
 _TIME = WithJsonSchema({"type": "string", "examples": ["2026-01-31", "2026-01-31T09:30:00Z"]})
 Until = Annotated[datetime, BeforeValidator(until), _TIME]
 Since = Annotated[datetime, BeforeValidator(since), _TIME]
@@ -141,8 +155,8 @@ class Scoped(_Body):
 class FuseBody(Scoped):
     """A question to all memories."""
 
-    query: Said = Field(
-        json_schema_extra={"maxLength": QUERY_LIMIT},
+    query: Asked = Field(
+        json_schema_extra={"minLength": 1, "maxLength": QUERY_LIMIT},
         description="Beyond 4,000 characters it is searched by its first and last 2,000, and the answer says so.",
     )
     as_of: Until | None = Field(default=None, description="what was true then; a date is the end of that day")
@@ -160,7 +174,7 @@ class FuseBody(Scoped):
 class MemoryBody(Scoped):
     """One thing to remember. With ``document`` and ``position`` a second send of the same is a no-op."""
 
-    text: Said = Field(max_length=MAX_TEXT_CHARS)
+    text: Told = Field(max_length=MAX_TEXT_CHARS)
     audience: Audience = Field(default="group", description="the widest audience that may read it")
     kind: Kind = "note"
     raw_kind: Id | None = Field(default=None, description="the source's own word for it")
@@ -210,11 +224,22 @@ class MemoryBody(Scoped):
         return Place(self.document, self.position, self.position if self.end is None else self.end, self.unit)
 
 
+class Listed(Scoped):
+    """Which memories to list, newest first."""
+
+    document: Reference | None = Field(default=None, description="only those of this conversation or file")
+    source: Reference | None = Field(default=None, description="only those from there")
+    limit: Annotated[int, Field(ge=1, le=MAX_BATCH), BeforeValidator(_whole)] = 20
+    cursor: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
+        default=None, description="next_cursor of the page before; none for the first page"
+    )
+
+
 class SearchBody(Scoped):
     """A question to one backend, answered with its raw hits."""
 
     backend: Name
-    query: Said = Field(json_schema_extra={"maxLength": QUERY_LIMIT})
+    query: Asked = Field(json_schema_extra={"minLength": 1, "maxLength": QUERY_LIMIT})
     limit: int = Field(default=10, ge=1, le=100)
 
 
@@ -227,11 +252,34 @@ class SettleBody(_Body):
 def parse(model: TypeAdapter[T], body: bytes) -> T:
     """A request's body as ``model``. Raises BadInput, which names each wrong field."""
     try:
-        return model.validate_python(orjson.loads(body))
+        content = orjson.loads(body)
+        if _names_twice(body, content):
+            raise BadInput("The body names a field twice in one object; which of the two counts is anybody's guess.")
+        return model.validate_python(content)
     except orjson.JSONDecodeError as error:
         raise BadInput(f"The body is not JSON: {error}") from None
     except ValidationError as error:
         raise BadInput(explain(error)) from None
+
+
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+
+
+def _names_twice(body: bytes, content: object) -> bool:
+    """Whether an object in this JSON has a name twice: parsers differ in which one they take, and ours is silent.
+
+    Outside its strings JSON has one colon a member; where more were written than were read, one was written twice.
+    """
+    written = _STRING.sub(b"", body).count(b":")
+    left, read = [content], 0
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            read += len(value)
+            left.extend(value.values())
+        elif isinstance(value, list):
+            left.extend(value)
+    return written != read
 
 
 def memories(body: bytes) -> list[NewMemory]:
@@ -241,12 +289,12 @@ def memories(body: bytes) -> list[NewMemory]:
     return [one.memory() for one in found]
 
 
-def scoped(parameters: Sequence[tuple[str, str]]) -> Scoped:
-    """The scope in a query string. Raises BadInput for an unknown parameter, and for one given twice."""
+def in_query(model: type[B], parameters: Sequence[tuple[str, str]]) -> B:
+    """A query string as ``model``. Raises BadInput for an unknown parameter, and for one given twice."""
     if len(dict(parameters)) != len(parameters):
         raise BadInput("A parameter is given twice.")
     try:
-        return Scoped.model_validate(dict(parameters))
+        return model.model_validate(dict(parameters))
     except ValidationError as error:
         raise BadInput(explain(error)) from None
 
@@ -288,5 +336,5 @@ _MANY = TypeAdapter(Annotated[list[MemoryBody], Field(min_length=1, max_length=M
 _SAID = {
     "extra_forbidden": "there is no such field",
     "missing": "is missing",
-    "string_too_short": "is empty; say something",
+    "string_too_short": "is empty",
 }

@@ -207,6 +207,43 @@ def remember(
 
 
 @app.command()
+def memories(
+    user: User = None,
+    agent: Agent = None,
+    session: Session = None,
+    document: Annotated[str | None, typer.Option(help="Only those of this conversation or file.")] = None,
+    source: Annotated[str | None, typer.Option(help="Only those from there.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="How many a page.")] = 20,
+    cursor: Annotated[str | None, typer.Option(help="Where the page before ended, as it says.")] = None,
+    home: Home = None,
+    config: Config = None,
+    direct: Direct = False,
+    as_json: Json = False,
+) -> None:
+    """List what is remembered, newest first, a page at a time."""
+
+    async def ask() -> None:
+        async with gateway(home, config, direct=direct) as client:
+            page = await client.memories(
+                limit=limit,
+                cursor=cursor,
+                document=document,
+                source=source,
+                user_id=user,
+                agent_id=agent,
+                session_id=session,
+            )
+        if as_json:
+            print_json(page)
+        else:
+            from fusion.doors import show
+
+            show.memories(page)
+
+    run(ask(), as_json)
+
+
+@app.command()
 def forget(
     ref: Annotated[str, typer.Argument(help="Which memory, as a block cites it: m1z.")],
     user: User = None,

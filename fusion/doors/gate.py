@@ -3,16 +3,19 @@
 In this order, so that the cheapest refusal comes first and nothing of a refused body is read:
 Host (421) and Origin (403) against DNS rebinding and cross-site posts → API key (401), which names the tenant →
 media type (415) → announced size (413) → the body itself, bounded in bytes (413) and time (408) → a place among the
-requests in flight (503). Every reply carries a request id, its timing and the security headers.
+requests in flight (503). Every reply carries a request id, its timing and the security headers; while the server
+drains, also ``Connection: close``, so that no client sends its next request into a connection that is about to end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hmac
+import math
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -28,6 +31,8 @@ from fusion.settings import Settings
 
 PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json"})
 """No key and no place in the queue: probes must get through when nothing else does."""
+WAITING = frozenset({"/v1/settle"})
+"""These wait for work that goes on anyway and do none, so they hold no place; as many as there are places may wait."""
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 SWALLOWED_BYTES = 10_000_000
 """A refused body up to this size is read and dropped, so that its sender sees the refusal; beyond it we hang up."""
@@ -39,6 +44,7 @@ _SECURITY = (
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
 )
+_LAST = ((b"connection", b"close"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +88,14 @@ class Problem(Response):
     def __init__(self, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> None:
         super().__init__(orjson.dumps(body, default=str), body["status"], headers)
 
+    @classmethod
+    def of(cls, error: FusionError, **headers: str) -> Problem:
+        """An error of ours; one that knows when it is worth coming back says so in ``Retry-After``, whole seconds."""
+        wait_s = problem.retry_after_s(error)
+        if wait_s is not None:
+            headers["retry-after"] = str(max(1, math.ceil(wait_s)))
+        return cls(problem.problem_of(error), headers)
+
 
 class Refused(Exception):
     """A request that gets no further; ``reply`` says why."""
@@ -89,8 +103,11 @@ class Refused(Exception):
     def __init__(self, why: int | FusionError, detail: str = "", **headers: str) -> None:
         """``why``: an HTTP status with its ``detail``, or an error of ours, which has both."""
         super().__init__(detail)
-        body = problem.problem_of(why) if isinstance(why, FusionError) else problem.http_problem(why, detail)
-        self.reply = Problem(body, {name.replace("_", "-"): value for name, value in headers.items()})
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        if isinstance(why, FusionError):
+            self.reply = Problem.of(why, **named)
+        else:
+            self.reply = Problem(problem.http_problem(why, detail), named)
 
 
 class Gate:
@@ -103,13 +120,33 @@ class Gate:
         self.queued = 0
         self.in_flight = 0
         """requests that a route is working on"""
+        self.waiting = 0
+        """requests that wait for something, without a place"""
         self._last_active = time.monotonic()
         self.draining = False
         """about to stop: `/readyz` says so, requests are still served"""
+        self._patience: set[asyncio.Timeout] = set()
+
+    def drain(self) -> None:
+        """From now on: not ready, the last reply of each connection, and no more patience with what only waits."""
+        self.draining = True
+        for limit in self._patience:
+            if not limit.expired():
+                limit.reschedule(0)
+
+    @asynccontextmanager
+    async def patience(self, timeout_s: float) -> AsyncIterator[None]:
+        """A time limit that is over when the server drains. Raises TimeoutError."""
+        async with asyncio.timeout(0 if self.draining else timeout_s) as limit:
+            self._patience.add(limit)
+            try:
+                yield
+            finally:
+                self._patience.discard(limit)
 
     def quiet_s(self) -> float:
         """For how long nobody has asked anything; probes do not count."""
-        return 0.0 if self.in_flight or self.queued else time.monotonic() - self._last_active
+        return 0.0 if self.in_flight or self.queued or self.waiting else time.monotonic() - self._last_active
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -126,15 +163,21 @@ class Gate:
         if not _REQUEST_ID.fullmatch(request_id):
             request_id = uuid4().hex.encode()
         scope["request_id"] = request_id.decode()
+        begun = False
 
         async def stamped(message: Message) -> None:
+            nonlocal begun
             if message["type"] == "http.response.start":
-                took = f"total;dur={(time.perf_counter() - started) * 1000:.2f}".encode()
+                begun = True
+                took = b"total;dur=%.2f" % ((time.perf_counter() - started) * 1000)
+                headers = message.get("headers", ())
+                timings = [value for name, value in headers if name == b"server-timing"]
                 message["headers"] = [
-                    *message.get("headers", ()),
+                    *(header for header in headers if header[0] != b"server-timing"),
                     (b"x-request-id", request_id),
-                    (b"server-timing", took),
+                    (b"server-timing", b", ".join([*timings, took])),
                     *_SECURITY,
+                    *(_LAST if self.draining else ()),
                 ]
             await send(message)
 
@@ -148,6 +191,9 @@ class Gate:
             if public:
                 await self._app(scope, receive, stamped)
                 return
+            if scope["path"] in WAITING:
+                await self._beside(scope, receive, stamped)
+                return
             await self._take_place()
             try:
                 await self._app(scope, receive, stamped)
@@ -155,6 +201,12 @@ class Gate:
                 self._leave_place()
         except Refused as refused:
             await refused.reply(scope, receive, stamped)
+        except asyncio.CancelledError:
+            if begun or not self.draining:
+                raise
+            # The drain's time is up. A reset would leave the client guessing; this tells it to ask the next server.
+            late = Overloaded("The server stopped before this was done. Ask again: another one will answer.")
+            await Problem.of(late)(scope, receive, stamped)
 
     def _check_names(self, scope: Scope, head: Mapping[bytes, bytes]) -> None:
         hosts = [value for name, value in scope["headers"] if name == b"host"]
@@ -239,7 +291,7 @@ class Gate:
         """Takes a place among the requests in flight, after a wait in the queue where there is room in it."""
         if self._places.locked():
             if self.queued >= self.rules.max_queued:
-                raise Refused(Overloaded("Too many requests at once. Try again in a second."), retry_after="1")
+                raise Refused(Overloaded("Too many requests at once. Try again in a second."))
             self.queued += 1
             try:
                 await self._places.acquire()
@@ -248,6 +300,17 @@ class Gate:
         else:
             await self._places.acquire()
         self.in_flight += 1
+
+    async def _beside(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serves a request that only waits: it takes no place from one that works."""
+        if self.waiting >= self.rules.max_in_flight:
+            raise Refused(Overloaded("Too many are waiting already. Try again in a second."))
+        self.waiting += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self.waiting -= 1
+            self._last_active = time.monotonic()
 
     def _leave_place(self) -> None:
         self.in_flight -= 1

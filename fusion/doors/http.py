@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import os
 from collections.abc import Coroutine
 from dataclasses import fields
@@ -23,6 +22,7 @@ from fusion.doors import bodies, openapi
 from fusion.doors.encode import encode
 from fusion.doors.gate import Gate, Problem, Rules
 from fusion.errors import FusionError, NobodyAnswered, NotFound
+from fusion.ingest.intake import Replayed
 from fusion.recall.engine import FuseRequest
 
 if TYPE_CHECKING:
@@ -89,7 +89,18 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         tenant = request.scope["tenant"]
         kept = await fusion.remember(items, idempotency_key=key, tenant=tenant)
         fresh = any(item.status in ("stored", "superseded") for item in kept)
-        return reply({"memories": kept}, HTTPStatus.CREATED if fresh else HTTPStatus.OK)
+        headers = {"idempotent_replayed": "true"} if isinstance(kept, Replayed) else {}
+        return reply({"memories": kept}, HTTPStatus.CREATED if fresh else HTTPStatus.OK, **headers)
+
+    async def listed(request: Request) -> Response:
+        asked = bodies.in_query(bodies.Listed, request.query_params.multi_items())
+        scope = asked.scope(request.scope["tenant"])
+        return reply(
+            await fusion.memories(scope, asked.limit, cursor=asked.cursor, document=asked.document, source=asked.source)
+        )
+
+    async def memories(request: Request) -> Response:
+        return await (listed if request.method == "GET" else remember)(request)
 
     async def memory(request: Request, ref: str) -> Response:
         act = fusion.forget if request.method == "DELETE" else fusion.memory
@@ -109,7 +120,7 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         body = bodies.parse(SETTLE, await request.body())
         settled = False
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(body.timeout_s):
+            async with gate.patience(body.timeout_s):
                 await while_connected(request, fusion.settle())
                 settled = True
         return reply({"settled": settled, "backends": await fusion.backends()})
@@ -121,13 +132,15 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         state = {"ready": True, **(await fusion.ready())}
         if gate.draining:
             state |= {"ready": False, "reason": "the server is stopping"}
-        return reply(state, HTTPStatus.OK if state["ready"] else HTTPStatus.SERVICE_UNAVAILABLE)
+        if state["ready"]:
+            return reply(state)
+        return reply(state, HTTPStatus.SERVICE_UNAVAILABLE, retry_after="1")
 
     routes: tuple[tuple[Any, ...], ...] = (
         ("/fuse", fuse, "POST"),
         ("/v1/fuse", fuse, "POST"),
         ("/v1/search", search, "POST"),
-        ("/v1/memories", remember, "POST"),
+        ("/v1/memories", memories, "GET", "POST"),
         ("/v1/memories/{ref:path}", memory, "GET", "DELETE"),
         ("/v1/backends", backends, "GET"),
         ("/v1/status", status, "GET"),
@@ -145,10 +158,10 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
     return gate
 
 
-def reply(content: object, status: int = 200, *, server_timing: str | None = None) -> Response:
-    """JSON of dataclasses and dictionaries."""
-    headers = None if server_timing is None else {"server-timing": server_timing}
-    return Response(encode(content), status, headers, "application/json")
+def reply(content: object, status: int = 200, **headers: str) -> Response:
+    """JSON of dataclasses and dictionaries, with ``headers`` whose names have underscores for hyphens."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Response(encode(content), status, named, "application/json")
 
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
@@ -182,7 +195,7 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
 
 def scope_of(request: Request) -> Scope:
     """The scope in a request's query string."""
-    return bodies.scoped(request.query_params.multi_items()).scope(request.scope["tenant"])
+    return bodies.in_query(bodies.Scoped, request.query_params.multi_items()).scope(request.scope["tenant"])
 
 
 def known(ref: str) -> str:
@@ -226,8 +239,7 @@ _HIT = tuple(field.name for field in fields(Hit))
 async def on_error(request: Request, error: Exception) -> Response:
     """Every error as problem details."""
     if isinstance(error, FusionError):
-        wait = problem.retry_after_s(error)
-        return Problem(problem.problem_of(error), {"retry-after": str(max(1, math.ceil(wait)))} if wait else None)
+        return Problem.of(error)
     if isinstance(error, HTTPException):
         detail = _HTTP_DETAIL.get(error.status_code, error.detail)
         return Problem(problem.http_problem(error.status_code, detail), error.headers)

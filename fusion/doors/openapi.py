@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 
 import fusion as package
@@ -113,7 +113,8 @@ _HEALTH = {"status": "ok", "version": "0.1.0", "pid": 4711}
 _IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
     "in": "header",
-    "description": "the same key with the same body is answered again, not stored again",
+    "description": "The same key with the same body gets the first reply again, with Idempotent-Replayed: true, and "
+    "stores nothing; with another body 422; while the first request is under way 409.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
 
@@ -126,7 +127,7 @@ def document(*, needs_key: bool = False) -> dict[str, Any]:
     """The whole document; with ``needs_key`` every route but the probes wants a Bearer key."""
     question = {"query": "what did we decide about the database?", "user_id": "nadia", "budget_chars": 6000}
     asked = "Ask all memories; get one block that fits the prompt"
-    one = [_path("ref", _REFERENCE), *_scope()]
+    one = [_path("ref", _REFERENCE), *_query(bodies.Scoped)]
     paths = {
         "/fuse": {"post": _operation("fuse", asked, wire.Fused, _FUSED, body=(bodies.FuseBody, question))},
         "/v1/fuse": {"post": _operation("fuse_v1", asked, wire.Fused, _FUSED, body=(bodies.FuseBody, question))},
@@ -139,7 +140,16 @@ def document(*, needs_key: bool = False) -> dict[str, Any]:
                 body=(bodies.SearchBody, {"backend": "markdown", "query": "database", "limit": 5}),
             )
         },
-        "/v1/memories": {"post": _remember()},
+        "/v1/memories": {
+            "get": _operation(
+                "memories",
+                "List what is remembered, newest first, page by page",
+                wire.Memories,
+                {"memories": [_MEMORY], "next_cursor": "c1z"},
+                parameters=_query(bodies.Listed),
+            ),
+            "post": _remember(),
+        },
         "/v1/memories/{ref}": {
             "get": _operation("memory", "Read one memory", wire.Remembrance, _MEMORY, parameters=one, extra=(404,)),
             "delete": _operation(
@@ -239,7 +249,7 @@ def _remember() -> dict[str, Any]:
         {"memories": [_KEPT]},
         body=(bodies.MemoryBody, one),
         parameters=[_IDEMPOTENCY_KEY],
-        extra=(404, 507),  # 404: what a memory supersedes is not there
+        extra=(404, 409, 507),  # 404: what a memory supersedes is not there; 409: the key's first request still runs
     )
     single = _named(bodies.MemoryBody)
     many = {"type": "array", "items": single, "minItems": 1, "maxItems": bodies.MAX_BATCH}
@@ -251,6 +261,9 @@ def _remember() -> dict[str, Any]:
     }
     operation["responses"]["201"] = operation["responses"]["200"] | {"description": "Stored"}
     operation["responses"]["200"] = operation["responses"]["200"] | {"description": "All were there already"}
+    replayed = {"description": "true: an earlier request's reply, given again", "schema": {"const": "true"}}
+    for status in ("200", "201"):
+        operation["responses"][status]["headers"] = {"Idempotent-Replayed": replayed}
     return operation
 
 
@@ -278,9 +291,9 @@ def _path(name: str, example: str) -> dict[str, Any]:
     }
 
 
-def _scope() -> list[dict[str, Any]]:
-    """The scope as query parameters."""
-    properties = bodies.Scoped.model_json_schema()["properties"]
+def _query(model: type[BaseModel]) -> list[dict[str, Any]]:
+    """The fields of a model as query parameters."""
+    properties = model.model_json_schema()["properties"]
     return [
         {
             "name": name,
@@ -299,6 +312,7 @@ def _schemas() -> dict[str, Any]:
         wire.Found,
         wire.Remembered,
         wire.Remembrance,
+        wire.Memories,
         wire.Forgotten,
         wire.Backends,
         wire.Status,

@@ -187,7 +187,8 @@ class Server(uvicorn.Server):
         if self._stopping:
             self.force_exit = self.should_exit = True
             return
-        self._stopping = self._gate.draining = True
+        self._stopping = True
+        self._gate.drain()
         remove_record(self._home)
         asyncio.get_running_loop().call_later(self.notice_s, self.close_door)
 

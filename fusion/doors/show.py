@@ -85,6 +85,17 @@ def found(answer: wire.Found) -> None:
         _say(f"{backend['name']}: nothing ({backend['status']}) {backend.get('detail', '')}".rstrip())
 
 
+def memories(page: wire.Memories) -> None:
+    """A page of memories, one a line, and how to get the next one."""
+    rows = ((m["ref"], (m["at"] or m["recorded_at"])[:10], m["kind"], _one_line(m["text"])) for m in page["memories"])
+    if page["memories"]:
+        _table(_console(), ("memory", "date", "kind", "text"), rows)
+    else:
+        _say("No memories here.")
+    if page["next_cursor"]:
+        _say(f"More with --cursor {page['next_cursor']}")
+
+
 def backends(answer: wire.Backends) -> None:
     """What each backend holds, and what is wrong with it."""
     rows = answer["backends"]

@@ -50,6 +50,7 @@ class FakeFusion:
         self.hold = hold
         self.requests: list[FuseRequest] = []
         self.kept: list[tuple[Any, str | None, str]] = []
+        self.listed: list[tuple[Scope, int, str | None, str | None, str | None]] = []
         self.asked = asyncio.Event()
         self.cancelled = asyncio.Event()
         self.busy: list[Exception] = []
@@ -98,6 +99,14 @@ class FakeFusion:
         if ref != "m1z":
             raise NotFound("There is no such memory here.")
         return {**openapi._MEMORY, "ref": ref, "text": self.text}
+
+    async def memories(
+        self, scope: Scope, limit: int, *, cursor: str | None, document: str | None, source: str | None
+    ) -> dict[str, Any]:
+        if cursor not in (None, "c1"):
+            raise BadInput("cursor: no page had it")
+        self.listed.append((scope, limit, cursor, document, source))
+        return {"memories": [openapi._MEMORY], "next_cursor": None if cursor else "c1"}
 
     async def forget(self, ref: str, scope: Scope) -> dict[str, Any]:
         if ref != "m1z":

@@ -44,6 +44,9 @@ class TestBothClients:
             assert (await client.remember({"text": "a"}, idempotency_key="k"))["memories"][0]["status"] == "stored"
             assert len((await client.remember([{"text": "b"}, {"text": "c"}]))["memories"]) == 2
             assert (await client.memory("m1z", user_id="u"))["ref"] == "m1z"
+            page = await client.memories(limit=1, user_id="u", document="d")
+            assert (page["memories"][0]["ref"], page["next_cursor"]) == ("m1z", "c1")
+            assert (await client.memories(cursor="c1"))["next_cursor"] is None
             assert (await client.forget("m1z"))["ref"] == "m1z"
             assert (await client.backends())["backends"][0]["name"] == "markdown"
             assert (await client.receipt("r1"))["receipt_id"] == "r1"
@@ -82,6 +85,7 @@ class TestErrors:
         [
             BadInput("wrong"),
             errors.KeyReused("again"),
+            errors.KeyInUse("wait", retry_after_s=2),
             NotFound("gone"),
             Overloaded("busy", retry_after_s=2),
             NobodyAnswered("nobody", {"coverage": COVERAGE}, retry_after_s=7),

@@ -65,6 +65,10 @@ def test_remember_ask_read_forget(home: Path) -> None:
     assert fusion_json("receipt", fused["receipt_id"], "--home", home)["receipt_id"] == fused["receipt_id"]
     assert len(fusion_json("search", "memory", "bookings", "--home", home, "--user", "nadia")["hits"]) == 1
     assert fusion_json("fuse", "where do bookings live?", "--home", home, "--user", "somebody")["memories"] == []
+    page = fusion_json("memories", "--home", home, "--user", "nadia", "--limit", 1)
+    assert ([m["ref"] for m in page["memories"]], page["next_cursor"]) == ([kept["ref"]], None)
+    assert fusion("memories", "--home", home, "--user", "somebody") == "No memories here.\n"
+    assert "The bookings move to Postgres" in fusion("memories", "--home", home)
     assert fusion_json("forget", kept["ref"], "--home", home, "--user", "nadia")["backends"] == {"memory": "deleted"}
     assert fusion_json("fuse", "where do bookings live?", "--home", home, "--user", "nadia")["memories"] == []
     assert fusion_json("stop", "--home", home)["stopped"] is True

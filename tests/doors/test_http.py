@@ -11,15 +11,18 @@ from typing import Any
 import httpx
 import pytest
 
-from fusion.contract import Moment, Place
+from fusion.contract import Moment, Place, Scope
 from fusion.errors import (
     FusionError,
+    KeyInUse,
+    KeyReused,
     NobodyAnswered,
     Overloaded,
     StoreBusy,
     StoreDamaged,
     StoreFull,
 )
+from fusion.ingest.intake import Acknowledged, Replayed
 from fusion.settings import KeySettings, ServerSettings, Settings
 from tests.doors.fakes import COVERAGE, FakeFusion, app_over, until
 
@@ -148,6 +151,10 @@ class TestBadBodies:
             b'{"query": "q", "as_of": "0001-01-01T00:00:00+14:00"}',
             b'{"query": "q", "backends": []}',
             b'{"query": "q", "user_id": ""}',
+            b'{"query": ' + b"[" * 1000 + b"]" * 1000 + b"}",
+            b'{"query": "q", "query": "r"}',
+            b'{"query": "q", "qu\\u0065ry": "r"}',
+            b'[{"text": "q"}, {"text": "q", "timeout_s": 1, "timeout_s": 1}]',
         ],
     )
     @pytest.mark.parametrize("path", ["/fuse", "/v1/search", "/v1/memories", "/v1/settle"])
@@ -183,12 +190,17 @@ class TestBadBodies:
         assert is_problem(response, 422)
         assert "sk-secret" not in response.text
 
-    @pytest.mark.parametrize("query", ["", " ", "\n\t", "\u3000"])
-    async def test_an_empty_query_is_422(self, client: httpx.AsyncClient, fusion: FakeFusion, query: str) -> None:
-        """Nothing asked: never a scan of everything."""
-        problem = is_problem(await client.post("/fuse", json={"query": query}), 422)
-        assert "query" in problem["detail"]
+    @pytest.mark.parametrize("blank", ["", " ", "\n\t", "\u3000"])
+    async def test_an_empty_query_is_422(self, client: httpx.AsyncClient, fusion: FakeFusion, blank: str) -> None:
+        """Nothing asked: never a scan of everything. Nothing told: never an empty memory. Each says what to say."""
+        problem = is_problem(await client.post("/fuse", json={"query": blank}), 422)
+        assert problem["detail"] == "query: is empty; say what to recall"
+        problem = is_problem(await client.post("/v1/search", json={"backend": "markdown", "query": blank}), 422)
+        assert problem["detail"] == "query: is empty; say what to recall"
+        problem = is_problem(await client.post("/v1/memories", json={"text": blank}), 422)
+        assert problem["detail"] == "text: is empty; say what to remember"
         assert not fusion.requests
+        assert not fusion.kept
 
     async def test_a_long_query_is_passed_on_and_a_huge_search_is_413(self, client: httpx.AsyncClient) -> None:
         """4,001 characters reach the engine, which says that it took both ends; 32,001 are too many."""
@@ -213,6 +225,14 @@ class TestBadBodies:
         assert (await client.post("/fuse", json={"query": query})).status_code == 200
         assert fusion.requests[0].query == query
 
+    @pytest.mark.parametrize(
+        "body", [b'{"query": "a: \\"b\\": {c: \\\\"}', b'{"query": ":", "user_id": "::"}', b' { "query" : "\\u003a" } ']
+    )
+    async def test_colons_and_quotes_in_a_text_are_no_names(self, client: httpx.AsyncClient, body: bytes) -> None:
+        """Only a name that stands twice is refused, however odd the text is."""
+        response = await client.post("/fuse", content=body, headers={"content-type": "application/json"})
+        assert response.status_code == 200
+
 
 class TestMemories:
     async def test_one_and_many(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
@@ -227,6 +247,48 @@ class TestMemories:
         assert [m["status"] for m in response.json()["memories"]] == ["duplicate", "stored"]
         assert (await client.post("/v1/memories", json={"text": "b"})).status_code == 200
         assert [key for _, key, _ in fusion.kept] == ["k1", None, None, None]
+
+    async def test_a_replay_is_told_as_the_first_time_and_says_so(self) -> None:
+        """The stored reply with its status, and a header for who wants to know; a first reply has none."""
+
+        class Replaying(FakeFusion):
+            async def remember(self, items: Any, **options: Any) -> Any:
+                return Replayed([Acknowledged("m1", "e1", "stored")])
+
+        async with http(Replaying()) as client:
+            again = await client.post("/v1/memories", json={"text": "a"}, headers={"Idempotency-Key": "k1"})
+        assert (again.status_code, again.headers["idempotent-replayed"]) == (201, "true")
+        assert again.json()["memories"][0]["ref"] == "m1"
+        async with http(FakeFusion()) as client:
+            first = await client.post("/v1/memories", json={"text": "a"}, headers={"Idempotency-Key": "k1"})
+        assert "idempotent-replayed" not in first.headers
+
+    async def test_a_page_of_what_is_remembered(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
+        """The query string says whose, which and how many; what it leaves out does not filter."""
+        asked = {"user_id": "u", "document": "d", "source": "s", "limit": "7", "cursor": "c1"}
+        page = (await client.get("/v1/memories", params=asked)).json()
+        assert page["next_cursor"] is None
+        assert (await client.get("/v1/memories")).json()["next_cursor"] == "c1"
+        mine, all_of_it = fusion.listed
+        assert mine == (Scope(user_id="u", audience="private"), 7, "c1", "d", "s")
+        assert all_of_it == (Scope(audience="private"), 20, None, None, None)
+
+    @pytest.mark.parametrize(
+        ("asked", "says"),
+        [
+            ({"limit": "0"}, "limit: "),
+            ({"limit": "101"}, "limit: "),
+            ({"limit": "1e2"}, "limit: "),
+            ({"limit": "٣"}, "limit: "),
+            ({"cursor": "nonsense"}, "cursor: no page had it"),
+            ({"cursor": ""}, "cursor: is empty"),
+            ({"offset": "20"}, "offset: there is no such field"),
+            ([("limit", "1"), ("limit", "2")], "A parameter is given twice."),
+        ],
+    )
+    async def test_a_page_that_there_is_not_is_a_422(self, client: httpx.AsyncClient, asked: Any, says: str) -> None:
+        """A limit that is none, a cursor of nobody's, a misspelt parameter."""
+        assert is_problem(await client.get("/v1/memories", params=asked), 422)["detail"].startswith(says)
 
     async def test_a_bad_one_among_many_keeps_all_out(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
         """Never half a batch; the message says which."""
@@ -324,6 +386,35 @@ class TestOtherRoutes:
             hold.set()
             assert (await client.post("/v1/settle", json={"timeout_s": 1})).json()["settled"] is True
 
+    async def test_who_waits_holds_no_place(self) -> None:
+        """A settle that waits leaves the one place to who works; as many as there are places may wait, one more not."""
+        hold = asyncio.Event()
+        fusion = FakeFusion()
+        app = app_over(fusion, server(max_in_flight=1, max_queued=0))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            fusion.hold = hold
+            settling = asyncio.create_task(client.post("/v1/settle", json={"timeout_s": 60}))
+            await until(lambda: app.waiting == 1)
+            assert app.quiet_s() == 0
+            fusion.hold = None
+            assert (await client.post("/fuse", json={"query": "q"})).status_code == 200
+            problem = await client.post("/v1/settle", json={"timeout_s": 60})
+            assert is_problem(problem, 503)["type"].endswith("Overloaded")
+            assert problem.headers["retry-after"] == "1"
+            hold.set()
+            assert (await settling).json()["settled"] is True
+        assert app.waiting == 0
+
+    async def test_a_server_that_drains_lets_nobody_wait(self) -> None:
+        """A settle ends at once, unsettled, whether it came before or after."""
+        app = app_over(fusion := FakeFusion(hold=asyncio.Event()))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            settling = asyncio.create_task(client.post("/v1/settle", json={"timeout_s": 600}))
+            await fusion.asked.wait()
+            app.drain()
+            assert (await settling).json()["settled"] is False
+            assert (await client.post("/v1/settle", json={"timeout_s": 600})).json()["settled"] is False
+
     async def test_a_draining_server_is_not_ready_and_still_answers(self, fusion: FakeFusion) -> None:
         """Told to stop: 503 for the balancer, answers for who is on the way."""
         app = app_over(fusion)
@@ -332,7 +423,9 @@ class TestOtherRoutes:
             ready = await client.get("/readyz")
             assert ready.status_code == 503
             assert ready.json() == {"ready": False, "reason": "the server is stopping"}
-            assert (await client.post("/fuse", json={"query": "q"})).status_code == 200
+            assert ready.headers["retry-after"] == "1"
+            answered = await client.post("/fuse", json={"query": "q"})
+            assert (answered.status_code, answered.headers["connection"]) == (200, "close")
 
     async def test_no_such_route_and_wrong_method(self, client: httpx.AsyncClient) -> None:
         """HTTP's own errors are problem details too, and 405 keeps its Allow."""
@@ -351,6 +444,8 @@ class TestErrors:
             (StoreBusy("locked", retry_after_s=0.2), 503),
             (StoreFull("no space left"), 507),
             (StoreDamaged("broken"), 500),
+            (KeyReused("another body"), 422),
+            (KeyInUse("still under way"), 409),
         ],
     )
     async def test_each_error_has_its_status(self, error: FusionError, status: int) -> None:
@@ -389,9 +484,9 @@ class TestGate:
         assert len(insane) == 32
 
     async def test_server_timing_tells_the_engines_share(self, client: httpx.AsyncClient) -> None:
-        """`fuse` beside `total`."""
-        timings = (await client.post("/fuse", json={"query": "q"})).headers.get_list("server-timing")
-        assert [t.split(";")[0] for t in timings] == ["fuse", "total"]
+        """`fuse` beside `total`, in one header."""
+        [timing] = (await client.post("/fuse", json={"query": "q"})).headers.get_list("server-timing")
+        assert [t.split(";")[0] for t in timing.split(", ")] == ["fuse", "total"]
 
     @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json", "/v1/backends", "/v1/status", "/nope"])
     async def test_a_foreign_host_is_421_on_every_route(self, client: httpx.AsyncClient, path: str) -> None:
