@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -17,14 +16,13 @@ from fusion.errors import BadInput, KeyInUse
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.journal import Journal, Stored, reused
 from fusion.lib.clean import clean
+from fusion.lib.envelope import without_own_block
 from fusion.lib.ids import uuid7
 from fusion.lib.redact import redact
 
 MAX_TEXT_CHARS = 100_000
 """of one memory; a longer text is a document, and documents are ingested as files, in sections"""
 
-# Our own block, as a prompt carries it: captured again, it would feed on itself.
-_OWN_BLOCK = re.compile(r"<memories nonce=\"[0-9a-f]+\">.*?(?:</memories nonce=\"[0-9a-f]+\">|\Z)", re.DOTALL)
 HEARTBEATS = frozenset({"HEARTBEAT_OK", "NO_REPLY"})
 """what agents answer when there is nothing to say (seed 000)"""
 
@@ -147,7 +145,7 @@ class Intake:
                 f"memories[{number}].text has {len(item.text)} characters; at most {MAX_TEXT_CHARS} are one memory. "
                 "Save it as a file and use `fusion ingest`, which takes it in sections"
             )
-        text, _ = clean(_OWN_BLOCK.sub("", item.text))
+        text, _ = clean(without_own_block(item.text))
         text, secrets = redact(text)
         speaker, in_speaker = redact(clean(item.speaker)[0]) if item.speaker else (None, {})
         raw_kind, in_kind = redact(item.raw_kind) if item.raw_kind else (None, {})
