@@ -20,7 +20,8 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from typing_extensions import TypedDict
 
 from fusion.errors import BadInput, NotFound, Overloaded, StoreBusy
-from fusion.ingest.sources import Skip, read, size
+from fusion.ingest.files import Skip
+from fusion.ingest.sources import read, size
 
 if TYPE_CHECKING:
     from fusion.client import AsyncClient

@@ -1,4 +1,6 @@
-"""Files as memories: Markdown in its sections, JSONL line by line. What cannot be read is skipped, with its reason.
+"""Files as memories: Markdown in its sections, JSONL line by line, agents' sessions turn by turn.
+
+What cannot be read is skipped, with its reason.
 
 Lazy: one Markdown file, or one line of JSONL, is in memory at a time. Every memory has a natural key (its source, its
 place and its revision), so that to read the same files again remembers nothing twice.
@@ -6,56 +8,54 @@ place and its revision), so that to read the same files again remembers nothing 
 
 from __future__ import annotations
 
-import os
 import re
-import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import orjson
 
-from fusion.contract import DIMENSIONS, KINDS, Kind, Moment, Place, Precision, Scope, Unit
+from fusion.contract import DIMENSIONS, KINDS, Kind, Moment, Place, Scope, Unit
+from fusion.ingest import sessions
+from fusion.ingest.bookmarks import Bookmarks, is_untouched, whole
+from fusion.ingest.files import (
+    MAX_REF_CHARS,
+    NO_SUCH_FILE,
+    File,
+    Lines,
+    Progress,
+    Skip,
+    Unreadable,
+    files,
+    is_json,
+    is_packed,
+    opened,
+    unchanged,
+)
 from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory, not_one_line
 from fusion.lib.chunk import chunks
-from fusion.lib.clean import clean
 from fusion.lib.front_matter import front_matter
+from fusion.lib.moment import moment
 from fusion.lib.words import content_hash
 
-MARKDOWN = (".md", ".markdown")
-JSONL = (".jsonl", ".ndjson")
-NO_SUCH_FILE = "there is no such file or folder"
+__all__ = ["MAX_LINE_BYTES", "NO_SUCH_FILE", "Skip", "moment", "read", "size"]
+
 MAX_MB = 16.0
 """of a Markdown file: what is larger is no note"""
 MAX_LINE_BYTES = 1 << 20
 """of a line of JSONL: twice what the longest memory takes when each of its characters is escaped"""
-PASSED_OVER = frozenset({"node_modules", "__pycache__"})
-"""folders that are not entered, beside hidden ones"""
 PRIVATE = frozenset({"memory.md"})
 """file names, in any case, whose memories no group may read (seed 001)"""
 
 MAX_ID_CHARS = 256
-MAX_REF_CHARS = 512
 MAX_POSITION = 2**53
-
-Progress = Callable[[int], None]
-"""told how many bytes more were read"""
-
-
-@dataclass(frozen=True, slots=True)
-class Skip:
-    """Something that was not remembered. ``where`` is a path, or ``path:line``; reasons are few, to be counted."""
-
-    where: str
-    reason: str
 
 
 def size(paths: Sequence[Path]) -> int:
     """How many bytes `read` will read: for a bar. What cannot be looked at counts nothing."""
-    return sum(file.bytes for file in _files(paths) if isinstance(file, _File))
+    return sum(file.bytes for file in files(paths) if isinstance(file, File))
 
 
 def read(
@@ -64,140 +64,31 @@ def read(
     *,
     max_mb: float = MAX_MB,
     progress: Progress = lambda count: None,
+    bookmarks: Bookmarks | None = None,
+    only: Collection[Path] | None = None,
 ) -> Iterator[NewMemory | Skip]:
     """The memories in files and in folders of files, in a fixed order; ``scope`` is for those that do not say whose.
 
-    Never raises for what it finds: a file or line that makes no sense is a ``Skip``, and the others are read.
+    Never raises for what it finds: a file or line that makes no sense is a ``Skip``, and the others are read. JSONL and
+    sessions grow at their end: with ``bookmarks`` they are read on from where they were left. ``only`` are the files
+    to look at, of those that ``paths`` mean.
     """
     whose = scope or Scope()
-    for file in _files(paths):
+    for file in files(paths):
         if isinstance(file, Skip):
-            yield file
-        elif file.path.suffix.lower() in JSONL:
-            yield from _jsonl(file, whose, progress)
-        else:
+            if only is None:
+                yield file
+        elif only is not None and file.path not in only:
+            continue
+        elif file.form == "markdown":
             yield from _markdown(file, whose, max_mb, progress)
-
-
-# Files -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    """A file to read: where it is, what it is called as a document, and its size when it was found."""
-
-    path: Path
-    document: str
-    bytes: int
-
-
-class _Unreadable(Exception):
-    """``str`` is the reason."""
-
-
-def _files(paths: Sequence[Path]) -> Iterator[_File | Skip]:
-    """Every file that is meant, each once however often it was named."""
-    seen: set[Path] = set()
-    for path in paths:
-        try:
-            real = path.resolve(strict=True)
-        except (OSError, RuntimeError, ValueError):  # not there; links in a circle; a NUL in the name
-            yield Skip(_shown(path), NO_SUCH_FILE)
-            continue
-        found = _walk(real) if real.is_dir() else _one(real, real.parent)
-        for file in found:
-            if isinstance(file, Skip):
-                yield file
-            elif file.path not in seen:
-                seen.add(file.path)
-                yield file
-
-
-def _walk(root: Path) -> Iterator[_File | Skip]:
-    """What is below a folder, its files by name and then its folders; hidden ones are left out, links not followed."""
-    waiting = [root]
-    while waiting:
-        folder = waiting.pop()
-        inner: list[Path] = []
-        try:
-            with os.scandir(folder) as listing:
-                entries = sorted(listing, key=lambda entry: entry.name)
-        except OSError as error:
-            yield Skip(_shown(folder), _told(error))
-            continue
-        for entry in entries:
-            path = folder / entry.name
-            wanted = path.suffix.lower() in MARKDOWN + JSONL
-            if entry.name.startswith(".") or entry.name in PASSED_OVER:
-                continue
-            if entry.is_symlink():
-                # A link within the folder leads to what is read in its own place.
-                if (wanted or _is_folder(path)) and not Path(os.path.realpath(path)).is_relative_to(root):
-                    yield Skip(_shown(path), "a link that leads out of its folder")
-            elif entry.is_dir(follow_symlinks=False):
-                inner.append(path)
-            elif wanted:
-                yield from _one(path, root)
-        waiting.extend(reversed(inner))
-
-
-def _is_folder(link: Path) -> bool:
-    try:
-        return link.is_dir()
-    except OSError:  # in a folder that is not ours to enter: what is there cannot be read anyway
-        return False
-
-
-def _one(path: Path, root: Path) -> Iterator[_File | Skip]:
-    document = f"{root.name or 'root'}/{path.relative_to(root).as_posix()}"
-    if path.suffix.lower() not in MARKDOWN + JSONL:
-        yield Skip(_shown(path), "neither Markdown (.md) nor JSONL (.jsonl)")
-    elif _shown(path) != str(path):
-        yield Skip(_shown(path), "its name is not UTF-8")
-    elif not_one_line(str(path)):
-        yield Skip(clean(str(path).replace("\n", " "))[0], "its path has a line break, a tab or an invisible character")
-    elif len(f"file:{path}") > MAX_REF_CHARS:
-        yield Skip(_shown(path), f"its path is longer than {MAX_REF_CHARS} characters")
-    else:
-        try:
-            about = path.lstat()
-        except OSError as error:
-            yield Skip(_shown(path), _told(error))
-            return
-        yield _File(path, document, about.st_size if stat.S_ISREG(about.st_mode) else 0)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
-    """A regular file, open for reading; no link is followed and no pipe waited for. Raises _Unreadable.
-
-    Raises it also when the file is another one at the end than at the beginning.
-    """
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(fd, "rb") as file:
-            before = os.fstat(fd)
-            if not stat.S_ISREG(before.st_mode):
-                raise _Unreadable("not a regular file")
-            if before.st_size == 0:
-                raise _Unreadable("empty")
-            yield file
-            after = os.fstat(fd)
-            if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-                raise _Unreadable("changed while it was read; run it again")
-    except OSError as error:
-        raise _Unreadable(_told(error)) from error
-
-
-def _told(error: OSError) -> str:
-    if isinstance(error, FileNotFoundError):
-        return "gone before it could be read"
-    return (error.strerror or type(error).__name__).lower()
-
-
-def _shown(path: Path) -> str:
-    """A path as text that can be printed and sent, whatever bytes it has."""
-    return str(path).encode("utf-8", "replace").decode()
+        elif file.form == "database":
+            yield from sessions.database(file.path, whose, bookmarks)
+            progress(file.bytes)
+        elif session := sessions.session_of(file.path, whose):
+            yield from sessions.transcript(file.path, session, bookmarks, progress)
+        else:
+            yield from _jsonl(file, whose, progress, bookmarks)
 
 
 # Markdown --------------------------------------------------------------------------------------------------------
@@ -205,18 +96,18 @@ def _shown(path: Path) -> str:
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
-def _markdown(file: _File, whose: Scope, max_mb: float, progress: Progress) -> Iterator[NewMemory | Skip]:
+def _markdown(file: File, whose: Scope, max_mb: float, progress: Progress) -> Iterator[NewMemory | Skip]:
     limit = int(max_mb * 1_000_000)
     where = str(file.path)
     try:
-        with _opened(file.path) as opened:
-            data = opened.read(limit + 1)
+        with opened(file.path) as stream, unchanged(stream):
+            data = stream.read(limit + 1)
             if len(data) > limit:
-                raise _Unreadable(f"larger than {max_mb:g} MB")
+                raise Unreadable(f"larger than {max_mb:g} MB")
         if b"\0" in data:
-            raise _Unreadable("binary: it has NUL bytes")
+            raise Unreadable("binary: it has NUL bytes")
         text = data.decode("utf-8-sig")
-    except _Unreadable as reason:
+    except Unreadable as reason:
         yield Skip(where, str(reason))
         return
     except UnicodeDecodeError:
@@ -255,44 +146,50 @@ def _day(text: str) -> Moment | None:
 # JSONL -----------------------------------------------------------------------------------------------------------
 
 
-def _jsonl(file: _File, whose: Scope, progress: Progress) -> Iterator[NewMemory | Skip]:
+def _jsonl(file: File, whose: Scope, progress: Progress, bookmarks: Bookmarks | None) -> Iterator[NewMemory | Skip]:
     unknown: dict[str, None] = {}
     where = str(file.path)
+    memories = senseless = 0
     try:
-        with _opened(file.path) as opened:
-            for number, line in enumerate(_lines(opened, progress), start=1):
+        with opened(file.path) as stream, unchanged(stream):
+            if is_packed(stream):
+                raise Unreadable("an archive, but of no session that is known")
+            mark = bookmarks.find(where) if bookmarks is not None else None
+            if bookmarks is not None and mark is not None and is_untouched(mark, stream.fileno()):
+                bookmarks.resumed(mark)
+                progress(file.bytes)
+                return
+            lines = Lines(stream, MAX_LINE_BYTES, progress)
+            for line in lines:
+                cut = line is not None and not line.endswith(b"\n")
+                number = lines.number + cut
                 if line is None:
+                    senseless += 1
                     yield Skip(f"{where}:{number}", f"longer than {MAX_LINE_BYTES:,} bytes")
                     continue
                 if b"\0" in line:
-                    raise _Unreadable("binary: it has NUL bytes")
+                    raise Unreadable("binary: it has NUL bytes")
                 if number == 1:
                     line = line.removeprefix(b"\xef\xbb\xbf")
-                if not line.strip():
+                if not line.strip() or (cut and not is_json(line)):  # half of a line is left for when it is whole
                     continue
                 try:
                     row = _Row.of(line)
-                    yield row.memory(file, number, whose)
-                except _Unreadable as reason:
+                    memory = row.memory(file, number, whose)
+                except Unreadable as reason:
+                    senseless += 1
                     yield Skip(f"{where}:{number}", str(reason))
                     continue
+                yield memory
+                memories += 1
                 unknown.update(dict.fromkeys(row.unknown()))
-    except _Unreadable as reason:
+            if bookmarks is not None and not senseless:
+                bookmarks.reached(where, whole(stream.fileno(), memories))
+    except Unreadable as reason:
         yield Skip(where, str(reason))
     if unknown:
         names = ", ".join(sorted(unknown)[:10]) + (f" and {len(unknown) - 10} more" if len(unknown) > 10 else "")
         yield Skip(where, f"fields that mean nothing here were left out: {names}")
-
-
-def _lines(file: BinaryIO, progress: Progress) -> Iterator[bytes | None]:
-    """The lines of a file; None for one that is too long, which is passed over without being held."""
-    while line := file.readline(MAX_LINE_BYTES + 1):
-        progress(len(line))
-        whole = len(line) <= MAX_LINE_BYTES
-        while not line.endswith(b"\n") and (rest := file.readline(MAX_LINE_BYTES)):
-            progress(len(rest))
-            line, whole = rest, False
-        yield line if whole else None
 
 
 _FIELDS = frozenset(
@@ -309,7 +206,7 @@ _MAX_UNKNOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One line's object. Every reader of a field raises _Unreadable, which names the field."""
+    """One line's object. Every reader of a field raises Unreadable, which names the field."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
 
@@ -318,19 +215,19 @@ class _Row:
         try:
             values = orjson.loads(line)
         except orjson.JSONDecodeError:
-            raise _Unreadable("not a line of JSON") from None
+            raise Unreadable("not a line of JSON") from None
         if not isinstance(values, dict):
-            raise _Unreadable("not a JSON object")
+            raise Unreadable("not a JSON object")
         return cls({name: value for name, value in values.items() if value is not None})
 
     def unknown(self) -> list[str]:
         return [repr(name)[1:-1][:40] for name in self.values if name not in _FIELDS][:_MAX_UNKNOWN]
 
-    def memory(self, file: _File, number: int, whose: Scope) -> NewMemory:
+    def memory(self, file: File, number: int, whose: Scope) -> NewMemory:
         """What a line says. Without a position its line's number stands in, in its document or in its revision."""
         text = self.string("text", MAX_TEXT_CHARS)
         if text is None or not text.strip():
-            raise _Unreadable("text is missing or empty")
+            raise Unreadable("text is missing or empty")
         document = self.string("document", MAX_REF_CHARS)
         position = self.integer("position")
         revision = self.string("revision", MAX_ID_CHARS)
@@ -340,7 +237,7 @@ class _Row:
             end = self.integer("end")
             unit: Unit = self.choice("unit", ("turn", "line")) or "turn"
             if end is not None and end < start:
-                raise _Unreadable("end is before position")
+                raise Unreadable("end is before position")
             place = Place(document, start, start if end is None else end, unit)
         elif revision is None:
             # Two lines that say "yes" are two memories.
@@ -375,13 +272,13 @@ class _Row:
         """A field's text; None when it is missing or empty."""
         value = self.values.get(name, "")
         if not isinstance(value, str):
-            raise _Unreadable(f"{name} is not a text")
+            raise Unreadable(f"{name} is not a text")
         if len(value) > longest:
-            raise _Unreadable(f"{name} is longer than {longest:,} characters")
+            raise Unreadable(f"{name} is longer than {longest:,} characters")
         if "\0" in value:
-            raise _Unreadable(f"{name} has a NUL character")
+            raise Unreadable(f"{name} has a NUL character")
         if name not in _FREE and (wrong := not_one_line(value)):
-            raise _Unreadable(f"{name} {wrong}")
+            raise Unreadable(f"{name} {wrong}")
         return value or None
 
     def integer(self, name: str) -> int | None:
@@ -389,13 +286,13 @@ class _Row:
         if value is None:
             return None
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_POSITION:
-            raise _Unreadable(f"{name} is not a whole number from 0")
+            raise Unreadable(f"{name} is not a whole number from 0")
         return value
 
     def choice(self, name: str, choices: Sequence[str]) -> Any:
         value = self.values.get(name)
         if value is not None and value not in choices:
-            raise _Unreadable(f"{name} is none of {', '.join(choices)}")
+            raise Unreadable(f"{name} is none of {', '.join(choices)}")
         return value
 
     def moment(self, name: str) -> Moment | None:
@@ -405,32 +302,7 @@ class _Row:
         try:
             return moment(written)
         except ValueError:
-            raise _Unreadable(f'{name} is no time; write ISO 8601: "2026-01-31" or "2026-01-31T09:30:00Z"') from None
-
-
-_ISO = re.compile(
-    r"(?P<year>\d{4})(?:-(?P<month>\d\d)(?:-(?P<day>\d\d)"
-    r"(?P<clock>[T ]\d\d(?P<minute>:\d\d(?P<second>:\d\d(?:[.,]\d{1,9})?)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?)?)?)?",
-    re.ASCII | re.IGNORECASE,
-)
-
-
-def moment(written: str) -> Moment:
-    """ISO 8601, as precise as it is written: ``2026``, ``2026-01``, ``2026-01-31``, or with a time of day.
-
-    A time without a zone is UTC. Raises ValueError.
-    """
-    match = _ISO.fullmatch(written.strip())
-    if match is None:
-        raise ValueError(f"{written!r} is not ISO 8601")
-    finest = next(name for name in ("second", "minute", "clock", "day", "month", "year") if match[name])
-    precision: Precision = "hour" if finest == "clock" else finest  # type: ignore[assignment]
-    whole = match[0].upper() + {"year": "-01-01", "month": "-01"}.get(finest, "")
-    try:
-        found = datetime.fromisoformat(whole)
-        return Moment(found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC), precision)
-    except OverflowError:
-        raise ValueError(f"{written!r} is out of range") from None
+            raise Unreadable(f'{name} is no time; write ISO 8601: "2026-01-31" or "2026-01-31T09:30:00Z"') from None
 
 
 def _utc(found: Moment | None) -> datetime | None:

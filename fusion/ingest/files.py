@@ -1,0 +1,273 @@
+"""Finding and opening the files that are meant, safely: no link is followed, no pipe waited for, no line held whole
+that is too long, no archive unpacked without an end.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+
+import orjson
+
+from fusion.ingest.intake import not_one_line
+from fusion.lib.clean import clean
+
+if TYPE_CHECKING:
+    from zstandard import ZstdDecompressionReader
+
+MARKDOWN = (".md", ".markdown")
+JSONL = (".jsonl", ".ndjson")
+SQLITE = (".sqlite", ".sqlite3", ".db")
+DATABASE = "openclaw-agent.sqlite"
+"""the one database that is looked for in folders; another is read where it is named"""
+_ARCHIVE = re.compile(r"\.(?:jsonl|ndjson)(?:\.(?:deleted|reset)\.[^/]+|\.zst)", re.IGNORECASE)
+_COPY = re.compile(r"\.(?:checkpoint|trajectory)\b[^/]*\.jsonl$", re.IGNORECASE)
+NO_SUCH_FILE = "there is no such file or folder"
+MAX_UNPACKED_BYTES = 1 << 29
+"""of an archive: far beyond any conversation; what has more is refused, be it a bomb or not"""
+PASSED_OVER = frozenset({"node_modules", "__pycache__"})
+"""folders that are not entered, beside hidden ones"""
+MAX_REF_CHARS = 512
+
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+Progress = Callable[[int], None]
+"""told how many bytes more were read"""
+Form = Literal["markdown", "lines", "database"]
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Something that was not remembered. ``where`` is a path, or ``path:line``; reasons are few, to be counted."""
+
+    where: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file to read: where it is, what it is called as a document, and its size when it was found."""
+
+    path: Path
+    document: str
+    bytes: int
+    form: Form
+
+
+class Unreadable(Exception):
+    """``str`` is the reason."""
+
+
+def form_of(path: Path, *, named: bool = False) -> Form | None:
+    """How a file is read, by its name; None: it is left out, unless it is ``named`` and one that can be read."""
+    suffix = path.suffix.lower()
+    if suffix in MARKDOWN:
+        return "markdown"
+    if suffix in JSONL or _ARCHIVE.search(path.name):
+        return "lines" if named or not _COPY.search(path.name) else None
+    if path.name == DATABASE or (named and suffix in SQLITE):
+        return "database"
+    return None
+
+
+def files(paths: Sequence[Path]) -> Iterator[File | Skip]:
+    """Every file that is meant, each once however often it was named."""
+    seen: set[Path] = set()
+    for path in paths:
+        try:
+            real = path.resolve(strict=True)
+        except (OSError, RuntimeError, ValueError):  # not there; links in a circle; a NUL in the name
+            yield Skip(shown(path), NO_SUCH_FILE)
+            continue
+        found = _walk(real) if real.is_dir() else _one(real, real.parent, named=True)
+        for file in found:
+            if isinstance(file, Skip):
+                yield file
+            elif file.path not in seen:
+                seen.add(file.path)
+                yield file
+
+
+def _walk(root: Path) -> Iterator[File | Skip]:
+    """What is below a folder, its files by name and then its folders; hidden ones are left out, links not followed."""
+    waiting = [root]
+    while waiting:
+        folder = waiting.pop()
+        inner: list[Path] = []
+        try:
+            with os.scandir(folder) as listing:
+                entries = sorted(listing, key=lambda entry: entry.name)
+        except OSError as error:
+            yield Skip(shown(folder), told(error))
+            continue
+        for entry in entries:
+            path = folder / entry.name
+            wanted = form_of(path) is not None
+            if entry.name.startswith(".") or entry.name in PASSED_OVER:
+                continue
+            if entry.is_symlink():
+                # A link within the folder leads to what is read in its own place.
+                if (wanted or _is_folder(path)) and not Path(os.path.realpath(path)).is_relative_to(root):
+                    yield Skip(shown(path), "a link that leads out of its folder")
+            elif entry.is_dir(follow_symlinks=False):
+                inner.append(path)
+            elif wanted:
+                yield from _one(path, root)
+        waiting.extend(reversed(inner))
+
+
+def _is_folder(link: Path) -> bool:
+    try:
+        return link.is_dir()
+    except OSError:  # in a folder that is not ours to enter: what is there cannot be read anyway
+        return False
+
+
+def _one(path: Path, root: Path, *, named: bool = False) -> Iterator[File | Skip]:
+    document = f"{root.name or 'root'}/{path.relative_to(root).as_posix()}"
+    form = form_of(path, named=named)
+    if form is None:
+        yield Skip(shown(path), "neither Markdown (.md) nor JSONL (.jsonl)")
+    elif shown(path) != str(path):
+        yield Skip(shown(path), "its name is not UTF-8")
+    elif not_one_line(str(path)):
+        yield Skip(clean(str(path).replace("\n", " "))[0], "its path has a line break, a tab or an invisible character")
+    elif len(f"file:{path}") > MAX_REF_CHARS:
+        yield Skip(shown(path), f"its path is longer than {MAX_REF_CHARS} characters")
+    else:
+        try:
+            about = path.lstat()
+        except OSError as error:
+            yield Skip(shown(path), told(error))
+            return
+        yield File(path, document, about.st_size if stat.S_ISREG(about.st_mode) else 0, form)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """A regular file with something in it, open for reading. Raises Unreadable."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(fd, "rb") as file:
+            about = os.fstat(fd)
+            if not stat.S_ISREG(about.st_mode):
+                raise Unreadable("not a regular file")
+            if about.st_size == 0:
+                raise Unreadable("empty")
+            yield file
+    except OSError as error:
+        raise Unreadable(told(error)) from error
+
+
+@contextmanager
+def unchanged(file: BinaryIO) -> Iterator[None]:
+    """Raises Unreadable when the file is another one at the end than at the beginning."""
+    before = os.fstat(file.fileno())
+    yield
+    after = os.fstat(file.fileno())
+    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+        raise Unreadable("changed while it was read; run it again")
+
+
+def is_packed(file: BinaryIO) -> bool:
+    """Whether a file is zstandard, whatever its name says."""
+    return os.pread(file.fileno(), 4, 0) == ZSTD_MAGIC
+
+
+def unpacked(file: BinaryIO) -> BinaryIO:
+    """What is in a zstandard archive, from its beginning; a window of at most 128 MB is held."""
+    import zstandard
+
+    file.seek(0)
+    reader = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(file, read_across_frames=True)
+    return io.BufferedReader(_Raw(reader))
+
+
+class _Raw(io.RawIOBase):
+    """A decompressor as a raw stream; damage is told as every other."""
+
+    def __init__(self, reader: ZstdDecompressionReader) -> None:
+        self._reader = reader
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        import zstandard
+
+        try:
+            return self._reader.readinto(buffer)
+        except zstandard.ZstdError as error:
+            raise Unreadable("damaged: it cannot be unpacked") from error
+
+
+class Lines:
+    """The lines of a stream, each with its end; None for one that is too long, which is passed over without being held.
+
+    ``offset`` is where the next whole line begins and ``number`` the last one's, counted from 1. A last line without
+    its end moves neither: it may be half written. Raises Unreadable beyond ``most`` bytes.
+    """
+
+    def __init__(
+        self,
+        stream: BinaryIO,
+        longest: int,
+        progress: Progress = lambda count: None,
+        *,
+        offset: int = 0,
+        number: int = 0,
+        most: int | None = None,
+    ) -> None:
+        self.offset = offset
+        self.number = number
+        self._stream = stream
+        self._longest = longest
+        self._progress = progress
+        self._most = most
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        while line := self._stream.readline(self._longest + 1):
+            read = len(line)
+            self._read(read, read)
+            whole = read <= self._longest
+            while not line.endswith(b"\n") and (rest := self._stream.readline(self._longest)):
+                read += len(rest)
+                self._read(len(rest), read)
+                line, whole = rest, False
+            if line.endswith(b"\n"):
+                self.offset += read
+                self.number += 1
+            yield line if whole else None
+
+    def _read(self, count: int, of_line: int) -> None:
+        self._progress(count)
+        if self._most is not None and self.offset + of_line > self._most:
+            raise Unreadable(f"more than {self._most >> 20} MB when it is unpacked")
+
+
+def is_json(line: bytes) -> bool:
+    """Whether a line is whole: no half of an object is one."""
+    try:
+        orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
+def told(error: OSError) -> str:
+    """What an error of the file system says, as a reason."""
+    if isinstance(error, FileNotFoundError):
+        return "gone before it could be read"
+    return (error.strerror or type(error).__name__).lower()
+
+
+def shown(path: Path) -> str:
+    """A path as text that can be printed and sent, whatever bytes it has."""
+    return str(path).encode("utf-8", "replace").decode()
