@@ -147,6 +147,15 @@ def memories(
     return Call("GET", "/v1/memories", parameters=_given(asked))
 
 
+def document(path: str, *, start: int = 1, lines: int | None = None, **scope: str | None) -> Call[wire.Document]:
+    """A page of a document that a hit named, from line or turn ``start``."""
+    return Call(
+        "GET",
+        "/v1/documents",
+        parameters=_given({"path": path, "from": str(start), "lines": None if lines is None else str(lines), **scope}),
+    )
+
+
 def forget(ref: str, **scope: str | None) -> Call[wire.Forgotten]:
     """Forgets one memory everywhere; the reply says what each backend did."""
     return Call("DELETE", f"/v1/memories/{quote(ref, safe='')}", parameters=_given(scope))
@@ -285,6 +294,7 @@ class Client(_Either):
     remember = _sync(remember)
     memory = _sync(memory)
     memories = _sync(memories)
+    document = _sync(document)
     forget = _sync(forget)
     backends = _sync(backends)
     status = _sync(status)
@@ -334,6 +344,7 @@ class AsyncClient(_Either):
     remember = _async(remember)
     memory = _async(memory)
     memories = _async(memories)
+    document = _async(document)
     forget = _async(forget)
     backends = _async(backends)
     status = _async(status)

@@ -1,7 +1,7 @@
 """The contract between the gateway and everything outside it.
 
 Values are frozen; ports are small protocols. A memory system joins by implementing
-``Backend`` (two methods) and whichever of ``Remembers``, ``Forgets``, ``Expands``,
+``Backend`` (two methods) and whichever of ``Remembers``, ``Forgets``, ``Expands``, ``Reads``,
 ``Used`` and ``Describes`` it can honour; `tests/backend_contract.py` is the suite that it
 then inherits, and `adapters/inmemory.py` the reference.
 
@@ -322,6 +322,27 @@ class Expands(Protocol):
 
     async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:
         """For each hit, up to ``span`` hits before it and after it, in document order, without it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A document that hits name in their ``place``, as it is now; its lines count from 1. ``scope`` is whose it is."""
+
+    name: str
+    text: str
+    scope: Scope = Scope()
+
+
+@runtime_checkable
+class Reads(Protocol):
+    """A backend that can show the documents that its hits stand in."""
+
+    async def read(self, name: str) -> Reading | None:
+        """The document of that name as it is now; ``None`` for every other name, whatever it looks like.
+
+        A name is the caller's text: nothing outside the backend's own documents may be reached by it.
+        """
         ...
 
 

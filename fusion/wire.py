@@ -39,6 +39,19 @@ class Asked(TypedDict):
     refused: NotRequired[dict[str, int]]
 
 
+class Moment(TypedDict):
+    utc: str
+    precision: str
+    zone: str | None
+
+
+class Place(TypedDict):
+    document: str
+    start: int
+    end: int
+    unit: str
+
+
 class Member(TypedDict):
     """One memory inside an excerpt."""
 
@@ -50,6 +63,7 @@ class Member(TypedDict):
     trust: str
     backends: list[str]
     score: float
+    place: Place | None
     path: list[str]
 
 
@@ -83,19 +97,6 @@ class Fused(TypedDict):
     abstained: str | None
     query_truncated: bool
     explain: dict[str, Any] | None
-
-
-class Moment(TypedDict):
-    utc: str
-    precision: str
-    zone: str | None
-
-
-class Place(TypedDict):
-    document: str
-    start: int
-    end: int
-    unit: str
 
 
 class Hit(TypedDict):
@@ -263,6 +264,22 @@ class Memories(TypedDict):
 
     memories: list[Remembrance]
     next_cursor: str | None
+
+
+Document = TypedDict(
+    "Document",
+    {
+        "path": str,
+        "unit": str,
+        "from": int,
+        "lines": int,
+        "text": str,
+        "truncated": bool,
+        "next_from": int | None,
+    },
+)
+"""A page of a document. ``from`` and ``lines`` say which lines (or turns, as ``unit`` says) ``text`` has; the next page
+begins at ``next_from``. What was forgotten is blank, and secrets are masked."""
 
 
 class Forgotten(TypedDict):

@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,20 @@ from fusion.contract import (
     Judge,
     Opening,
     Query,
+    Reads,
     Scope,
     Settles,
     Used,
 )
-from fusion.errors import BackendUnreachable, BadInput, FusionError, ModelMissing, NotFound, SettingsError
+from fusion.errors import (
+    BackendUnreachable,
+    BadInput,
+    FusionError,
+    ModelMissing,
+    NobodyAnswered,
+    NotFound,
+    SettingsError,
+)
 from fusion.home import HomeLock, sizes
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.forget import ForgetReceipt, Forgetter
@@ -43,10 +53,12 @@ from fusion.ingest.intake import Acknowledged, Intake, NewMemory
 from fusion.ingest.journal import Deliveries, Journal
 from fusion.lib.ids import cursor as cursor_of
 from fusion.lib.ids import parse_cursor
+from fusion.lib.words import spoken
 from fusion.recall.admit import admit
 from fusion.recall.breaker import Breaker
+from fusion.recall.document import MAX_LINES, PAGE_LINES, lines_of_file, lines_of_memories, page
 from fusion.recall.engine import Fused, FuseRequest, explain, fuse
-from fusion.recall.gather import Answer, Bulkhead, Source
+from fusion.recall.gather import Answer, Bulkhead, Source, unable
 from fusion.recall.receipt import Receipts
 from fusion.recall.show import shown
 from fusion.recall.signals import SIGNALS
@@ -268,6 +280,37 @@ class Fusion:
             "next_cursor": None if page.next is None else cursor_of(page.next),
         }
 
+    async def document(self, path: str, scope: Scope, *, start: int = 1, lines: int = PAGE_LINES) -> Mapping[str, Any]:
+        """A page of a document that a hit named: from its file where a backend reads it, else from the journal.
+
+        Raises NotFound, the same for every path that is not one of this scope's documents, whatever it looks like.
+        """
+        there_is_none = NotFound("There is no such document here.")
+        if not _encodable(path):
+            raise there_is_none
+        failed: list[str] = []
+        for source in self.sources.values():
+            reader = source.backend
+            if not isinstance(reader, Reads) or unable(Query("", scope, datetime.now(UTC)), reader.features):
+                continue
+            try:
+                async with asyncio.timeout(source.deadline_s):
+                    reading = await reader.read(path)
+            except (FusionError, OSError, TimeoutError) as error:
+                log.warning("backend %s did not read a document: %s", source.name, type(error).__name__)
+                failed.append(source.name)
+                continue
+            if reading is not None and scope.admits(reading.scope):
+                forgotten = partial(self.journal.forgotten_lines, reading.scope.tenant, path)
+                return page(path, "line", await asyncio.to_thread(lines_of_file, reading.text, forgotten), start, lines)
+        events = [record.event for record in await self.journal.document(path, scope, start, MAX_LINES + 1)]
+        places = [(event.place, spoken(event.text, event.speaker)) for event in events if event.place is not None]
+        if places:
+            return page(path, places[0][0].unit, lines_of_memories(places), start, lines)
+        if failed:
+            raise NobodyAnswered(f"{', '.join(failed)} could not look for that document.", {})
+        raise there_is_none
+
     async def forget(self, ref: str, scope: Scope) -> ForgetReceipt:
         """Deletes a memory everywhere, and says of each backend what became of it there. Raises NotFound."""
         return await self.forgetter.forget(ref, scope)
@@ -386,6 +429,15 @@ class Fusion:
     async def _finish(self) -> None:
         if self._after:
             await asyncio.wait(self._after)
+
+
+def _encodable(name: str) -> bool:
+    """Whether a name can be that of anything stored: a lone surrogate is in no database and in no cited document."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _status(source: Source) -> str:

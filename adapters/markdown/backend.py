@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from adapters.index import Entry, Found, Index
 from adapters.markdown.files import Root, Seen, Signature, Skip, Unreadable, read, roots, scan
-from adapters.markdown.items import document_of, note_item
+from adapters.markdown.items import document_of, note_item, scope_of, text_of
 from adapters.markdown.notes import Notes, file_of, parse, write
 from adapters.markdown.options import Options
 from adapters.markdown.shelf import Document, Item, Shelf
@@ -30,6 +30,7 @@ from fusion.contract import (
     Kind,
     Opening,
     Query,
+    Reading,
 )
 from fusion.errors import BadInput, FusionError, SettingsError
 
@@ -38,6 +39,9 @@ BATCH = 200
 
 NOTES_SHOWN = 20
 """remarks on single files in a description; the rest is counted"""
+
+READ_S = 1.0
+"""what a reader of a document has, as the deadline of a search; half of it may go by in looking at the files"""
 
 T = TypeVar("T")
 
@@ -104,6 +108,24 @@ class Markdown:
     async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:
         documents = [self._shelf.holding(hit.native_id) for hit in hits]
         return [d.beside(hit.native_id, span) if d else [] for d, hit in zip(documents, hits, strict=True)]
+
+    async def read(self, name: str) -> Reading | None:
+        """A file as it is on disk now, if a scan would read it.
+
+        The name is looked up among those of the last scan and never made into a path by itself; then the file is opened
+        below its root without following a link, so that one which was put there since leads nowhere.
+        """
+        await self._freshen(READ_S)
+        root = next((root for root in self._roots if name.startswith(f"{root.name}/")), None)
+        if root is None or name not in self._shelf.documents:
+            return None
+        path = name.removeprefix(f"{root.name}/")
+        try:
+            content = await asyncio.to_thread(read, root, path, self._options.max_bytes)
+        except Unreadable:
+            return None
+        text = text_of(root, content.data)
+        return Reading(name, text, scope_of(root, path, self._options)) if text.strip() else None
 
     async def refresh(self) -> None:
         """Look at all files now, and follow what changed."""

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
 from adapters.index import Entry
-from adapters.markdown.files import Content, Seen, Unreadable, ignored
+from adapters.markdown.files import Content, Root, Seen, Unreadable, ignored
 from adapters.markdown.notes import parse
 from adapters.markdown.options import Options
 from adapters.markdown.shelf import Document, Item
-from fusion.contract import Event, Hit, Moment, Place
+from fusion.contract import Event, Hit, Moment, Place, Scope
 from fusion.lib.chunk import chunks, tokens
 from fusion.lib.front_matter import front_matter
 from fusion.lib.words import spoken
@@ -45,6 +45,18 @@ def document_of(file: Seen, content: Content, options: Options) -> Document:
     return Document(file.document, items, content.settled, content.digest, tuple(remarks))
 
 
+def text_of(root: Root, data: bytes) -> str:
+    """What a file says beside the gateway's own entries, whose lines are left blank: each of them is its owner's."""
+    text = data.decode("utf-8-sig", "replace")
+    return parse(text).rest if root.own else text
+
+
+def scope_of(root: Root, path: str, options: Options) -> Scope:
+    """Whose a file of that path is."""
+    private = not root.own and ignored(path, options.private)
+    return replace(options.bind, audience="private") if private else options.bind
+
+
 def note_item(name: str, event: Event, options: Options, copy: int = 1) -> Item:
     """An entry of the gateway's own; a copy that somebody made of it within its file has an id of its own."""
     native = f"{name}#{event.event_id}" + (f".{copy}" if copy > 1 else "")
@@ -66,8 +78,7 @@ def _chunk_items(file: Seen, text: str, options: Options) -> list[Item]:
     matter = front_matter(text)
     title = matter.get("title") or ("" if _DAY.match(stem) or file.root.own else stem)
     at = _day(stem) or _day(matter.get("date", "")) or _day(matter.get("created", ""))
-    private = not file.root.own and ignored(file.path, options.private)
-    scope = replace(options.bind, audience="private") if private else options.bind
+    scope = scope_of(file.root, file.path, options)
     items: list[Item] = []
     for chunk in chunks(text, options.chunk_tokens, options.chunk_overlap):
         native = f"{file.document}#L{chunk.start}-L{chunk.end}" + (f".{chunk.part}" if chunk.part else "")

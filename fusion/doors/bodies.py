@@ -20,6 +20,7 @@ from fusion.contract import Audience, Kind, Moment, Origin, Place, Precision, Sc
 from fusion.errors import BadInput, TooLarge
 from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory, not_one_line
 from fusion.ingest.sources import moment
+from fusion.recall.document import MAX_LINES, PAGE_LINES
 from fusion.recall.engine import QUERY_LIMIT
 
 MAX_BATCH = 100
@@ -241,6 +242,18 @@ class SearchBody(Scoped):
     backend: Name
     query: Asked = Field(json_schema_extra={"minLength": 1, "maxLength": QUERY_LIMIT})
     limit: int = Field(default=10, ge=1, le=100)
+
+
+class DocumentQuery(Scoped):
+    """Which page of which document; any path may be asked for, and one that is no document's is not found."""
+
+    path: str = Field(description="as a hit or an excerpt names its document")
+    start: Annotated[int, Field(ge=1, le=2**53), BeforeValidator(_whole)] = Field(
+        default=1, alias="from", description="the first line or turn"
+    )
+    lines: Annotated[int, Field(ge=1, le=MAX_LINES), BeforeValidator(_whole)] = Field(
+        default=PAGE_LINES, description="lines or turns at most"
+    )
 
 
 class SettleBody(_Body):

@@ -106,6 +106,11 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         act = fusion.forget if request.method == "DELETE" else fusion.memory
         return reply(await act(known(ref), scope_of(request)))
 
+    async def document(request: Request) -> Response:
+        asked = bodies.in_query(bodies.DocumentQuery, request.query_params.multi_items())
+        scope = asked.scope(request.scope["tenant"])
+        return reply(await fusion.document(asked.path, scope, start=asked.start, lines=asked.lines))
+
     async def backends(request: Request) -> Response:
         return reply({"backends": await fusion.backends()})
 
@@ -142,6 +147,7 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         ("/v1/search", search, "POST"),
         ("/v1/memories", memories, "GET", "POST"),
         ("/v1/memories/{ref:path}", memory, "GET", "DELETE"),
+        ("/v1/documents", document, "GET"),
         ("/v1/backends", backends, "GET"),
         ("/v1/status", status, "GET"),
         ("/v1/receipts/{receipt_id}", receipt, "GET"),

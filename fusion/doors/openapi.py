@@ -29,6 +29,7 @@ _MEMBER = {
     "trust": "unknown",
     "backends": ["markdown", "cortex"],
     "score": 0.81,
+    "place": {"document": "notes/database.md", "start": 12, "end": 14, "unit": "line"},
     "path": [],
 }
 _EXCERPT = {"ref": _REFERENCE, "document": "notes/database.md", "at": _AT, "score": 0.81, "members": [_MEMBER]}
@@ -81,6 +82,15 @@ _MEMORY = {
     "trust": "unknown",
     "origin": "owner",
     "scope": {"user_id": "nadia"},
+}
+_DOCUMENT = {
+    "path": "notes/database.md",
+    "unit": "line",
+    "from": 12,
+    "lines": 1,
+    "text": _MEMBER["text"],
+    "truncated": True,
+    "next_from": 13,
 }
 _STATE = {
     "name": "markdown",
@@ -160,6 +170,16 @@ def document(*, needs_key: bool = False) -> dict[str, Any]:
                 parameters=one,
                 extra=(404, 507),
             ),
+        },
+        "/v1/documents": {
+            "get": _operation(
+                "document",
+                "Read a page of a document that a hit named",
+                wire.Document,
+                _DOCUMENT,
+                parameters=_query(bodies.DocumentQuery, path="notes/database.md"),
+                extra=(404,),
+            )
         },
         "/v1/backends": {
             "get": _operation(
@@ -291,16 +311,18 @@ def _path(name: str, example: str) -> dict[str, Any]:
     }
 
 
-def _query(model: type[BaseModel]) -> list[dict[str, Any]]:
+def _query(model: type[BaseModel], **examples: str) -> list[dict[str, Any]]:
     """The fields of a model as query parameters."""
-    properties = model.model_json_schema()["properties"]
+    schema = model.model_json_schema()
     return [
         {
             "name": name,
             "in": "query",
-            "schema": next((s for s in schema.get("anyOf", ()) if s.get("type") != "null"), schema),
+            "required": name in schema.get("required", ()),
+            "schema": next((s for s in one.get("anyOf", ()) if s.get("type") != "null"), one),
+            **({"example": examples[name]} if name in examples else {}),
         }
-        for name, schema in properties.items()
+        for name, one in schema["properties"].items()
     ]
 
 
@@ -313,6 +335,7 @@ def _schemas() -> dict[str, Any]:
         wire.Remembered,
         wire.Remembrance,
         wire.Memories,
+        wire.Document,
         wire.Forgotten,
         wire.Backends,
         wire.Status,

@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
-from fusion.contract import Event, Forgotten, Hit, Scope
-from fusion.errors import KeyReused, NotFound
+from fusion.contract import Event, Forgotten, Hit, Place, Scope
+from fusion.errors import BadInput, KeyReused, NotFound
 from fusion.ingest.rows import Record, count, keys_of, owner_of, record_of, row_of
 from fusion.ingest.tombstones import Burial, bury, file_lines, with_what_follows
 from fusion.lib.bm25 import Frequencies
@@ -396,6 +396,43 @@ class Journal:
             return False
         gone = self._hidden.get((hit.scope.tenant, hit.place.document))
         return gone is not None and not gone.isdisjoint(file_lines(hit.text, hit.place))
+
+    def forgotten_lines(self, tenant: str, document: str, lines: Sequence[str]) -> frozenset[int]:
+        """Which lines of a user's own file, by number from 1, say what was forgotten; the same rule as `hides`."""
+        gone = self._hidden.get((tenant, document))
+        if not gone:
+            return frozenset()
+        said = ((n, file_lines(line, Place(document, n, n, "line"))) for n, line in enumerate(lines, start=1))
+        return frozenset(n for n, hashes in said if not gone.isdisjoint(hashes))
+
+    async def document(self, name: str, scope: Scope, start: int, limit: int) -> Sequence[Record]:
+        """The memories that stand in a document at or after ``start``, in its order, at most ``limit``.
+
+        Where it ends before ``start`` its last one, and nothing where there is no such document. Raises BadInput when
+        several users have one of that name and ``scope`` does not say whose.
+        """
+        named = scope.named()
+        conditions = ["tenant = ?", "document = ?", "forgotten = 0", "superseded_by is null", "trust <> 'quarantined'"]
+        conditions += [f"{dimension} = ?" for dimension in named]
+        if scope.audience == "group":
+            conditions.append("audience = 'group'")
+        which, values = " and ".join(conditions), (scope.tenant, name, *named.values())
+
+        def work(db: Connection) -> list[Any]:
+            owners = db.execute(
+                f"select distinct user_id, place_unit from event where {which} limit 2", values
+            ).fetchall()
+            if len(owners) > 1:
+                raise BadInput(f"several documents are called {name!r}: name the user_id whose you mean")
+            rows = db.execute(
+                f"select * from event where {which} and place_end >= ? order by place_start, seq limit ?",
+                (*values, start, limit),
+            ).fetchall()
+            last = f"select * from event where {which} order by place_start desc, seq desc limit 1"
+            return rows or db.execute(last, values).fetchall()
+
+        rows = await self._database.read(work)
+        return [record_of(row) for row in rows]
 
     # Deliveries
 

@@ -116,6 +116,11 @@ def redact(text: str) -> tuple[str, dict[str, int]]:
     return text, dict(found)
 
 
+def redact_lines(text: str) -> list[str]:
+    """The lines of a text with its secrets masked, each with its number: one of several lines leaves blank ones."""
+    return redact(_PRIVATE_KEY.sub(lambda key: MASK + "\n" * key.group().count("\n"), text))[0].split("\n")
+
+
 def mask(secret: str) -> str:
     return f"{secret[:6]}…{secret[-4:]}" if len(secret) >= KEEP_FROM else MASK
 

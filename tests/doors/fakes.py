@@ -108,6 +108,11 @@ class FakeFusion:
         self.listed.append((scope, limit, cursor, document, source))
         return {"memories": [openapi._MEMORY], "next_cursor": None if cursor else "c1"}
 
+    async def document(self, path: str, scope: Scope, *, start: int = 1, lines: int = 200) -> dict[str, Any]:
+        if path != "notes/database.md":
+            raise NotFound("There is no such document here.")
+        return {**openapi._DOCUMENT, "path": path, "from": start}
+
     async def forget(self, ref: str, scope: Scope) -> dict[str, Any]:
         if ref != "m1z":
             raise NotFound("There is no such memory here.")
