@@ -1,6 +1,22 @@
-"""`python -m fusion` is the command `fusion`."""
+"""The command `fusion`, also as `python -m fusion`."""
 
-from fusion.doors.cli import main
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """A hook holds up an agent's prompt, so it does not wait for the other commands to be imported."""
+    name, *arguments = sys.argv[1:] or [""]
+    if name == "hook" and not {"-h", "--help"} & set(arguments):
+        from fusion.doors.hooks import main as hook
+
+        hook(arguments)
+    else:
+        from fusion.doors.cli import main as command
+
+        command()
+
 
 if __name__ == "__main__":
     main()

@@ -74,6 +74,10 @@ class ReceiptSettings(_Part):
     keep_days: float = Field(default=7.0, ge=0)
 
 
+class HookSettings(_Part):
+    start_wait_ms: int = Field(default=2000, ge=0, le=10_000)
+
+
 class BackendSettings(BaseModel):
     """Our own few settings of a backend; every other key of its table goes to the adapter as an option."""
 
@@ -113,6 +117,7 @@ class Settings(BaseSettings):
     judge: JudgeSettings = JudgeSettings()
     journal: JournalSettings = JournalSettings()
     receipts: ReceiptSettings = ReceiptSettings()
+    hooks: HookSettings = HookSettings()
     backends: dict[str, BackendSettings] = Field(default_factory=_four)
     recipes_folder: Path | None = None
     api_key: SecretStr | None = None

@@ -363,6 +363,17 @@ def ingest(
     run(tell(), as_json)
 
 
+@app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+def hook(context: typer.Context) -> None:
+    """Run a hook of Claude Code: user-prompt-submit, session-start, stop, pre-compact or session-end.
+
+    Reads its JSON on stdin, prints its JSON, and always exits with 0. Options: --home FOLDER, --user USER_ID.
+    """
+    from fusion.doors.hooks import main
+
+    main(context.args)
+
+
 # What they share -------------------------------------------------------------------------------------------------
 
 

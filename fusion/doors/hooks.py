@@ -1,0 +1,366 @@
+"""Claude Code's hooks: recall before a prompt, capture after a turn.
+
+    echo '{"prompt": "why did we leave SQLite?", "cwd": "/home/ada/hjul"}' | fusion hook user-prompt-submit
+
+A memory must never hold up an agent. Whatever is wrong, a hook prints one JSON object of the documented shape, says in
+one line on stderr what was wrong, and exits with 0 in time. On the way to a running server nothing heavy is imported.
+
+Whose memory: a question names no session, agent or run. Those filter, and what helps is what *other* sessions know;
+what this one said stands in its prompt already. The project, which is the folder that the session was begun in, boosts;
+``--user`` filters, for a home that several people share.
+
+What is captured is the session's transcript, read by `fusion.ingest.sessions` from where it was left: the same turns,
+keys and bookmarks as those of `fusion ingest ~/.claude/projects`, so that none is kept twice and any hook catches up on
+what an earlier one could not keep.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from fusion.client import LOG, Client, ensure_server, running_server
+from fusion.errors import BadInput, FusionError, NotFound
+from fusion.home import find_home
+from fusion.lib.clean import clean
+from fusion.lib.envelope import said, without_own_block, without_private, without_wrappers
+
+if TYPE_CHECKING:
+    from fusion.ingest.intake import NewMemory
+
+MAX_INPUT_BYTES = 16 << 20
+"""of what Claude Code tells a hook: the last reply of the assistant is in it"""
+MIN_PROMPT_CHARS = 5
+"""a shorter prompt asks nothing: yes, ok, go"""
+MAX_PROMPT_CHARS = 32_000
+"""the server takes no longer query, and searches by its first and last 2,000"""
+READ_S = 10.0
+"""for stdin to end"""
+LOOK_S = 1.0
+"""for a server to say that it runs"""
+ANSWER_S = 3.0
+"""for an answer; the recipe `hook` itself wants 0.2"""
+KEEP_S = 20.0
+"""for the server to start, and for each batch to be kept: nobody waits for that"""
+LAG_S = 2.0
+"""for Claude Code to write the last reply into the transcript, which it does behind"""
+TAIL_BYTES = 1 << 18
+"""of a transcript, in which the last reply is looked for"""
+PROFILE_MS = 1500
+"""for recall at the start of a session, where nobody has asked yet and the caches are cold"""
+PROFILE_CHARS = 2000
+PROFILE_MEMORIES = 4
+
+_SLASH_COMMAND = re.compile(r"/[\w:.-]+(?:\s|\Z)")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What Claude Code told a hook, and whose memory is meant."""
+
+    payload: Mapping[str, Any]
+    home: Path
+    user: str | None = None
+
+    @property
+    def transcript(self) -> Path:
+        """Where the session is written; ``is_file`` says whether it is."""
+        return Path(self.text("transcript_path") or os.devnull)
+
+    def text(self, name: str) -> str:
+        """A field's text, without what nobody sees; empty where there is none."""
+        value = self.payload.get(name)
+        return clean(value)[0] if isinstance(value, str) else ""
+
+    @property
+    def project(self) -> str | None:
+        """The name of the folder that the session was begun in, as its transcript's turns have it; a home is none."""
+        folder = Path(os.environ.get("CLAUDE_PROJECT_DIR") or self.text("cwd"))
+        return None if folder == Path.home() else clean(folder.name)[0].strip()[:256] or None
+
+    @contextmanager
+    def server(self, *, start_s: float | None = None, answer_s: float = ANSWER_S) -> Iterator[Client]:
+        """A client of the home's server. One that does not run is started, and waited for as long as is set."""
+        record = running_server(self.home, timeout_s=LOOK_S)
+        if record is None and start_s is None:
+            from fusion.settings import load  # takes longer than all the rest: only where a start takes longer still
+
+            start_s = max(0.001, load(home=self.home).hooks.start_wait_ms / 1000)
+        if record is None:
+            record = ensure_server(self.home, timeout_s=start_s or 0.0)
+        with Client(record.url, api_key=record.token, timeout_s=answer_s) as client:
+            yield client
+
+
+# What the hooks do -----------------------------------------------------------------------------------------------
+
+
+def recall(told: Told) -> str:
+    """The block for a prompt; empty where it asks nothing."""
+    question = question_of(told.text("prompt"))
+    if not question or "agent_id" in told.payload:  # a subagent's prompt was written by the agent, which has recalled
+        return ""
+    with told.server() as memory:
+        return memory.fuse(question, user_id=told.user, project=told.project, recipe="hook")["block"]
+
+
+def question_of(prompt: str) -> str:
+    """What a prompt asks; empty for very short ones, commands, heartbeats and other things that no person asked."""
+    if said(prompt, "user").unattended or _SLASH_COMMAND.match(prompt):
+        return ""
+    asked = without_private(without_wrappers(without_own_block(prompt))).strip()
+    if len(asked) > MAX_PROMPT_CHARS:
+        half = MAX_PROMPT_CHARS // 2
+        asked = asked[:half] + asked[-half:]
+    return asked if len(asked) >= MIN_PROMPT_CHARS else ""
+
+
+def profile(told: Told) -> str:
+    """A few memories of the project, for the beginning of a session; the server is started for what follows."""
+    what = "decisions, preferences, rules and plans"
+    with told.server() as memory:
+        return memory.fuse(
+            f"{told.project}: {what}" if told.project else f"My {what}",
+            user_id=told.user,
+            project=told.project,
+            recipe="hook",
+            timeout_ms=PROFILE_MS,
+            budget_chars=PROFILE_CHARS,
+            max_results=PROFILE_MEMORIES,
+        )["block"]
+
+
+def capture(told: Told) -> None:
+    """Keeps what was said since the last time. Not while another hook makes the assistant go on: it has not ended."""
+    if told.payload.get("stop_hook_active") is True:
+        return
+    reply = said(told.text("last_assistant_message"), "assistant").text
+    written = _is_written(told.transcript, reply) if reply and told.transcript.is_file() else not reply
+    keep(told, [] if written else [_reply(told, reply)])
+
+
+def keep(told: Told, more: Sequence[NewMemory] = ()) -> None:
+    """Keeps everything of the session's transcript that is not kept yet, and ``more``; in batches, in order."""
+    from itertools import chain
+
+    from fusion.contract import Scope
+    from fusion.doors.ingest import batches
+    from fusion.ingest.bookmarks import Bookmarks
+    from fusion.ingest.files import Skip
+    from fusion.ingest.sessions import read_session
+
+    if not more and not told.transcript.is_file():
+        return
+    whose = Scope(user_id=told.user)
+    with told.server(start_s=KEEP_S, answer_s=KEEP_S) as memory:
+        bookmarks = Bookmarks(told.home, whose)
+        turns = read_session(told.transcript, whose, bookmarks=bookmarks) if told.transcript.is_file() else ()
+        for batch in batches(chain((turn for turn in turns if not isinstance(turn, Skip)), more)):
+            _send(memory, batch)
+            bookmarks.commit()
+        bookmarks.commit()
+
+
+def _send(memory: Client, batch: Sequence[NewMemory]) -> None:
+    """Hands a batch in. One that is refused is halved until what is objected to stands alone, and is left out."""
+    from fusion.doors.ingest import wire_form
+
+    try:
+        memory.remember([wire_form(turn) for turn in batch])
+    except (BadInput, NotFound) as error:
+        if len(batch) == 1:
+            _write(2, _notice(f"a turn was refused: {error}"))
+            return
+        half = len(batch) // 2
+        _send(memory, batch[:half])
+        _send(memory, batch[half:])
+
+
+def _is_written(transcript: Path, reply: str) -> bool:
+    """Whether the transcript has the last reply; waits a little, for it is written behind."""
+    end = json.dumps(reply[-200:], ensure_ascii=False)[1:-1].encode("utf-8", "replace")
+    deadline = time.monotonic() + LAG_S
+    while True:
+        with transcript.open("rb") as file:
+            file.seek(max(0, transcript.stat().st_size - TAIL_BYTES))
+            if end in file.read():
+                return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+
+
+def _reply(told: Told, text: str) -> NewMemory:
+    """The last reply of a session whose transcript does not have it. Another send of the same is the same memory."""
+    from datetime import UTC, datetime
+
+    from fusion.contract import Moment, Scope
+    from fusion.ingest.intake import NewMemory
+    from fusion.lib.words import content_hash
+
+    session = told.text("session_id")
+    if not session:
+        raise BadInput("there is neither a transcript nor a session_id: nothing says which session this is")
+    return NewMemory(
+        text=text,
+        scope=Scope(user_id=told.user, session_id=session, project=told.project, audience="private"),
+        kind="turn",
+        speaker="assistant",
+        at=Moment(datetime.now(UTC)),
+        source=f"claude-code:{session}",
+        revision=f"reply:{content_hash(text)}",
+        origin="agent",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """One event: its name in Claude Code, what is done, and after how many seconds that is given up."""
+
+    event: str
+    run: Callable[[Told], str | None]
+    limit_s: float
+    context: bool = False
+    """whether it says something to the model; the others answer with an empty object"""
+    detached: bool = False
+    """whether it answers at once and works on in a process of its own, which its caller's end does not end"""
+
+    def answer(self, context: str) -> dict[str, Any]:
+        """What Claude Code reads."""
+        if not self.context:
+            return {}
+        return {"hookSpecificOutput": {"hookEventName": self.event, "additionalContext": context}}
+
+
+HOOKS: Mapping[str, Hook] = {
+    "user-prompt-submit": Hook("UserPromptSubmit", recall, 15, context=True),
+    "session-start": Hook("SessionStart", profile, 15, context=True),
+    "stop": Hook("Stop", capture, 55),
+    "pre-compact": Hook("PreCompact", keep, 55),
+    # Claude Code gives a plugin 1.5 seconds here, whatever timeout the plugin asks for, and then leaves.
+    "session-end": Hook("SessionEnd", keep, 120, detached=True),
+}
+
+
+# How they are run ------------------------------------------------------------------------------------------------
+
+
+class _TooLate(BaseException):
+    """The time of a hook is over. Not an ``Exception``: what tolerates failures must not tolerate this one."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise BadInput(message)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Runs one hook: JSON on stdin, JSON on stdout. Returns whatever happens, because a hook always exits with 0."""
+    hook = HOOKS.get(arguments[0] if arguments else "")
+    answer = hook.answer("") if hook else {}
+    try:
+        if hook is None:
+            raise BadInput(f"there is no such hook; there are {', '.join(HOOKS)}")
+        with _limit(READ_S):
+            told = _told(arguments[1:])
+        if hook.detached and not _detach(told.home, answer):
+            return
+        with _limit(hook.limit_s):
+            answer = hook.answer(hook.run(told) or "")
+    except BaseException as error:  # noqa: BLE001 — an agent is never held up, whatever is wrong with its memory
+        notice = _notice(_why(error))
+        _write(2, notice)
+        if hook is not None and hook.event == "SessionStart":
+            answer["systemMessage"] = notice  # once a session its user shall see it
+    _write(1, json.dumps(answer))
+
+
+def _why(error: BaseException) -> str:
+    if isinstance(error, _TooLate):
+        return "it took too long"
+    return str(error) if isinstance(error, FusionError) else f"{type(error).__name__}: {error}"
+
+
+def _notice(what: str) -> str:
+    return f"fusion hook: {' '.join(what.split())}"[:500]
+
+
+def _detach(home: Path, answer: Mapping[str, Any]) -> bool:
+    """Answers, and goes on in a process of its own, where it returns True; what goes wrong there is in the home's log.
+
+    Nothing is left open that the caller could wait for.
+    """
+    if os.fork():
+        _write(1, json.dumps(answer))
+        return False
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDWR)
+    log = os.open(home / LOG, os.O_WRONLY | os.O_APPEND) if (home / LOG).is_file() else null
+    for descriptor, there in enumerate((null, null, log)):
+        os.dup2(there, descriptor)
+    return True
+
+
+def _told(options: Sequence[str]) -> Told:
+    """What is on stdin, for the home that is meant. Raises BadInput."""
+    parser = _Parser(prog="fusion hook", add_help=False)
+    parser.add_argument("--home", type=Path)
+    parser.add_argument("--user")
+    chosen = parser.parse_args(options)
+    payload = _payload()
+    cwd = payload.get("cwd")
+    inside = Path(cwd) if isinstance(cwd, str) and Path(cwd).is_absolute() else None
+    return Told(payload, find_home(chosen.home, cwd=inside), chosen.user)
+
+
+def _payload() -> Mapping[str, Any]:
+    """The object on stdin. All of it is read, so that its writer is not cut off, and no more than the limit is kept."""
+    kept = bytearray()
+    size = 0
+    with suppress(OSError):  # closed: as good as empty
+        while chunk := os.read(0, 1 << 16):
+            size += len(chunk)
+            if size <= MAX_INPUT_BYTES:
+                kept += chunk
+    if size > MAX_INPUT_BYTES:
+        raise BadInput(f"stdin has {size:,} bytes; {MAX_INPUT_BYTES:,} are read")
+    try:
+        payload = json.loads(kept.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        raise BadInput("stdin has no JSON: pipe in what Claude Code tells a hook") from None
+    if not isinstance(payload, dict):
+        raise BadInput("stdin has JSON, but no object")
+    return payload
+
+
+@contextmanager
+def _limit(seconds: float) -> Iterator[None]:
+    """Raises _TooLate in the block when its time is over, whatever it is waiting for."""
+
+    def ring(number: int, frame: object) -> None:
+        raise _TooLate
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _write(descriptor: int, line: str) -> None:
+    """One line, unbuffered: what nobody reads any more must not turn into an exit code at the end."""
+    data = line.encode("utf-8", "replace") + b"\n"
+    with suppress(OSError):
+        while data:
+            data = data[os.write(descriptor, data) :]
