@@ -161,6 +161,12 @@ class Deliverer:
             batch = batches.popleft()
             try:
                 async with self._busy[name]:
+                    # What was forgotten since it was read is gone from the store by now: told again, and killed before
+                    # the mark, it would stay there, and nobody would know.
+                    open_still = await self._journal.pending(name, [d.seq for d in batch])
+                    batch = [d for d in batch if d.seq in open_still]
+                    if not batch:
+                        continue
                     told = await self._remember(name, batch)
                     await self._journal.delivered(name, [(d.seq, ids) for d, ids in zip(batch, told, strict=True)])
                 taken += len(batch)

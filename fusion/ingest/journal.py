@@ -477,6 +477,17 @@ class Journal:
         """What ``backend`` is to be told by ``now``, oldest first."""
         return await self._open(backend, "pending", now, limit)
 
+    async def pending(self, backend: str, seqs: Sequence[int]) -> set[int]:
+        """Those of ``seqs`` that ``backend`` is still to be told: neither told nor forgotten since."""
+        rows = await self._database.read(
+            lambda db: db.execute(
+                "select seq from delivery where backend = ? and state = 'pending' "
+                "and seq in (select value from json_each(?))",
+                (backend, json.dumps(list(seqs))),
+            ).fetchall()
+        )
+        return {row["seq"] for row in rows}
+
     async def due_to_forget(self, backend: str, now: datetime, limit: int) -> Sequence[Due]:
         """What ``backend`` is to forget by ``now``."""
         return await self._open(backend, "forget", now, limit)

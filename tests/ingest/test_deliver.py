@@ -14,7 +14,7 @@ from fusion.contract import Extraction
 from fusion.errors import BackendUnreachable, HttpStatus, RateLimited
 from fusion.ingest.deliver import ATTEMPTS, BATCH, CAP_S, FIRST_S, Deliverer
 from fusion.ingest.journal import Journal
-from tests.ingest.stores import ME, Reading, Shelf, Time, event
+from tests.ingest.stores import ME, START, Reading, Shelf, Time, event
 
 
 @pytest.fixture
@@ -245,3 +245,19 @@ async def test_what_was_forgotten_while_it_was_told_is_forgotten_there_too(journ
         await deliverer.settle()
         assert await deliverer.backlog() == {}
         assert shelf.native_ids[stored.event.event_id] == (f"shelf-{stored.event.event_id}",)
+
+
+async def test_what_was_forgotten_since_it_was_read_is_not_told(journal):
+    """Read as due, forgotten everywhere, then told: killed before the mark, the store would keep it for ever."""
+    shelf = Shelf()
+    deliverer = Deliverer(journal, {"shelf": shelf})
+    await journal.enlist(["shelf"])
+    one, two = await append(journal, "one", "two")
+    due = await journal.due("shelf", START, 9)
+    [burial] = await journal.bury(one.ref, ME)
+    await deliverer.forget("shelf", due[0].seq, burial.record.event.event_id, ())
+    await deliverer._tell("shelf", due)
+    assert shelf.told == [("two",)]
+    assert shelf.texts == ["two"]
+    assert await journal.backlog() == {}
+    assert (await journal.find(two.ref, ME)).event.text == "two"
