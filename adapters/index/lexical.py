@@ -59,6 +59,7 @@ class Lexical:
 
     def _open(self) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _sweep(self._folder)
         _check_files(self._folder)
         self._index = tantivy.Index(_schema(), path=str(self._folder), reuse=True)
         self._index.register_tokenizer("terms", TextAnalyzerBuilder(Tokenizer.whitespace()).build())
@@ -158,6 +159,23 @@ def _document(key: str, tag: int, text: str) -> Document:
 def _rounded(score: float) -> float:
     """So that the same score is the same number, whatever order it was summed in."""
     return round(score, 5)
+
+
+def _sweep(folder: Path) -> None:
+    """Removes lists of deleted documents that no commit names: a process was killed before its commit.
+
+    tantivy leaves them, and fails with FileAlreadyExists when, days later, a commit wants the same name.
+    """
+    meta = folder / "meta.json"
+    if not meta.exists():
+        return
+    named = {
+        f"{entry['segment_id'].replace('-', '')}.{(entry['deletes'] or {}).get('opstamp')}.del"
+        for entry in json.loads(meta.read_bytes())["segments"]
+    }
+    for path in folder.glob("*.del"):
+        if path.name not in named:
+            path.unlink()
 
 
 def _check_files(folder: Path) -> None:

@@ -445,6 +445,21 @@ async def test_damaged_files_are_written_again(tmp_path: Path, damage: str) -> N
         assert (index.size, index.vectors) == (4, 4)
 
 
+async def test_a_list_of_deletions_that_was_never_committed_is_swept_away(tmp_path: Path) -> None:
+    """Killed between tantivy's file of deletions and its commit: the next one that wants that name gets it."""
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    async with opened(here, None):
+        pass
+    shutil.copytree(here, elsewhere)
+    async with opened(elsewhere, None) as index:
+        await index.drop(["car"])
+    [deletions] = (elsewhere / "lexical").glob("*.del")
+    shutil.copy(deletions, here / "lexical")
+    async with opened(here, None) as index:
+        await index.drop(["car"])
+        assert keys(await index.search("red", ANN, 10)) == ["cat"]
+
+
 @pytest.mark.parametrize("change", ["added", "replaced", "dropped"])
 async def test_a_process_that_died_between_the_two_files_is_mended(tmp_path: Path, change: str) -> None:
     """Words committed, their record not, and the caller knows nothing of it: the next open makes it as it was."""
