@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import random
-import signal
 import sqlite3
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -534,56 +529,3 @@ async def test_a_newer_journal_is_refused(tmp_path):
     db.close()
     with pytest.raises(StoreDamaged, match="newer"):
         await Journal.open(file)
-
-
-WRITER = """
-import asyncio, sys
-from pathlib import Path
-from fusion.ingest.journal import Journal
-from tests.ingest.stores import event
-
-async def one(journal, n):
-    await journal.append([event(f"turn {n}", n), event(f"note {n}", n, source="notes")])
-    print(n, flush=True)
-
-async def main():
-    journal = await Journal.open(Path(sys.argv[1]))
-    for n in range(0, 4000, 4):
-        await asyncio.gather(*(one(journal, n + i) for i in range(4)))
-
-asyncio.run(main())
-"""
-
-
-def test_kill_9_at_any_moment_loses_nothing_acknowledged(tmp_path):
-    """30 writers, each begins at 0 and is killed after some acknowledgements: what was acknowledged is there once.
-
-    What was not is there once or not at all, both events of a batch or neither.
-    """
-    file = tmp_path / "journal.sqlite"
-    draw = random.Random(7)
-    root = Path(__file__).resolve().parents[2]
-    acknowledged: set[int] = set()
-    for _ in range(30):
-        command = [sys.executable, "-c", WRITER, str(file)]
-        writer = subprocess.Popen(
-            command, stdout=subprocess.PIPE, cwd=root, env={**os.environ, "PYTHONPATH": str(root)}
-        )
-        assert writer.stdout is not None
-        for _ in range(draw.randint(1, 120)):
-            acknowledged.add(int(writer.stdout.readline()))
-        writer.send_signal(signal.SIGKILL)
-        acknowledged.update(
-            int(line) for line in writer.stdout.read().splitlines(keepends=True) if line.endswith(b"\n")
-        )
-        writer.stdout.close()
-        writer.wait()
-        db = sqlite3.connect(file)
-        assert db.execute("pragma integrity_check").fetchone() == ("ok",)
-        kept = Counter(text for (text,) in db.execute("select text from event"))
-        db.close()
-        assert set(kept.values()) <= {1}
-        assert {f"{kind} {n}" for n in acknowledged for kind in ("turn", "note")} <= set(kept)
-        assert {t.split()[1] for t in kept if t.startswith("turn")} == {
-            t.split()[1] for t in kept if t.startswith("note")
-        }

@@ -1,0 +1,86 @@
+"""What the victims of `test_kill` do until they are killed. They say what was acknowledged, a line each."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from fusion.contract import Scope
+from fusion.ingest.intake import NewMemory
+from fusion.ingest.journal import Journal
+from fusion.lib.sqlite import Database
+from fusion.wiring import Fusion
+from tests.faults.home import settings_of
+from tests.ingest.stores import event
+
+NADIA = Scope(user_id="nadia", audience="private")
+
+
+def say(word: str, *rest: object) -> None:
+    """One write, so that a line is said whole or not at all."""
+    os.write(1, json.dumps([word, *rest]).encode() + b"\n")
+
+
+def killer(statement: int) -> Callable[[str], None]:
+    """Ends the process before the ``statement``-th statement that it is told of."""
+    count = itertools.count(1)
+
+    def told(sql: str) -> None:
+        if next(count) == statement:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return told
+
+
+def watch(database: Database, told: Callable[[str], None]) -> None:
+    assert database._writing is not None
+    database._writing.set_trace_callback(told)
+
+
+async def append(file: str, n: str, statement: str) -> None:
+    """Two events under one Idempotency-Key."""
+    journal = await Journal.open(Path(file))
+    watch(journal._database, killer(int(statement)))
+    batch = [event(f"turn {n}", int(n)), event(f"note {n}", int(n), source="notes")]
+    await journal.append(batch, idempotency=("default", n, "body"), reply=lambda stored: "kept")
+    say("kept", int(n))
+
+
+async def write(file: str) -> None:
+    """Without end: four at once, each two events."""
+    journal = await Journal.open(Path(file))
+
+    async def one(n: int) -> None:
+        await journal.append([event(f"turn {n}", n), event(f"note {n}", n, source="notes")])
+        say("kept", n)
+
+    for n in itertools.count(0, 4):
+        await asyncio.gather(*(one(n + i) for i in range(4)))
+
+
+async def live(home: str, n: str, before: str, statement: str) -> None:
+    """Remembers one memory and forgets the one before, in all stores."""
+    settings = settings_of(
+        Path(home),
+        cortex="adapters.cortex:Cortex",
+        triples="adapters.triples:Triples",
+        markdown="adapters.markdown:Markdown",
+    )
+    async with Fusion.open(settings) as fusion:
+        told = killer(int(statement))
+        watch(fusion.journal._database, told)
+        for name in ("cortex", "triples"):
+            watch(fusion.sources[name].backend._database, told)  # type: ignore[attr-defined]
+        text = f"Memory {n} is about the harbour and lighthouse {n}"
+        [kept] = await fusion.remember([NewMemory(text, scope=NADIA)], idempotency_key=f"memory {n}")
+        say("kept", int(n), kept.ref)
+        if before:
+            await fusion.forget(before, NADIA)
+            say("gone", int(n) - 1)
+        await fusion.settle()
+        os.kill(os.getpid(), signal.SIGKILL)
