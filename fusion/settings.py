@@ -44,7 +44,9 @@ class ServerSettings(_Part):
     max_body_bytes: int = Field(default=262_144, gt=0)
     max_in_flight: int = Field(default=64, gt=0)
     max_queued: int = Field(default=128, ge=0)
+    max_connections: int = Field(default=2048, gt=0)
     idle_exit_s: float = Field(default=0.0, ge=0)
+    notice_s: float = Field(default=0.2, ge=0)
     drain_s: float = Field(default=10.0, ge=0)
     keys: tuple[KeySettings, ...] = ()
 

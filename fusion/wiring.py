@@ -72,6 +72,10 @@ security = logging.getLogger("fusion.security")
 
 OPEN_S = 120.0
 """for one backend at start: a large index may be rebuilt, but one that hangs must not keep the others from opening"""
+RETRY_S = 1.0
+"""before a failed question is worth asking again, where no breaker says more"""
+RETRY_DISABLED_S = 60.0
+"""…where all that was asked are disabled: somebody has to mend the configuration first"""
 LOOK_S = 1.0
 """how old the count of missing vectors in an answer's coverage may be"""
 
@@ -201,7 +205,11 @@ class Fusion:
         Raises BadInput, and NobodyAnswered when every backend failed.
         """
         asked = FuseRequest(request, **fields) if isinstance(request, str) else replace(request, **fields)
-        outcome = await fuse(asked, self._recipe(asked), self._world(asked))
+        try:
+            outcome = await fuse(asked, self._recipe(asked), self._world(asked))
+        except NobodyAnswered as error:
+            error.retry_after_s = self.retry_after_s(asked.backends)
+            raise
         self.receipts.keep(outcome.receipt)
         for row in outcome.fused.backends:
             self._count_leaks(row["name"], row.get("refused", {}))
@@ -227,6 +235,11 @@ class Fusion:
 
     async def _look(self) -> None:
         self._looked["pending"] = sum(state.vectors_pending for state in await self.backends())
+
+    def retry_after_s(self, names: Sequence[str] | None = None) -> float:
+        """When it is worth asking these backends again after they all failed: as soon as a breaker lets one through."""
+        asked = [self.sources[name] for name in names or self.sources]
+        return max(RETRY_S, min((s.breaker.wait_s for s in asked if s.disabled is None), default=RETRY_DISABLED_S))
 
     async def record(self, request: FuseRequest) -> tuple[Fused, Recording]:
         """As `fuse`, with all I/O written down, so that any recipe or subset of backends can be replayed.

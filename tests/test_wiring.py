@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,8 +18,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapters.inmemory import InMemory
-from fusion.contract import Opening, Scope
-from fusion.errors import BadInput, HomeLocked, ModelMissing, NobodyAnswered, NotFound, SettingsError
+from fusion.contract import Hit, Opening, Query, Scope
+from fusion.errors import (
+    BadInput,
+    HomeLocked,
+    ModelMissing,
+    NobodyAnswered,
+    NotFound,
+    SettingsError,
+    Unauthorized,
+)
 from fusion.ingest.intake import NewMemory
 from fusion.recall.engine import FuseRequest, fuse
 from fusion.recall.world import Replay
@@ -54,6 +62,13 @@ class NoRoom(InMemory):
     @classmethod
     async def open(cls, opening: Opening) -> Self:
         raise PermissionError(13, "Permission denied", str(opening.folder))
+
+
+class Expired(InMemory):
+    """An adapter whose server does not accept its credential any more."""
+
+    async def search(self, query: Query) -> Sequence[Hit]:
+        raise Unauthorized("the key has expired")
 
 
 class Broken(InMemory):
@@ -248,6 +263,18 @@ class TestWhatIsMissing:
                 await fusion.fuse(ASKED, scope=NADIA)
         assert caught.value.details["coverage"]["failed"] == 1
         assert caught.value.details["backends"][0]["error_code"] == "not_opened"
+
+    async def test_when_nobody_answers_the_caller_learns_when_to_come_back(self, home: Path) -> None:
+        """As soon as the first breaker lets a question through; at once, within reason, where none holds it back."""
+        chosen = small(home, one="tests.test_wiring:Expired", two="tests.test_wiring:NoRoom")
+        async with Fusion.open(chosen) as fusion:
+            assert fusion.retry_after_s(["one"]) == 1
+            for _ in range(2):
+                with pytest.raises(NobodyAnswered) as caught:
+                    await fusion.fuse(ASKED, scope=NADIA)
+            assert 30 < caught.value.retry_after_s <= 60  # a refused credential is left alone for a minute
+            assert fusion.retry_after_s(["one"]) > 30
+            assert fusion.retry_after_s(["two"]) == 60  # somebody has to mend it first
 
     async def test_a_missing_model_leaves_words(self, home: Path) -> None:
         """Everything answers lexically; ready() gives the mend, and every answer says that it is degraded."""

@@ -81,7 +81,10 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         asked = fusion.search(
             body.backend, bodies.ask(body.query), body.scope(request.scope["tenant"]), limit=body.limit
         )
-        return reply(found(require_answer(await while_connected(request, asked))))
+        answer = await while_connected(request, asked)
+        if answer.status not in ("ok", "empty", "skipped"):
+            raise nobody(answer, fusion.retry_after_s([answer.backend]))
+        return reply(found(answer))
 
     async def remember(request: Request) -> Response:
         items = bodies.memories(await request.body())
@@ -211,13 +214,13 @@ def known(ref: str) -> str:
     return ref
 
 
-def require_answer(answer: Answer) -> Answer:
-    """The answer, if it is one. Raises NobodyAnswered: the one backend that was asked failed."""
-    if answer.status in ("ok", "empty", "skipped"):
-        return answer
+def nobody(answer: Answer, retry_after_s: float) -> NobodyAnswered:
+    """The one backend that was asked failed."""
     why = f": {answer.detail}" if answer.detail else ""
-    raise NobodyAnswered(
-        f"{answer.backend} did not answer ({answer.status}){why}", {"backends": [found(answer)["backend"]]}
+    return NobodyAnswered(
+        f"{answer.backend} did not answer ({answer.status}){why}",
+        {"backends": [found(answer)["backend"]]},
+        retry_after_s,
     )
 
 

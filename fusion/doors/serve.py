@@ -7,7 +7,9 @@ import contextlib
 import ctypes
 import gc
 import logging
+import math
 import os
+import resource
 import secrets
 import signal
 import socket
@@ -15,12 +17,14 @@ from collections.abc import Callable, Generator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from fusion import problem
 from fusion.doors.gate import Gate
 from fusion.doors.http import create_app
-from fusion.errors import SettingsError
+from fusion.errors import Overloaded, SettingsError
 from fusion.home import ServerRecord, remove_record, write_record
 from fusion.settings import LOOPBACK, Settings
 
@@ -28,9 +32,13 @@ if TYPE_CHECKING:
     from fusion.wiring import Fusion
 
 HEADERS_TIMEOUT_S = 10.0
-"""from the first byte of a connection or request to the end of its headers; uvicorn itself waits for ever"""
-NOTICE_S = 0.2
-"""between "not ready" and the closing of the door: connections on their way still get in"""
+"""from the beginning of a connection or request to the end of its headers; uvicorn itself waits for ever"""
+BODY_TIMEOUT_S = 20.0
+"""from there to the end of its body. The gate refuses a slow one sooner; this ends what trickles on when refused"""
+SURPLUS_TIMEOUT_S = 1.0
+"""for a connection over the cap to say something, so that it can be told"""
+OWN_FILES = 256
+"""file descriptors that the stores and connections to backends need beside those of clients"""
 
 M_ARENA_MAX = -8
 """malloc.h"""
@@ -158,12 +166,11 @@ async def _leave_when_idle(server: Server, gate: Gate, fusion: Fusion, idle_exit
 class Server(uvicorn.Server):
     """uvicorn with our own signals: its own would end the process before the home is closed."""
 
-    notice_s = NOTICE_S
-
     def __init__(self, gate: Gate, settings: Settings, *, protocol: type[HttpToolsProtocol] | None = None) -> None:
         self._gate = gate
         self._stopping = False
         self._home = settings.home
+        self.notice_s = settings.server.notice_s
         super().__init__(
             uvicorn.Config(
                 gate,
@@ -173,7 +180,9 @@ class Server(uvicorn.Server):
                 log_level=settings.log_level,
                 access_log=False,
                 server_header=False,
-                timeout_graceful_shutdown=int(settings.server.drain_s),
+                proxy_headers=False,  # who asked is told by the key alone
+                limit_concurrency=connections_that_fit(settings.server.max_connections),
+                timeout_graceful_shutdown=math.ceil(settings.server.drain_s),
                 timeout_keep_alive=30,
             )
         )
@@ -197,31 +206,72 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
 
+def connections_that_fit(wanted: int) -> int:
+    """As many as the system lets this process have files for, whose limit is raised first as far as it may be."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted + OWN_FILES:
+        highest = wanted + OWN_FILES if hard == resource.RLIM_INFINITY else min(hard, wanted + OWN_FILES)
+        with contextlib.suppress(OSError, ValueError):  # a system that knows better keeps its own limit
+            resource.setrlimit(resource.RLIMIT_NOFILE, (highest, hard))
+            soft = highest
+        if soft < wanted + OWN_FILES:
+            log.warning("only %d files may be open: serving %d connections at once", soft, max(1, soft - OWN_FILES))
+            return max(1, soft - OWN_FILES)
+    return wanted
+
+
+def _too_many_connections() -> bytes:
+    """A whole reply, for who is not let in far enough to be answered."""
+    error = Overloaded("Too many connections are open. Close some, or try again in a second.")
+    body = orjson.dumps(problem.problem_of(error))
+    head = "HTTP/1.1 503 Service Unavailable", f"content-type: {problem.MEDIA_TYPE}", "retry-after: 1"
+    return "\r\n".join((*head, "connection: close", f"content-length: {len(body)}", "", "")).encode() + body
+
+
 class PatientProtocol(HttpToolsProtocol):
-    """HTTP whose patience ends: a connection that does not finish its headers in time is closed (slowloris)."""
+    """HTTP whose patience ends: a connection that does not finish headers or body in time is closed (slowloris).
+
+    One over the cap is told so as soon as it has said something, and closed.
+    """
 
     headers_timeout_s = HEADERS_TIMEOUT_S
+    body_timeout_s = BODY_TIMEOUT_S
     _patience: asyncio.TimerHandle | None = None
+    _surplus = False
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._wait()
+        most, self.limit_concurrency = self.limit_concurrency, None  # uvicorn would count requests too, and say less
+        self._surplus = most is not None and len(self.connections) > most
+        self._wait(SURPLUS_TIMEOUT_S if self._surplus else self.headers_timeout_s)
+
+    def data_received(self, data: bytes) -> None:
+        if self._surplus:
+            self.transport.write(_too_many_connections())
+            self.transport.close()
+        else:
+            super().data_received(data)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         if self._patience is None:
-            self._wait()
+            self._wait(self.headers_timeout_s)
 
     def on_headers_complete(self) -> None:
         self._stop_waiting()
+        self._wait(self.body_timeout_s)
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._stop_waiting()
+        super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
         super().connection_lost(exc)
 
-    def _wait(self) -> None:
-        self._patience = self.loop.call_later(self.headers_timeout_s, self.transport.close)
+    def _wait(self, patience_s: float) -> None:
+        self._patience = self.loop.call_later(patience_s, self.transport.close)
 
     def _stop_waiting(self) -> None:
         if self._patience is not None:

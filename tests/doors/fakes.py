@@ -82,6 +82,9 @@ class FakeFusion:
             raise BadInput(f"there is no backend {backend!r}; there is markdown")
         return Answer(backend, "ok", (Hit("n1", self.text, scope, score=float("nan")),)[:limit], 1.0)
 
+    def retry_after_s(self, names: Sequence[str] | None = None) -> float:
+        return 7.0
+
     async def remember(
         self, items: Sequence[Any], *, idempotency_key: str | None = None, tenant: str = "default"
     ) -> Sequence[Kept]:
@@ -156,12 +159,16 @@ def app_over(fusion: FakeFusion, settings: Settings | None = None, *, local_toke
 
 @asynccontextmanager
 async def serving(
-    fusion: FakeFusion, settings: Settings | None = None, *, protocol: type[PatientProtocol] = PatientProtocol
+    fusion: FakeFusion,
+    settings: Settings | None = None,
+    *,
+    protocol: type[PatientProtocol] = PatientProtocol,
+    app: Gate | None = None,
 ) -> AsyncIterator[str]:
-    """A real server over a fake, on a free port of loopback; yields its URL."""
+    """A real server over a fake, on a free port of loopback; yields its URL. ``app`` replaces the application."""
     settings = settings or Settings()
     door = listen("127.0.0.1", 0)
-    server = Server(app_over(fusion, settings), settings, protocol=protocol)
+    server = Server(app or app_over(fusion, settings), settings, protocol=protocol)
     url = url_of(door)
     task = asyncio.create_task(server.serve(sockets=[door]))
     try:

@@ -23,6 +23,7 @@ from fusion.errors import (
     StoreFull,
 )
 from fusion.ingest.intake import Acknowledged, Replayed
+from fusion.recall.gather import Answer
 from fusion.settings import KeySettings, ServerSettings, Settings
 from tests.doors.fakes import COVERAGE, FakeFusion, app_over, until
 
@@ -366,6 +367,20 @@ class TestOtherRoutes:
         assert body["hits"][0]["score"] is None
         assert body["hits"][0]["ref"] == "markdown:n1"
         is_problem(await client.post("/v1/search", json={"backend": "nope", "query": "q"}), 422)
+
+    async def test_a_search_that_fails_says_when_to_come_back(self) -> None:
+        """503 with the backend's own word and the time until its breaker lets one through."""
+
+        class Down(FakeFusion):
+            async def search(self, backend: str, query: str, scope: Scope, limit: int = 10) -> Answer:
+                return Answer(backend, "open", detail="it is left alone for another 7 s")
+
+        async with http(Down()) as client:
+            response = await client.post("/v1/search", json={"backend": "markdown", "query": "q"})
+        problem = is_problem(response, 503)
+        assert problem["detail"] == "markdown did not answer (open): it is left alone for another 7 s"
+        assert problem["backends"][0]["status"] == "open"
+        assert response.headers["retry-after"] == "7"
 
     async def test_backends_receipts_and_probes(self, client: httpx.AsyncClient) -> None:
         """The small routes."""

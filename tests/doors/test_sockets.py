@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import resource
 import socket
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import replace
 
 import httpx
 import pytest
 
-from fusion.doors.serve import PatientProtocol, Server, listen, refuse_open_door, url_of
+from fusion.doors.serve import (
+    HEADERS_TIMEOUT_S,
+    OWN_FILES,
+    PatientProtocol,
+    Server,
+    connections_that_fit,
+    listen,
+    refuse_open_door,
+    url_of,
+)
 from fusion.errors import SettingsError
-from fusion.settings import Settings
+from fusion.settings import ServerSettings, Settings
 from tests.doors.fakes import FakeFusion, app_over, serving
 
 QUESTION = b'{"query": "q"}'
@@ -141,6 +153,100 @@ async def test_headers_that_never_end_are_cut() -> None:
         await close(writer)
         async with httpx.AsyncClient(base_url=url) as client:
             assert (await client.get("/healthz")).status_code == 200
+
+
+async def test_a_body_that_never_ends_is_408() -> None:
+    """Slowloris with bodies: what was announced and does not come is refused, and the connection closed."""
+    fusion = FakeFusion()
+    settings = Settings()
+    app = app_over(fusion, settings)
+    app.rules = replace(app.rules, body_timeout_s=0.05)
+    async with serving(fusion, settings, app=app) as url:
+        reader, writer = await connect(url)
+        writer.write(request(QUESTION, length=len(QUESTION) + 1))
+        assert await status(reader) == 408
+        assert b"connection: close" in await asyncio.wait_for(reader.read(), 10)
+        await close(writer)
+    assert not fusion.requests
+
+
+async def test_what_trickles_on_after_a_refusal_is_cut() -> None:
+    """A refused body is swallowed for its sender's sake, but not for ever: then the connection is closed."""
+
+    class Impatient(PatientProtocol):
+        body_timeout_s = 0.05
+
+    async with serving(FakeFusion(), protocol=Impatient) as url:
+        reader, writer = await connect(url)
+        wrong = request(b"{", length=1000).replace(b"application/json", b"text/plain")
+        writer.write(wrong)
+        assert await status(reader) == 415
+        await asyncio.wait_for(reader.read(), 10)  # to the end, which only the server makes
+        await close(writer)
+
+
+async def test_a_connection_over_the_cap_is_told_so() -> None:
+    """503 with Retry-After for the third of two; when one has left, the next is let in."""
+    settings = Settings(server=ServerSettings(max_connections=2))
+    async with serving(FakeFusion(), settings) as url:
+        let_in = [await connect(url) for _ in range(2)]
+        for reader, writer in let_in:
+            writer.write(request(QUESTION))
+            assert await status(reader) == 200
+        reader, writer = await connect(url)
+        writer.write(request(QUESTION))
+        refused = await asyncio.wait_for(reader.read(), 10)
+        assert refused.startswith(b"HTTP/1.1 503 ")
+        assert b"\r\nretry-after: 1\r\n" in refused
+        assert json.loads(refused.partition(b"\r\n\r\n")[2])["type"] == "urn:memory-fusion:error:Overloaded"
+        await close(writer)
+        for _, writer in let_in:
+            await close(writer)
+        while True:  # the server hears of it in its own time
+            reader, writer = await connect(url)
+            writer.write(request(QUESTION))
+            answered = await status(reader)
+            await close(writer)
+            if answered == 200:
+                break
+
+
+async def test_a_connection_over_the_cap_that_says_nothing_is_closed() -> None:
+    """It has a second to say something, not the ten of who was let in."""
+    settings = Settings(server=ServerSettings(max_connections=1))
+    async with serving(FakeFusion(), settings) as url:
+        _, first = await connect(url)
+        reader, writer = await connect(url)
+        assert await asyncio.wait_for(reader.read(), HEADERS_TIMEOUT_S / 2) == b""
+        await close(writer)
+        await close(first)
+
+
+def test_the_cap_fits_the_files_that_may_be_open() -> None:
+    """As many connections as asked for where the system allows; else as many as leave the stores theirs."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert connections_that_fit(10) == 10
+    if most != resource.RLIM_INFINITY:
+        assert connections_that_fit(most) == most - OWN_FILES
+
+
+async def test_what_outlasts_the_drain_is_told_to_ask_again() -> None:
+    """Not cut off without a word: 503 with Retry-After, then the end."""
+    fusion = FakeFusion(hold=asyncio.Event())
+    settings = Settings(server=ServerSettings(drain_s=0))
+    door = listen("127.0.0.1", 0)
+    server = Server(app_over(fusion, settings), settings)
+    running = asyncio.create_task(server.serve(sockets=[door]))
+    async with httpx.AsyncClient(base_url=url_of(door)) as client:
+        answer = asyncio.create_task(client.post("/fuse", json={"query": "q"}))
+        await fusion.asked.wait()
+        server.stop()
+        server.close_door()
+        late = await answer
+        await running
+    assert (late.status_code, late.headers["retry-after"]) == (503, "1")
+    assert late.json()["type"] == "urn:memory-fusion:error:Overloaded"
+    assert fusion.cancelled.is_set()
 
 
 async def test_a_server_that_is_told_to_stop_drains() -> None:
