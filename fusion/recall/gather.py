@@ -105,13 +105,17 @@ async def gather(query: Query, sources: Sequence[Source], deadline_s: float) -> 
     """
     refusals = [_refusal(query, source) for source in sources]
     asked = [source for source, refusal in zip(sources, refusals, strict=True) if refusal is None]
-
-    async def answer(source: Source, refusal: Answer | None) -> Answer:
-        if refusal is not None:
-            return refusal
-        return await _ask(query, source, min(source.deadline_s, deadline_s), lambda: _is_last(source, asked))
-
-    return tuple(await asyncio.gather(*map(answer, sources, refusals)))
+    begun = [
+        refusal or _begin(query, source, min(source.deadline_s, deadline_s), asked)
+        for source, refusal in zip(sources, refusals, strict=True)
+    ]
+    searches = [one for one in begun if isinstance(one, _Search)]
+    try:
+        await asyncio.gather(*(search.answer for search in searches))
+    except asyncio.CancelledError:
+        await _call_off(searches)
+        raise
+    return tuple(one.answer.result() if isinstance(one, _Search) else one for one in begun)
 
 
 def _is_last(source: Source, asked: Sequence[Source]) -> bool:
@@ -151,7 +155,8 @@ def unable(query: Query, features: Features) -> str | None:
     return None
 
 
-async def _ask(query: Query, source: Source, budget_s: float, is_last: Callable[[], bool]) -> Answer:
+def _begin(query: Query, source: Source, budget_s: float, asked: Sequence[Source]) -> Answer | _Search:
+    """A search under way; or the answer of a source that cannot be asked now."""
     if budget_s <= 0:
         return Answer(source.name, "timeout", detail="no time was left to ask it")
     if source.bulkhead.full:
@@ -160,65 +165,96 @@ async def _ask(query: Query, source: Source, budget_s: float, is_last: Callable[
     if permit is None:
         wait_s = source.breaker.wait_s
         return Answer(source.name, source.breaker.reason, detail=f"it is left alone for another {wait_s:.0f} s")
-    now = asyncio.get_running_loop().time
-    began = now()
-    try:
-        hits, dropped = _sanitised(await _search(query, source, budget_s, permit), query.limit)
-        permit.succeeded()
-        return Answer(source.name, "ok" if hits else "empty", hits, _ms(now() - began), dropped=dropped)
-    except Exception as error:  # noqa: BLE001  # an adapter is anybody's code, and costs its own answer only
+    return _Search(query, source, budget_s, permit, asked)
+
+
+class _Search:
+    """One search under way: a task that asks, and a timer that answers in its stead when the budget is over.
+
+    ``answer`` comes in any case: from the task, or `GRACE_S` after the cut where the task does not heed it.
+    """
+
+    def __init__(self, query: Query, source: Source, budget_s: float, permit: Permit, asked: Sequence[Source]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._query, self._source, self._budget_s = query, source, budget_s
+        self._permit, self._asked = permit, asked
+        self._began = self._loop.time()
+        self._late = False
+        self.answer: asyncio.Future[Answer] = self._loop.create_future()
+        source.bulkhead.under_way += 1
+        self.task = self._loop.create_task(self._ask())
+        self.task.add_done_callback(self._ended)
+        self._timer = self._loop.call_later(budget_s, self._cut)
+
+    async def _ask(self) -> tuple[tuple[Hit, ...], Mapping[str, int]]:
+        # Inside the task, so that a search that raises before its first await, or is no coroutine, fails there too.
+        query, backend, permit = self._query, self._source.backend, self._permit
+        if query.deadline_s != self._budget_s:
+            query = replace(query, deadline_s=self._budget_s)
+        try:
+            return _sanitised(await backend.search(query), query.limit)
+        except BackendUnreachable:
+            # A connection that is refused at once is tried once more: reading is idempotent.
+            spent_s = self._loop.time() - self._began
+            if self._late or permit.probe or spent_s > REFUSED_WITHIN_S or spent_s > self._budget_s / 2:
+                raise
+        return _sanitised(await backend.search(replace(query, deadline_s=self._budget_s - spent_s)), query.limit)
+
+    def _cut(self) -> None:
+        """The budget is over: the search gets its grace, and then nobody waits for it any more."""
+        self._late = True
+        self._timer = self._loop.call_later(GRACE_S, self._fail, self._too_late())
+        self.task.cancel()
+
+    def _too_late(self) -> BackendTimeout:
+        return BackendTimeout(f"no answer within {_ms(self._budget_s):.0f} ms")
+
+    def _ended(self, task: asyncio.Task[tuple[tuple[Hit, ...], Mapping[str, int]]]) -> None:
+        """The task is over, in time or long after; an exception that nobody waits for is seen here all the same."""
+        self._timer.cancel()
+        self._source.bulkhead.under_way -= 1
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, Exception):
+            self.answer.cancel()  # the interpreter is being stopped
+        elif self._late:
+            self._fail(self._too_late())
+        elif error is not None:
+            self._fail(error)
+        elif task.cancelled():
+            self._fail(InvalidAnswer("it cancelled its own search"))
+        elif not self.answer.done():
+            hits, dropped = task.result()
+            self._permit.succeeded()
+            took_ms = _ms(self._loop.time() - self._began)
+            self.answer.set_result(Answer(self._source.name, "ok" if hits else "empty", hits, took_ms, dropped=dropped))
+
+    def _fail(self, error: Exception) -> None:
+        if self.answer.done():
+            return
         status, code, detail = _fault(error)
-        _report(permit, error, status, fair=budget_s >= source.deadline_s / 2, is_last=is_last)
-        return Answer(source.name, status, (), _ms(now() - began), code, detail)
-    finally:
-        permit.abandoned()  # counts only where nothing was reported: the client left
+        fair = self._budget_s >= self._source.deadline_s / 2
+        _report(self._permit, error, status, fair=fair, is_last=lambda: _is_last(self._source, self._asked))
+        took_ms = _ms(self._loop.time() - self._began)
+        self.answer.set_result(Answer(self._source.name, status, (), took_ms, code, detail))
+
+    def call_off(self) -> None:
+        """The one who asked has gone, which says nothing about the backend."""
+        self.answer.cancel()
+        self._permit.abandoned()
+        self._timer.cancel()
+        self.task.cancel()
+
+
+async def _call_off(searches: Sequence[_Search]) -> None:
+    """Cancels what is under way, and waits a little for it to close its sockets."""
+    for search in searches:
+        search.call_off()
+    if running := [search.task for search in searches if not search.task.done()]:
+        await asyncio.wait(running, timeout=GRACE_S)
 
 
 def _ms(seconds: float) -> float:
     return seconds * 1000
-
-
-async def _search(query: Query, source: Source, budget_s: float, permit: Permit) -> Sequence[Hit]:
-    """The backend's raw answer; a connection refused at once is tried once more (reading is idempotent)."""
-    now = asyncio.get_running_loop().time
-    began = now()
-    try:
-        return await _within(query, source, budget_s)
-    except BackendUnreachable:
-        spent_s = now() - began
-        if permit.probe or spent_s > REFUSED_WITHIN_S or spent_s > budget_s / 2:
-            raise
-    return await _within(query, source, budget_s - spent_s)
-
-
-async def _within(query: Query, source: Source, budget_s: float) -> Sequence[Hit]:
-    """One search, cut at ``budget_s`` whether or not it heeds cancellation."""
-    bounded = query if query.deadline_s == budget_s else replace(query, deadline_s=budget_s)
-    task = asyncio.create_task(_call(source.backend, bounded))
-    source.bulkhead.under_way += 1
-
-    def ended(task: asyncio.Task[Sequence[Hit]]) -> None:
-        source.bulkhead.under_way -= 1
-        if not task.cancelled():
-            task.exception()  # seen: asyncio need not complain about a late one
-
-    task.add_done_callback(ended)
-    try:
-        await asyncio.wait({task}, timeout=budget_s)
-        if not task.done():
-            raise BackendTimeout(f"no answer within {_ms(budget_s):.0f} ms")
-    finally:
-        if not task.done():
-            task.cancel()
-            await asyncio.wait({task}, timeout=GRACE_S)
-    if task.cancelled():
-        raise InvalidAnswer("it cancelled its own search")
-    return task.result()
-
-
-async def _call(backend: Backend, query: Query) -> Sequence[Hit]:
-    # Inside the task, so that a search that raises before its first await, or is no coroutine, fails there too.
-    return await backend.search(query)
 
 
 def _fault(error: Exception) -> tuple[Status, str, str]:
