@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from fusion.contract import Hit, Place
 from fusion.lib.jaccard import jaccard, telling
@@ -21,13 +20,8 @@ from fusion.lib.words import spoken, word_list, words
 from fusion.recall.admit import Admitted
 from fusion.recipe import Dedup
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
-
-@dataclass(frozen=True, slots=True)
-class Sighting:
+class Sighting(NamedTuple):
     """Where a memory was seen: ``rank`` starts at 1; ``reason`` says why it is the same memory."""
 
     backend: str
@@ -38,8 +32,7 @@ class Sighting:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """One memory, and everyone who found it. ``hit`` is the survivor's."""
 
     ref: str
@@ -140,7 +133,7 @@ class Known:
 
 
 BITS = 512
-"""of a text's sketch; more would separate longer texts better and cost more to compare"""
+"""of a text's sketch, a multiple of 64; more would separate longer texts better and cost more to compare"""
 
 
 def possible(texts: Sequence[str], threshold: float) -> dict[int, list[int]]:
@@ -148,37 +141,39 @@ def possible(texts: Sequence[str], threshold: float) -> dict[int, list[int]]:
 
     A sketch has a bit for each word, which words may share. Two texts cannot have more words in common than their
     sketches have bits in common, plus the words that the one with fewer collisions loses to them; and a Jaccard of t
-    takes t / (1 + t) · (n + m) words in common. One matrix product counts the common bits of all pairs at once.
+    takes t / (1 + t) · (n + m) words in common. All pairs are counted at once, 64 bits at a time.
     """
     import numpy as np
 
+    if not texts:
+        return {}
     sketches = [_sketch(text) for text in texts]
     sizes = np.array([size for size, _ in sketches], dtype=np.float32)
-    matrix = np.zeros((len(texts), BITS), dtype=np.float32)
-    rows = np.repeat(np.arange(len(texts)), [len(bits) for _, bits in sketches])
-    if len(rows):
-        matrix[rows, np.concatenate([bits for _, bits in sketches])] = 1.0
-    lost = sizes - matrix.sum(axis=1)
-    most = matrix @ matrix.T + np.minimum(lost[:, None], lost[None, :])
+    chunks = np.frombuffer(b"".join([bits for _, bits in sketches]), dtype=np.uint64).reshape(len(texts), -1).T.copy()
+    common = np.zeros((len(texts), len(texts)), dtype=np.uint16)
+    for chunk in chunks:
+        common += np.bitwise_count(chunk[:, None] & chunk)
+    lost = sizes - common.diagonal()
     # A hair less than the product: 0.375 × 8 must not become 3.0000002 and shut out three words of five.
-    needed = threshold / (1 + threshold) * (sizes[:, None] + sizes[None, :]) - 1e-3
+    needed = threshold / (1 + threshold) * (sizes[:, None] + sizes) - 1e-3
     found: dict[int, list[int]] = defaultdict(list)
-    for i, j in np.argwhere(np.triu(most >= needed, k=1)).tolist():
-        found[i].append(j)
-        found[j].append(i)
+    for i, j in np.argwhere(common + np.minimum(lost[:, None], lost) >= needed).tolist():
+        if i != j:
+            found[i].append(j)
     return found
 
 
 @lru_cache(maxsize=16_384)
-def _sketch(text: str) -> tuple[int, NDArray[np.intp]]:
+def _sketch(text: str) -> tuple[int, bytes]:
     """How many words a text has, and their bits; remembered, because the same memories come back query after query.
 
     Python's own hash will do, though processes differ in it: it decides what is compared, not what is found.
     """
-    import numpy as np
-
     distinct = words(text)
-    return len(distinct), np.array([*{hash(word) % BITS for word in distinct}], dtype=np.intp)
+    bits = 0
+    for word in distinct:
+        bits |= 1 << hash(word) % BITS
+    return len(distinct), bits.to_bytes(BITS // 8, "little")
 
 
 def _listed(hit: Hit) -> list[str]:
