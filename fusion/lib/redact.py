@@ -16,12 +16,13 @@ KEEP_FROM = 18
 """characters: what is shorter is masked whole"""
 MASK = "***"
 
-# Everything below needs one of these; most texts have none and are done after one look.
-_HINT = re.compile(
-    r"sk-|sk_|rk_|gh[pousr]_|github_pat_|glpat-|xox|xapp-|gsk_|aiza|pplx-|npm_|hf_|akia|asia|eyj|:aa|://|-----begin|"
-    r"bearer|authorization|key|token|secret|pass|pwd|\bpin\b",
-    re.IGNORECASE,
+# Everything below needs one of these; most texts have none and are done after one look. Plain searches for each take
+# a tenth of the time of one pattern with all of them.
+_HINTS = tuple(
+    "sk- sk_ rk_ ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- xox xapp- gsk_ aiza pplx- npm_ hf_ akia asia eyj :aa :// "
+    "-----begin bearer authorization key token secret pass pwd".split()
 )
+_PIN = re.compile(r"\bpin\b")
 
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:[^-]|-(?!----))*"
@@ -107,7 +108,7 @@ def redact(text: str) -> tuple[str, dict[str, int]]:
     found: Counter[str] = Counter()
     # One mask can uncover another (a key inside a quoted value): a second look finds it, a third finds nothing.
     for _ in range(4):
-        if not _HINT.search(text):
+        if not _suspect(text.lower()):
             break
         before = text
         text = _once(text, found)
@@ -119,6 +120,14 @@ def redact(text: str) -> tuple[str, dict[str, int]]:
 def redact_lines(text: str) -> list[str]:
     """The lines of a text with its secrets masked, each with its number: one of several lines leaves blank ones."""
     return redact(_PRIVATE_KEY.sub(lambda key: MASK + "\n" * key.group().count("\n"), text))[0].split("\n")
+
+
+def _suspect(lower: str) -> bool:
+    """Whether there may be a secret in a text, given in lower case."""
+    for hint in _HINTS:  # a loop, not `any`: it is asked of every memory that is shown
+        if hint in lower:
+            return True
+    return "pin" in lower and _PIN.search(lower) is not None
 
 
 def mask(secret: str) -> str:
