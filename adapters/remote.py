@@ -103,31 +103,45 @@ def hit_of(item: Any, assumed: Scope = Scope()) -> Hit:  # noqa: B008  # frozen
     """One item of a reply. Raises KeyError, TypeError, ValueError or OverflowError where it is no hit."""
     if not isinstance(item, dict):
         raise TypeError("a hit is an object")
-    get = item.get
     native_id = item["native_id"] if "native_id" in item else item["id"]
     text = item["text"]
+    kind: Any = item.get("kind")
     if type(text) is not str or not isinstance(native_id, (str, int)) or isinstance(native_id, bool):
         raise TypeError("a hit has an id and a text")
-    kind = get("kind")
+    further = {} if _FURTHER.isdisjoint(item) else _further(item)  # most hits have none, and a hit is read for each
+    if kind not in _KINDS:
+        further["raw_kind"] = further.get("raw_kind") or kind
+        kind = "note"
     return Hit(
         native_id=str(native_id),
         text=text,
         scope=_scope(item, assumed),
-        event_id=get("event_id"),
-        score=get("score"),  # whatever it is: the gather ignores, and counts, what is not a number
-        kind=kind if kind in KINDS else "note",
-        raw_kind=get("raw_kind") or (kind if kind not in KINDS else None),
-        speaker=get("speaker"),
+        score=item.get("score"),  # whatever it is: the gather ignores, and counts, what is not a number
+        kind=kind,
         at=_moment(item),
-        recorded_at=_time(get("recorded_at")),
-        valid_from=_time(get("valid_from")),
-        valid_to=_time(get("valid_to")),
         place=_place(item),
-        trust=get("trust") or "unknown",
-        origin=get("origin") or "owner",
-        derived_from=tuple(get("derived_from") or ()),
-        path=tuple(get("path") or ()),
+        **further,
     )
+
+
+_KINDS = frozenset(KINDS)
+_FURTHER = frozenset("event_id raw_kind speaker recorded_at valid_from valid_to trust origin derived_from path".split())
+
+
+def _further(item: Mapping[str, Any]) -> dict[str, Any]:
+    get = item.get
+    return {
+        "event_id": get("event_id"),
+        "raw_kind": get("raw_kind") or None,
+        "speaker": get("speaker"),
+        "recorded_at": _time(get("recorded_at")),
+        "valid_from": _time(get("valid_from")),
+        "valid_to": _time(get("valid_to")),
+        "trust": get("trust") or "unknown",
+        "origin": get("origin") or "owner",
+        "derived_from": tuple(get("derived_from") or ()),
+        "path": tuple(get("path") or ()),
+    }
 
 
 _SCOPE_FIELDS = ("tenant", *DIMENSIONS, "project", "audience")
