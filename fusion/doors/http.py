@@ -37,6 +37,9 @@ SEARCH = TypeAdapter(bodies.SearchBody)
 SETTLE = TypeAdapter(bodies.SettleBody)
 
 
+WATCH_AFTER_S = 0.02
+
+
 class ClientGone(Exception):
     """Nobody reads the reply any more."""
 
@@ -180,6 +183,7 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
     """
     here = cast("asyncio.Task[Any]", asyncio.current_task())
     gone = False
+    watching: asyncio.Task[None] | None = None
 
     async def watch() -> None:
         nonlocal gone
@@ -188,8 +192,13 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
         gone = True
         here.cancel()
 
-    # The work stays in this task, and only the watching has its own: a second one is a turn of the loop a request.
-    watching = asyncio.ensure_future(watch())
+    def begin() -> None:
+        nonlocal watching
+        watching = asyncio.ensure_future(watch())
+
+    # Most are answered before anybody could hang up: only those that take long are watched. The work stays in this
+    # task, and only the watching has its own: a second one is a turn of the loop a request.
+    soon = asyncio.get_running_loop().call_later(WATCH_AFTER_S, begin)
     try:
         return await work
     except asyncio.CancelledError:
@@ -197,7 +206,9 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
             raise ClientGone from None
         raise  # by somebody else: the server is stopping, or the time is up
     finally:
-        watching.cancel()
+        soon.cancel()
+        if watching is not None:
+            watching.cancel()
         if gone:
             here.uncancel()
 
