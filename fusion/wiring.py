@@ -134,6 +134,8 @@ class Fusion:
     live: Live
     users: Mapping[str, Used]
     """the backends that want to know what reached a prompt"""
+    describing: Mapping[str, Describes]
+    """the backends that say what they hold; both are looked for once, for to look is slow"""
     notes: tuple[str, ...] = ()
     """what is degraded for the whole home, in words with the mend"""
     _opened: float = field(default_factory=time.monotonic)
@@ -193,7 +195,8 @@ class Fusion:
                 forgetter=Forgetter(journal, deliverer, embedder.forget if embedder is not None else None),
                 receipts=receipts,
                 live=live,
-                users={n: s.backend for n, s in sources.items() if isinstance(s.backend, Used)},
+                users={n: b for n, b in stores.items() if isinstance(b, Used)},
+                describing={n: b for n, b in stores.items() if isinstance(b, Describes)},
                 notes=notes,
             )
             stack.push_async_callback(fusion._finish)
@@ -222,8 +225,7 @@ class Fusion:
 
     def _with_vectors(self, coverage: Mapping[str, Any]) -> Mapping[str, Any]:
         """The coverage with how many vectors are still missing, as of the last look; looks again, behind, when due."""
-        described = [s for s in self.sources.values() if s.disabled is None and isinstance(s.backend, Describes)]
-        if not described:
+        if not self.describing:
             return coverage
         now = time.monotonic()
         if now - self._looked.get("at", -LOOK_S) >= LOOK_S:
@@ -411,10 +413,10 @@ class Fusion:
         adapter = self.settings.backends[source.name].adapter
         described = Description()
         detail = source.disabled or self.deliverer.faults.get(source.name, "")
-        if source.disabled is None and isinstance(source.backend, Describes):
+        if source.name in self.describing:
             try:
                 async with asyncio.timeout(source.deadline_s):
-                    described = await source.backend.describe()
+                    described = await self.describing[source.name].describe()
             except Exception as error:  # noqa: BLE001 — one that cannot describe itself costs its own line only
                 detail = f"{type(error).__name__}: {error}"
         return BackendState(

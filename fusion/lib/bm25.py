@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import log
+from typing import NamedTuple
 
 from fusion.lib.words import stems
 
@@ -40,8 +41,7 @@ def terms(text: str) -> tuple[str, ...]:
     return tuple(stems(text))
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(NamedTuple):
     """How often each term stands in a text of ``length`` terms."""
 
     length: int
@@ -53,6 +53,14 @@ def counted(text: str) -> Counted:
     """A text's terms, counted and remembered: a query then looks up its own few terms, not all of the text's."""
     found = stems(text)
     return Counted(len(found), Counter(found))
+
+
+def _together(texts: Sequence[Counted]) -> tuple[int, Mapping[str, int]]:
+    counts: dict[str, int] = {}
+    for text in texts:
+        for term, count in text.counts.items():
+            counts[term] = counts.get(term, 0) + count
+    return sum(text.length for text in texts), counts
 
 
 class Bm25:
@@ -74,12 +82,7 @@ class Bm25:
         Each text is what `of` left of it. A term that occurs without end would count k1 + 1 times its idf; that bound
         makes scores comparable between queries. The more texts, the longer they may be together.
         """
-        counts: dict[str, int] = {}
-        length = 0
-        for text in texts:
-            length += text.length
-            for term, count in text.counts.items():
-                counts[term] = counts.get(term, 0) + count
+        length, counts = texts[0] if len(texts) == 1 else _together(texts)
         if not counts:
             return 0.0
         scale = K1 * (1 - B + B * length / (self._average_length * len(texts)))

@@ -9,10 +9,9 @@ from __future__ import annotations
 from base64 import b32encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from fusion.contract import Event, Hit, Query
 
@@ -30,8 +29,7 @@ class Record(Protocol):
     def superseded_by(self) -> str | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(NamedTuple):
     """A hit that may be shown, under the ref that cites it. ``rank`` starts at 1 and is the backend's own."""
 
     ref: str

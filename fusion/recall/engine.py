@@ -7,9 +7,11 @@ the model and the judge say, the time and the nonce. A `World` that plays a reco
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import chain
 from typing import Any, Protocol
 
 from fusion.contract import Hit, Passage, Query, Scope, Verdict
@@ -237,10 +239,11 @@ def _or_the_pools(frequencies: Frequencies, pool: Sequence[Pooled], asked: Seque
     if frequencies.documents >= len(pool):
         return frequencies
     texts = [counted(spoken(p.candidate.hit.text, p.candidate.hit.speaker)) for p in pool]
+    wanted = frozenset(asked)
     return Frequencies(
         documents=len(pool),
         average_length=sum(text.length for text in texts) / len(texts),
-        counts={term: sum(term in text.counts for text in texts) for term in set(asked)},
+        counts=Counter(chain.from_iterable(wanted & text.counts.keys() for text in texts)),
     )
 
 

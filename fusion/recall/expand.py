@@ -7,7 +7,7 @@ handed them and only decides which are new.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from fusion.recall.admit import Admitted
 from fusion.recall.dedup import Candidate, join
@@ -15,8 +15,7 @@ from fusion.recall.rrf import Ranked
 from fusion.recipe import Dedup, Expanding
 
 
-@dataclass(frozen=True, slots=True)
-class Pooled:
+class Pooled(NamedTuple):
     """A memory of the pool. ``rrf`` is 0 and ``beside`` names the find where it came in as a neighbour."""
 
     candidate: Candidate
@@ -40,9 +39,9 @@ def expand(
     beside: dict[str, str] = {}
     others = []
     for entry in pool:
-        for item in neighbours.get(entry.ref, ()):
+        for item in neighbours.get(entry.candidate.ref, ()):
             if item.ref not in beside:
-                beside[item.ref] = entry.ref
+                beside[item.ref] = entry.candidate.ref
                 others.append((item.ref, item.hit))
     new = join([entry.candidate for entry in pool], others, rules)
     pool += [Pooled(candidate, 0.0, {}, beside[candidate.ref]) for candidate in new]

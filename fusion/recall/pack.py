@@ -83,6 +83,8 @@ class _Line:
     end: int
     text: str
     judged: Judged
+    hit: Hit
+    """as it is shown"""
 
     def __lt__(self, other: _Line) -> bool:
         return (self.start, self.ref) < (other.start, other.ref)
@@ -169,15 +171,15 @@ def _shelf(judged: Judged, numbers: Packing) -> object:
 
 
 def _header(hit: Hit) -> str:
-    parts = [hit.at.utc.strftime("%Y-%m-%d") if hit.at else "", escape(hit.place.document) if hit.place else ""]
+    parts = [hit.at.utc.date().isoformat() if hit.at else "", escape(hit.place.document) if hit.place else ""]
     return " ".join(["#", *(p for p in parts if p)]) + "\n" if any(parts) else ""
 
 
 def _line(judged: Judged, limit: int) -> _Line:
     hit = shown(judged.pooled.candidate.hit)
-    text = f"[{escape(judged.ref)}] {escape(clip(spoken(hit.text, hit.speaker), limit))}"
+    text = f"[{judged.ref}] {escape(clip(spoken(hit.text, hit.speaker), limit))}"
     start, end = (hit.place.start, hit.place.end) if hit.place else (0, 0)
-    return _Line(start, judged.ref, end, text, judged)
+    return _Line(start, judged.ref, end, text, judged, hit)
 
 
 def _render(header: str, lines: Sequence[_Line]) -> str:
@@ -192,9 +194,9 @@ def _render(header: str, lines: Sequence[_Line]) -> str:
 
 
 def _memory(excerpt: _Excerpt) -> Memory:
-    members = tuple(_member(line.judged) for line in excerpt.lines)
+    members = tuple(_member(line) for line in excerpt.lines)
     best = max(members, key=lambda m: m.score)
-    hit = excerpt.lines[0].judged.pooled.candidate.hit
+    hit = excerpt.lines[0].hit
     return Memory(
         ref=best.ref,
         document=hit.place.document if hit.place else None,
@@ -204,9 +206,8 @@ def _memory(excerpt: _Excerpt) -> Memory:
     )
 
 
-def _member(judged: Judged) -> Member:
-    candidate = judged.pooled.candidate
-    hit = shown(candidate.hit)
+def _member(line: _Line) -> Member:
+    judged, hit = line.judged, line.hit
     return Member(
         ref=judged.ref,
         text=hit.text,
@@ -214,7 +215,7 @@ def _member(judged: Judged) -> Member:
         at=hit.at.utc.isoformat() if hit.at else None,
         kind=hit.kind,
         trust=hit.trust,
-        backends=tuple(sorted({s.backend for s in candidate.sightings})),
+        backends=tuple(sorted({s.backend for s in judged.pooled.candidate.sightings})),
         score=round(judged.local, 4),
         place=hit.place,
         path=hit.path,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from fusion.contract import Hit, Passage, Verdict
 from fusion.lib.budget import clip
@@ -22,8 +22,7 @@ BESIDE_CHARS = 300
 """of each neighbour that a judge is shown: enough for what is meant, too little to crowd out the memory itself"""
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(NamedTuple):
     """A memory with everything that was found out about it. ``local`` is 0 to 1, ``judge`` 0 to 10 or None.
 
     ``whole`` says whether every signal of the recipe was there: a mean over a part of them is on another scale, so
@@ -48,7 +47,7 @@ def by_local_score(pool: Sequence[Pooled], rows: Sequence[Signals], numbers: Jud
         Judged(p, row, score(row, numbers.signals), whole=wanted <= row.keys())
         for p, row in zip(pool, rows, strict=True)
     ]
-    return tuple(sorted(judged, key=lambda j: (-j.local, -j.pooled.rrf, j.ref)))
+    return tuple(sorted(judged, key=lambda j: (-j.local, -j.pooled.rrf, j.pooled.candidate.ref)))
 
 
 def wants_judge(order: Sequence[Judged], numbers: Judging) -> bool:
@@ -97,7 +96,7 @@ def by_verdict(
     """
     if not verdict.scores:
         return tuple(order)
-    head = [replace(j, judge=verdict.scores.get(shown[j.ref].id)) for j in order[: numbers.head]]
+    head = [j._replace(judge=verdict.scores.get(shown[j.ref].id)) for j in order[: numbers.head]]
     scored = [j for j in head if j.judge is not None]
     unscored = [j for j in head if j.judge is None]
     weight = numbers.judge_weight

@@ -8,14 +8,13 @@ best rank, however often it returned it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from fusion.recall.dedup import Candidate
 from fusion.recipe import Fusing
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(NamedTuple):
     """``score`` is the sum of ``parts``, one a backend that found it."""
 
     candidate: Candidate
@@ -27,10 +26,10 @@ def rrf(candidates: Sequence[Candidate], numbers: Fusing) -> tuple[Ranked, ...]:
     """Best first; ties go to the smaller ref."""
     ranked = []
     for candidate in candidates:
-        best: dict[str, int] = {}
+        parts: dict[str, float] = {}
         for sighting in candidate.sightings:
-            best[sighting.backend] = min(sighting.rank, best.get(sighting.backend, sighting.rank))
-        parts = {name: numbers.weights.get(name, 1.0) / (numbers.k + rank) for name, rank in best.items()}
+            vote = numbers.weights.get(sighting.backend, 1.0) / (numbers.k + sighting.rank)
+            parts[sighting.backend] = max(vote, parts.get(sighting.backend, 0.0))
         ranked.append(Ranked(candidate, sum(parts.values()), parts))
     return tuple(sorted(ranked, key=lambda r: (-r.score, r.candidate.ref)))
 

@@ -65,7 +65,9 @@ def local_signals(
     rows: list[dict[str, float]] = []
     for i, entry in enumerate(pool):
         hit = entry.candidate.hit
-        window = [asked[j] for j in (beside[i].get(-1), i, beside[i].get(1)) if j is not None]
+        window = [asked[i]]
+        if beside[i]:
+            window = [asked[j] for j in (beside[i].get(-1), i, beside[i].get(1)) if j is not None]
         row = {
             "agreement": entry.rrf / agreement_ceiling if agreement_ceiling else 0.0,
             "bm25": lexical.score(*window),
@@ -139,6 +141,8 @@ def _beside(pool: Sequence[Pooled]) -> list[dict[int, int]]:
             shelves[document].append(i)
     found: list[dict[int, int]] = [{} for _ in pool]
     for shelf in shelves.values():
+        if len(shelf) == 1:
+            continue
         order = sorted(shelf, key=lambda i: (_start(pool[i]), pool[i].ref))
         place = pool[order[0]].candidate.hit.place
         turns = place is not None and place.unit == "turn"
@@ -192,7 +196,7 @@ def dates(text: str) -> tuple[frozenset[int], frozenset[int]]:
 
 
 def _date(hit: Hit, months: frozenset[int], years: frozenset[int]) -> float:
-    if hit.at is None or not (months or years):
+    if not (months or years) or hit.at is None:
         return 0.0
     when = hit.at.utc
     return float((not months or when.month in months) and (not years or when.year in years))
