@@ -1,0 +1,206 @@
+"""Memory servers on this computer: who answers on the usual ports, told by what it says and not by the port alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+HOST = "127.0.0.1"
+TIMEOUT_S = 0.8
+"""for one server, all questions together"""
+MOST_BYTES = 262_144
+"""of a reply; an OpenAPI document is the longest that is looked at"""
+
+PORTS: Mapping[str, Sequence[int]] = {
+    "bolt": (7687,),
+    "neo4j": (7474,),
+    "qdrant": (6333,),
+    "cognee": (8000, 8011),
+    "qmd": (8181,),
+    "mem0": (8888,),
+}
+"""where each listens unless told otherwise; Memgraph and Neo4j speak Bolt"""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that proved what it is. ``version`` is empty where it does not say."""
+
+    kind: str
+    url: str
+    version: str = ""
+
+
+async def servers(
+    ports: Mapping[str, Sequence[int]] = PORTS, *, host: str = HOST, timeout_s: float = TIMEOUT_S
+) -> tuple[Server, ...]:
+    """Every server that answers as itself, each once. All are asked at once."""
+
+    async def ask(kind: str, port: int) -> Server | None:
+        with suppress(OSError, TimeoutError, ValueError, httpx.HTTPError, asyncio.IncompleteReadError):
+            async with asyncio.timeout(timeout_s):
+                return await _ASK[kind](host, port)
+        return None
+
+    answers = await asyncio.gather(*(ask(kind, port) for kind in ports for port in ports[kind]))
+    found: dict[str, Server] = {}
+    for server in filter(None, answers):
+        # Neo4j answers on two ports; Bolt's, which comes first, is the one that an adapter speaks to.
+        key = server.kind if server.kind == "neo4j" else server.url
+        found.setdefault(key, server)
+    return tuple(found.values())
+
+
+# Over HTTP -------------------------------------------------------------------------------------------------------
+
+
+async def _get(url: str) -> tuple[int, bytes]:
+    """Status and the beginning of the body; redirections are not followed."""
+    async with httpx.AsyncClient(trust_env=False) as http, http.stream("GET", url) as response:
+        return response.status_code, await _head(response)
+
+
+async def _head(response: httpx.Response) -> bytes:
+    body = b""
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) >= MOST_BYTES:
+            break
+    return body[:MOST_BYTES]
+
+
+async def _json(url: str) -> dict[str, Any]:
+    """A small JSON object. Raises ValueError for anything else."""
+    status, body = await _get(url)
+    found = json.loads(body)
+    if status != 200 or not isinstance(found, dict):
+        raise ValueError(f"{url} answers {status}")
+    return found
+
+
+async def _describes(base: str, title: str, path: str) -> bool:
+    """Whether a server's OpenAPI document, as FastAPI writes one, has ``title`` in its title, or has ``path``."""
+    status, body = await _get(f"{base}/openapi.json")
+    found = re.search(rb'"info"\s*:\s*\{[^{}]*?"title"\s*:\s*"([^"]{1,200})"', body)
+    titled = found is not None and title in found[1].decode("utf-8", "replace").lower()
+    return status == 200 and (titled or f'"{path}"'.encode() in body)
+
+
+def _text(value: object) -> str:
+    """What a server says of itself, fit for a table."""
+    return value[:40] if isinstance(value, str) and value.isprintable() else ""
+
+
+async def _neo4j(host: str, port: int) -> Server | None:
+    said = await _json(f"http://{host}:{port}/")
+    version = said.get("neo4j_version")
+    return Server("neo4j", f"http://{host}:{port}", _text(version)) if isinstance(version, str) else None
+
+
+async def _qdrant(host: str, port: int) -> Server | None:
+    said = await _json(f"http://{host}:{port}/")
+    if not str(said.get("title", "")).startswith("qdrant"):
+        return None
+    return Server("qdrant", f"http://{host}:{port}", _text(said.get("version")))
+
+
+async def _cognee(host: str, port: int) -> Server | None:
+    """Many servers have a /health, and older ones of these answer it with nothing: the API itself must say it."""
+    base = f"http://{host}:{port}"
+    status, body = await _get(f"{base}/health")
+    if status not in (200, 503) or not await _describes(base, "cognee", "/api/v1/cognify"):
+        return None
+    with suppress(ValueError, AttributeError):
+        return Server("cognee", base, _text(json.loads(body).get("version")))
+    return Server("cognee", base)
+
+
+async def _qmd(host: str, port: int) -> Server | None:
+    """Its health looks like many another's; what it says to a search without searches is its own."""
+    base = f"http://{host}:{port}"
+    health = await _json(f"{base}/health")
+    if health.get("status") != "ok" or not isinstance(health.get("uptime"), int | float):
+        return None
+    async with httpx.AsyncClient(trust_env=False) as http, http.stream("POST", f"{base}/query", json={}) as response:
+        refused = response.status_code == 400 and b"searches" in await _head(response)
+    return Server("qmd", base) if refused else None
+
+
+async def _mem0(host: str, port: int) -> Server | None:
+    base = f"http://{host}:{port}"
+    return Server("mem0", base) if await _describes(base, "mem0", "/memories/{memory_id}/history") else None
+
+
+# Over Bolt -------------------------------------------------------------------------------------------------------
+
+_HANDSHAKE = bytes.fromhex("6060b01700040405000204040000010400000003")
+"""Bolt's magic, then what we speak: 5.4 to 5.0, 4.4 to 4.2, 4.1, 3"""
+_GOODBYE = bytes.fromhex("0002 b002 0000")
+
+
+async def _bolt(host: str, port: int) -> Server | None:
+    """Memgraph or Neo4j, by what the server calls itself in its answer to HELLO; a plain "bolt" where it does not."""
+    url = f"bolt://{host}:{port}"
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        writer.write(_HANDSHAKE)
+        zero, _, minor, major = await reader.readexactly(4)
+        if zero or not 3 <= major <= 5:
+            return None
+        writer.write(_hello(major, minor))
+        size = int.from_bytes(await reader.readexactly(2), "big")
+        agent = _agent(await reader.readexactly(min(size, MOST_BYTES)))
+        writer.write(_GOODBYE)
+    except asyncio.IncompleteReadError:
+        return None
+    finally:
+        writer.close()
+    kind = next((name for name in ("memgraph", "neo4j") if name in agent.lower()), "bolt")
+    # Memgraph names the Neo4j that it is compatible with, which is not its own version.
+    version = agent.removeprefix("Neo4j/") if kind == "neo4j" else ""
+    return Server(kind, url, _text(version))
+
+
+def _hello(major: int, minor: int) -> bytes:
+    """The message HELLO, without credentials: from 5.1 on they come later, before it "none" is one."""
+    said: dict[str, bytes] = {"user_agent": _packed("memory-fusion/init")}
+    if (major, minor) < (5, 1):
+        said["scheme"] = _packed("none")
+    if (major, minor) >= (5, 3):
+        said["bolt_agent"] = b"\xa1" + _packed("product") + _packed("memory-fusion/init")
+    body = b"\xb1\x01" + bytes([0xA0 | len(said)]) + b"".join(_packed(key) + value for key, value in said.items())
+    return len(body).to_bytes(2, "big") + body + b"\0\0"
+
+
+def _packed(text: str) -> bytes:
+    """A short string as PackStream has it."""
+    data = text.encode()
+    return (bytes([0x80 | len(data)]) if len(data) < 16 else bytes([0xD0, len(data)])) + data
+
+
+def _agent(message: bytes) -> str:
+    """``server`` in a SUCCESS; nothing in a FAILURE, which is what a server that wants a password first may say."""
+    if not message.startswith(b"\xb1\x70"):
+        return ""
+    found = re.search(rb"\x86server(?:([\x80-\x8f])|\xd0(.))", message, re.DOTALL)
+    if found is None:
+        return ""
+    size = found[1][0] & 0x0F if found[1] else found[2][0]
+    return message[found.end() : found.end() + size].decode("utf-8", "replace")
+
+
+_ASK: Mapping[str, Callable[[str, int], Awaitable[Server | None]]] = {
+    "bolt": _bolt,
+    "neo4j": _neo4j,
+    "qdrant": _qdrant,
+    "cognee": _cognee,
+    "qmd": _qmd,
+    "mem0": _mem0,
+}
