@@ -33,6 +33,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 from hashlib import md5
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
 from urllib.parse import quote, unquote
@@ -104,6 +105,12 @@ class Mem0:
         self._filling: asyncio.Task[None] | None = None
         self._fault: str | None = None
         self._closed = False
+
+    @classmethod
+    def verify(cls, options: Mapping[str, object]) -> None:
+        for package in ("mem0", "qdrant_client"):
+            if find_spec(package) is None:
+                raise SettingsError(f"the mem0 backend needs {package}: pip install 'memory-fusion[mem0]'")
 
     @classmethod
     async def open(cls, opening: Opening) -> Self:

@@ -367,6 +367,16 @@ class Settles(Protocol):
         ...
 
 
+@runtime_checkable
+class Verifies(Protocol):
+    """An adapter's class that can say whether what it needs is installed. Nothing is opened, nothing loaded."""
+
+    @classmethod
+    def verify(cls, options: Mapping[str, object]) -> None:
+        """Returns if all is well. Raises ``SettingsError`` or ``ModelMissing``, which say what mends it."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class TokenVectors:
     """One text as a late-interaction model sees it: a unit vector a token, quantised to int8.

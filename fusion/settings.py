@@ -7,10 +7,12 @@ for `[server] port` → what a caller passes. Relative paths in a file are relat
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -179,6 +181,46 @@ def load(config: Path | None = None, *, home: Path | None = None, **overrides: A
     except ValidationError as error:
         raise SettingsError(_explain(error, file if file.is_file() else None)) from None
     return settings.model_copy(update={"home": settings.home.expanduser().absolute()})
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """One setting of a new file: ``table`` is "" for the top, ``toml`` its value as TOML, ``reason`` one line."""
+
+    table: str
+    name: str
+    toml: str
+    reason: str
+
+
+def new_file(chosen: Sequence[Chosen], opening: str) -> str:
+    """A `fusion.toml`: the shipped file with every default as a comment, and what was ``chosen`` in its place.
+
+    Made from `config/fusion.toml` itself, so that it explains every setting there is. ``opening`` is its first comment.
+    """
+    shipped = (config_root() / "fusion.toml").read_text(encoding="utf-8").split("\n\n", 1)[1]
+    wanted = {(one.table, one.name): one for one in chosen}
+    lines = [*(f"# {line}".rstrip() for line in opening.splitlines()), ""]
+    table = ""
+    for line in shipped.splitlines():
+        if header := re.fullmatch(r"\[([\w.]+)\]", line):
+            table = header[1]
+        name = line.partition(" = ")[0]
+        if one := wanted.pop((table, name), None):
+            lines += [f"# Chosen: {one.reason}", f"{name} = {one.toml}"]
+        else:
+            lines.append(f"# {line}" if _SETTING.match(line) else line)
+    if wanted:
+        raise SettingsError(f"there is no setting {', '.join('.'.join(key).lstrip('.') for key in wanted)}")
+    return "\n".join(lines) + "\n"
+
+
+_SETTING = re.compile(r"\w+ = ")
+
+
+def toml_text(text: str) -> str:
+    """A text as TOML writes it; JSON's strings are TOML's, but for one character."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _environment() -> dict[str, Any]:

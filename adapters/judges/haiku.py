@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.util import find_spec
 from statistics import median
 from typing import TYPE_CHECKING, Any, Self
 
@@ -85,6 +86,15 @@ class Haiku:
         self.disabled: str | None = None
         if disabled:
             self._disable(disabled)
+
+    @classmethod
+    def verify(cls, options: Mapping[str, object], environ: Mapping[str, str] = os.environ) -> None:
+        """The SDK is installed and the variable that has the key is set; whether the key is good, only a call tells."""
+        if find_spec("anthropic") is None:
+            raise SettingsError("the judge needs the anthropic SDK: pip install 'memory-fusion[anthropic]'")
+        variable = _text(options, "api_key_env", "ANTHROPIC_API_KEY")
+        if not environ.get(variable):
+            raise SettingsError(f"{variable} is not set, so the judge is never asked: export {variable}=…")
 
     @classmethod
     def open(

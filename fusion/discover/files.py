@@ -298,6 +298,33 @@ def _outermost(finds: Iterable[Find]) -> Iterator[Find]:
 # Heads -----------------------------------------------------------------------------------------------------------
 
 
+def headings(finds: Sequence[Find]) -> list[str]:
+    """Headings that say something (two words or more, no dates), of the notes that changed last, without repetition."""
+    files = [file for one in finds if one.group == "notes" for path in one.paths for file in _markdown(path)]
+    latest = sorted(files, key=_changed, reverse=True)[:HEADS]
+    found: dict[str, None] = {}
+    for file in latest:
+        for line in _head(file, HEAD_BYTES).decode("utf-8", "ignore").splitlines():
+            title = line.lstrip("#").strip(" #*_`")
+            if line.startswith("#") and len(title.split()) > 1 and title.isprintable() and not title[:4].isdigit():
+                found.setdefault(title[:80])
+    return list(found)
+
+
+def _markdown(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    look = _Look(time.monotonic() + 1.0, 10_000, frozenset())
+    return list(look.files(path, MARKDOWN))
+
+
+def _changed(file: Path) -> float:
+    try:
+        return file.lstat().st_mtime
+    except OSError:  # it went away since it was listed
+        return 0.0
+
+
 def _spoken(files: Iterable[Path]) -> set[Kind]:
     """What the first few of some JSONL files are."""
     found: set[Kind] = set()

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 app = typer.Typer(
-    help="Ask all of an agent's memories at once; get one block that fits its prompt.",
+    help="Ask all of an agent's memories at once; get one block that fits its prompt.\n\n"
+    "New here? `fusion init` finds your notes and sessions and answers a first question.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -50,6 +51,43 @@ def main() -> None:
 
 
 # The commands ----------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def init(
+    home: Home = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing; take what is sensible.")] = False,
+    scan: Annotated[list[Path] | None, typer.Option(help="Look in this folder, too; may be given again.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only look and show; write nothing.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write fusion.toml anew; the old one is kept.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Find notes, sessions and servers here; set a home up; answer a first question."""
+    with friendly(as_json):
+        from fusion.doors.init import Asking, Unanswered
+        from fusion.doors.init import init as set_up
+        from fusion.home import find_home
+
+        asking = Asking(
+            home=find_home(home),
+            user=Path.home(),
+            cwd=Path.cwd(),
+            scan=scan or (),
+            yes=yes,
+            dry_run=dry_run,
+            force=force,
+            quiet=as_json,
+            ask=typed if sys.stdin.isatty() and not as_json else None,
+        )
+        for folder in asking.scan:
+            if not folder.is_dir():
+                raise NotFound(f"--scan {folder}: there is no such folder")
+        try:
+            told = set_up(asking, lambda: gateway(asking.home, None))
+        except Unanswered as why:
+            fail(SettingsError(str(why)), as_json, code=2)
+        if as_json:
+            print_json(told)
 
 
 @app.command()
@@ -444,8 +482,13 @@ def friendly(as_json: bool) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def fail(error: FusionError, as_json: bool) -> NoReturn:
-    """Tells of an error, on stderr, and ends with exit code 1."""
+def typed(question: str) -> str:
+    """The line that somebody types in answer."""
+    return str(typer.prompt(question, default="", show_default=False))
+
+
+def fail(error: FusionError, as_json: bool, code: int = 1) -> NoReturn:
+    """Tells of an error, on stderr, and ends with an exit code."""
     from fusion.problem import problem_of
 
     if as_json:
@@ -454,7 +497,7 @@ def fail(error: FusionError, as_json: bool) -> NoReturn:
         print(orjson.dumps(problem_of(error), default=str).decode(), file=sys.stderr)
     else:
         print(f"fusion: {error}", file=sys.stderr)
-    raise typer.Exit(1) from None
+    raise typer.Exit(code) from None
 
 
 def print_json(content: Mapping[str, object]) -> None:

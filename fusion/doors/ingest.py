@@ -7,6 +7,8 @@ run that was broken off is resumed by running it again.
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
@@ -98,9 +100,13 @@ async def ingest(
     gateway: AbstractAsyncContextManager[AsyncClient] | None,
     *,
     wait: bool = True,
+    patience_s: float = math.inf,
     quiet: bool = False,
 ) -> Summary:
-    """Remembers what stands in ``paths``; without a ``gateway`` it only reads and counts."""
+    """Remembers what stands in ``paths``; without a ``gateway`` it only reads and counts.
+
+    With ``wait`` it returns when the backends have it all, or after ``patience_s`` more seconds: they go on alone.
+    """
     tally = Tally()
     settled: bool | None = None
     with _bars(quiet) as bars:
@@ -115,7 +121,7 @@ async def ingest(
                     for memory, row in zip(batch, await _send(client, batch), strict=True):
                         tally.take(memory, row)
                 if wait:
-                    settled = await _settle(client, bars)
+                    settled = await _settle(client, bars, patience_s)
     return tally.summary(dry_run=gateway is None, settled=settled)
 
 
@@ -165,8 +171,9 @@ async def _send(client: AsyncClient, batch: Sequence[NewMemory]) -> list[Mapping
     raise AssertionError("the last attempt returns or raises")
 
 
-async def _settle(client: AsyncClient, bars: Progress) -> bool:
-    """Waits until every backend has everything and the vectors are there; the bar shows what is left."""
+async def _settle(client: AsyncClient, bars: Progress, patience_s: float) -> bool:
+    """Waits until every backend has everything and the vectors are there, or so long; the bar shows what is left."""
+    until = time.monotonic() + patience_s
     bar = bars.add_task("delivering, filling vectors", total=None)
     most = 0
     while True:
@@ -177,6 +184,8 @@ async def _settle(client: AsyncClient, bars: Progress) -> bool:
         if reply["settled"]:
             bars.update(bar, completed=max(most, 1))
             return True
+        if time.monotonic() > until:
+            return False
 
 
 def wire_form(memory: NewMemory) -> dict[str, Any]:

@@ -16,10 +16,61 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fusion import wire
+    from fusion.discover import Discovery
     from fusion.doors.ingest import Summary
 
 FINE = {"ok", "empty", "ready", "closed", "deleted", "absent"}
 SIGNALS_SHOWN = 3
+
+
+def discovered(found: Discovery, user: Path) -> None:
+    """What was found, numbered as it is asked about, and what will happen with it."""
+    rows = [
+        (
+            number,
+            LABELS[one.kind],
+            _below(one.where, user),
+            f"{'' if one.complete else '≥ '}{one.files:,}",
+            size(one.bytes),
+            Text("large: if you choose", "yellow") if one.large else USES[one.group],
+        )
+        for number, one in enumerate(found.finds, start=1)
+    ]
+    if rows:
+        _table(_console(), ("", "what", "where", "files", "size", "what happens"), rows, right=(0, 3, 4))
+    else:
+        _say("Nothing was found that could become memory; --scan DIR looks in a folder of yours.")
+    for answering in found.servers:
+        server = " ".join(filter(None, (LABELS[answering.kind], answering.version, answering.url)))
+        _say(f"found, not used yet: {server} (this version has no adapter for it)")
+    if not found.complete:
+        _say("There was no time to look everywhere; --scan DIR looks in a folder of yours.\n")
+
+
+LABELS = {
+    "workspace": "OpenClaw workspace",
+    "vault": "Obsidian vault",
+    "notes": "notes",
+    "claude-code": "Claude Code sessions",
+    "openclaw": "OpenClaw sessions",
+    "memories": "JSONL memories",
+    "memgraph": "Memgraph server",
+    "neo4j": "Neo4j server",
+    "bolt": "Bolt server",
+    "qdrant": "Qdrant server",
+    "cognee": "Cognee server",
+    "qmd": "QMD server",
+    "mem0": "Mem0 server",
+}
+USES = {
+    "notes": "read and followed",
+    "sessions": "remembered",
+    "memories": "remembered",
+}
+
+
+def _below(path: Path, user: Path) -> str:
+    return f"~/{path.relative_to(user).as_posix()}" if path.is_relative_to(user) else str(path)
 
 
 def fused(answer: wire.Fused, *, left_out: bool = False) -> None:
@@ -196,7 +247,7 @@ def ingested(summary: Summary) -> None:
     for row in summary["skipped"]:
         more = f" and {row['count'] - 1} more" if row["count"] > 1 else ""
         _say(f"skipped: {row['first']}{more}: {row['reason']}")
-    if summary["settled"] is None and not summary["dry_run"]:
+    if not summary["settled"] and not summary["dry_run"]:
         _say("The backends take it in behind; `fusion backends` shows how far they are.")
 
 

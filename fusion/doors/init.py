@@ -1,0 +1,290 @@
+"""`fusion init`: from nothing to a first answer.
+
+Look → show → ask → write the configuration → ingest → answer one question. Nothing is written before everything was
+answered, the configuration is written whole or not at all, and what was ingested is kept: after a Ctrl-C at any moment
+the home is one that works.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from fusion.client import stop_server
+from fusion.contract import Scope, Verifies
+from fusion.discover import PORTS, Discovery, Find, Group, discover, headings
+from fusion.doors import show
+from fusion.doors.ingest import Summary, ingest
+from fusion.errors import FusionError, HomeLocked, SettingsError
+from fusion.home import explain_lock, find_home, owner
+from fusion.settings import Chosen, Settings, new_file, toml_text
+from fusion.wiring import resolve
+
+if TYPE_CHECKING:
+    from fusion import wire
+    from fusion.client import AsyncClient
+
+GROUPS: Mapping[Group, str] = {"notes": "Notes", "sessions": "Sessions", "memories": "Memories"}
+PATIENCE_S = 60.0
+"""for vectors: everything can be found by its words before they are there"""
+QUESTIONS = 3
+"""asked at most, until one has an answer"""
+BUDGET, RESULTS = 1200, 3
+"""of the first answer: it is to be read by a person, on one screen"""
+DECIDED = "what was decided?"
+
+
+class Unanswered(Exception):
+    """There is nobody to ask, and ``--yes`` was not given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How `init` was called. ``user`` is the home folder of whoever asks; ``ask`` puts a question and returns the line
+    that was typed, and is None where nobody can type."""
+
+    home: Path
+    user: Path
+    cwd: Path
+    scan: Sequence[Path] = ()
+    yes: bool = False
+    dry_run: bool = False
+    force: bool = False
+    quiet: bool = False
+    ask: Callable[[str], str] | None = None
+    ports: Mapping[str, Sequence[int]] = field(default_factory=lambda: PORTS)
+
+    @property
+    def config(self) -> Path:
+        return self.home / "fusion.toml"
+
+
+Gateway = Callable[[], AbstractAsyncContextManager["AsyncClient"]]
+"""makes a client of the home's server"""
+
+
+def init(asking: Asking, gateway: Gateway) -> dict[str, Any]:
+    """Sets a home up; returns what ``--json`` prints.
+
+    Raises SettingsError when there is a configuration already (but for ``force``), HomeLocked when another process than
+    a server has the home open, Unanswered when there is nobody to ask.
+    """
+    _refuse(asking)
+    found = asyncio.run(look(asking))
+    if not asking.quiet:
+        show.discovered(found, asking.user)
+    if asking.dry_run:
+        _say(asking, f"Nothing was written. Without --dry-run the settings go to {asking.config}.")
+        return _told(asking, found)
+    chosen = choose(asking, found)  # outside of any event loop, where a Ctrl-C would not reach the question
+    return _told(asking, found) | asyncio.run(set_up(asking, chosen, gateway))
+
+
+async def set_up(asking: Asking, chosen: Sequence[Find], gateway: Gateway) -> dict[str, Any]:
+    """Writes the configuration, reads in what was chosen, answers a first question."""
+    _write(asking, new_file(_settings(chosen), _opening()))
+    summary = await _read_in(asking, chosen, gateway)
+    question, answer = (None, None) if summary is None else await _first_answer(chosen, gateway)
+    if not asking.quiet:
+        _go_on(asking, question, answer)
+    where = [str(one.where) for one in chosen]
+    return {"chosen": where, "ingested": summary, "question": question, "answer": answer}
+
+
+def _refuse(asking: Asking) -> None:
+    if asking.config.exists() and not (asking.force or asking.dry_run):
+        raise SettingsError(
+            f"{asking.config} is there already. `fusion ingest PATH` adds to this home; --force writes the file anew "
+            "and keeps the old one beside it"
+        )
+    holder = None if asking.dry_run else owner(asking.home)
+    if holder is not None and not holder.serves:
+        raise HomeLocked(explain_lock(asking.home, holder))
+
+
+async def look(asking: Asking) -> Discovery:
+    """What is on this computer, with a spinner."""
+    console = Console(stderr=True, quiet=asking.quiet)
+    with console.status("looking for notes, sessions and memory servers on this computer"):
+        return await discover(asking.user, asking.cwd, asking.scan, never=[asking.home], ports=asking.ports)
+
+
+def _told(asking: Asking, found: Discovery) -> dict[str, Any]:
+    return {
+        "home": str(asking.home),
+        "config": str(asking.config),
+        "dry_run": asking.dry_run,
+        "finds": [asdict(one) | {"group": one.group, "large": one.large} for one in found.finds],
+        "servers": [asdict(one) | {"used": False} for one in found.servers],
+        "complete": found.complete,
+    }
+
+
+# What to take ----------------------------------------------------------------------------------------------------
+
+
+def choose(asking: Asking, found: Discovery) -> list[Find]:
+    """What of the finds is to be used: one question a group. Raises Unanswered."""
+    numbered = dict(enumerate(found.finds, start=1))
+    if asking.yes or not numbered:
+        return [one for one in numbered.values() if not one.large]
+    if asking.ask is None:
+        raise Unanswered(
+            "there is no terminal to ask on: pass --yes to take what is sensible, or --dry-run only to look"
+        )
+    chosen: list[Find] = []
+    for group, name in GROUPS.items():
+        offered = {number: one for number, one in numbered.items() if one.group == group}
+        if offered:
+            chosen += _ask(asking.ask, name, offered)
+    return chosen
+
+
+def _ask(ask: Callable[[str], str], name: str, offered: Mapping[int, Find]) -> list[Find]:
+    sensible = [number for number, one in offered.items() if not one.large]
+    numbers = " ".join(map(str, sensible)) or "none"
+    while True:
+        typed = ask(f"{name}: which ones? Enter: {numbers}; a: all; n: none; or their numbers").strip().lower()
+        if typed in ("", "y", "yes"):
+            return [offered[number] for number in sensible]
+        if typed in ("a", "all"):
+            return list(offered.values())
+        if typed in ("n", "no", "none"):
+            return []
+        picked = re.findall(r"\d+", typed)
+        if re.fullmatch(r"[\d\s,]+", typed) and all(int(number) in offered for number in picked):
+            return [one for number, one in offered.items() if str(number) in picked]
+        name = f"{', '.join(map(str, offered))} are there. {name.rpartition('. ')[2]}"
+
+
+# The configuration -----------------------------------------------------------------------------------------------
+
+
+def _settings(chosen: Sequence[Find]) -> list[Chosen]:
+    """The settings that differ from the defaults: whose folders are followed, and what is not installed."""
+    lines = [
+        f"    {toml_text(str(path))},  # {show.LABELS[one.kind]}, {one.files:,} files when it was found"
+        for one in chosen
+        if one.group == "notes"
+        for path in one.paths
+    ]
+    settings = []
+    if lines:
+        toml = "\n".join(["[", *lines, "]"])
+        settings.append(Chosen("backends.markdown", "paths", toml, "they are followed as you edit them"))
+    for name, backend in Settings().backends.items():
+        try:
+            kind = resolve(backend.adapter, f"backends.{name}.adapter")
+            if isinstance(kind, Verifies):
+                kind.verify(backend.options)
+        except FusionError as missing:
+            settings.append(Chosen(f"backends.{name}", "enabled", "false", f"{missing}; then make it true"))
+    return settings
+
+
+def _opening() -> str:
+    return f"""\
+The settings of this home, written by `fusion init` on {time.strftime("%Y-%m-%d")}. They are yours to edit; the server
+reads them when it starts (`fusion stop`; the next command starts it again). A line that is a comment shows a default:
+take its # away to change it. Environment variables win over this file: FUSION_SERVER__PORT=9000 is `[server] port`.
+Relative paths are relative to this file."""
+
+
+def _write(asking: Asking, text: str) -> None:
+    """Whole or not at all; an earlier file is kept beside the new one. A server that read it is stopped."""
+    config = asking.config
+    asking.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=asking.home, prefix=".fusion-", suffix=".toml")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        if config.exists():
+            backup = config.with_name(f"fusion.toml.{time.strftime('%Y%m%dT%H%M%S')}.bak")
+            backup.write_bytes(config.read_bytes())
+            _say(asking, f"The earlier settings are kept in {backup}")
+        Path(name).replace(config)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    stop_server(asking.home)
+    _say(asking, f"Wrote {config}")
+
+
+# The memories ----------------------------------------------------------------------------------------------------
+
+
+async def _read_in(asking: Asking, chosen: Sequence[Find], gateway: Gateway) -> Summary | None:
+    """Ingests what was chosen. The Markdown backend follows the folders by itself and keeps no second copy of what
+    stands in them; the other memory systems know of it by this."""
+    paths = [path for one in chosen for path in one.paths]
+    if not paths:
+        return None
+    try:
+        summary = await ingest(paths, Scope(), gateway(), patience_s=PATIENCE_S, quiet=asking.quiet)
+    except asyncio.CancelledError:
+        where = " ".join(shlex.quote(str(path)) for path in paths)
+        sys.stderr.write(f"Stopped. What was read so far is kept; this goes on: fusion ingest{_home(asking)} {where}\n")
+        raise
+    if not asking.quiet:
+        show.ingested(summary)
+    return summary
+
+
+async def _first_answer(chosen: Sequence[Find], gateway: Gateway) -> tuple[str | None, wire.Fused | None]:
+    """A question that what was found can answer, with its answer; the first of a few that has one."""
+    question, answer = None, None
+    async with gateway() as client:
+        for question in _questions(await asyncio.to_thread(headings, chosen))[:QUESTIONS]:
+            answer = await client.fuse(question, budget_chars=BUDGET, max_results=RESULTS, explain=True)
+            if answer["block"]:
+                break
+    return question, answer
+
+
+def _questions(titles: Sequence[str]) -> list[str]:
+    """What was decided, where notes speak of it; else by the headings, the latest note's first."""
+    about = [f'what do my notes say about "{title}"?' for title in titles]
+    decisions = any(word in title.lower() for title in titles for word in ("decision", "decided"))
+    return [DECIDED, *about] if decisions or not about else [*about[: QUESTIONS - 1], DECIDED]
+
+
+def _go_on(asking: Asking, question: str | None, answer: wire.Fused | None) -> None:
+    """The answer, and what to type next."""
+    home = _home(asking)
+    if question and answer:
+        _say(asking, f"\n$ fusion fuse{home} {shlex.quote(question)} --budget {BUDGET} --max-results {RESULTS}")
+        show.fused(answer)
+    _say(
+        asking,
+        f"""
+Go on:
+  fusion fuse{home} "…"        ask anything
+  fusion remember{home} "…"    add a memory; fusion ingest{home} PATH adds files
+  fusion status{home}          what is there; fusion doctor{home} says what is wrong
+  claude mcp add memory-fusion -- fusion mcp{home}""",
+    )
+
+
+def _home(asking: Asking) -> str:
+    """The option that names this home, where it is not found without."""
+    return "" if asking.home == find_home(cwd=asking.cwd) else f" --home {shlex.quote(str(asking.home))}"
+
+
+def _say(asking: Asking, line: str) -> None:
+    if not asking.quiet:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()

@@ -1,0 +1,249 @@
+"""From nothing to a first answer: what is written, what is asked, and what a broken-off run leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from fusion.client import AsyncClient
+from fusion.doors import show
+from fusion.doors.init import DECIDED, Asking, Unanswered, choose, init, look, set_up
+from fusion.errors import HomeLocked, SettingsError
+from fusion.home import HomeLock
+from fusion.settings import config_root, load
+from tests.discover.fakes import MEMGRAPH, Bolt, listening
+from tests.doors.fakes import FakeFusion, app_over
+
+WORKSPACE = config_root() / "sample" / "workspace"
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Path:
+    """Somebody with an agent's workspace and a JSONL file of facts in a folder of their own."""
+    user = tmp_path / "ada"
+    shutil.copytree(WORKSPACE, user / ".openclaw" / "workspace")
+    (user / "facts").mkdir()
+    (user / "facts" / "facts.jsonl").write_text('{"text": "We deploy on Tuesdays."}\n', encoding="utf-8")
+    return user
+
+
+class Answers:
+    """Somebody who types: the given lines one after the other; ``asked`` is what they were asked."""
+
+    def __init__(self, *lines: str) -> None:
+        self.lines = list(lines)
+        self.asked: list[str] = []
+
+    def __call__(self, question: str) -> str:
+        self.asked.append(question)
+        return self.lines.pop(0)
+
+
+def over(fusion: FakeFusion) -> Callable[[], AbstractAsyncContextManager[AsyncClient]]:
+    """A gateway in this process, as the command line would make one of the home."""
+
+    @asynccontextmanager
+    async def gateway() -> AsyncIterator[AsyncClient]:
+        async with AsyncClient.over(httpx.ASGITransport(app_over(fusion))) as client:
+            yield client
+
+    return gateway
+
+
+def asking(user: Path, home: Path, **how: Any) -> Asking:
+    return Asking(home=home, user=user, cwd=user, scan=[user / "facts"], ports={}, quiet=True, **how)
+
+
+def test_yes_sets_up_reads_in_and_answers(user: Path, home: Path) -> None:
+    """20 notes and a fact: the notes are followed where they are, all is sent, and a question is asked of it."""
+    fusion = FakeFusion()
+    told = init(asking(user, home, yes=True), over(fusion))
+    settings = load(home=home)
+    assert settings.backends["markdown"].options["paths"] == [str(user / ".openclaw/workspace")]
+    assert told["chosen"] == [str(user / ".openclaw/workspace"), str(user / "facts/facts.jsonl")]
+    assert told["ingested"]["stored"] == len(fusion.kept) == 36 + 1
+    assert told["question"] == fusion.requests[0].query == DECIDED
+    assert told["answer"]["block"]
+    assert (home / "fusion.toml").stat().st_mode & 0o777 == 0o600
+    assert home.stat().st_mode & 0o777 == 0o700
+    assert [file.name for file in home.iterdir()] == ["fusion.toml"]
+
+
+def test_one_question_a_group(user: Path, home: Path) -> None:
+    """No notes, the JSONL by its number, after a number that is not there: only that is read in."""
+    fusion, answers = FakeFusion(), Answers("n", "7", "2")
+    told = init(asking(user, home, ask=answers), over(fusion))
+    assert [question.split(":")[0] for question in answers.asked] == ["Notes", "Memories", "2 are there. Memories"]
+    assert told["chosen"] == [str(user / "facts/facts.jsonl")]
+    assert [item.text for item, _, _ in fusion.kept] == ["We deploy on Tuesdays."]
+    assert load(home=home).backends["markdown"].options["paths"] == []
+
+
+def test_nobody_to_ask(user: Path, home: Path) -> None:
+    """Without a terminal and without --yes nothing is written."""
+    with pytest.raises(Unanswered, match="--yes"):
+        init(asking(user, home), over(FakeFusion()))
+    assert not home.exists()
+
+
+def test_a_dry_run_only_looks(user: Path, home: Path) -> None:
+    """Also where there is a configuration already."""
+    home.mkdir()
+    (home / "fusion.toml").write_text('recipe = "hook"\n')
+    told = init(asking(user, home, dry_run=True), over(FakeFusion()))
+    assert [find["kind"] for find in told["finds"]] == ["workspace", "memories"]
+    assert (home / "fusion.toml").read_text() == 'recipe = "hook"\n'
+
+
+async def test_a_server_without_an_adapter_is_said_not_to_be_used(
+    user: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is named, and nothing is claimed of it."""
+    async with listening(Bolt(MEMGRAPH)) as port:
+        found = await look(Asking(home=home, user=user, cwd=user, quiet=True, ports={"bolt": [port]}))
+    show.discovered(found, user)
+    said = capsys.readouterr().out
+    assert "Memgraph server" in said
+    assert "found, not used yet" in said
+
+
+def test_a_configuration_is_not_overwritten(user: Path, home: Path) -> None:
+    """It is refused before anything is looked at; with --force the old one is kept beside the new."""
+    home.mkdir()
+    (home / "fusion.toml").write_text('recipe = "hook"\n')
+    with pytest.raises(SettingsError, match="--force"):
+        init(asking(user, home, yes=True), over(FakeFusion()))
+    assert (home / "fusion.toml").read_text() == 'recipe = "hook"\n'
+    init(asking(user, home, yes=True, force=True), over(FakeFusion()))
+    assert load(home=home).recipe == "default"
+    (backup,) = home.glob("fusion.toml.*.bak")
+    assert backup.read_text() == 'recipe = "hook"\n'
+
+
+def test_a_home_that_is_in_use_is_left_alone(user: Path, home: Path) -> None:
+    """Another process that is no server has it open: said before anything is written."""
+    with HomeLock.take(home, "fusion ingest notes --direct"), pytest.raises(HomeLocked):
+        init(asking(user, home, yes=True), over(FakeFusion()))
+    assert not (home / "fusion.toml").exists()
+
+
+def test_nothing_found_is_a_home_all_the_same(tmp_path: Path, home: Path) -> None:
+    """The configuration is there, and nothing was asked of an empty memory."""
+    fusion = FakeFusion()
+    how = Asking(home=home, user=tmp_path / "nobody", cwd=tmp_path / "nobody", quiet=True, ports={}, yes=True)
+    told = init(how, over(fusion))
+    assert (told["finds"], told["ingested"], told["question"]) == ([], None, None)
+    assert fusion.requests == []
+    assert load(home=home) == load(home=tmp_path / "other").model_copy(update={"home": home})
+
+
+def test_what_is_large_is_not_taken_by_itself(tmp_path: Path, home: Path) -> None:
+    """64 MB and a byte of notes: --yes leaves them, somebody who says "all" gets them."""
+    notes = tmp_path / "ada" / "notes"
+    notes.mkdir(parents=True)
+    with (notes / "huge.md").open("wb") as file:
+        file.truncate(64_000_001)
+    how = Asking(home=home, user=tmp_path / "ada", cwd=tmp_path / "ada", quiet=True, ports={}, yes=True)
+    assert (init(how, over(FakeFusion())))["chosen"] == []
+    answers = Answers("a")
+    how = Asking(home=home, user=tmp_path / "ada", cwd=tmp_path / "ada", quiet=True, ports={}, force=True, ask=answers)
+    assert (init(how, over(FakeFusion())))["chosen"] == [str(notes)]
+    assert "Enter: none" in answers.asked[0]
+
+
+def test_a_headings_question_where_nothing_was_decided(tmp_path: Path, home: Path) -> None:
+    """The newest note with a heading of two words or more is asked about; a date and a single word say too little."""
+    notes = tmp_path / "ada" / "notes"
+    notes.mkdir(parents=True)
+    (notes / "a.md").write_text("# 2026-03-01\n# Todo\n## The cargo bike\nIt wants a new chain.\n")
+    fusion = FakeFusion()
+    how = Asking(home=home, user=tmp_path / "ada", cwd=tmp_path / "ada", quiet=True, ports={}, yes=True)
+    assert (init(how, over(fusion)))["question"] == 'what do my notes say about "The cargo bike"?'
+
+
+async def test_broken_off_while_reading_in(user: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The configuration is whole, nothing lies about, and the command that goes on is told."""
+    fusion = FakeFusion(hold=asyncio.Event())
+    how = asking(user, home, yes=True)
+    chosen = choose(how, await look(how))
+    task = asyncio.create_task(set_up(how, chosen, over(fusion)))
+    await fusion.asked.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [file.name for file in home.iterdir()] == ["fusion.toml"]
+    load(home=home)
+    assert f"fusion ingest --home {home} {user / '.openclaw/workspace'}" in capsys.readouterr().err
+
+
+# The command as a process
+
+
+def environment(user: Path) -> dict[str, str]:
+    return {**os.environ, "HOME": str(user)}
+
+
+def test_the_command_without_a_terminal_is_wrong_usage(user: Path, home: Path) -> None:
+    """Exit code 2, the table on stdout, what to type on stderr; nothing is written."""
+    done = subprocess.run(
+        [sys.executable, "-m", "fusion", "init", "--home", str(home)],
+        env=environment(user),
+        cwd=user,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, home.exists()) == (2, False)
+    assert "OpenClaw workspace" in done.stdout
+    assert "--yes" in done.stderr
+
+
+def test_ctrl_c_at_the_question_writes_nothing(user: Path, home: Path) -> None:
+    """On a real terminal, interrupted while it waits for an answer."""
+    command = [sys.executable, "-m", "fusion", "init", "--home", str(home)]
+    leader, follower = pty.openpty()
+    with subprocess.Popen(
+        command, env=environment(user), cwd=user, stdin=follower, stdout=follower, stderr=follower
+    ) as process:
+        os.close(follower)
+        seen = b""
+        while b"their numbers" not in seen:
+            seen += os.read(leader, 4096)
+        process.send_signal(signal.SIGINT)
+        try:
+            code = process.wait(timeout=30)
+        finally:
+            process.kill()
+    os.close(leader)
+    assert code in (1, 130)
+    assert not home.exists()
+
+
+def test_json_is_one_line(user: Path, home: Path) -> None:
+    """With --dry-run, what was found; nothing else on stdout."""
+    done = subprocess.run(
+        [sys.executable, "-m", "fusion", "init", "--home", str(home), "--dry-run", "--json"],
+        env=environment(user),
+        cwd=user,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    [line] = done.stdout.splitlines()
+    assert json.loads(line)["finds"][0]["files"] == 20
