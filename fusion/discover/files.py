@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from fusion.ingest.sources import JSONL, MARKDOWN, PASSED_OVER
+from fusion.contract import Scope
+from fusion.ingest.files import DATABASE, PASSED_OVER, Form, form_of
+from fusion.ingest.sessions import session_of
 
 SECONDS = 5.0
 ENTRIES = 200_000
@@ -136,25 +138,26 @@ class _Look:
             if not entry.name.startswith(".") and entry.name not in PASSED_OVER and _really(entry.is_dir)
         ]
 
-    def files(self, folder: Path, suffixes: Sequence[str], depth: int = DEPTH) -> Iterator[Path]:
-        """The regular files below a folder that end so; hidden ones are left out."""
+    def files(self, folder: Path, form: Form, depth: int = DEPTH) -> Iterator[Path]:
+        """The regular files below a folder that ingest would read so; hidden ones are left out."""
         waiting = [(folder, depth)]
         while waiting:
             here, left = waiting.pop()
             for entry in self.listing(here):
                 if entry.name.startswith("."):
                     continue
-                if entry.name.lower().endswith(tuple(suffixes)) and _really(entry.is_file):
-                    yield here / entry.name
+                path = here / entry.name
+                if form_of(path) == form and _really(entry.is_file):
+                    yield path
                 elif left and entry.name not in PASSED_OVER and _really(entry.is_dir):
-                    waiting.append((here / entry.name, left - 1))
+                    waiting.append((path, left - 1))
 
-    def counted(self, kind: Kind, where: Path, paths: Sequence[Path], suffixes: Sequence[str]) -> Find | None:
+    def counted(self, kind: Kind, where: Path, paths: Sequence[Path], form: Form) -> Find | None:
         """A find with how much there is of it; None: nothing."""
         count = size = 0
         before, self.spent = self.spent, False
         for path in paths:
-            for file in [path] if path.is_file() else self.files(path, suffixes):
+            for file in [path] if path.is_file() else self.files(path, form):
                 count, size = count + 1, size + _bytes(file)
         complete, self.spent = not self.spent, self.spent or before
         return Find(kind, where, tuple(paths), count, size, complete) if count else None
@@ -168,22 +171,24 @@ def _openclaw(look: _Look, user: Path) -> Iterator[Find]:
     state = user / ".openclaw"
     workspaces = [folder for folder in look.folders(state) if folder.name.startswith("workspace")]
     for folder in [*workspaces, user / "clawd"]:
-        if found := look.counted("workspace", folder, [folder], MARKDOWN):
+        if found := look.counted("workspace", folder, [folder], "markdown"):
             yield found
     talks: list[Path] = []
     for agent in look.folders(state / "agents"):
         sessions = agent / "sessions"
-        if any(True for _ in look.files(sessions, JSONL, 1)):
+        if any(True for _ in look.files(sessions, "lines", 1)):
             talks.append(sessions)
-        talks += [file for file in look.files(agent / "agent", (".sqlite",), 0) if _head(file, 16) == _SQLITE]
-    if talks and (found := look.counted("openclaw", state / "agents", talks, JSONL)):
+        database = agent / "agent" / DATABASE
+        if _head(database, 16) == _SQLITE:
+            talks.append(database)
+    if talks and (found := look.counted("openclaw", state / "agents", talks, "lines")):
         yield found
 
 
 def _claude_code(look: _Look, user: Path) -> Iterator[Find]:
     projects = user / ".claude" / "projects"
-    if "claude-code" in _spoken(look.files(projects, JSONL, 1)):
-        found = look.counted("claude-code", projects, [projects], JSONL)
+    if "claude-code" in _spoken(look.files(projects, "lines", 1)):
+        found = look.counted("claude-code", projects, [projects], "lines")
         if found:
             yield found
 
@@ -192,7 +197,7 @@ def _obsidian(look: _Look, user: Path) -> Iterator[Find]:
     """The vaults on Obsidian's own list, wherever they are, and those that lie where people keep them."""
     listed = [Path(path) for name in _OBSIDIAN for path in _vaults_of(user / name)]
     for folder in dict.fromkeys([*listed, *_vaults_below(look, user, VAULT_DEPTH)]):
-        if _is_vault(folder) and (found := look.counted("vault", folder, [folder], MARKDOWN)):
+        if _is_vault(folder) and (found := look.counted("vault", folder, [folder], "markdown")):
             yield found
 
 
@@ -216,7 +221,7 @@ def _vaults_below(look: _Look, folder: Path, depth: int) -> Iterator[Path]:
 def _notes(look: _Look, user: Path, cwd: Path) -> Iterator[Find]:
     """Folders for notes, Documents a folder at a time, and what one works in."""
     for folder in look.folders(user):
-        if folder.name.lower() == "notes" and (found := look.counted("notes", folder, [folder], MARKDOWN)):
+        if folder.name.lower() == "notes" and (found := look.counted("notes", folder, [folder], "markdown")):
             yield found
     yield from _parts(look, user / "Documents", checkouts=False)
     if cwd == user or user.is_relative_to(cwd):
@@ -224,7 +229,7 @@ def _notes(look: _Look, user: Path, cwd: Path) -> Iterator[Find]:
     if _is_checkout(cwd) and not _is_workspace(cwd):
         parts = [folder for folder in look.folders(cwd) if folder.name in _PROJECT_FOLDERS]
         for folder in parts:
-            if found := look.counted("notes", folder, [folder], MARKDOWN):
+            if found := look.counted("notes", folder, [folder], "markdown"):
                 yield found
     else:
         yield from _named(look, cwd)
@@ -234,16 +239,16 @@ def _named(look: _Look, folder: Path) -> Iterator[Find]:
     """What is in a folder that somebody points at: itself if it is one of notes, else its parts; and JSONL files."""
     if _is_workspace(folder) or _is_vault(folder):
         kind: Kind = "workspace" if _is_workspace(folder) else "vault"
-        if found := look.counted(kind, folder, [folder], MARKDOWN):
+        if found := look.counted(kind, folder, [folder], "markdown"):
             yield found
     else:
         yield from _parts(look, folder, checkouts=True)
     spoken: dict[tuple[Kind, Path], list[Path]] = {}
-    for file in look.files(folder, JSONL, 2):
+    for file in look.files(folder, "lines", 2):
         if kind_of := _kind_of(file):
             spoken.setdefault((kind_of, file.parent), []).append(file)
     for (kind, parent), files in spoken.items():
-        if found := look.counted(kind, files[0] if len(files) == 1 else parent, files, JSONL):
+        if found := look.counted(kind, files[0] if len(files) == 1 else parent, files, "lines"):
             yield found
 
 
@@ -252,8 +257,8 @@ def _parts(look: _Look, folder: Path, *, checkouts: bool) -> Iterator[Find]:
 
     Without ``checkouts``, a folder of somebody's code is none of notes, whatever documentation it has.
     """
-    if loose := list(look.files(folder, MARKDOWN, 0)):
-        found = look.counted("notes", folder, loose, MARKDOWN)
+    if loose := list(look.files(folder, "markdown", 0)):
+        found = look.counted("notes", folder, loose, "markdown")
         if found:
             yield found
     for part in look.folders(folder):
@@ -263,7 +268,7 @@ def _parts(look: _Look, folder: Path, *, checkouts: bool) -> Iterator[Find]:
             kind = "notes"
         else:
             continue
-        if found := look.counted(kind, part, [part], MARKDOWN):
+        if found := look.counted(kind, part, [part], "markdown"):
             yield found
 
 
@@ -315,7 +320,7 @@ def _markdown(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
     look = _Look(time.monotonic() + 1.0, 10_000, frozenset())
-    return list(look.files(path, MARKDOWN))
+    return list(look.files(path, "markdown"))
 
 
 def _changed(file: Path) -> float:
@@ -335,20 +340,15 @@ def _spoken(files: Iterable[Path]) -> set[Kind]:
 
 
 def _kind_of(file: Path) -> Kind | None:
-    """What the first lines of a JSONL file say that it is: a session of either agent, or memories."""
+    """What the first lines of a file say that it is: a session, as ingest would know it, or memories."""
+    if (session := session_of(file, Scope())) is not None:
+        return session.agent
     for line in _head(file, HEAD_BYTES).split(b"\n")[:10]:
         try:
             row = json.loads(line)
         except ValueError:
             continue
-        if not isinstance(row, dict):
-            return None
-        if row.get("type") == "session" and "id" in row:
-            return "openclaw"
-        if "sessionId" in row or (row.get("type") == "summary" and "leafUuid" in row):
-            return "claude-code"
-        if isinstance(row.get("text"), str):
-            return "memories"
+        return "memories" if isinstance(row, dict) and isinstance(row.get("text"), str) else None
     return None
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 HOST = "127.0.0.1"
-TIMEOUT_S = 0.8
+TIMEOUT_S = 1.5
 """for one server, all questions together"""
 MOST_BYTES = 262_144
 """of a reply; an OpenAPI document is the longest that is looked at"""
@@ -43,13 +43,17 @@ async def servers(
 ) -> tuple[Server, ...]:
     """Every server that answers as itself, each once. All are asked at once."""
 
-    async def ask(kind: str, port: int) -> Server | None:
+    async def ask(http: httpx.AsyncClient, kind: str, port: int) -> Server | None:
         with suppress(OSError, TimeoutError, ValueError, httpx.HTTPError, asyncio.IncompleteReadError):
             async with asyncio.timeout(timeout_s):
-                return await _ASK[kind](host, port)
+                if kind == "bolt":
+                    return await _bolt(host, port)
+                return await _ASK[kind](http, f"http://{host}:{port}")
         return None
 
-    answers = await asyncio.gather(*(ask(kind, port) for kind in ports for port in ports[kind]))
+    # Without certificates, which take a tenth of a second to load: loopback is asked in the clear.
+    async with httpx.AsyncClient(trust_env=False, verify=False) as http:  # noqa: S501
+        answers = await asyncio.gather(*(ask(http, kind, port) for kind in ports for port in ports[kind]))
     found: dict[str, Server] = {}
     for server in filter(None, answers):
         # Neo4j answers on two ports; Bolt's, which comes first, is the one that an adapter speaks to.
@@ -61,9 +65,9 @@ async def servers(
 # Over HTTP -------------------------------------------------------------------------------------------------------
 
 
-async def _get(url: str) -> tuple[int, bytes]:
+async def _get(http: httpx.AsyncClient, url: str) -> tuple[int, bytes]:
     """Status and the beginning of the body; redirections are not followed."""
-    async with httpx.AsyncClient(trust_env=False) as http, http.stream("GET", url) as response:
+    async with http.stream("GET", url) as response:
         return response.status_code, await _head(response)
 
 
@@ -76,18 +80,18 @@ async def _head(response: httpx.Response) -> bytes:
     return body[:MOST_BYTES]
 
 
-async def _json(url: str) -> dict[str, Any]:
+async def _json(http: httpx.AsyncClient, url: str) -> dict[str, Any]:
     """A small JSON object. Raises ValueError for anything else."""
-    status, body = await _get(url)
+    status, body = await _get(http, url)
     found = json.loads(body)
     if status != 200 or not isinstance(found, dict):
         raise ValueError(f"{url} answers {status}")
     return found
 
 
-async def _describes(base: str, title: str, path: str) -> bool:
+async def _describes(http: httpx.AsyncClient, base: str, title: str, path: str) -> bool:
     """Whether a server's OpenAPI document, as FastAPI writes one, has ``title`` in its title, or has ``path``."""
-    status, body = await _get(f"{base}/openapi.json")
+    status, body = await _get(http, f"{base}/openapi.json")
     found = re.search(rb'"info"\s*:\s*\{[^{}]*?"title"\s*:\s*"([^"]{1,200})"', body)
     titled = found is not None and title in found[1].decode("utf-8", "replace").lower()
     return status == 200 and (titled or f'"{path}"'.encode() in body)
@@ -98,44 +102,41 @@ def _text(value: object) -> str:
     return value[:40] if isinstance(value, str) and value.isprintable() else ""
 
 
-async def _neo4j(host: str, port: int) -> Server | None:
-    said = await _json(f"http://{host}:{port}/")
+async def _neo4j(http: httpx.AsyncClient, base: str) -> Server | None:
+    said = await _json(http, f"{base}/")
     version = said.get("neo4j_version")
-    return Server("neo4j", f"http://{host}:{port}", _text(version)) if isinstance(version, str) else None
+    return Server("neo4j", base, _text(version)) if isinstance(version, str) else None
 
 
-async def _qdrant(host: str, port: int) -> Server | None:
-    said = await _json(f"http://{host}:{port}/")
+async def _qdrant(http: httpx.AsyncClient, base: str) -> Server | None:
+    said = await _json(http, f"{base}/")
     if not str(said.get("title", "")).startswith("qdrant"):
         return None
-    return Server("qdrant", f"http://{host}:{port}", _text(said.get("version")))
+    return Server("qdrant", base, _text(said.get("version")))
 
 
-async def _cognee(host: str, port: int) -> Server | None:
+async def _cognee(http: httpx.AsyncClient, base: str) -> Server | None:
     """Many servers have a /health, and older ones of these answer it with nothing: the API itself must say it."""
-    base = f"http://{host}:{port}"
-    status, body = await _get(f"{base}/health")
-    if status not in (200, 503) or not await _describes(base, "cognee", "/api/v1/cognify"):
+    status, body = await _get(http, f"{base}/health")
+    if status not in (200, 503) or not await _describes(http, base, "cognee", "/api/v1/cognify"):
         return None
     with suppress(ValueError, AttributeError):
         return Server("cognee", base, _text(json.loads(body).get("version")))
     return Server("cognee", base)
 
 
-async def _qmd(host: str, port: int) -> Server | None:
+async def _qmd(http: httpx.AsyncClient, base: str) -> Server | None:
     """Its health looks like many another's; what it says to a search without searches is its own."""
-    base = f"http://{host}:{port}"
-    health = await _json(f"{base}/health")
+    health = await _json(http, f"{base}/health")
     if health.get("status") != "ok" or not isinstance(health.get("uptime"), int | float):
         return None
-    async with httpx.AsyncClient(trust_env=False) as http, http.stream("POST", f"{base}/query", json={}) as response:
+    async with http.stream("POST", f"{base}/query", json={}) as response:
         refused = response.status_code == 400 and b"searches" in await _head(response)
     return Server("qmd", base) if refused else None
 
 
-async def _mem0(host: str, port: int) -> Server | None:
-    base = f"http://{host}:{port}"
-    return Server("mem0", base) if await _describes(base, "mem0", "/memories/{memory_id}/history") else None
+async def _mem0(http: httpx.AsyncClient, base: str) -> Server | None:
+    return Server("mem0", base) if await _describes(http, base, "mem0", "/memories/{memory_id}/history") else None
 
 
 # Over Bolt -------------------------------------------------------------------------------------------------------
@@ -196,8 +197,7 @@ def _agent(message: bytes) -> str:
     return message[found.end() : found.end() + size].decode("utf-8", "replace")
 
 
-_ASK: Mapping[str, Callable[[str, int], Awaitable[Server | None]]] = {
-    "bolt": _bolt,
+_ASK: Mapping[str, Callable[[httpx.AsyncClient, str], Awaitable[Server | None]]] = {
     "neo4j": _neo4j,
     "qdrant": _qdrant,
     "cognee": _cognee,

@@ -63,7 +63,7 @@ LABELS = {
     "mem0": "Mem0 server",
 }
 USES = {
-    "notes": "read and followed",
+    "notes": "followed",
     "sessions": "remembered",
     "memories": "remembered",
 }

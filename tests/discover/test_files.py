@@ -174,11 +174,10 @@ def test_a_great_many_notes_are_large(user: Path) -> None:
 
 
 def test_only_heads_are_read(user: Path) -> None:
-    """A session whose first line is longer than a head is no session to us; a pipe is not waited for."""
-    projects = user / ".claude/projects/p"
-    rows(projects / "a.jsonl", {**CLAUDE, "blob": "x" * HEAD_BYTES})
-    os.mkfifo(projects / "b.jsonl")
-    assert find(user, user).finds == ()
+    """Memories whose first line is longer than a head are none to us; a pipe is not waited for."""
+    rows(user / "there/a.jsonl", {"blob": "x" * HEAD_BYTES, "text": "x"})
+    os.mkfifo(user / "there/b.jsonl")
+    assert find(user, user, [user / "there"]).finds == ()
 
 
 def test_names_that_nobody_can_print_are_left_out(user: Path) -> None:
