@@ -20,6 +20,7 @@ from fusion.errors import FusionError, NotFound, SettingsError
 
 if TYPE_CHECKING:
     from fusion.client import AsyncClient
+    from fusion.contract import Scope
     from fusion.settings import Settings
 
 T = TypeVar("T")
@@ -369,11 +370,14 @@ def receipt(
 
 @app.command()
 def ingest(
-    paths: Annotated[list[Path], typer.Argument(help="Markdown folders, Markdown files, JSONL files.")],
+    paths: Annotated[
+        list[Path], typer.Argument(help="Folders or files: Markdown, JSONL, sessions of Claude Code and OpenClaw.")
+    ],
     user: User = None,
     agent: Agent = None,
     session: Session = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and count; store nothing.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Then follow them, until Ctrl-C.")] = False,
     wait: Annotated[bool, typer.Option(help="Wait until every backend has it and the vectors are there.")] = True,
     home: Home = None,
     config: Config = None,
@@ -381,16 +385,23 @@ def ingest(
     as_json: Json = False,
 ) -> None:
     """Remember what stands in files. Run it again at any time: what is known already is skipped."""
+    if watch and dry_run:
+        raise typer.BadParameter("--watch stores what it sees; leave out --dry-run")
 
     async def tell() -> None:
         from fusion.contract import Scope
         from fusion.doors import show
         from fusion.doors.ingest import ingest as read_and_send
-        from fusion.ingest.sources import NO_SUCH_FILE
+        from fusion.ingest.files import NO_SUCH_FILE
 
         whose = Scope(user_id=user, agent_id=agent, session_id=session)
+        if watch:
+            await follow(paths, whose, home, config, direct=direct, wait=wait, as_json=as_json)
+            return
         there = None if dry_run else gateway(home, config, direct=direct)
-        summary = await read_and_send(paths, whose, there, wait=wait, quiet=as_json)
+        summary = await read_and_send(
+            paths, whose, there, wait=wait, quiet=as_json, home=None if dry_run else home_of(home, config)
+        )
         if as_json:
             print_json(summary)
         else:
@@ -399,6 +410,48 @@ def ingest(
             raise NotFound(f"{NO_SUCH_FILE}: {missing['first']}")
 
     run(tell(), as_json)
+
+
+async def follow(
+    paths: list[Path],
+    whose: Scope,
+    home: Path | None,
+    config: Path | None,
+    *,
+    direct: bool,
+    wait: bool,
+    as_json: bool,
+) -> None:
+    """Ingests and goes on as files change; a line a round. The first Ctrl-C ends it, the second at once."""
+    import asyncio
+    import signal
+
+    from fusion.doors import show
+    from fusion.doors.watch import watch
+    from fusion.ingest.files import NO_SUCH_FILE
+
+    if missing := next((path for path in paths if not path.exists()), None):
+        raise NotFound(f"{NO_SUCH_FILE}: {missing}")
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def end(number: int) -> None:
+        stop.set()
+        loop.remove_signal_handler(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, end, number)
+    await watch(
+        paths,
+        whose,
+        gateway(home, config, direct=direct),
+        stop,
+        home=home_of(home, config),
+        tell=print_json if as_json else show.ingested,
+        complain=lambda error: report(error, as_json),
+        wait=wait,
+        quiet=as_json,
+    )
 
 
 @app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
@@ -489,6 +542,12 @@ def typed(question: str) -> str:
 
 def fail(error: FusionError, as_json: bool, code: int = 1) -> NoReturn:
     """Tells of an error, on stderr, and ends with an exit code."""
+    report(error, as_json)
+    raise typer.Exit(code) from None
+
+
+def report(error: FusionError, as_json: bool) -> None:
+    """Tells of an error, on stderr."""
     from fusion.problem import problem_of
 
     if as_json:
@@ -497,7 +556,6 @@ def fail(error: FusionError, as_json: bool, code: int = 1) -> NoReturn:
         print(orjson.dumps(problem_of(error), default=str).decode(), file=sys.stderr)
     else:
         print(f"fusion: {error}", file=sys.stderr)
-    raise typer.Exit(code) from None
 
 
 def print_json(content: Mapping[str, object]) -> None:

@@ -1,7 +1,7 @@
 """`fusion ingest`: files → memories → the gateway, in batches, with a bar; what is known already is a no-op.
 
-Nothing is written down about how far it got: each memory has a natural key (its source, its place, its revision), so a
-run that was broken off is resumed by running it again.
+Each memory has a natural key (its source, its place, its revision), so a run that was broken off is resumed by running
+it again. How far files that grow were read is kept in the home as bookmarks, so that this costs no second sending.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -22,6 +22,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from typing_extensions import TypedDict
 
 from fusion.errors import BadInput, NotFound, Overloaded, StoreBusy
+from fusion.ingest.bookmarks import Bookmarks
 from fusion.ingest.files import Skip
 from fusion.ingest.sources import read, size
 
@@ -48,7 +49,10 @@ class Skipped(TypedDict):
 
 
 class Summary(TypedDict):
-    """What came of the files; ``settled`` is None when nobody waited for the backends."""
+    """What came of the files; ``settled`` is None when nobody waited for the backends.
+
+    Memories that a bookmark says an earlier run had sent are among ``read`` and ``duplicates``.
+    """
 
     read: int
     stored: int
@@ -65,6 +69,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.read = 0
+        self.known = 0
         self.became: Counter[str] = Counter()
         self._skipped: dict[str, Skipped] = {}
 
@@ -78,15 +83,15 @@ class Tally:
         self.became["redacted"] += row["redacted"]
         if row["status"] == "blocked":
             self.skip(place_of(memory), "forgotten before; `fusion remember` brings it back")
-        elif row["status"] == "skipped":
+        elif row["status"] in ("skipped", "refused"):
             self.skip(place_of(memory), row["reason"])
 
     def summary(self, *, dry_run: bool, settled: bool | None) -> Summary:
         return {
-            "read": self.read,
+            "read": self.read + self.known,
             "stored": self.became["stored"],
             "superseded": self.became["superseded"],
-            "duplicates": self.became["duplicate"],
+            "duplicates": self.became["duplicate"] + self.known,
             "redacted": self.became["redacted"],
             "skipped": sorted(self._skipped.values(), key=lambda row: -row["count"]),
             "settled": settled,
@@ -102,27 +107,60 @@ async def ingest(
     wait: bool = True,
     patience_s: float = math.inf,
     quiet: bool = False,
+    home: Path | None = None,
 ) -> Summary:
-    """Remembers what stands in ``paths``; without a ``gateway`` it only reads and counts.
+    """Remembers what stands in ``paths``; without a ``gateway`` it only reads and counts. Bookmarks are the ``home``'s.
 
     With ``wait`` it returns when the backends have it all, or after ``patience_s`` more seconds: they go on alone.
     """
+    if gateway is not None:
+        async with gateway as client:
+            return await send(client, paths, scope, wait=wait, patience_s=patience_s, quiet=quiet, home=home)
+    tally = Tally()
+    with _bars(quiet) as bars:
+        for _ in _memories(read(paths, scope, progress=await _reading(bars, paths)), tally):
+            pass
+    return tally.summary(dry_run=True, settled=None)
+
+
+async def send(
+    client: AsyncClient,
+    paths: Sequence[Path],
+    scope: Scope,
+    *,
+    wait: bool = True,
+    patience_s: float = math.inf,
+    quiet: bool = False,
+    home: Path | None = None,
+    only: Collection[Path] | None = None,
+) -> Summary:
+    """One round: remembers what is new in ``paths``, or in ``only`` these of their files."""
     tally = Tally()
     settled: bool | None = None
+    bookmarks = Bookmarks(home, scope) if home is not None else None
+    refused = False
     with _bars(quiet) as bars:
-        reading = bars.add_task("reading", total=await asyncio.to_thread(size, paths))
-        found = _memories(read(paths, scope, progress=lambda count: bars.advance(reading, count)), tally)
-        if gateway is None:
-            for _ in found:
-                pass
-        else:
-            async with gateway as client:
-                for batch in batches(found):
-                    for memory, row in zip(batch, await _send(client, batch), strict=True):
-                        tally.take(memory, row)
-                if wait:
-                    settled = await _settle(client, bars, patience_s)
-    return tally.summary(dry_run=gateway is None, settled=settled)
+        progress = await _reading(bars, paths)
+        found = _memories(read(paths, scope, progress=progress, bookmarks=bookmarks, only=only), tally)
+        for batch in batches(found):
+            for memory, row in zip(batch, await _send(client, batch), strict=True):
+                tally.take(memory, row)
+                refused = refused or row["status"] == "refused"
+            if bookmarks is not None and not refused:  # what was refused now may be taken later
+                bookmarks.commit()
+        if bookmarks is not None:
+            tally.known = bookmarks.known
+            if not refused:
+                bookmarks.commit()
+        if wait:
+            settled = await _settle(client, bars, patience_s)
+    return tally.summary(dry_run=False, settled=settled)
+
+
+async def _reading(bars: Progress, paths: Sequence[Path]) -> Callable[[int], None]:
+    """A bar for what is read; called with how many bytes more were."""
+    bar = bars.add_task("reading", total=await asyncio.to_thread(size, paths))
+    return lambda count: bars.advance(bar, count)
 
 
 def _memories(found: Iterable[NewMemory | Skip], tally: Tally) -> Iterator[NewMemory]:
@@ -135,7 +173,10 @@ def _memories(found: Iterable[NewMemory | Skip], tally: Tally) -> Iterator[NewMe
 
 
 def batches(memories: Iterable[NewMemory]) -> Iterator[list[NewMemory]]:
-    """Runs of at most `BATCH` memories and `BATCH_BYTES` bytes of JSON; a larger memory goes alone."""
+    """Runs of at most `BATCH` memories and `BATCH_BYTES` bytes of JSON; a larger memory goes alone.
+
+    Takes one memory beyond each run: what was reached by then lies behind the run, which is what bookmarks rely on.
+    """
     batch: list[NewMemory] = []
     total = 0
     for memory in memories:
@@ -164,7 +205,7 @@ async def _send(client: AsyncClient, batch: Sequence[NewMemory]) -> list[Mapping
             await asyncio.sleep(busy.retry_after_s)
         except (BadInput, NotFound) as error:  # not found: what it supersedes
             if len(batch) == 1:
-                refused: dict[str, Any] = {"status": "skipped", "redacted": 0, "reason": f"refused: {error}"}
+                refused: dict[str, Any] = {"status": "refused", "redacted": 0, "reason": f"refused: {error}"}
                 return [refused]
             half = len(batch) // 2
             return await _send(client, batch[:half]) + await _send(client, batch[half:])

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -189,3 +191,79 @@ def test_ingest_and_ask(home: Path, tmp_path: Path) -> None:
     assert "3 memories would be sent." in fusion("ingest", notes, "--home", home, "--dry-run")
     fused = fusion_json("fuse", "where do the chains come from?", "--home", home)
     assert "Kedjan" in fused["block"]
+
+
+SESSION = "11111111-2222-4333-8444-555555555555"
+
+
+def session_lines(first: int, last: int) -> str:
+    """Lines of a Claude Code transcript: turns that say "turn 7 of the workshop"."""
+    rows = (
+        {
+            "type": ("user", "assistant")[n % 2],
+            "sessionId": SESSION,
+            "uuid": f"u{n}",
+            "timestamp": "2026-03-04T09:30:00Z",
+            "message": {"role": ("user", "assistant")[n % 2], "content": f"turn {n} of the workshop"},
+        }
+        for n in range(first, last)
+    )
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def in_the_journal(home: Path) -> list[str]:
+    """The texts of all events, in their order, as another process reads them."""
+    with closing(sqlite3.connect(f"file:{home / 'journal.sqlite'}?mode=ro", uri=True, timeout=10)) as db:
+        return [text for (text,) in db.execute("select text from event order by seq")]
+
+
+@pytest.mark.parametrize("killed", ["server", "client"])
+def test_kill_9_in_the_middle_of_ingesting_5000_lines(home: Path, tmp_path: Path, killed: str) -> None:
+    """Whichever process dies, running it again brings in every line, exactly once, in its order."""
+    projects = tmp_path / ".claude" / "projects"
+    projects.mkdir(parents=True)
+    (projects / f"{SESSION}.jsonl").write_text(session_lines(0, 5000))
+    record = ensure_server(home)
+    with start("ingest", projects, "--home", home, "--json") as process, Client.of_home(home, start=False) as client:
+        while client.backends()["backends"][0]["items"] < 1000:
+            assert process.poll() is None
+        os.kill(record.pid if killed == "server" else process.pid, signal.SIGKILL)
+        process.communicate(timeout=100)
+    if killed == "client":
+        assert process.returncode == -signal.SIGKILL
+        assert 1000 <= len(in_the_journal(home)) < 5000
+    summary = fusion_json("ingest", projects, "--home", home, "--no-wait")
+    assert (summary["read"], summary["skipped"]) == (5000, [])
+    assert in_the_journal(home) == [f"turn {n} of the workshop" for n in range(5000)]
+    again = fusion_json("ingest", projects, "--home", home, "--no-wait")
+    assert (again["stored"], again["duplicates"]) == (0, 5000)
+
+
+def test_watch_remembers_what_is_written_and_ends_with_ctrl_c(home: Path, tmp_path: Path) -> None:
+    """One line of JSON a round; Ctrl-C is no failure."""
+    session = tmp_path / f"{SESSION}.jsonl"
+    session.write_text(session_lines(0, 2))
+    with start("ingest", "--watch", "--json", "--home", home, session) as process:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["stored"] == 2
+        with session.open("a") as file:
+            file.write(session_lines(2, 3))
+        assert json.loads(process.stdout.readline())["stored"] == 1
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (0, "")
+    assert in_the_journal(home) == [f"turn {n} of the workshop" for n in range(3)]
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",), ("--watch",)])
+def test_ingesting_what_is_not_there_fails(home: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
+    """Exit code 1 and the path, however it is asked for."""
+    with start("ingest", tmp_path / "nonexistent", "--home", home, *options) as process:
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert f"there is no such file or folder: {tmp_path / 'nonexistent'}" in err
+
+
+def test_a_dry_run_is_not_watched(home: Path, tmp_path: Path) -> None:
+    """The two together are wrong usage: exit code 2."""
+    fusion("ingest", tmp_path, "--watch", "--dry-run", "--home", home, code=2)

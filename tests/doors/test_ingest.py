@@ -63,6 +63,39 @@ async def test_a_second_run_remembers_nothing_new(tmp_path: Path) -> None:
     assert (summary["stored"], summary["duplicates"]) == (0, 2)
 
 
+async def test_a_second_run_sends_nothing_that_a_bookmark_knows(tmp_path: Path) -> None:
+    """A large file that nobody touched is not sent again, and is told as known; a dry run has no bookmarks."""
+    file, fusion = jsonl(tmp_path, *(f"memory {n}" for n in range(250))), FakeFusion()
+    (tmp_path / "journal.sqlite").write_bytes(b"j")
+    await ingest([file], NOBODY, gateway(fusion), quiet=True, home=tmp_path)
+    summary = await ingest([file], NOBODY, gateway(fusion), quiet=True, home=tmp_path)
+    assert (summary["read"], summary["stored"], summary["duplicates"]) == (250, 0, 250)
+    assert len(fusion.kept) == 250
+    assert (await ingest([file], NOBODY, None, quiet=True))["read"] == 250
+
+
+async def test_what_was_refused_is_sent_again_by_the_next_run(tmp_path: Path) -> None:
+    """A bookmark behind it would keep it out for good, though the gateway may take it then."""
+    file, fusion = jsonl(tmp_path, *(f"memory {n}" for n in range(250))), FakeFusion()
+    (tmp_path / "journal.sqlite").write_bytes(b"j")
+    fusion.refuses = "memory 42"
+    await ingest([file], NOBODY, gateway(fusion), quiet=True, home=tmp_path)
+    fusion.refuses = None
+    summary = await ingest([file], NOBODY, gateway(fusion), quiet=True, home=tmp_path)
+    assert (summary["stored"], summary["duplicates"]) == (1, 249)
+
+
+async def test_a_run_that_fails_leaves_no_bookmark_behind_what_was_not_acknowledged(tmp_path: Path) -> None:
+    """What the gateway had not said is kept is sent again, and nothing is missing in the end."""
+    file, fusion = jsonl(tmp_path, "a", "b"), FakeFusion(error=StoreFull("no space"))
+    (tmp_path / "journal.sqlite").write_bytes(b"j")
+    with pytest.raises(StoreFull):
+        await ingest([file], NOBODY, gateway(fusion), quiet=True, home=tmp_path)
+    fusion.error = None
+    summary = await ingest([file], NOBODY, gateway(fusion), quiet=True, home=tmp_path)
+    assert (summary["stored"], summary["duplicates"]) == (2, 0)
+
+
 async def test_a_dry_run_only_counts(tmp_path: Path) -> None:
     """No gateway is opened for it."""
     summary = await ingest([jsonl(tmp_path, "a", "b"), tmp_path / "nope"], NOBODY, None, quiet=True)
