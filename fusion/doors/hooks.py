@@ -83,9 +83,8 @@ class Told:
 
     @property
     def project(self) -> str | None:
-        """The name of the folder that the session was begun in, as its transcript's turns have it; a home is none."""
-        folder = Path(os.environ.get("CLAUDE_PROJECT_DIR") or self.text("cwd"))
-        return None if folder == Path.home() else clean(folder.name)[0].strip()[:256] or None
+        """The folder that the session was begun in; Claude Code's variable stays when the session goes elsewhere."""
+        return project_of(os.environ.get("CLAUDE_PROJECT_DIR") or self.text("cwd"))
 
     @contextmanager
     def server(self, *, start_s: float | None = None, answer_s: float = ANSWER_S) -> Iterator[Client]:
@@ -99,6 +98,12 @@ class Told:
             record = ensure_server(self.home, timeout_s=start_s or 0.0)
         with Client(record.url, api_key=record.token, timeout_s=answer_s) as client:
             yield client
+
+
+def project_of(folder: str) -> str | None:
+    """The name of a folder, as a transcript's turns have it for their project; somebody's home and a root are none."""
+    path = Path(folder)
+    return None if path == Path.home() else clean(path.name)[0].strip()[:256] or None
 
 
 # What the hooks do -----------------------------------------------------------------------------------------------
@@ -143,9 +148,12 @@ def capture(told: Told) -> None:
     """Keeps what was said since the last time. Not while another hook makes the assistant go on: it has not ended."""
     if told.payload.get("stop_hook_active") is True:
         return
-    reply = said(told.text("last_assistant_message"), "assistant").text
-    written = _is_written(told.transcript, reply) if reply and told.transcript.is_file() else not reply
-    keep(told, [] if written else [_reply(told, reply)])
+    reply = told.payload.get("last_assistant_message")
+    text = said(told.text("last_assistant_message"), "assistant").text
+    if not text or (told.transcript.is_file() and _is_written(told.transcript, str(reply))):
+        keep(told)
+    else:
+        keep(told, [_reply(told, text)])
 
 
 def keep(told: Told, more: Sequence[NewMemory] = ()) -> None:
@@ -186,14 +194,20 @@ def _send(memory: Client, batch: Sequence[NewMemory]) -> None:
 
 
 def _is_written(transcript: Path, reply: str) -> bool:
-    """Whether the transcript has the last reply; waits a little, for it is written behind."""
-    end = json.dumps(reply[-200:], ensure_ascii=False)[1:-1].encode("utf-8", "replace")
+    """Whether the transcript has the end of the last reply; waits a little, for it is written behind.
+
+    The end is short, because a reply may have been written in parts; so it may stand there from an earlier turn. Then
+    the next hook finds what this one did not: better than the same words kept twice.
+    """
+    end = reply.rstrip().rpartition("\n")[2][-80:]
+    forms = [json.dumps(end, ensure_ascii=plain)[1:-1].encode("utf-8", "replace") for plain in (False, True)]
     deadline = time.monotonic() + LAG_S
     while True:
         with transcript.open("rb") as file:
             file.seek(max(0, transcript.stat().st_size - TAIL_BYTES))
-            if end in file.read():
-                return True
+            tail = file.read()
+        if any(form in tail for form in forms):
+            return True
         if time.monotonic() > deadline:
             return False
         time.sleep(0.05)

@@ -9,14 +9,14 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fusion.client import Client, ensure_server, running_server, stop_server
-from fusion.doors.hooks import HOOKS, MAX_INPUT_BYTES, MAX_PROMPT_CHARS, Told, _limit, _TooLate, question_of
+from fusion.doors.hooks import HOOKS, MAX_INPUT_BYTES, MAX_PROMPT_CHARS, _limit, _TooLate, project_of, question_of
 from fusion.home import HomeLock, ServerRecord, owner, write_record
 from tests.doors.fakes import SMALL, FakeFusion, serving
 
@@ -37,10 +37,16 @@ def command(event: str, *options: object) -> list[str]:
     return [sys.executable, "-m", "fusion", "hook", event, *(str(option) for option in options)]
 
 
-def hook(event: str, told: object, *options: object) -> tuple[dict[str, Any], str]:
+def hook(
+    event: str, told: object, *options: object, environment: Mapping[str, str] | None = None
+) -> tuple[dict[str, Any], str]:
     """What a hook printed, and what it said on stderr; its exit code must be 0 and its output one JSON object."""
     data = told if isinstance(told, bytes) else json.dumps(told).encode()
-    done = subprocess.run(command(event, *options), input=data, capture_output=True, timeout=60, check=False)
+    if environment is None:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("CLAUDE_")}
+    done = subprocess.run(
+        command(event, *options), input=data, capture_output=True, timeout=60, check=False, env=environment
+    )
     assert done.returncode == 0, done.stderr.decode()
     [line] = done.stdout.decode().splitlines()
     printed = json.loads(line)
@@ -170,10 +176,17 @@ class TestRecall:
         assert asked.query.startswith("hjul: ")
         assert (asked.scope.project, asked.budget_chars, asked.max_results) == ("hjul", 2000, 4)
 
-    async def test_a_project_is_the_folder_that_the_session_was_begun_in(self, home: Path) -> None:
+    def test_a_project_is_the_folder_that_the_session_was_begun_in(self) -> None:
         """As `fusion ingest` names it by a transcript's first line; somebody's home and a root are no projects."""
-        for cwd, project in [("/work/hjul", "hjul"), ("/", None), ("", None), (str(Path.home()), None)]:
-            assert Told({"cwd": cwd}, home).project == project
+        for folder, project in [("/work/hjul", "hjul"), ("/", None), ("", None), (str(Path.home()), None)]:
+            assert project_of(folder) == project
+
+    async def test_a_session_that_goes_elsewhere_keeps_its_project(self, memory: FakeFusion, home: Path) -> None:
+        """cwd follows `cd`; CLAUDE_PROJECT_DIR does not."""
+        told = {"prompt": "where do chains come from?", "cwd": "/work/elsewhere"}
+        environment = {**os.environ, "CLAUDE_PROJECT_DIR": "/work/hjul"}
+        await asyncio.to_thread(hook, "user-prompt-submit", told, "--home", home, environment=environment)
+        assert memory.requests[0].scope.project == "hjul"
 
 
 class TestFailOpen:
@@ -402,6 +415,21 @@ class TestCapture:
         for _ in range(2):
             assert hook("stop", told, "--home", real) == ({}, "")
         assert kept(real) == [("assistant", "Chains come from Kedjan.")]
+
+    @pytest.mark.parametrize(
+        "parts",
+        [
+            [f"Chains come\n{BLOCK}{END}\nfrom Kedjan."],
+            ["Chains come from Kedjan. \n\n"],
+            ["Chains come from:\n", 'from "Kedjan" \u00e5\u00e4\u00f6 \U0001f6b2\t.'],
+            ["Chains come from Kedjan.\u200b"],
+        ],
+    )
+    def test_a_reply_that_the_transcript_has_is_not_kept_twice(self, real: Path, talk: Talk, parts: list[str]) -> None:
+        """However the reply is cleaned, and in however many parts it was written: it is recognised by its end."""
+        talk.add("assistant", [{"type": "text", "text": part} for part in parts])
+        hook("stop", talk.told(last_assistant_message="".join(parts)), "--home", real)
+        assert len(kept(real)) == 1
 
     def test_a_reply_that_is_not_written_yet_is_kept_as_well(self, real: Path, talk: Talk) -> None:
         """The transcript is written behind: what it lacks after two seconds is taken from the hook's own input."""
