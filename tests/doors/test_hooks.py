@@ -282,6 +282,15 @@ class TestFailOpen:
         assert is_silent("user-prompt-submit", printed)
         assert len(notice.splitlines()) == 1
 
+    @pytest.mark.parametrize("event", EVENTS)
+    def test_what_nobody_foresaw(self, event: str) -> None:
+        """A home below a file, a path that no system takes: errors that are none of ours hold nothing up either."""
+        told = {"prompt": "where do chains come from?", "transcript_path": "/" + "x" * 5000}
+        printed, notice = hook(event, told, "--home", "/dev/null/home")
+        printed.pop("systemMessage", None)
+        assert is_silent(event, printed)
+        assert len(notice.splitlines()) == (0 if event == "session-end" else 1)  # it has answered by then
+
     async def test_a_server_that_never_answers(self, memory: FakeFusion, home: Path) -> None:
         """The hook's own deadline cuts it: the agent goes on."""
         memory.hold = asyncio.Event()
