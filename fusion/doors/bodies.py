@@ -57,7 +57,7 @@ def _some(mend: str) -> Callable[[str], str]:
 
 def _whole(value: object) -> object:
     """A number from a query string, where everything is text."""
-    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10 else value
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 16 else value
 
 
 def precise(value: object) -> object:

@@ -465,6 +465,29 @@ def hook(context: typer.Context) -> None:
     main(context.args)
 
 
+@app.command()
+def mcp(
+    user: User = None,
+    agent: Agent = None,
+    session: Session = None,
+    project: Annotated[str | None, typer.Option(help="Boosts memories of this project.")] = None,
+    audience: Annotated[str | None, typer.Option(help="private or group: where the answers will be read.")] = None,
+    home: Home = None,
+    config: Config = None,
+) -> None:
+    """Serve the memory tools to an MCP client, on stdin and stdout. What is given here the client cannot change."""
+    with friendly(as_json=False):
+        import asyncio
+
+        from fusion.doors.bodies import Scoped, in_query
+        from fusion.doors.mcp import serve_stdio
+
+        given = {"user_id": user, "agent_id": agent, "session_id": session, "project": project, "audience": audience}
+        fixed = {name: value for name, value in given.items() if value is not None}
+        in_query(Scoped, list(fixed.items()))
+        asyncio.run(serve_stdio(home_of(home, config), config, fixed))
+
+
 # What they share -------------------------------------------------------------------------------------------------
 
 

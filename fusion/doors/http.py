@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import os
 from collections.abc import Coroutine
 from dataclasses import fields
@@ -14,6 +15,9 @@ from fastapi import FastAPI, Request
 from fastapi.responses import Response
 from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Send
+from starlette.types import Scope as Connection
 
 import fusion as package
 from fusion import problem
@@ -166,8 +170,23 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
             app.add_route(path, endpoint, methods=methods, include_in_schema=False)
         else:
             app.add_api_route(path, endpoint, methods=methods, response_model=None, include_in_schema=False)
+    app.router.routes.append(Route("/mcp", Mcp(app), methods=["POST"]))
     app.openapi = lambda: openapi.document(needs_key=bool(gate.rules.keys))  # type: ignore[method-assign]
     return gate
+
+
+class Mcp:
+    """`/mcp`. The SDK behind it is imported when somebody first asks, in a thread: most gateways never need it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._door: ASGIApp | None = None
+
+    async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
+        if self._door is None:
+            module = await asyncio.to_thread(importlib.import_module, "fusion.doors.mcp")
+            self._door = cast("ASGIApp", module.http_door(self._app))
+        await self._door(scope, receive, send)
 
 
 def reply(content: object, status: int = 200, **headers: str) -> Response:

@@ -16,8 +16,8 @@ from fusion.doors.cli import app
 from fusion.home import HomeLock
 
 HEAVY = (
-    "aiohttp anthropic fastapi httpx mem0 numpy onnxruntime pydantic pydantic_settings qdrant_client sqlite3 starlette "
-    "structlog tantivy uvicorn"
+    "aiohttp anthropic fastapi httpx mcp mem0 numpy onnxruntime pydantic pydantic_settings qdrant_client sqlite3 "
+    "starlette structlog tantivy uvicorn"
 ).split()
 
 
