@@ -326,6 +326,26 @@ def backends(home: Home = None, config: Config = None, direct: Direct = False, a
 
 
 @app.command()
+def doctor(home: Home = None, config: Config = None, as_json: Json = False) -> None:
+    """What is wrong with a home, and the command that mends it. Changes nothing."""
+    with friendly(as_json):
+        from fusion.doors.doctor import examine, healthy, report
+        from fusion.home import find_home
+
+        # A configuration that cannot be read is a finding, and must not keep the home from being found.
+        folder = find_home(home)
+        found = examine(folder, config)
+        if as_json:
+            print_json(report(found, folder))
+        else:
+            from fusion.doors import show
+
+            show.findings(found)
+    if not healthy(found):
+        raise typer.Exit(1)
+
+
+@app.command()
 def status(home: Home = None, config: Config = None, direct: Direct = False, as_json: Json = False) -> None:
     """The home at a glance: stores, breakers, backlog, sizes."""
 

