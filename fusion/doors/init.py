@@ -17,11 +17,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+import fusion as package
 from fusion.client import stop_server
 from fusion.contract import Scope, Verifies
 from fusion.discover import PORTS, Discovery, Find, Group, discover, headings
@@ -274,9 +276,18 @@ def _go_on(asking: Asking, question: str | None, answer: wire.Fused | None) -> N
 Go on:
   fusion fuse{home} "…"        ask anything
   fusion remember{home} "…"    add a memory; fusion ingest{home} PATH adds files
-  fusion status{home}          what is there; fusion doctor{home} says what is wrong
-  claude mcp add memory-fusion -- fusion mcp{home}""",
+  fusion status{home}          what is there; fusion doctor{home} says what is wrong""",
     )
+    # Only what is there is told of: the plugin stands in a checkout, and is no part of a wheel.
+    if find_spec("fusion.doors.mcp"):
+        _say(asking, f"  claude mcp add memory-fusion -- fusion mcp{home}")
+    plugin = Path(package.__file__).parent.parent / "integrations" / "claude-code"
+    if plugin.is_dir():
+        named = f"FUSION_HOME={shlex.quote(str(asking.home))} " if home else ""
+        _say(
+            asking,
+            f"  {named}claude --plugin-dir {shlex.quote(str(plugin))}    recalls before each prompt, and captures",
+        )
 
 
 def _home(asking: Asking) -> str:

@@ -17,6 +17,7 @@ from adapters.embedders.encoder import (
     WINDOW,
     Encoder,
     find_model,
+    verify,
 )
 from adapters.embedders.minilm import MiniLM
 from fusion.contract import Embedder, TokenVectors
@@ -40,7 +41,7 @@ def test_the_files_are_the_pinned_ones(tmp_path: Path) -> None:
     assert sha256(VOCABULARY.read_bytes()).hexdigest() == VOCABULARY_SHA256
     short = tmp_path / "vocab.txt"
     short.write_text("".join(VOCABULARY.read_text("utf-8").splitlines(keepends=True)[:-1]), "utf-8")
-    with pytest.raises(ModelMissing, match="another sha256"):
+    with pytest.raises(ModelMissing, match=r"another sha256"):
         Encoder(vocabulary=short)
 
 
