@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client as McpClient
+from mcp import StdioServerParameters, stdio_client
 
 from fusion.client import Client, ensure_server, running_server, stop_server
 from fusion.doors.hooks import HOOKS, MAX_INPUT_BYTES, MAX_PROMPT_CHARS, _limit, _TooLate, project_of, question_of
@@ -522,31 +524,45 @@ class TestServer:
         printed, notice = hook("user-prompt-submit", {"prompt": "where do chains come from?"}, "--home", real)
         assert (context("user-prompt-submit", printed), notice) == ("", "")
 
-    def test_hooks_a_command_and_a_program_at_once_find_one_server(self, real: Path, talk: Talk) -> None:
-        """All in the same second on a home without a server: one server, every one answered."""
+    async def test_agents_hooks_a_command_and_a_program_at_once_find_one_server(self, real: Path, talk: Talk) -> None:
+        """Two MCP servers, three hooks, a command, a program, in the same second on a home without a server: one server
+        comes of it, and every one is answered."""
         (real / "fusion.toml").write_text(SMALL + "[hooks]\nstart_wait_ms = 10000\n")
         talk.add("user", "where do our chains come from?")
-        calls: list[tuple[list[str], dict[str, object]]] = [
-            (command("session-start", "--home", real), talk.told(source="startup")),
-            (command("user-prompt-submit", "--home", real), talk.told(prompt="where do chains come from?")),
-            (command("stop", "--home", real), talk.told()),
-            ([sys.executable, "-m", "fusion", "backends", "--home", str(real), "--json"], {}),
-        ]
-        running = [
-            subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            for call, _ in calls
-        ]
-        with Client.of_home(real) as client:
-            pid = client.health()["pid"]
-        for process, (_, told) in zip(running, calls, strict=True):
-            with process:
-                out, err = process.communicate(json.dumps(told).encode(), timeout=60)
-            assert (process.returncode, err) == (0, b"")
-            assert json.loads(out) is not None
+
+        async def agent() -> bool:
+            arguments = ["-m", "fusion", "mcp", "--home", str(real)]
+            server = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
+            async with McpClient(stdio_client(server)) as client:
+                return not (await client.call_tool("memory_fuse", {"query": "where do chains come from?"})).is_error
+
+        def program() -> int:
+            with Client.of_home(real) as client:
+                return client.health()["pid"]
+
+        def listing() -> dict[str, Any]:
+            arguments = [sys.executable, "-m", "fusion", "backends", "--home", str(real), "--json"]
+            found: dict[str, Any] = json.loads(subprocess.check_output(arguments, timeout=60))
+            return found
+
+        one, two, pid, listed, begun, asked, kept_it = await asyncio.gather(
+            agent(),
+            agent(),
+            asyncio.to_thread(program),
+            asyncio.to_thread(listing),
+            asyncio.to_thread(hook, "session-start", talk.told(source="startup"), "--home", real),
+            asyncio.to_thread(
+                hook, "user-prompt-submit", talk.told(prompt="where do chains come from?"), "--home", real
+            ),
+            asyncio.to_thread(hook, "stop", talk.told(), "--home", real),
+        )
+        assert (one, two) == (True, True)
+        assert [backend["name"] for backend in listed["backends"]] == ["memory"]
+        assert [notice for _, notice in (begun, asked, kept_it)] == ["", "", ""]
         record = running_server(real)
         assert record is not None
         assert record.pid == pid
-        assert kept(real) == [("user", "where do our chains come from?")]
+        assert await asyncio.to_thread(kept, real) == [("user", "where do our chains come from?")]
 
 
 def test_a_hook_imports_nothing_heavy(home: Path) -> None:
@@ -609,7 +625,11 @@ class TestPlugin:
         assert (offered["name"], offered["source"]) == (plugin["name"], "./")
 
     def test_the_mcp_server_is_our_command(self) -> None:
-        """`.mcp.json` runs `fusion mcp`."""
+        """`.mcp.json` runs `fusion mcp`; that and `fusion hook` exist."""
+        from fusion.doors.cli import app
+
+        names = {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}
+        assert {"mcp", "hook"} <= names
         assert read_json(".mcp.json") == {
             "mcpServers": {"memory": {"command": "${CLAUDE_PLUGIN_ROOT}/scripts/fusion", "args": ["mcp"]}}
         }
