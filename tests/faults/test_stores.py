@@ -1,0 +1,199 @@
+"""The fault matrix of stores and ingest as a caller sees it: a whole home, its real files, a real server before it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from fusion.contract import Scope
+from fusion.ingest.intake import NewMemory
+from fusion.ingest.sources import Skip, read
+from fusion.lib.sqlite import BUSY_S
+from tests.faults.home import door, settings_of
+
+ROOT = Path(__file__).resolve().parents[2]
+NADIA = Scope(user_id="nadia", audience="private")
+QUESTION = {"query": "which harbour is it?", "user_id": "nadia", "timeout_ms": 60_000}
+CORTEX = "adapters.cortex:Cortex"
+
+
+def body(text: str) -> dict[str, str]:
+    return {"text": text, "user_id": "nadia", "audience": "private"}
+
+
+# A full disk
+
+
+def _namespace() -> list[str]:
+    """How this machine lets a test mount something that only it sees; nothing where it does not."""
+    for flags in (["-m"], ["-Urm"]):
+        command = ["unshare", *flags, "mount", "-t", "tmpfs", "-o", "size=64k", "none", "/mnt"]
+        if shutil.which("unshare") and subprocess.run(command, capture_output=True, check=False).returncode == 0:
+            return ["unshare", *flags]
+    return []
+
+
+NAMESPACE = _namespace()
+SMALL_DISK = 'mount -t tmpfs -o size=2m,mode=0700 none "$1" && cp "$2" "$1/fusion.toml" && head -c 600000 /dev/zero >"$1/ballast" && exec "$3" -m fusion serve --home "$1" --port 0 --json'  # noqa: E501
+"""its home is a disk of 2 MB that no other process sees"""
+
+
+@contextmanager
+def server_on_a_small_disk(home: Path, config: Path) -> Iterator[tuple[str, Path]]:
+    """A server's URL, and its home as it is reached from outside its mount namespace."""
+    home.mkdir()
+    process = subprocess.Popen(
+        [*NAMESPACE, "sh", "-c", SMALL_DISK, "sh", str(home), str(config), sys.executable],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    with process:
+        try:
+            assert process.stdout is not None
+            ready = process.stdout.readline()
+            assert ready, "the server did not start"
+            yield json.loads(ready)["url"], Path(f"/proc/{process.pid}/root{home}")
+        finally:
+            process.terminate()
+            process.communicate(timeout=60)
+
+
+@contextmanager
+def copied(file: Path, folder: Path) -> Iterator[sqlite3.Connection]:
+    """A copy of a database with its log: SQLite itself does not find its way into another mount namespace."""
+    folder.mkdir(exist_ok=True)
+    for part in (file, file.with_name(file.name + "-wal")):
+        if part.exists():
+            shutil.copy(part, folder)
+    with closing(sqlite3.connect(folder / file.name)) as db:
+        yield db
+
+
+@pytest.mark.skipif(not NAMESPACE, reason="this machine lets nobody mount a tmpfs")
+def test_disk_full(tmp_path: Path) -> None:
+    """A real disk of 2 MB: 507 as problem+json, nothing half-written, reads go on; with space again, so do writes."""
+    config = tmp_path / "fusion.toml"
+    config.write_text(f'backends_only = true\n[embedder]\nadapter = ""\n[backends.cortex]\nadapter = "{CORTEX}"\n')
+    kept: list[str] = []
+    with server_on_a_small_disk(tmp_path / "home", config) as (url, home), httpx.Client(base_url=url) as client:
+
+        def remember(n: int) -> httpx.Response:
+            words = " ".join(f"word{n}x{i}" for i in range(3000))
+            return client.post("/v1/memories", json=body(f"Harbour {n} {words}"), timeout=60)
+
+        for n in range(200):
+            reply = remember(n)
+            if reply.status_code != 201:
+                break
+            kept.append(reply.json()["memories"][0]["ref"])
+        assert reply.status_code == 507, reply.text
+        assert reply.headers["content-type"] == "application/problem+json"
+        assert "no space left" in reply.json()["detail"]
+        assert kept
+
+        assert client.get(f"/v1/memories/{kept[0]}", params={"user_id": "nadia"}).status_code == 200
+        assert client.get("/healthz").status_code == 200
+        with copied(home / "journal.sqlite", tmp_path / "full") as db:
+            assert db.execute("select count(*) from event").fetchone() == (len(kept),)
+        assert remember(n).status_code == 507
+
+        (home / "ballast").unlink()
+        again = remember(n)
+        assert again.status_code == 201, again.text
+        kept.append(again.json()["memories"][0]["ref"])
+        assert client.post("/v1/settle", json={"timeout_s": 30}, timeout=60).json()["settled"]
+        fused = client.post("/fuse", json=QUESTION, timeout=60).json()
+        assert fused["backends"][0]["status"] == "ok"
+        assert all(client.get(f"/v1/memories/{r}", params={"user_id": "nadia"}).status_code == 200 for r in kept)
+        for file in ("journal.sqlite", "backends/cortex/graph.sqlite"):
+            with copied(home / file, tmp_path / "after") as db:
+                assert db.execute("pragma integrity_check").fetchone() == ("ok",)
+
+
+# Another writer
+
+
+async def test_locked_by_another_writer(home: Path) -> None:
+    """A writer waits up to 5 s and is then told 503 with Retry-After; questions are answered all the while."""
+    assert BUSY_S == 5.0
+    async with door(settings_of(home, cortex=CORTEX)) as (fusion, client):
+        [first] = await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
+        await fusion.settle()
+        with closing(sqlite3.connect(home / "journal.sqlite", isolation_level=None)) as other:
+            other.execute("begin immediate")
+            waiting = asyncio.create_task(client.post("/v1/memories", json=body("The lighthouse is in Brest")))
+            fused = await client.post("/fuse", json=QUESTION)
+            memory = await client.get(f"/v1/memories/{first.ref}", params={"user_id": "nadia"})
+            assert not waiting.done()
+            assert (fused.status_code, memory.status_code) == (200, 200)
+            assert "harbour is in Lyon" in fused.json()["block"]
+            other.execute("rollback")
+            assert (await waiting).status_code == 201
+
+            writer = fusion.journal._database._writing
+            assert writer is not None
+            writer.execute("pragma busy_timeout = 10")
+            other.execute("begin immediate")
+            refused = await client.post("/v1/memories", json=body("The cranes are in Nantes"))
+            other.execute("rollback")
+        assert refused.status_code == 503
+        assert refused.headers["content-type"] == "application/problem+json"
+        assert int(refused.headers["retry-after"]) >= 1
+        assert (await client.post("/v1/memories", json=body("The cranes are in Nantes"))).status_code == 201
+
+
+# Files
+
+
+def test_files_of_every_wrong_kind(tmp_path: Path) -> None:
+    """Empty, binary, 100 MB, a link out of the folder, gone, changed while read: each is named, the others are done."""
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "a.md").write_text("The harbour is in Lyon")
+    (notes / "empty.md").touch()
+    (notes / "binary.md").write_bytes(b"\x7fELF\0\0")
+    for name in ("huge.md", "huge.jsonl"):
+        with (notes / name).open("wb") as sparse:
+            sparse.truncate(100_000_000)
+    (tmp_path / "outside.md").write_text("secret")
+    (notes / "link.md").symlink_to(tmp_path / "outside.md")
+    (notes / "vanishing.md").write_text("soon gone")
+    growing = notes / "growing.jsonl"
+    growing.write_text('{"text": "The lighthouse is in Brest"}\n')
+    (notes / "z.md").write_text("The cranes are in Nantes")
+    texts, skipped = [], {}
+    for item in read([notes]):
+        if isinstance(item, Skip):
+            skipped[Path(item.where.partition(":")[0]).name] = item.reason
+            continue
+        texts.append(item.text)
+        if "harbour" in item.text:
+            (notes / "vanishing.md").unlink()
+        if "lighthouse" in item.text:
+            with growing.open("a") as file:
+                file.write('{"text": "more"}\n')
+    assert "The harbour is in Lyon" in texts
+    assert "The cranes are in Nantes" in texts
+    assert "The lighthouse is in Brest" in texts
+    assert skipped == {
+        "empty.md": "empty",
+        "binary.md": "binary: it has NUL bytes",
+        "huge.md": "larger than 16 MB",
+        "huge.jsonl": "longer than 1,048,576 bytes",
+        "link.md": "a link that leads out of its folder",
+        "vanishing.md": "gone before it could be read",
+        "growing.jsonl": "changed while it was read; run it again",
+    }
