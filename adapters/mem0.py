@@ -170,7 +170,7 @@ class Mem0:
             )
         elif pending and self._fault:
             notes.append(f"{pending} memories wait for their vectors and are found by their words only: {self._fault}")
-        return Description(items, items - pending, pending, tuple(notes))
+        return Description(items, items - pending, pending, tuple(notes), self._fault is not None)
 
     async def settle(self) -> None:
         """Raises what keeps the vectors from filling in."""

@@ -264,6 +264,8 @@ class Description:
     vectors_pending: int = 0
     notes: tuple[str, ...] = ()
     """what is degraded, in words a user understands, with the mend"""
+    degraded: bool = False
+    """whether something fails that is configured to work; what was left out on purpose is only noted"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,6 +358,18 @@ class Used(Protocol):
 @runtime_checkable
 class Describes(Protocol):
     async def describe(self) -> Description: ...
+
+
+@runtime_checkable
+class Checks(Protocol):
+    """A backend that can look for damage in what it keeps, without stopping."""
+
+    async def check(self) -> str | None:
+        """What was damaged, in words; it is written again when this returns. ``None`` when all is well.
+
+        Searches go on meanwhile, on what is whole. Raises ``StoreDamaged`` where the damage is to the truth itself.
+        """
+        ...
 
 
 @runtime_checkable

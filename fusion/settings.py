@@ -82,6 +82,10 @@ class HookSettings(_Part):
     start_wait_ms: int = Field(default=2000, ge=0, le=10_000)
 
 
+class ChecksSettings(_Part):
+    every_hours: float = Field(default=6.0, ge=0)
+
+
 class BackendSettings(BaseModel):
     """Our own few settings of a backend; every other key of its table goes to the adapter as an option."""
 
@@ -122,6 +126,7 @@ class Settings(BaseSettings):
     journal: JournalSettings = JournalSettings()
     receipts: ReceiptSettings = ReceiptSettings()
     hooks: HookSettings = HookSettings()
+    checks: ChecksSettings = ChecksSettings()
     backends: dict[str, BackendSettings] = Field(default_factory=_four)
     recipes_folder: Path | None = None
     api_key: SecretStr | None = None

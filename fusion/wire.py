@@ -161,6 +161,8 @@ class BackendState(TypedDict):
     leaked: int
     """memories of somebody else's that it answered with, and that were dropped, since the start"""
     notes: list[str]
+    degraded: bool
+    """whether something fails that is configured to work; ``notes`` say what"""
 
 
 class Settled(TypedDict):

@@ -13,7 +13,7 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -24,6 +24,7 @@ from typing import Any
 import fusion as package
 from fusion.contract import (
     Backend,
+    Checks,
     Describes,
     Description,
     Embedder,
@@ -98,6 +99,8 @@ class BackendState:
     leaked: int = 0
     """memories of somebody else's that it answered with, and that were dropped, since the start"""
     notes: tuple[str, ...] = ()
+    degraded: bool = False
+    """whether something fails that is configured to work; ``notes`` say what"""
 
 
 class Absent:
@@ -142,6 +145,8 @@ class Fusion:
     _after: set[asyncio.Task[None]] = field(default_factory=set)
     _looked: dict[str, float] = field(default_factory=dict)
     _leaked: Counter[str] = field(default_factory=Counter)
+    _damaged: dict[str, str] = field(default_factory=dict)
+    """by store, what the last check found and could not mend"""
 
     @classmethod
     @asynccontextmanager
@@ -200,6 +205,7 @@ class Fusion:
                 notes=notes,
             )
             stack.push_async_callback(fusion._finish)
+            stack.push_async_callback(_ended, asyncio.create_task(fusion._check_now_and_then()))
             yield fusion
 
     async def fuse(self, request: FuseRequest | str, **fields: Any) -> Fused:
@@ -221,7 +227,12 @@ class Fusion:
             task = asyncio.create_task(self._tell_used(told))
             self._after.add(task)
             task.add_done_callback(self._after.discard)
-        return replace(outcome.fused, notes=self.notes, coverage=self._with_vectors(outcome.fused.coverage))
+        return replace(
+            outcome.fused,
+            notes=self._notes,
+            coverage=self._with_vectors(outcome.fused.coverage),
+            degraded=outcome.fused.degraded or bool(self._looked.get("degraded") or self._damaged),
+        )
 
     def _with_vectors(self, coverage: Mapping[str, Any]) -> Mapping[str, Any]:
         """The coverage with how many vectors are still missing, as of the last look; looks again, behind, when due."""
@@ -236,7 +247,9 @@ class Fusion:
         return {**coverage, "vectors_pending": int(self._looked.get("pending", 0))}
 
     async def _look(self) -> None:
-        self._looked["pending"] = sum(state.vectors_pending for state in await self.backends())
+        states = await self.backends()
+        self._looked["pending"] = sum(state.vectors_pending for state in states)
+        self._looked["degraded"] = any(state.degraded for state in states)
 
     def retry_after_s(self, names: Sequence[str] | None = None) -> float:
         """When it is worth asking these backends again after they all failed: as soon as a breaker lets one through."""
@@ -360,7 +373,7 @@ class Fusion:
             "embedder": None if self.live.embedder is None else self.live.embedder.identity,
             "judge": None if self.live.judge is None else self.live.judge.name,
             "bytes": parts,
-            "notes": list(self.notes),
+            "notes": list(self._notes),
         }
 
     async def receipt(self, receipt_id: str, tenant: str = "default") -> Mapping[str, Any]:
@@ -380,7 +393,37 @@ class Fusion:
         """Whether questions can be answered: at least one backend is open. With what is degraded."""
         states = {name: _status(source) for name, source in self.sources.items()}
         usable = [name for name, status in states.items() if status in ("ready", "half_open")]
-        return {"ready": bool(usable), "backends": states, "notes": list(self.notes)}
+        return {"ready": bool(usable), "backends": states, "notes": list(self._notes)}
+
+    @property
+    def _notes(self) -> tuple[str, ...]:
+        return (*self.notes, *self._damaged.values())
+
+    async def check(self) -> Mapping[str, str]:
+        """Looks for damage in the journal and in every backend that can be looked through. By store, what was found.
+
+        What is derived is written again by then; what is not stands in the notes, and answers are degraded.
+        """
+        looks: dict[str, Callable[[], Awaitable[str | None]]] = {"journal": self.journal.check}
+        for name, source in self.sources.items():
+            if source.disabled is None and isinstance(source.backend, Checks):
+                looks[name] = source.backend.check
+        found: dict[str, str] = {}
+        for name, look in looks.items():  # one after the other: nobody waits for it, and others want the disk
+            self._damaged.pop(name, None)
+            try:
+                fault = await look()
+            except Exception as error:  # noqa: BLE001 — whatever ails one store, the others are looked at
+                fault = self._damaged[name] = f"{name}: {_why(error)}"
+                log.error("%s is damaged: %s", name, _why(error))
+            if fault is not None:
+                found[name] = fault
+        return found
+
+    async def _check_now_and_then(self) -> None:
+        while (pause_s := self.settings.checks.every_hours * 3600) > 0:
+            await asyncio.sleep(pause_s)
+            await self.check()
 
     def _recipe(self, request: FuseRequest) -> Recipe:
         name = request.recipe or self.settings.recipe
@@ -430,6 +473,7 @@ class Fusion:
             backlog=backlog,
             leaked=self._leaked[source.name],
             notes=described.notes,
+            degraded=described.degraded or source.name in self._damaged,
         )
 
     async def _tell_used(self, used: Mapping[str, Sequence[str]]) -> None:
@@ -453,6 +497,11 @@ def _encodable(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def _status(source: Source) -> str:

@@ -170,7 +170,17 @@ class GraphStore(ABC):
     async def describe(self) -> Description:
         items = await self._database.read(lambda db: int(db.execute("select count(*) from memory").fetchone()[0]))
         notes = () if self._embeds else ("no embedding model: searched by words and graph only",)
-        return Description(items, self._index.vectors, self._index.pending, notes)
+        faults = self._index.faults
+        return Description(items, self._index.vectors, self._index.pending, (*notes, *faults), bool(faults))
+
+    async def check(self) -> str | None:
+        """The index, which is written again from SQLite where it is damaged, and SQLite itself."""
+        await self._database.check()
+        async with self._publishing:
+            fault = await self._index.damage()
+            if fault is not None:
+                await self._index.rebuild(await self._database.read(self._all_entries), fault)
+        return fault
 
     async def settle(self) -> None:
         await self._index.settle()

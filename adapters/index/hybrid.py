@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -55,7 +56,8 @@ class Found:
 class Index:
     """Built by ``open``. Every method may be called from many tasks of one event loop at once.
 
-    Errors of the disk are ``StoreFull`` and ``StoreDamaged``; a damaged index mends itself when it is opened again.
+    Errors of the disk are ``StoreFull`` and ``StoreDamaged``; a damaged index is mended by ``rebuild``, and when it is
+    opened again.
     """
 
     @classmethod
@@ -91,6 +93,7 @@ class Index:
         self._failures = 0
         self._faults: dict[str, str] = {}
         self._closed = False
+        self._rebuilding: str | None = None
 
     @property
     def size(self) -> int:
@@ -112,6 +115,11 @@ class Index:
         """What does not work at the moment, in words."""
         if self._embedder is None:
             return ("no embedding model: search goes by words alone", *self._faults.values())
+        return self.faults
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What fails that should work."""
         return tuple(self._faults.values())
 
     async def put(self, entries: Sequence[Entry]) -> None:
@@ -150,6 +158,8 @@ class Index:
         tags = self._vectors.tags(scope)
         if tags is not None and not tags:
             return []
+        if self._rebuilding is not None:
+            raise StoreDamaged(f"it is being written again, for {self._rebuilding}")
         found = await self._in_thread(lambda: self._lexical.search(text, tags, limit))
         self._faults.pop("lexical", None)
         return found
@@ -164,6 +174,29 @@ class Index:
         found = await self._in_thread(lambda: self._vectors.search(query, tags, limit))
         self._faults.pop("similar", None)
         return found
+
+    async def damage(self) -> str | None:
+        """What is wrong with the files, if anything is. Whoever calls holds back what would write to them."""
+        for _ in range(2):  # what tantivy merges behind looks like damage for a moment
+            fault = await self._in_thread(self._damage)
+            if fault is None:
+                return None
+        return fault
+
+    async def rebuild(self, truth: Iterable[Entry], fault: str) -> None:
+        """Writes the files again from ``truth``; ``fault`` says why. Searched are vectors alone meanwhile.
+
+        Whoever calls holds back other changes until this returns.
+        """
+        self._check_open()
+        _log.warning("the index in %s is written again: %s", self._folder, fault)
+        self._rebuilding = fault
+        try:
+            await self._in_thread(self._begin_anew)
+            await self._mend(truth)
+        finally:
+            self._rebuilding = None
+        self._faults.pop("lexical", None)
 
     async def settle(self) -> None:
         """Returns when every entry has its vector, or when the embedder has failed once more (see ``notes``)."""
@@ -210,6 +243,30 @@ class Index:
             self._vectors.close()
             raise
         self._files_open = True
+
+    def _damage(self) -> str | None:
+        try:
+            self._vectors.check()
+            self._lexical.check()
+        except StoreDamaged as error:
+            return str(error)
+        return self._difference(self._lexical)
+
+    def _begin_anew(self) -> None:
+        """An empty lexical index, and the record as it is, or an empty one where it is damaged."""
+        with suppress(StoreDamaged):
+            self._lexical.close()
+        try:
+            self._vectors.check()
+        except StoreDamaged:
+            self._vectors.close()
+            for path in self._folder.glob("vectors.sqlite*"):
+                path.unlink()
+            self._vectors = self._open_vectors()
+        folder = self._folder / "lexical"
+        erase(folder)
+        self._lexical = Lexical(folder)
+        self._lexical_is_lost = True
 
     def _open_lexical(self, folder: Path) -> Lexical:
         try:

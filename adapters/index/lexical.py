@@ -71,6 +71,19 @@ class Lexical:
         """How many documents a search sees."""
         return int(_guarded(lambda: self._index.searcher().num_docs))
 
+    def check(self) -> None:
+        """Raises ``StoreDamaged`` when a file is not what was written. Nothing may be written meanwhile."""
+
+        def look() -> None:
+            if not (self._folder / "meta.json").exists():
+                raise StoreDamaged(f"{self._folder} has no meta.json")
+            _check_files(self._folder)
+            # Opened once more, for a file that is gone is still there for whoever had it open.
+            if tantivy.Index(_schema(), path=str(self._folder), reuse=True).searcher().num_docs != self.size:
+                raise StoreDamaged(f"{self._folder} is not what was written")
+
+        _guarded(look)
+
     def change(self, put: Iterable[tuple[str, int, str]], drop: Iterable[str]) -> None:
         """Puts (key, tag, text), replacing what the key had, and drops keys; on disk and to be found when it returns.
 

@@ -82,8 +82,7 @@ class Vectors:
         run = self._database.execute
         for pragma in ("page_size = 16384", "journal_mode = wal", "synchronous = normal", "secure_delete = on"):
             run(f"pragma {pragma}")
-        if [row[0] for row in run("pragma quick_check(1)")] != ["ok"]:
-            raise StoreDamaged("the vector file fails SQLite's quick_check")
+        self._check()
         self._database.executescript(_SCHEMA)
         self.same_analysis = self._meta("analysis") in {None, analysis}
         if identity is not None:
@@ -98,6 +97,16 @@ class Vectors:
         for tag, value in run("select tag, value from scope order by tag"):
             self._add_scope(tag, Scope(**json.loads(value)))
         self.size: int = run("select count(*) from entry").fetchone()[0]
+
+    def check(self) -> None:
+        """Raises ``StoreDamaged`` when the file is not what was written."""
+        with self._lock, _named_errors():
+            self._check()
+
+    def _check(self) -> None:
+        self._database.execute("pragma shrink_memory")  # the file is to be looked at, not what was read of it before
+        if [row[0] for row in self._database.execute("pragma quick_check(1)")] != ["ok"]:
+            raise StoreDamaged("the vector file fails SQLite's quick_check")
 
     @property
     def count(self) -> int:

@@ -141,7 +141,20 @@ class Markdown:
             notes.insert(0, f"the files could not be looked through: {self._trouble}")
         if self._embedder is None:
             notes.insert(0, "found by words only: no embedding model is set up ([embedder])")
-        return Description(len(self._shelf), self._index.vectors, self._index.pending, tuple(notes))
+        notes += self._index.faults
+        degraded = bool(self._trouble or self._index.faults)
+        return Description(len(self._shelf), self._index.vectors, self._index.pending, tuple(notes), degraded)
+
+    async def check(self) -> str | None:
+        """The index, which is written again from the files where it is damaged; the files are their owner's."""
+        return await self._finished(self._check())
+
+    async def _check(self) -> str | None:
+        async with self._writing:
+            fault = None if self._closed else await self._index.damage()
+            if fault is not None:
+                await self._index.rebuild(list(self._shelf.entries()), fault)
+        return fault
 
     async def _ask(self, query: Query) -> list[Hit]:
         width = query.limit

@@ -103,6 +103,7 @@ _STATE = {
     "backlog": 0,
     "leaked": 0,
     "notes": [],
+    "degraded": False,
 }
 
 _STATUS = {

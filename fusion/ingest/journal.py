@@ -178,6 +178,10 @@ class Journal:
             journal._hidden.setdefault((tenant, document), set()).add(line)
         return journal
 
+    async def check(self) -> None:
+        """Looks through the file. Raises StoreDamaged when it is not what was written."""
+        await self._database.check()
+
     async def close(self) -> None:
         await self._database.close()
 

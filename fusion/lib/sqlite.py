@@ -110,6 +110,14 @@ class Database:
         self._refuse_when_closed()
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._look, work)
 
+    async def check(self) -> None:
+        """Reads the whole file beside the writer. Raises StoreDamaged when it is not what was written."""
+
+        def look(db: Connection) -> None:
+            self._require_sound(db)
+
+        await self.read(look)
+
     async def checkpoint(self) -> None:
         """Empties the write-ahead log into the file, as far as readers allow: what was overwritten is then gone."""
         self._refuse_when_closed()
@@ -128,9 +136,7 @@ class Database:
             existed = self.path.exists() and self.path.stat().st_size > 0
             db = self._writing = connect(self.path, busy_s=self._busy_s)
             if existed:
-                verdict = db.execute("pragma quick_check(1)").fetchone()[0]
-                if verdict != "ok":
-                    raise self._damaged(str(verdict).splitlines()[-1])
+                self._require_sound(db)
             version = db.execute("pragma user_version").fetchone()[0]
             if version > len(steps):
                 raise StoreDamaged(
@@ -208,6 +214,12 @@ class Database:
     def _refuse_when_closed(self) -> None:
         if self._closed:
             raise BackendUnreachable(f"{self.path.name} is closed")
+
+    def _require_sound(self, db: Connection) -> None:
+        db.execute("pragma shrink_memory")  # the file is to be looked at, not what was read of it before
+        verdict = db.execute("pragma quick_check(1)").fetchone()[0]
+        if verdict != "ok":
+            raise self._damaged(str(verdict).splitlines()[-1])
 
     def _damaged(self, what: str) -> StoreDamaged:
         return StoreDamaged(f"{self.path} is damaged ({what}). {self._mend}")

@@ -445,6 +445,39 @@ async def test_damaged_files_are_written_again(tmp_path: Path, damage: str) -> N
         assert (index.size, index.vectors) == (4, 4)
 
 
+RUNNING = (
+    "the record garbage",
+    "terms flipped",
+    "stored keys flipped",
+    "postings lost",
+    "meta.json lost",
+    "lexical lost",
+)
+"""not what is cut off: to read behind the end of a file that is mapped into memory ends any process"""
+
+
+@pytest.mark.parametrize("damage", RUNNING)
+async def test_damage_is_found_and_mended_while_running(tmp_path: Path, damage: str) -> None:
+    """Written again from the truth without closing: every answer is as before, and vectors are not lost with words."""
+    async with opened(tmp_path, embedder := FakeEmbedder()) as index:
+        await index.settle()
+        before, encoded = await found_everywhere(index), embedder.encoded.copy()
+        assert await index.damage() is None
+        index._vectors._database.execute("pragma wal_checkpoint(truncate)")
+        DAMAGE[damage](tmp_path)
+        fault = await index.damage()
+        assert fault is not None
+        await index.rebuild(CATS, fault)
+        await index.settle()
+        assert await index.damage() is None
+        assert await found_everywhere(index) == before
+        assert all(embedder.encoded[entry.text] == encoded[entry.text] for entry in CATS)
+        await index.put([Entry("new", ANN, "a red parrot")])
+        assert keys(await index.lexical("parrot", ANN, 1)) == ["new"]
+    async with opened(tmp_path, FakeEmbedder()) as index:
+        assert await index.damage() is None
+
+
 async def test_a_list_of_deletions_that_was_never_committed_is_swept_away(tmp_path: Path) -> None:
     """Killed between tantivy's file of deletions and its commit: the next one that wants that name gets it."""
     here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"

@@ -9,7 +9,6 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -21,7 +20,8 @@ from fusion.contract import Scope
 from fusion.ingest.intake import NewMemory
 from fusion.ingest.sources import Skip, read
 from fusion.lib.sqlite import BUSY_S
-from tests.faults.home import door, settings_of
+from tests.doors.fakes import until
+from tests.faults.home import door, logged, settings_of, statuses
 
 ROOT = Path(__file__).resolve().parents[2]
 NADIA = Scope(user_id="nadia", audience="private")
@@ -197,3 +197,100 @@ def test_files_of_every_wrong_kind(tmp_path: Path) -> None:
         "vanishing.md": "gone before it could be read",
         "growing.jsonl": "changed while it was read; run it again",
     }
+
+
+# Damage
+
+
+def flip(folder: Path, pattern: str) -> None:
+    """One byte of each file is another."""
+    files = sorted(folder.rglob(pattern))
+    assert files
+    for file in files:
+        content = bytearray(file.read_bytes())
+        content[len(content) // 4] ^= 0xFF
+        # Renamed into place, so that what the running server has mapped into memory stays as it was.
+        other = file.with_name("flipped")
+        other.write_bytes(content)
+        other.replace(file)
+
+
+async def test_damaged_index_is_found_and_written_again(home: Path) -> None:
+    """Found by the periodic look while the server runs, written again from its source; nothing is left to mend."""
+    settings = settings_of(home, cortex=CORTEX, markdown="adapters.markdown:Markdown")
+    async with door(settings) as (fusion, client):
+        await fusion.remember([NewMemory(f"The harbour {n} is in Lyon", scope=NADIA) for n in range(30)])
+        await fusion.settle()
+        before = (await client.post("/fuse", json=QUESTION)).json()
+        assert await fusion.check() == {}
+        for name in ("cortex", "markdown"):
+            flip(home / "backends" / name / "index" / "lexical", "*.term")
+        with logged() as lines:
+            found = await fusion.check()
+        assert set(found) == {"cortex", "markdown"}
+        assert all("is not what was written" in fault for fault in found.values())
+        assert "is written again" in "".join(lines)
+        assert await fusion.check() == {}
+        after = (await client.post("/fuse", json=QUESTION)).json()
+        assert after["memories"] == before["memories"]
+        assert not after["degraded"]
+        await fusion.remember([NewMemory("The lighthouse is in Brest", scope=NADIA)])
+        await fusion.settle()
+        lighthouse = {**QUESTION, "query": "where is the lighthouse?"}
+        assert "Brest" in (await client.post("/fuse", json=lighthouse)).json()["block"]
+    async with door(settings) as (_, client):
+        assert (await client.post("/fuse", json=QUESTION)).json()["coverage"]["ratio"] == 1.0
+
+
+async def test_the_others_answer_while_an_index_is_written_again(home: Path) -> None:
+    """By its words a rebuilding backend cannot be searched: the other one answers, and the answer is degraded."""
+    settings = settings_of(home, cortex=CORTEX, triples="adapters.triples:Triples")
+    async with door(settings) as (fusion, client):
+        await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
+        await fusion.settle()
+        index = fusion.sources["cortex"].backend._index  # type: ignore[attr-defined]
+        index._rebuilding = "a byte that is another"
+        fused = (await client.post("/fuse", json=QUESTION)).json()
+        index._rebuilding = None
+        again = (await client.post("/fuse", json=QUESTION)).json()
+    assert statuses(fused) == {"cortex": "invalid", "triples": "ok"}
+    assert "being written again" in fused["backends"][0]["detail"]
+    assert fused["degraded"]
+    assert "harbour is in Lyon" in fused["block"]
+    assert statuses(again) == {"cortex": "ok", "triples": "ok"}
+
+
+async def test_damaged_truth_is_said_and_never_replaced(home: Path) -> None:
+    """A store that is not derived: the look says which and what mends it, /readyz and every answer say degraded."""
+    async with door(settings_of(home, cortex=CORTEX, triples="adapters.triples:Triples")) as (fusion, client):
+        await fusion.remember([NewMemory(f"The harbour {n} is in Lyon", scope=NADIA) for n in range(100)])
+        await fusion.settle()
+        store = fusion.sources["cortex"].backend._database  # type: ignore[attr-defined]
+        await store.checkpoint()
+        content = bytearray(store.path.read_bytes())
+        content[8192:16384] = b"\xff" * 8192
+        store.path.write_bytes(content)
+        found = await fusion.check()
+        assert set(found) == {"cortex"}
+        assert "restore its folder from a backup or move that away" in found["cortex"]
+        ready = (await client.get("/readyz")).json()
+        assert ready["notes"][-1] == found["cortex"]
+        fused = (await client.post("/fuse", json=QUESTION)).json()
+        assert fused["degraded"]
+        assert "Lyon" in fused["block"]
+        states = {s["name"]: s["degraded"] for s in (await client.get("/v1/backends")).json()["backends"]}
+        assert states == {"cortex": True, "triples": False}
+
+
+async def test_the_look_is_taken_now_and_then(home: Path) -> None:
+    """Every so many hours by the settings; here every few milliseconds."""
+    settings = settings_of(home, cortex=CORTEX)
+    settings = settings.model_copy(update={"checks": settings.checks.model_copy(update={"every_hours": 1e-6})})
+    async with door(settings) as (fusion, _):
+        await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
+        await fusion.settle()
+        index = home / "backends" / "cortex" / "index"
+        with logged() as lines:
+            flip(index / "lexical", "*.term")
+            await until(lambda: any("is written again" in line for line in lines))
+        assert await fusion.check() == {}
