@@ -426,7 +426,7 @@ WORDS = st.sampled_from("harbour bees tea bridge Postgres morning red".split())
 SAID = st.lists(st.tuples(st.sampled_from("nadia omar".split()), st.lists(WORDS, min_size=1, max_size=4)), max_size=6)
 
 
-@settings(max_examples=15)
+@settings(max_examples=15, deadline=None)
 @given(said=SAID, asked=WORDS, others=st.booleans())
 def test_two_users_never_see_each_others_memories(said: list[tuple[str, list[str]]], asked: str, others: bool) -> None:
     """Whoever said what, and whichever scope asks: only memories of that user come back, by `fuse` and by `search`."""

@@ -177,11 +177,9 @@ class Index:
 
     async def damage(self) -> str | None:
         """What is wrong with the files, if anything is. Whoever calls holds back what would write to them."""
-        for _ in range(2):  # what tantivy merges behind looks like damage for a moment
-            fault = await self._in_thread(self._damage)
-            if fault is None:
-                return None
-        return fault
+        fault = await self._in_thread(self._damage)
+        # What tantivy merges behind may look like damage for a moment; twice it is damage.
+        return None if fault is None else await self._in_thread(self._damage)
 
     async def rebuild(self, truth: Iterable[Entry], fault: str) -> None:
         """Writes the files again from ``truth``; ``fault`` says why. Searched are vectors alone meanwhile.
