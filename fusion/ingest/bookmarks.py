@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from fusion.contract import Scope
+from fusion.contract import DIMENSIONS, Scope
 
 FILE = "ingest.json"
 JOURNAL = "journal.sqlite"
@@ -55,7 +55,7 @@ class Bookmarks:
         """memories that earlier runs handed on, in the files of this one"""
         self._file = home / FILE
         self._journal = home / JOURNAL
-        self._whose = orjson.dumps([whose.tenant, *(whose.named().get(d) for d in ("user_id", "agent_id", "run_id"))])
+        self._whose = orjson.dumps([whose.tenant, *(whose.named().get(dimension) for dimension in DIMENSIONS)]).decode()
         self._marks = self._load()
         self._reached: dict[str, Bookmark] = {}
 
@@ -93,7 +93,7 @@ class Bookmarks:
         self._reached.clear()
 
     def _key(self, name: str) -> str:
-        return f"{self._whose.decode()} {name}"
+        return f"{self._whose} {name}"
 
     def _load(self) -> dict[str, Any]:
         try:

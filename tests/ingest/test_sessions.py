@@ -424,7 +424,9 @@ def test_a_heartbeat_is_remembered_across_runs(home: Path, agent: Path):
     assert run(home, file)[0] == ["Good"]
 
 
-@pytest.mark.parametrize("how", ["truncated", "rewritten", "replaced", "other journal", "grown journal", "no cache"])
+@pytest.mark.parametrize(
+    "how", ["truncated", "rewritten", "replaced", "other journal", "new journal", "grown journal", "no cache"]
+)
 def test_a_bookmark_is_believed_only_where_it_still_holds(home: Path, projects: Path, how: str):
     """A file that was cut, rewritten or replaced is read anew; so is everything when the home has another journal."""
     file = put(projects / f"{ID}.jsonl", [claude(n, "user", f"turn {n}") for n in range(3)])
@@ -443,6 +445,8 @@ def test_a_bookmark_is_believed_only_where_it_still_holds(home: Path, projects: 
     elif how == "other journal":
         (home / "journal.sqlite").rename(home / "aside")
         (home / "journal.sqlite").write_bytes(b"j" * 100)
+    elif how == "new journal":  # in the same inode, as a file system may give it out again
+        (home / "journal.sqlite").write_bytes(b"j" * 50)
     elif how == "grown journal":
         append(home / "journal.sqlite", b"more")
         everything = []
@@ -456,6 +460,7 @@ def test_plain_lines_are_read_again_as_soon_as_anybody_touched_them(home: Path, 
     file = put(tmp_path / "a.jsonl", [{"text": "one"}, {"text": "two"}])
     assert run(home, file) == (["one", "two"], 0)
     assert run(home, file) == ([], 2)
+    assert run(home, file, scope=Scope(user_id="ada", session_id="s"))[0] == ["one", "two"]
     append(file, b'{"text": "three"}\n{no json}\n')
     assert run(home, file) == (["one", "two", "three"], 0)
     assert run(home, file) == (["one", "two", "three"], 0)
