@@ -133,6 +133,14 @@ def test_a_configuration_is_not_overwritten(user: Path, home: Path) -> None:
     assert backup.read_text() == 'recipe = "hook"\n'
 
 
+def test_what_cannot_be_written_leaves_nothing_behind(user: Path, home: Path) -> None:
+    """A folder stands where the file is to be: an error, and no half of a file beside it."""
+    (home / "fusion.toml").mkdir(parents=True)
+    with pytest.raises(OSError, match="directory"):
+        init(asking(user, home, yes=True, force=True), over(FakeFusion()))
+    assert [file.name for file in home.iterdir()] == ["fusion.toml"]
+
+
 def test_a_home_that_is_in_use_is_left_alone(user: Path, home: Path) -> None:
     """Another process that is no server has it open: said before anything is written."""
     with HomeLock.take(home, "fusion ingest notes --direct"), pytest.raises(HomeLocked):
