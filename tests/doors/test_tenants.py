@@ -1,0 +1,298 @@
+"""Two tenants on one server, each with its key: nothing of one is ever in a reply to the other, on any route."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from fastapi.routing import APIRoute
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from starlette.routing import Route
+
+from fusion.doors.http import create_app
+from fusion.settings import load
+from fusion.wiring import Fusion
+from tests.doors.fakes import FakeFusion, app_over
+
+WORDS = ("harbour", "bees", "tea", "bridge", "postgres")
+BACKENDS = ("markdown", "cortex", "mem0", "triples", "memory")
+TENANTS = ("acme", "globex")
+JSON = {"content-type": "application/json"}
+
+
+@dataclass
+class Tenant:
+    """One customer: its key, and what it was told of what it keeps."""
+
+    name: str
+    http: httpx.AsyncClient
+    refs: list[str] = field(default_factory=list)
+    event_ids: list[str] = field(default_factory=list)
+    receipts: list[str] = field(default_factory=list)
+    cursors: list[str] = field(default_factory=list)
+    keys: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """by Idempotency-Key, the first request that had it"""
+
+    @property
+    def mark(self) -> str:
+        """What stands in every text and every name of this tenant's, and nowhere else."""
+        return f"{self.name}mark"
+
+    async def get(self, path: str, **parameters: str) -> httpx.Response:
+        return await self.http.get(path, params=parameters)
+
+    async def post(self, path: str, body: object, **headers: str) -> httpx.Response:
+        return await self.http.post(path, content=json.dumps(body), headers={**JSON, **headers})
+
+
+@dataclass(frozen=True)
+class Told:
+    """One memory as hypothesis draws it; both tenants use the same users, sessions, documents and keys."""
+
+    words: tuple[str, ...]
+    user: str | None
+    session: str | None
+    position: int | None
+    source: str | None
+    audience: str
+    key: str | None
+
+    def body(self, mark: str) -> dict[str, Any]:
+        text = f"{mark} said that the {' and the '.join(self.words)} matter to {mark}; {mark} -> owns -> {mark}house"
+        fields = {
+            "text": text,
+            "speaker": mark,
+            "raw_kind": mark,
+            "user_id": self.user,
+            "session_id": self.session,
+            "document": None if self.position is None else "talk",
+            "position": self.position,
+            "source": self.source,
+            "audience": self.audience,
+            "project": mark,
+        }
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+tellings = st.builds(
+    Told,
+    words=st.lists(st.sampled_from(WORDS), min_size=1, max_size=3, unique=True).map(tuple),
+    user=st.sampled_from([None, "ana"]),
+    session=st.sampled_from([None, "s1"]),
+    position=st.none() | st.integers(0, 2),
+    source=st.sampled_from([None, "mail"]),
+    audience=st.sampled_from(["private", "group"]),
+    key=st.sampled_from([None, "k1", "k2"]),
+)
+
+# What one tenant asks of each route with what it found out of the other ------------------------------------------
+
+Replies = AsyncIterator[httpx.Response]
+Case = Callable[[Tenant, Tenant, str], Replies]
+"""(who asks, whose handles it uses, a word)"""
+CASES: dict[tuple[str, str], Case] = {}
+
+
+def case(*routes: tuple[str, str]) -> Callable[[Case], Case]:
+    def register(function: Case) -> Case:
+        CASES.update(dict.fromkeys(routes, function))
+        return function
+
+    return register
+
+
+@case(("POST", "/fuse"), ("POST", "/v1/fuse"))
+async def asks(me: Tenant, other: Tenant, word: str) -> Replies:
+    for path in ("/fuse", "/v1/fuse"):
+        for scope in ({}, {"user_id": "ana"}, {"session_id": "s1"}, {"project": other.mark}, {"audience": "group"}):
+            for query in (word, f"what did {other.mark} say?", *other.refs[:1], *other.event_ids[:1]):
+                yield (reply := await me.post(path, {"query": query, "explain": True, **scope}))
+                me.receipts.append(reply.json()["receipt_id"])
+
+
+@case(("POST", "/v1/search"))
+async def searches(me: Tenant, other: Tenant, word: str) -> Replies:
+    for backend in BACKENDS:
+        for query in (word, other.mark):
+            yield await me.post("/v1/search", {"backend": backend, "query": query, "limit": 100})
+            yield await me.post("/v1/search", {"backend": backend, "query": query, "user_id": "ana"})
+
+
+@case(("POST", "/v1/memories"))
+async def takes_its_place(me: Tenant, other: Tenant, word: str) -> Replies:
+    """The other's keys and places are free; the other's memories cannot be superseded."""
+    for key in other.keys.keys() - me.keys.keys():
+        there = Told((word,), "ana", "s1", 1, "mail", "private", None)
+        yield (reply := await me.post("/v1/memories", there.body(me.mark), **{"idempotency-key": key}))
+        assert reply.status_code in (200, 201)
+        assert "idempotent-replayed" not in reply.headers
+    anew = Told((word,), "ana", None, None, None, "private", None).body(me.mark)
+    for ref in (*other.refs[-2:], *other.event_ids[-2:]):
+        yield not_found(await me.post("/v1/memories", {**anew, "supersedes": ref}), ref)
+
+
+@case(("GET", "/v1/memories"))
+async def lists(me: Tenant, other: Tenant, word: str) -> Replies:
+    for scope in ({}, {"user_id": "ana"}, {"document": "talk"}, {"source": "mail"}):
+        for cursor in (None, *other.cursors[-2:], "c7zzzzzz"):
+            page = {**scope, "limit": "2"} | ({} if cursor is None else {"cursor": cursor})
+            yield (reply := await me.get("/v1/memories", **page))
+            if reply.json()["next_cursor"]:
+                me.cursors.append(reply.json()["next_cursor"])
+
+
+@case(("GET", "/v1/memories/{ref:path}"), ("DELETE", "/v1/memories/{ref:path}"))
+async def by_ref(me: Tenant, other: Tenant, word: str) -> Replies:
+    for method in ("GET", "DELETE"):
+        for ref in (*other.refs, *other.event_ids, "m7zzzzzz"):
+            yield not_found(await me.http.request(method, f"/v1/memories/{ref}"), ref)
+            yield not_found(await me.http.request(method, f"/v1/memories/{ref}", params={"user_id": "ana"}), ref)
+
+
+@case(("GET", "/v1/receipts/{receipt_id}"))
+async def receipts(me: Tenant, other: Tenant, word: str) -> Replies:
+    for receipt_id in (*other.receipts[-5:], "r" + 24 * "0"):
+        yield not_found(await me.get(f"/v1/receipts/{receipt_id}"), receipt_id)
+
+
+@case(("GET", "/v1/documents"))
+async def documents(me: Tenant, other: Tenant, word: str) -> Replies:
+    for path in ("talk", "talk.md", f"notes/{other.mark}.md", "../journal.sqlite"):
+        yield await me.http.get("/v1/documents", params={"path": path})
+
+
+@case(("POST", "/v1/settle"))
+async def settles(me: Tenant, other: Tenant, word: str) -> Replies:
+    yield await me.post("/v1/settle", {"timeout_s": 30})
+
+
+@case(("GET", "/v1/backends"), ("GET", "/v1/status"), ("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/openapi.json"))
+async def looks_round(me: Tenant, other: Tenant, word: str) -> Replies:
+    for path in ("/v1/backends", "/v1/status", "/healthz", "/readyz", "/openapi.json"):
+        yield await me.get(path)
+
+
+def not_found(reply: httpx.Response, handle: str) -> httpx.Response:
+    """The reply, which must be that of a memory or receipt which never was, but for the handle that was asked for."""
+    assert reply.status_code == 404, reply.text
+    problem = reply.json()
+    assert set(problem) == {"type", "title", "status", "detail"}
+    assert problem["detail"] in (
+        f"there is no memory '{handle}' here",
+        f"there is no receipt {handle}; receipts are kept for 7 days",
+    )
+    return reply
+
+
+# The property ----------------------------------------------------------------------------------------------------
+
+
+def test_every_route_has_a_case() -> None:
+    """A new route must say what another tenant might ask of it."""
+    routes = {
+        (method, route.path)
+        for route in app_over(FakeFusion())._app.routes  # type: ignore[attr-defined]
+        if isinstance(route, Route | APIRoute)
+        for method in (route.methods or ()) - {"HEAD"}
+    }
+    assert routes == set(CASES)
+
+
+@asynccontextmanager
+async def two_tenants(home: Path) -> AsyncIterator[tuple[Fusion, Mapping[str, httpx.AsyncClient]]]:
+    """One server over the four embedded backends and the reference one, and by tenant a client with its key."""
+    keys = [{"name": n, "sha256": sha256(f"key of {n}".encode()).hexdigest(), "tenant": n} for n in TENANTS]
+    backends = {"memory": {"adapter": "adapters.inmemory:InMemory"}, "markdown": {"remember_turns": True}}
+    chosen = load(home=home, embedder={"adapter": ""}, server={"keys": keys}, backends=backends)
+    async with Fusion.open(chosen) as fusion:
+        transport = httpx.ASGITransport(create_app(fusion, chosen))
+        clients = {
+            name: httpx.AsyncClient(
+                transport=transport, base_url="http://localhost", headers={"authorization": f"Bearer key of {name}"}
+            )
+            for name in TENANTS
+        }
+        async with clients["acme"], clients["globex"]:
+            yield fusion, clients
+
+
+async def keeps(tenant: Tenant, told: Told, example: str) -> None:
+    body = told.body(tenant.mark)
+    headers = {}
+    if told.key is not None:
+        headers["idempotency-key"] = key = f"{told.key} of {example}"
+        first = tenant.keys.setdefault(key, body)
+    reply = await tenant.post("/v1/memories", body, **headers)
+    if headers and first != body:
+        assert reply.status_code == 422
+        assert reply.json()["type"].endswith("KeyReused")
+        return
+    assert reply.status_code in (200, 201), reply.text
+    (kept,) = reply.json()["memories"]
+    tenant.refs.append(kept["ref"])
+    tenant.event_ids.append(kept["event_id"])
+
+
+async def trespass(fusion: Fusion, one: Tenant, two: Tenant, word: str) -> None:
+    """Each asks every route for what is the other's."""
+    await fusion.settle()
+    for function in dict.fromkeys(CASES.values()):
+        for me, other in ((one, two), (two, one)):
+            async for reply in function(me, other, word):
+                assert reply.status_code < 500, reply.text
+                if reply.status_code != 404:  # which repeats what was asked for, and has been looked at
+                    shown = reply.text + repr(reply.headers)
+                    assert other.mark not in shown, (reply.url, shown)
+                    assert [i for i in other.event_ids if i in shown] == []
+    for tenant in (one, two):
+        for ref in tenant.event_ids:
+            assert (await tenant.get(f"/v1/memories/{ref}")).status_code == 200
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[tuple[asyncio.Runner, Fusion, Mapping[str, httpx.AsyncClient]]]:
+    """One open home for all that hypothesis thinks of: what earlier examples left there must not leak either."""
+    with TemporaryDirectory() as folder, asyncio.Runner() as runner:
+        opened = two_tenants(Path(folder) / "home")
+        fusion, clients = runner.run(opened.__aenter__())
+        yield runner, fusion, clients
+        runner.run(opened.__aexit__(None, None, None))
+
+
+# An example asks two hundred questions: to shrink one that fails would take minutes, and says little more.
+@settings(max_examples=10, deadline=None, phases=[Phase.explicit, Phase.generate])
+@given(
+    acme=st.lists(tellings, min_size=1, max_size=4),
+    globex=st.lists(tellings, min_size=1, max_size=4),
+    word=st.sampled_from(WORDS),
+)
+def test_nothing_of_one_tenant_is_in_a_reply_to_the_other(
+    home: tuple[asyncio.Runner, Fusion, Mapping[str, httpx.AsyncClient]],
+    acme: list[Told],
+    globex: list[Told],
+    word: str,
+) -> None:
+    """Whatever both were told, with the same users, sessions, documents, sources and keys: who asks any route for what
+    is the other's gets what it would get if the other had never been; and each still has its own."""
+    runner, fusion, clients = home
+    one, two = (Tenant(name, clients[name]) for name in TENANTS)
+    example = str(uuid4())
+
+    async def told_and_asked() -> None:
+        for tenant, tellings in ((one, acme), (two, globex)):
+            for told in tellings:
+                await keeps(tenant, told, example)
+        await trespass(fusion, one, two, word)
+
+    runner.run(told_and_asked())
