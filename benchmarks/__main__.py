@@ -1,4 +1,4 @@
-"""``python -m benchmarks locomo | overhead | footprint``: the last line on stdout is one JSON object."""
+"""``python -m benchmarks locomo | overhead | footprint | doors``: the last line on stdout is one JSON object."""
 
 from __future__ import annotations
 
@@ -51,7 +51,15 @@ def _parser() -> argparse.ArgumentParser:
     footprint.add_argument("--memories", type=int, default=3000)
     footprint.set_defaults(measure=_footprint)
 
-    for command in (locomo, overhead, footprint):
+    doors = commands.add_parser(
+        "doors", help="a hook, MCP's start, a thousand questions at once, ten thousand in a row"
+    )
+    doors.add_argument("--memories", type=int, default=400)
+    doors.add_argument("--concurrent", type=int, default=1000)
+    doors.add_argument("--requests", type=int, default=10_000)
+    doors.set_defaults(measure=_doors)
+
+    for command in (locomo, overhead, footprint, doors):
         command.add_argument("--json", action="store_true", help="print nothing but the JSON object")
     return parser
 
@@ -94,6 +102,12 @@ def _footprint(options: argparse.Namespace) -> Mapping[str, Any]:
     from benchmarks.footprint import run
 
     return run(options.memories)
+
+
+def _doors(options: argparse.Namespace) -> Mapping[str, Any]:
+    from benchmarks.doors import run
+
+    return run(options.memories, options.concurrent, options.requests)
 
 
 def _show(figures: Mapping[str, Any]) -> None:

@@ -28,6 +28,10 @@ class Child:
         fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def files(self) -> int:
+        """Descriptors that are open: files, sockets, pipes."""
+        return sum(1 for _ in Path(f"/proc/{self.pid}/fd").iterdir())
+
     def memory_mb(self, name: str = "VmRSS") -> float:
         """Resident megabytes: ``VmRSS`` now, ``VmHWM`` at most so far."""
         status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii", errors="replace")

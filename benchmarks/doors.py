@@ -1,0 +1,249 @@
+"""What the doors cost and stand: a hook, an MCP client's start, a thousand questions at once, ten thousand in a row.
+
+One server, run as a user runs it, with the four embedded backends and some hundreds of turns of several users.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import aiohttp
+from mcp import Client as McpClient
+from mcp import StdioServerParameters, stdio_client
+
+from benchmarks.metrics import percentile
+from benchmarks.processes import Child, serving
+from benchmarks.progress import bar
+from benchmarks.report import commit
+from benchmarks.synthetic import question, sentence
+from fusion.client import Client
+
+BATCH = 100
+USERS = tuple(f"user-{n}" for n in range(8))
+SETTLE_S = 600.0
+HOOKS = 15
+STARTS = 5
+AT_ONCE = 4
+"""questions under way while ten thousand are asked: enough to keep two cores busy"""
+WARM_UP = 500
+"""questions before memory is looked at: by then every thread runs, and every cache that is bounded small is full"""
+FILES = 4096
+"""descriptors that this process needs for a thousand connections"""
+
+
+def run(memories: int, concurrent: int, requests: int) -> dict[str, Any]:
+    """Figures of a home with ``memories`` turns, under ``concurrent`` questions at once and ``requests`` in a row."""
+    _allow_files(FILES)
+    with tempfile.TemporaryDirectory(prefix="memory-fusion-") as folder:
+        home = Path(folder) / "home"
+        home.mkdir(mode=0o700)
+        settings = 'log_level = "warning"\n[backends.markdown]\nremember_turns = true\n'
+        (home / "fusion.toml").write_text(settings, encoding="utf-8")
+        command = ["-m", "fusion", "serve", "--home", str(home), "--port", "0", "--idle-exit", "120", "--json"]
+        with serving(command) as server:
+            url = server.said["url"]
+            _fill(url, memories)
+            figures = _hook(home, url) | {"mcp_ready_s": round(_median(_mcp_start(home) for _ in range(STARTS)), 3)}
+            _ask(url, _questions(WARM_UP, seed=2), AT_ONCE, "warm-up")
+            files = server.files()
+            figures |= _load(url, concurrent)
+            with Client(url) as client:
+                after_load = client.fuse(question(Random(3)))
+                figures |= _endurance(server, url, requests)
+                at_the_end = client.fuse(question(Random(3)))
+            return {
+                "memories": memories,
+                "users": len(USERS),
+                "commit": commit(),
+                "date": datetime.now(UTC).date().isoformat(),
+                **figures,
+                "fds_leaked": _leaked(server, url, files),
+                "degraded_after_load": after_load["degraded"],
+                "degraded_at_the_end": at_the_end["degraded"],
+            }
+
+
+def _fill(url: str, memories: int) -> None:
+    """Turns of 40 to 240 characters, in sessions of thirty, of each user in turn."""
+    draw = Random(0)
+    turns = [
+        {
+            "text": sentence(draw, draw.randrange(40, 240)),
+            "kind": "turn",
+            "speaker": ("Mara", "Teo")[n % 2],
+            "user_id": USERS[n // 30 % len(USERS)],
+            "document": f"session/{n // 30}",
+            "position": n % 30,
+            "source": "doors",
+        }
+        for n in range(memories)
+    ]
+    with Client(url, timeout_s=SETTLE_S) as client, bar("memories", memories) as advance:
+        for start in range(0, memories, BATCH):
+            client.remember(turns[start : start + BATCH])
+            advance(BATCH)
+        if not client.settle(SETTLE_S)["settled"]:
+            raise RuntimeError("the memories were not settled in time")
+
+
+# A hook ----------------------------------------------------------------------------------------------------------
+
+
+def _hook(home: Path, url: str) -> dict[str, Any]:
+    """The command's wall time beyond the server's own for the same question, as its Server-Timing has it.
+
+    The server is asked again for that, when it has seen the question once: what it saves then counts as the hook's.
+    """
+    draw = Random(1)
+    took, own = [], []
+    for _ in range(HOOKS + 1):  # the first one warms the disk's cache
+        prompt = question(draw)
+        started = time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, "-m", "fusion", "hook", "user-prompt-submit", "--home", str(home)],
+            input=json.dumps({"prompt": prompt, "cwd": str(home.parent), "hook_event_name": "UserPromptSubmit"}),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        took.append((time.perf_counter() - started) * 1000)
+        if not json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]:
+            raise RuntimeError(f"the hook recalled nothing: {done.stderr}")
+        own.append(_server_ms(url, {"query": prompt, "recipe": "hook"}))
+    overhead = [one - server for one, server in zip(took[1:], own[1:], strict=True)]
+    return {
+        "hook_overhead_ms": round(_median(overhead), 1),
+        "hook_ms": round(_median(took[1:]), 1),
+        "hook_server_ms": round(_median(own[1:]), 1),
+    }
+
+
+def _server_ms(url: str, body: dict[str, str]) -> float:
+    """What the server says it spent on a question, from its first byte to the reply's."""
+
+    async def ask() -> str:
+        async with aiohttp.ClientSession() as session, session.post(f"{url}/v1/fuse", json=body) as response:
+            response.raise_for_status()
+            return response.headers["server-timing"]
+
+    found = re.search(r"total;dur=([\d.]+)", timing := asyncio.run(ask()))
+    if found is None:
+        raise RuntimeError(f"Server-Timing has no total: {timing}")
+    return float(found[1])
+
+
+# An MCP client ---------------------------------------------------------------------------------------------------
+
+
+def _mcp_start(home: Path) -> float:
+    """Seconds from the start of `fusion mcp` until the official client has initialised it and has its tools."""
+
+    async def start() -> float:
+        command = StdioServerParameters(command=sys.executable, args=["-m", "fusion", "mcp", "--home", str(home)])
+        started = time.perf_counter()
+        async with McpClient(stdio_client(command)) as client:
+            tools = await client.list_tools()
+            took = time.perf_counter() - started
+        if not tools.tools:
+            raise RuntimeError("fusion mcp has no tools")
+        return took
+
+    return asyncio.run(start())
+
+
+# Load ------------------------------------------------------------------------------------------------------------
+
+
+def _load(url: str, concurrent: int) -> dict[str, Any]:
+    """``concurrent`` questions in the same moment, each over a connection of its own."""
+    replies = _ask(url, _questions(concurrent, seed=4), concurrent, "at once")
+    statuses = Counter(status for status, _, _ in replies)
+    admitted = [took for status, took, _ in replies if status == 200]
+    return {
+        f"load_{concurrent}_5xx_other_than_503": sum(n for s, n in statuses.items() if s >= 500 and s != 503),
+        f"load_{concurrent}_200": statuses[200],
+        f"load_{concurrent}_503": statuses[503],
+        f"load_{concurrent}_503_overloaded": sum(problem == "Overloaded" for _, _, problem in replies),
+        f"load_{concurrent}_p50_ms": round(percentile(0.5, admitted) or 0.0),
+        f"load_{concurrent}_p99_ms": round(percentile(0.99, admitted) or 0.0),
+    }
+
+
+def _endurance(server: Child, url: str, requests: int) -> dict[str, Any]:
+    """What ``requests`` questions leave in the server's resident memory."""
+    before = server.memory_mb()
+    replies = _ask(url, _questions(requests, seed=5), AT_ONCE, "in a row")
+    if any(status != 200 for status, _, _ in replies):
+        raise RuntimeError(f"not every question was answered: {Counter(problem for _, _, problem in replies)}")
+    name = f"{requests // 1000}k" if requests >= 1000 else str(requests)
+    return {
+        f"rss_growth_mb_after_{name}_requests": round(server.memory_mb() - before, 1),
+        "rss_mb": round(server.memory_mb()),
+        "in_a_row_p50_ms": round(percentile(0.5, (took for _, took, _ in replies)) or 0.0, 1),
+    }
+
+
+def _questions(number: int, *, seed: int) -> list[dict[str, str]]:
+    draw = Random(seed)
+    return [{"query": question(draw), "user_id": USERS[n % len(USERS)]} for n in range(number)]
+
+
+def _ask(url: str, questions: Sequence[dict[str, str]], at_once: int, title: str) -> list[tuple[int, float, str]]:
+    """The status of each question, its milliseconds and its error, with at most ``at_once`` of them under way."""
+
+    async def ask() -> list[tuple[int, float, str]]:
+        replies: list[tuple[int, float, str]] = []
+        left = iter(questions)
+        connector = aiohttp.TCPConnector(limit=0)
+        timeout = aiohttp.ClientTimeout(total=SETTLE_S)
+        async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+
+            async def one_after_the_other() -> None:
+                for body in left:
+                    started = time.perf_counter()
+                    async with session.post(f"{url}/fuse", json=body) as response:
+                        reply = await response.json(content_type=None)
+                    took_ms = (time.perf_counter() - started) * 1000
+                    replies.append((response.status, took_ms, reply.get("type", "").rpartition(":")[2]))
+                    advance(1)
+
+            with bar(title, len(questions)) as advance:
+                await asyncio.gather(*(one_after_the_other() for _ in range(at_once)))
+        return replies
+
+    return asyncio.run(ask())
+
+
+def _leaked(server: Child, url: str, before: int) -> int:
+    """Descriptors that the server has more than before, when it has had the time to close what is done with."""
+    deadline = time.monotonic() + 10
+    while (now := server.files()) > before and time.monotonic() < deadline:
+        with Client(url) as client:
+            client.health()
+    return max(0, now - before)
+
+
+def _allow_files(wanted: int) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(hard, wanted), hard)
+        )
+
+
+def _median(values: Iterable[float]) -> float:
+    ordered = sorted(values)
+    return ordered[len(ordered) // 2]
