@@ -39,7 +39,9 @@ STARTS = 5
 AT_ONCE = 4
 """questions under way while ten thousand are asked: enough to keep two cores busy"""
 WARM_UP = 500
-"""questions before memory is looked at: by then every thread runs, and every cache that is bounded small is full"""
+"""questions before memory and files are looked at, as many at once as the server works on: then every thread runs"""
+PLACES = 64
+"""what the server works on at once, by default"""
 FILES = 4096
 """descriptors that this process needs for a thousand connections"""
 
@@ -57,7 +59,7 @@ def run(memories: int, concurrent: int, requests: int) -> dict[str, Any]:
             url = server.said["url"]
             _fill(url, memories)
             figures = _hook(home, url) | {"mcp_ready_s": round(_median(_mcp_start(home) for _ in range(STARTS)), 3)}
-            _ask(url, _questions(WARM_UP, seed=2), AT_ONCE, "warm-up")
+            _ask(url, _questions(min(WARM_UP, requests), seed=2), PLACES, "warm-up")
             files = server.files()
             figures |= _load(url, concurrent)
             with Client(url) as client:

@@ -183,6 +183,24 @@ async def looks_round(me: Tenant, other: Tenant, word: str) -> Replies:
         yield await me.get(path)
 
 
+@case(("POST", "/mcp"))
+async def calls_tools(me: Tenant, other: Tenant, word: str) -> Replies:
+    for query in (word, f"what did {other.mark} say?"):
+        yield await tool(me, "memory_fuse", query=query)
+        yield await tool(me, "memory_search", query=query)
+    yield await tool(me, "memory_get", path=f"notes/{me.mark}.md")
+    for ref in (*other.refs[:2], "m7zzzzzz"):
+        for name in ("memory_get", "memory_forget"):
+            yield (reply := await tool(me, name, ref=ref))
+            result = reply.json()["result"]
+            assert (result["isError"], result["content"][0]["text"]) == (True, f"there is no memory '{ref}' here")
+
+
+async def tool(me: Tenant, name: str, **arguments: str) -> httpx.Response:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+    return await me.post("/mcp", body, accept="application/json, text/event-stream")
+
+
 def not_found(reply: httpx.Response, handle: str) -> httpx.Response:
     """The reply, which must be that of a memory or receipt which never was, but for the handle that was asked for."""
     assert reply.status_code == 404, reply.text

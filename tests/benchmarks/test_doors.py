@@ -1,0 +1,27 @@
+"""The figures of the doors, measured small: that they are there, not what they are."""
+
+from __future__ import annotations
+
+import json
+from contextlib import redirect_stdout
+from io import StringIO
+
+import pytest
+
+from benchmarks.__main__ import main
+
+
+@pytest.mark.model
+def test_the_doors_print_their_figures() -> None:
+    """One line of JSON from a real server, hook and MCP client; no 5xx but 503, and nothing left open."""
+    said = StringIO()
+    with redirect_stdout(said):
+        assert main(["doors", "--memories", "40", "--concurrent", "10", "--requests", "100", "--json"]) == 0
+    [line] = said.getvalue().splitlines()
+    figures = json.loads(line)
+    assert figures["load_10_200"] == 10
+    assert figures["load_10_5xx_other_than_503"] == 0
+    assert figures["fds_leaked"] == 0
+    assert figures["hook_overhead_ms"] > 0
+    assert figures["mcp_ready_s"] > 0
+    assert {"rss_growth_mb_after_100_requests", "load_10_p99_ms", "commit", "date"} <= figures.keys()
