@@ -430,7 +430,7 @@ class Shelf:
         found = [
             replace(hit, score=score)
             for hit, text in zip(hits, texts, strict=True)
-            if (score := asked.score(asked.of(text))) > 0
+            if (score := asked.score(text)) > 0
         ]
         return sorted(found, key=lambda hit: (-(hit.score or 0.0), hit.native_id))[: query.limit]
 

@@ -55,14 +55,6 @@ def counted(text: str) -> Counted:
     return Counted(len(found), Counter(found))
 
 
-def _together(texts: Sequence[Counted]) -> tuple[int, Mapping[str, int]]:
-    counts: dict[str, int] = {}
-    for text in texts:
-        for term, count in text.counts.items():
-            counts[term] = counts.get(term, 0) + count
-    return sum(text.length for text in texts), counts
-
-
 class Bm25:
     """A query, ready to be held against texts: the idf of each of its terms, and the most that they can count."""
 
@@ -71,23 +63,21 @@ class Bm25:
         self._most = sum(self._weights.values()) * (K1 + 1)
         self._average_length = max(frequencies.average_length, 1.0)
 
-    def of(self, text: Counted) -> Counted:
-        """The part of a text that the query is about."""
-        counts = text.counts
-        return Counted(text.length, {term: counts[term] for term in self._weights if term in counts})
-
     def score(self, *texts: Counted) -> float:
         """The score of texts read as one, as a share of the highest that the query allows, 0 to 1.
 
-        Each text is what `of` left of it. A term that occurs without end would count k1 + 1 times its idf; that bound
-        makes scores comparable between queries. The more texts, the longer they may be together.
+        A term that occurs without end would count k1 + 1 times its idf; that bound makes scores comparable between
+        queries. The more texts, the longer they may be together.
         """
-        length, counts = texts[0] if len(texts) == 1 else _together(texts)
-        if not counts:
-            return 0.0
+        length = 0
+        for text in texts:
+            length += text.length
         scale = K1 * (1 - B + B * length / (self._average_length * len(texts)))
         total = 0.0
         for term, weight in self._weights.items():  # always in the same order: sums of floats depend on it
-            if term in counts:
-                total += weight * counts[term] * (K1 + 1) / (counts[term] + scale)
-        return total / self._most
+            count = 0
+            for text in texts:
+                count += text.counts.get(term, 0)
+            if count:
+                total += weight * count * (K1 + 1) / (count + scale)
+        return total / self._most if total else 0.0

@@ -212,8 +212,10 @@ def _require_one(answers: Sequence[Answer]) -> None:
 async def _admitted(
     answers: Sequence[Answer], query: Query, world: World
 ) -> tuple[dict[str, tuple[Admitted, ...]], dict[str, Mapping[str, int]]]:
-    ids = [i for a in answers for h in a.hits for i in (h.event_id, *h.derived_from) if i]
-    records = await world.records(list(dict.fromkeys(ids))) if ids else {}
+    hits = [hit for answer in answers for hit in answer.hits]
+    ids = dict.fromkeys(hit.event_id for hit in hits if hit.event_id)
+    ids.update(dict.fromkeys(i for hit in hits if hit.derived_from for i in hit.derived_from))
+    records = await world.records(list(ids)) if ids else {}
     admitted, refused = {}, {}
     for answer in answers:
         admitted[answer.backend], refused[answer.backend] = admit(answer.backend, answer.hits, query, records)

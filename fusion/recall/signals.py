@@ -59,15 +59,15 @@ def local_signals(
     said = [spoken(p.candidate.hit.text, p.candidate.hit.speaker) for p in pool]
     beside = _beside(pool)
     lexical = Bm25(terms(query.text), frequencies)
-    asked = [lexical.of(counted(text)) for text in said]
+    texts = [counted(text) for text in said]
     names = _names(query.text, pool)
     months, years = dates(query.text)
     rows: list[dict[str, float]] = []
     for i, entry in enumerate(pool):
         hit = entry.candidate.hit
-        window = [asked[i]]
+        window = [texts[i]]
         if beside[i]:
-            window = [asked[j] for j in (beside[i].get(-1), i, beside[i].get(1)) if j is not None]
+            window = [texts[j] for j in (beside[i].get(-1), i, beside[i].get(1)) if j is not None]
         row = {
             "agreement": entry.rrf / agreement_ceiling if agreement_ceiling else 0.0,
             "bm25": lexical.score(*window),

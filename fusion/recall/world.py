@@ -106,12 +106,13 @@ class Live:
         if derived:
             sources = await self.known.records([i for ids in derived.values() for i in ids])
             found.update({ref: [Hit.of(sources[i].event) for i in ids if i in sources] for ref, ids in derived.items()})
+        if not self.expanding:
+            return found
         foreign: dict[str, list[tuple[str, Hit]]] = {}
         for ref, backend, hit in finds:
-            if ref not in found and hit.place is not None:
+            if backend in self.expanding and ref not in found and hit.place is not None:
                 foreign.setdefault(backend, []).append((ref, hit))
-        asked = [name for name in foreign if name in self.expanding]
-        answers = await asyncio.gather(*(self._beside(n, foreign[n], span, deadline_s) for n in asked))
+        answers = await asyncio.gather(*(self._beside(n, f, span, deadline_s) for n, f in foreign.items()))
         for answer in answers:
             found.update(answer)
         return found

@@ -27,7 +27,7 @@ def test_bm25_is_a_share_of_the_most_it_could_be() -> None:
 
 def test_bm25_of_a_longer_text_is_less() -> None:
     """At twice the average length the denominator is tf + k1·(1 - b + 2b)."""
-    long = Bm25(["x"], TEN).of(Counted(4, {"x": 1, "a": 1, "b": 1, "c": 1}))
+    long = Counted(4, {"x": 1, "a": 1, "b": 1, "c": 1})
     found = Bm25(["x"], TEN).score(long)
     assert found == pytest.approx((K1 + 1) / (1 + K1 * (1 - B + 2 * B)) / (K1 + 1))
     # Two texts may be twice as long together: x once in 4 + 0 terms of an expected 4.
