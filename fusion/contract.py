@@ -100,14 +100,6 @@ class Place:
     end: int
     unit: Unit = "turn"
 
-    def contains(self, other: Place) -> bool:
-        return (
-            self.document == other.document
-            and self.unit == other.unit
-            and self.start <= other.start
-            and other.end <= self.end
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Query:

@@ -85,8 +85,12 @@ class Known:
         self._hits = hits
         self._in: set[int] = set()
         self._events: dict[str, int] = {}
-        self._places: dict[tuple[object, ...], list[int]] = defaultdict(list)
-        self._possible = possible([spoken(hit.text, hit.speaker) for hit in hits], rules.jaccard)
+        self._spans: dict[tuple[object, ...], list[tuple[int, int, int]]] = defaultdict(list)
+        # A second sighting of an event is known by it, whatever its words are.
+        first = {hit.event_id or i: i for i, hit in reversed([*enumerate(hits)])}
+        these = sorted(first.values())
+        like = possible([spoken(hits[i].text, hits[i].speaker) for i in these], rules.jaccard)
+        self._possible = {these[i]: [these[j] for j in others] for i, others in like.items()}
 
     def add(self, i: int) -> None:
         hit = self._hits[i]
@@ -94,22 +98,27 @@ class Known:
         if hit.event_id:
             self._events[hit.event_id] = i
         if hit.place is not None:
-            self._places[_document(hit, hit.place)].append(i)
+            self._spans[_document(hit, hit.place)].append((hit.place.start, hit.place.end, i))
 
     def find(self, i: int) -> tuple[int, str] | None:
         """The index of the memory that ``hits[i]`` is, and why; None if it is a new one."""
         hit = self._hits[i]
         if hit.event_id and (same := self._events.get(hit.event_id)) is not None:
             return same, "same event"
+        found = self._in_its_place(i) or self._like(i)
+        if found is not None and hit.event_id:
+            self._events[hit.event_id] = found[0]
+        return found
+
+    def _in_its_place(self, i: int) -> tuple[int, str] | None:
+        hit = self._hits[i]
         if hit.place is not None:
-            for j in self._places[_document(hit, hit.place)]:
-                other = self._hits[j]
-                if other.place is None or other.derived_from != hit.derived_from:
-                    continue
-                nested = other.place.contains(hit.place) or hit.place.contains(other.place)
-                if nested and _within(hit, other):
+            start, end = hit.place.start, hit.place.end
+            for other_start, other_end, j in self._spans.get(_document(hit, hit.place), ()):
+                nested = (other_start <= start and end <= other_end) or (start <= other_start and other_end <= end)
+                if nested and self._hits[j].derived_from == hit.derived_from and _within(hit, self._hits[j]):
                     return j, "same span"
-        return self._like(i)
+        return None
 
     def _like(self, i: int) -> tuple[int, str] | None:
         met = [j for j in self._possible.get(i, ()) if j in self._in and not _related(self._hits[i], self._hits[j])]

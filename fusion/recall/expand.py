@@ -36,11 +36,12 @@ def expand(
     ``neighbours`` has, by ref, what stands beside each candidate.
     """
     pool = [Pooled(r.candidate, r.score, r.parts) for r in ranked[: numbers.max_pool]]
+    finds = {entry.candidate.ref for entry in pool}
     beside: dict[str, str] = {}
     others = []
     for entry in pool:
         for item in neighbours.get(entry.candidate.ref, ()):
-            if item.ref not in beside:
+            if item.ref not in finds and item.ref not in beside:
                 beside[item.ref] = entry.candidate.ref
                 others.append((item.ref, item.hit))
     new = join([entry.candidate for entry in pool], others, rules)

@@ -103,14 +103,10 @@ def _late_interaction(
             matches[here] = np.maximum(matches[here], alone[there])
         return matches
 
-    columns = {
-        "maxsim": alone @ weights,
-        "window3": widened((-1, 1)) @ weights,
-        "window5": widened((-2, -1, 1, 2)) @ weights,
-    }
+    columns = np.stack([alone @ weights, widened((-1, 1)) @ weights, widened((-2, -1, 1, 2)) @ weights], axis=1)
     return [
-        {name: max(0.0, float(column[i])) for name, column in columns.items()} if text in likeness.matches else {}
-        for i, text in enumerate(said)
+        {"maxsim": one, "window3": three, "window5": five} if text in likeness.matches else {}
+        for text, (one, three, five) in zip(said, columns.clip(0.0).tolist(), strict=True)
     ]
 
 

@@ -99,8 +99,10 @@ class Live:
         """
         events = {hit.event_id: ref for ref, _, hit in finds if hit.event_id}
         told = await self.known.neighbours(list(events), span) if events else {}
+        every = {record.ref: record.event for records in told.values() for record in records}
+        hits = {ref: Hit.of(event) for ref, event in every.items()}  # once, for a turn stands beside several others
         found: dict[str, Sequence[Hit]] = {
-            events[event_id]: [Hit.of(r.event) for r in records] for event_id, records in told.items()
+            events[event_id]: [hits[r.ref] for r in records] for event_id, records in told.items()
         }
         derived = {ref: hit.derived_from for ref, _, hit in finds if hit.derived_from and ref not in found}
         if derived:
