@@ -46,12 +46,14 @@ from fusion.errors import (
     NobodyAnswered,
     NotFound,
     SettingsError,
+    StoreDamaged,
 )
 from fusion.home import HomeLock, sizes
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.forget import ForgetReceipt, Forgetter
 from fusion.ingest.intake import Acknowledged, Intake, NewMemory
 from fusion.ingest.journal import Deliveries, Journal
+from fusion.ingest.salvage import Salvaged
 from fusion.lib.ids import cursor as cursor_of
 from fusion.lib.ids import parse_cursor
 from fusion.lib.words import spoken
@@ -155,8 +157,9 @@ class Fusion:
     ) -> AsyncIterator[Fusion]:
         """Opens a home, owns it until the end of the block, and closes everything then.
 
-        Raises SettingsError, HomeLocked, and StoreDamaged when the journal cannot be used. A backend that cannot be
-        opened costs its own answers only.
+        Raises SettingsError, HomeLocked, and StoreDamaged when nothing can be read of the journal. Where it is damaged
+        and can be read in part, questions are answered, degraded, and nothing is remembered or forgotten. A backend
+        that cannot be opened costs its own answers only.
         """
         settings = config if isinstance(config, Settings) else load(Path(config) if config else None, home=home)
         known = _checked(recipes(settings))
@@ -167,7 +170,7 @@ class Fusion:
             if embedder is not None:
                 stack.push_async_callback(embedder.close)
             keys_kept_s = settings.journal.idempotency_keep_days * 86_400
-            journal = await Journal.open(settings.home / "journal.sqlite", keys_kept_s=keys_kept_s)
+            journal, damaged = await _journal(settings.home / "journal.sqlite", keys_kept_s)
             stack.push_async_callback(journal.close)
             judge = await _judge(settings)
             if judge is not None:
@@ -176,11 +179,14 @@ class Fusion:
             stack.push_async_callback(receipts.close)
             # A folder that is not there was moved away to mend a damaged store, or never was: it holds nothing.
             folders = {name: settings.home / "backends" / name for name in settings.backends}
-            await journal.refill([name for name, folder in folders.items() if not folder.exists()])
+            if not damaged:
+                await journal.refill([name for name, folder in folders.items() if not folder.exists()])
             sources = await _sources(settings, embedder, stack)
             stores = {name: s.backend for name, s in sources.items() if s.disabled is None}
-            deliverer = Deliverer(journal, stores)
-            await deliverer.start()
+            # What cannot be marked as delivered is not delivered.
+            deliverer = Deliverer(journal, {} if damaged else stores)
+            if not damaged:
+                await deliverer.start()
             stack.push_async_callback(deliverer.close)
             live = Live(
                 sources=sources,
@@ -203,6 +209,7 @@ class Fusion:
                 users={n: b for n, b in stores.items() if isinstance(b, Used)},
                 describing={n: b for n, b in stores.items() if isinstance(b, Describes)},
                 notes=notes,
+                _damaged=damaged,
             )
             stack.push_async_callback(fusion._finish)
             stack.push_async_callback(_ended, asyncio.create_task(fusion._check_now_and_then()))
@@ -576,6 +583,19 @@ async def _embedder(settings: Settings) -> tuple[Embedder | None, tuple[str, ...
         log.error("%s", note)
         return None, (note,)
     return opened, ()
+
+
+async def _journal(file: Path, keys_kept_s: float) -> tuple[Journal, dict[str, str]]:
+    """The journal, and what is wrong with it."""
+    try:
+        return await Journal.open(file, keys_kept_s=keys_kept_s), {}
+    except StoreDamaged as error:
+        try:
+            salvaged = await Salvaged.salvage(file)
+        except StoreDamaged:
+            raise error from None
+        log.error("the journal is only read, nothing is remembered or forgotten: %s", error)
+        return salvaged, {"journal": f"journal: {error}; until then it is only read"}
 
 
 async def _judge(settings: Settings) -> Judge | None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 from fusion.contract import Event, Forgotten, Hit, Place, Scope
 from fusion.errors import BadInput, KeyReused, NotFound
@@ -140,6 +140,8 @@ class _Order:
 class Journal:
     """The journal of one home. ``stores`` are the backends that every new event is to be delivered to."""
 
+    schema: ClassVar[Sequence[str]] = (_SCHEMA, _LISTING)
+
     def __init__(self, database: Database, keys_kept_s: float = KEYS_KEPT_S) -> None:
         self._database = database
         self._keys_kept_s = keys_kept_s
@@ -162,21 +164,25 @@ class Journal:
         A damaged journal is never replaced by an empty one: it is the truth, and what became of it is its owner's to
         decide.
         """
+        journal = cls(await Database.open(file, cls.schema, mend=cls.mend(file)), keys_kept_s)
+        await journal.load()
+        return journal
+
+    @staticmethod
+    def mend(file: Path) -> str:
+        """What its owner can do when it is damaged."""
         aside = file.with_name(f"{file.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S}")
-        mend = (
+        return (
             f"It holds every memory, so it is not replaced. Stop the gateway and restore it from a backup; or set it "
             f"aside (mv {file} {aside}) and begin with an empty one"
         )
-        journal = cls(await Database.open(file, [_SCHEMA, _LISTING], mend=mend), keys_kept_s)
-        rows = await journal._database.read(
-            lambda db: db.execute("select tenant, document, line from hidden").fetchall()
-        )
-        journal._counted = bool(
-            await journal._database.read(lambda db: db.execute("select 1 from owner limit 1").fetchone())
-        )
+
+    async def load(self) -> None:
+        """Reads what is asked of memory later."""
+        rows = await self._database.read(lambda db: db.execute("select tenant, document, line from hidden").fetchall())
+        self._counted = bool(await self._database.read(lambda db: db.execute("select 1 from owner limit 1").fetchone()))
         for tenant, document, line in rows:
-            journal._hidden.setdefault((tenant, document), set()).add(line)
-        return journal
+            self._hidden.setdefault((tenant, document), set()).add(line)
 
     async def check(self) -> None:
         """Looks through the file. Raises StoreDamaged when it is not what was written."""

@@ -81,6 +81,8 @@ class Database:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"write-{path.stem}")
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix=f"read-{path.stem}")
         self._closed = False
+        self.refusal = ""
+        """why nothing is written, where nothing is"""
 
     @classmethod
     async def open(cls, path: Path, steps: Sequence[str], *, busy_s: float = BUSY_S, mend: str = REFILL) -> Self:
@@ -95,10 +97,29 @@ class Database:
             raise
         return database
 
+    @classmethod
+    async def open_damaged(cls, path: Path, steps: Sequence[str], *, mend: str = REFILL) -> Self:
+        """A damaged file, to be read as far as it goes and never written to.
+
+        Raises StoreDamaged where nothing can be read, or where it is not of the newest schema.
+        """
+        database = cls(path, mend=mend)
+        database.refusal = f"{path} is damaged, so it is only read. {mend}"
+        try:
+            version = await database.read(lambda db: db.execute("pragma user_version").fetchone()[0])
+            if version != len(steps):
+                raise database._damaged(f"its schema is {version}, ours {len(steps)}")
+        except BaseException:
+            await database.close()
+            raise
+        return database
+
     async def write(self, work: Callable[[Connection], T]) -> T:
         """Runs ``work`` in a transaction; durable when it returns. Works that wait share one commit, not one fate: what
         one of them raises undoes that one only."""
         self._refuse_when_closed()
+        if self.refusal:
+            raise StoreDamaged(self.refusal)
         done: Future[T] = Future()
         with self._lock:
             self._waiting.append((work, done))
@@ -190,7 +211,13 @@ class Database:
         try:
             db: Connection | None = getattr(self._mine, "db", None)
             if db is None:
-                db = self._mine.db = connect(self.path, busy_s=self._busy_s)
+                if self.refusal:
+                    uri = f"{self.path.absolute().as_uri()}?mode=ro"
+                    db = sqlite3.connect(uri, uri=True, timeout=self._busy_s, check_same_thread=False)
+                    db.isolation_level, db.row_factory = None, sqlite3.Row
+                else:
+                    db = connect(self.path, busy_s=self._busy_s)
+                self._mine.db = db
                 db.execute("pragma query_only = on")
                 with self._lock:
                     self._reading.append(db)

@@ -9,18 +9,22 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Self
 
 import httpx
 import pytest
 
 from fusion.contract import Scope
+from fusion.errors import ModelMissing, StoreDamaged
 from fusion.ingest.intake import NewMemory
 from fusion.ingest.sources import Skip, read
 from fusion.lib.sqlite import BUSY_S
+from fusion.settings import load
 from tests.doors.fakes import until
+from tests.fakes import FakeEmbedder
 from tests.faults.home import door, logged, settings_of, statuses
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -199,6 +203,48 @@ def test_files_of_every_wrong_kind(tmp_path: Path) -> None:
     }
 
 
+# The embedder
+
+
+class Moody(FakeEmbedder):
+    """An embedder whose model can be away."""
+
+    away = True
+
+    @classmethod
+    async def open(cls, folder: Path, options: Mapping[str, object]) -> Self:
+        return cls(synonyms={"seaport": "harbour"})
+
+    async def _admit(self) -> None:
+        if Moody.away:
+            raise ModelMissing("the model is away")
+
+
+async def test_embedder_down(home: Path) -> None:
+    """Found by its words at once, degraded and with the missing vectors counted; by its meaning when it is back."""
+    backends = {"cortex": {"adapter": CORTEX}}
+    settings = load(home=home, backends_only=True, embedder={"adapter": f"{__name__}:Moody"}, backends=backends)
+    Moody.away = True
+    async with door(settings) as (fusion, client):
+        await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
+        await fusion.settle()
+        await fusion._look()
+        fused = (await client.post("/fuse", json=QUESTION)).json()
+        [state] = (await client.get("/v1/backends")).json()["backends"]
+        Moody.away = False
+        await fusion.settle()
+        await fusion._look()
+        again = (await client.post("/fuse", json={**QUESTION, "query": "seaport"})).json()
+    assert "harbour is in Lyon" in fused["block"]
+    assert fused["degraded"]
+    assert fused["coverage"]["vectors_pending"] == 1
+    assert (state["vectors"], state["vectors_pending"], state["degraded"]) == (0, 1, True)
+    assert any("the model is away" in note for note in state["notes"])
+    assert "harbour is in Lyon" in again["block"]
+    assert again["coverage"]["vectors_pending"] == 0
+    assert not again["degraded"]
+
+
 # Damage
 
 
@@ -294,3 +340,77 @@ async def test_the_look_is_taken_now_and_then(home: Path) -> None:
             flip(index / "lexical", "*.term")
             await until(lambda: any("is written again" in line for line in lines))
         assert await fusion.check() == {}
+
+
+DAMAGED = {
+    "an index": ("event_place", "sqlite_autoindex_event_1"),
+    "the events": ("event",),
+    "the deliveries": ("delivery",),
+    "the words": ("term",),
+}
+
+
+def ruin(file: Path, *names: str) -> None:
+    """The last page of each of these tables or indexes is overwritten."""
+    with closing(sqlite3.connect(file)) as db:
+        db.execute("pragma wal_checkpoint(truncate)")
+        size = db.execute("pragma page_size").fetchone()[0]
+        pages = [
+            db.execute("select max(pageno) from dbstat where name = ? and pagetype = 'leaf'", (name,)).fetchone()[0]
+            for name in names
+        ]
+    content = bytearray(file.read_bytes())
+    for page in pages:
+        content[(page - 1) * size : page * size] = b"\xff" * size
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("part", DAMAGED)
+async def test_damaged_journal_starts_read_only(home: Path, part: str) -> None:
+    """Never replaced, never silently empty: questions are answered and say what is wrong; writing is refused with the
+    mend; what was forgotten stays so, though a backend still has it; the file is as it was."""
+    settings = settings_of(home, cortex=CORTEX)
+    async with door(settings) as (fusion, client):
+        kept = await fusion.remember(
+            [NewMemory(f"Harbour {n} is in Lyon, as {n} people say", scope=NADIA, source=f"s{n}") for n in range(300)]
+        )
+        await fusion.settle()
+        await fusion.deliverer.close()
+        for one in kept[::2]:  # the backend is never told
+            await fusion.journal.bury(one.ref, NADIA)
+    journal = home / "journal.sqlite"
+    ruin(journal, *DAMAGED[part])
+    before = journal.read_bytes()
+    async with door(settings) as (fusion, client):
+        fused = (await client.post("/fuse", json={**QUESTION, "query": "which harbour is in Lyon?"})).json()
+        ready = await client.get("/readyz")
+        refused = await client.post("/v1/memories", json=body("The lighthouse is in Brest"))
+        forgotten = await client.delete(f"/v1/memories/{kept[1].ref}", params={"user_id": "nadia"})
+        states = await client.get("/v1/backends")
+        status = await client.get("/v1/status")
+        assert (await client.post("/v1/settle", json={"timeout_s": 5})).json()["settled"]
+        assert set(await fusion.check()) == {"journal"}
+    assert fused["degraded"]
+    assert fused["backends"][0]["status"] == "ok"
+    shown = {member["text"] for memory in fused["memories"] for member in memory["members"]}
+    assert shown.isdisjoint(f"Harbour {n} is in Lyon, as {n} people say" for n in range(0, 300, 2))
+    assert shown
+    assert ready.status_code == 200
+    assert "journal.sqlite is damaged" in ready.json()["notes"][-1]
+    for reply in (refused, forgotten):
+        assert reply.status_code == 500
+        assert reply.json()["type"].endswith("StoreDamaged")
+        assert "restore it from a backup" in reply.json()["detail"]
+    assert (states.status_code, status.status_code) == (200, 200)
+    assert journal.read_bytes() == before
+
+
+async def test_journal_of_which_nothing_can_be_read(home: Path) -> None:
+    """No database at all: the home does not open, and the file is left as it is with its mend named."""
+    async with door(settings_of(home, cortex=CORTEX)) as (fusion, _):
+        await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
+    (home / "journal.sqlite").write_bytes(b"rubbish " * 4096)
+    with pytest.raises(StoreDamaged, match=r"journal\.sqlite is damaged.*\(mv "):
+        async with door(settings_of(home, cortex=CORTEX)):
+            raise AssertionError
+    assert (home / "journal.sqlite").read_bytes() == b"rubbish " * 4096
