@@ -67,8 +67,10 @@ class InMemory:
         return [(captured.event.event_id,) for captured in batch]
 
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
-        self._terms.pop(event_id, None)
-        return "deleted" if self._hits.pop(event_id, None) else "absent"
+        known = self._hits.keys() & {event_id, *native_ids}
+        for native_id in known:
+            del self._hits[native_id], self._terms[native_id]
+        return "deleted" if known else "absent"
 
     async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:
         return [self._beside(hit, span) for hit in hits]

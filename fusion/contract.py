@@ -305,7 +305,11 @@ Forgotten = Literal["deleted", "hidden", "absent"]
 
 @runtime_checkable
 class Forgets(Protocol):
-    """A backend that can delete what it stored. ``hidden``: it is a user's own file, left as it is."""
+    """A backend that can delete. ``hidden``: it is a user's own file, left as it is.
+
+    Afterwards no search returns it: the gateway asks, and asks to forget again until that is so. An item that did not
+    come through the gateway is named by its one native id, and by an ``event_id`` that the backend does not know.
+    """
 
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten: ...
 

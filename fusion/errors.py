@@ -21,6 +21,7 @@ FusionError
     ├── BackendTimeout       it did not answer within its deadline
     ├── InvalidAnswer        it answered, but not in its own format
     ├── HttpStatus           it answered with a failure status
+    ├── StillThere           it was asked to forget, and still returns it
     ├── Unauthorized         it does not accept our credential
     └── RateLimited          it asks us to wait; retry_after_s
 """
@@ -126,6 +127,10 @@ class HttpStatus(BackendError):
         super().__init__(message)
         self.status = status
         self.retry_after_s = retry_after_s
+
+
+class StillThere(BackendError):
+    pass
 
 
 class Unauthorized(BackendError):

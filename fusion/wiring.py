@@ -13,7 +13,7 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -50,22 +50,25 @@ from fusion.errors import (
 )
 from fusion.home import HomeLock, sizes
 from fusion.ingest.deliver import Deliverer
-from fusion.ingest.forget import ForgetReceipt, Forgetter
+from fusion.ingest.foreign import Shown, is_foreign
+from fusion.ingest.forget import ForgetReceipt, ForgetRequest, Forgetter, Forgetting, Found, preview_of
 from fusion.ingest.intake import Acknowledged, Intake, NewMemory
 from fusion.ingest.journal import Deliveries, Journal
+from fusion.ingest.retire import SourceCount
 from fusion.ingest.salvage import Salvaged
+from fusion.ingest.verify import PROBE_CHARS, Ask
 from fusion.lib.ids import cursor as cursor_of
 from fusion.lib.ids import parse_cursor
 from fusion.lib.words import spoken
 from fusion.recall.admit import admit
 from fusion.recall.breaker import Breaker
 from fusion.recall.document import MAX_LINES, PAGE_LINES, lines_of_file, lines_of_memories, page
-from fusion.recall.engine import Fused, FuseRequest, explain, fuse
-from fusion.recall.gather import Answer, Bulkhead, Source, unable
+from fusion.recall.engine import Fused, FuseRequest, Outcome, explain, fuse
+from fusion.recall.gather import Answer, Bulkhead, Source, gather, unable
 from fusion.recall.receipt import Receipts
 from fusion.recall.show import shown
 from fusion.recall.signals import SIGNALS
-from fusion.recall.world import Known, Live, Recorder, Recording
+from fusion.recall.world import Known, Live, Recorder, Recording, Witness
 from fusion.recipe import Recipe
 from fusion.settings import BackendSettings, Settings, load, recipes
 
@@ -79,6 +82,8 @@ RETRY_S = 1.0
 """before a failed question is worth asking again, where no breaker says more"""
 RETRY_DISABLED_S = 60.0
 """…where all that was asked are disabled: somebody has to mend the configuration first"""
+NOTED_S, MOST_NOTED = 86_400.0, 20_000
+"""what was shown of other people's memories is noted once a day; so many are known to be noted"""
 LOOK_S = 1.0
 """how old the count of missing vectors in an answer's coverage may be"""
 
@@ -149,6 +154,7 @@ class Fusion:
     _leaked: Counter[str] = field(default_factory=Counter)
     _damaged: dict[str, str] = field(default_factory=dict)
     """by store, what the last check found and could not mend"""
+    _noted: dict[tuple[str, Scope], float] = field(default_factory=dict)
 
     @classmethod
     @asynccontextmanager
@@ -184,8 +190,9 @@ class Fusion:
             sources = await _sources(settings, embedder, stack)
             stores = {name: s.backend for name, s in sources.items() if s.disabled is None}
             # What cannot be marked as delivered is not delivered.
-            deliverer = Deliverer(journal, {} if damaged else stores)
+            deliverer = Deliverer(journal, {} if damaged else stores, ask=_asking(sources))
             if not damaged:
+                await journal.refill([name for name in stores if await _emptied(journal, sources[name])])
                 await deliverer.start()
             stack.push_async_callback(deliverer.close)
             live = Live(
@@ -221,19 +228,21 @@ class Fusion:
         Raises BadInput, and NobodyAnswered when every backend failed.
         """
         asked = FuseRequest(request, **fields) if isinstance(request, str) else replace(request, **fields)
+        world = Witness(self._world(asked))
         try:
-            outcome = await fuse(asked, self._recipe(asked), self._world(asked))
+            outcome = await fuse(asked, self._recipe(asked), world)
         except NobodyAnswered as error:
             error.retry_after_s = self.retry_after_s(asked.backends)
             raise
         self.receipts.keep(outcome.receipt)
+        cited = [m.ref for memory in outcome.fused.memories for m in memory.members if is_foreign(m.ref)]
+        if cited:
+            self._note(_foreign(outcome, world, asked.scope, frozenset(cited)))
         for row in outcome.fused.backends:
             self._count_leaks(row["name"], row.get("refused", {}))
         told = {name: ids for name, ids in outcome.used.items() if name in self.users}
         if told:
-            task = asyncio.create_task(self._tell_used(told))
-            self._after.add(task)
-            task.add_done_callback(self._after.discard)
+            self._behind(self._tell_used(told))
         return replace(
             outcome.fused,
             notes=self._notes,
@@ -248,9 +257,7 @@ class Fusion:
         now = time.monotonic()
         if now - self._looked.get("at", -LOOK_S) >= LOOK_S:
             self._looked["at"] = now
-            task = asyncio.create_task(self._look())
-            self._after.add(task)
-            task.add_done_callback(self._after.discard)
+            self._behind(self._look())
         return {**coverage, "vectors_pending": int(self._looked.get("pending", 0))}
 
     async def _look(self) -> None:
@@ -280,6 +287,7 @@ class Fusion:
         sources = [i for h in answer.hits for i in (h.event_id, *h.derived_from) if i]
         kept, refused = admit(backend, answer.hits, asked, await self.journal.records(sources))
         self._count_leaks(backend, refused)
+        self._note([Shown(item.ref, backend, item.hit, scope) for item in kept if is_foreign(item.ref)])
         return replace(answer, hits=tuple(shown(item.hit) for item in kept))
 
     async def remember(
@@ -289,9 +297,23 @@ class Fusion:
         return await self.intake.remember(items, tenant=tenant, idempotency_key=idempotency_key)
 
     async def memory(self, ref: str, scope: Scope) -> Mapping[str, Any]:
-        """One event as the journal has it. Raises NotFound, also for another's and for a forgotten one."""
-        record = await self.journal.find(ref, scope)
-        return {"ref": record.ref, **_public(record.event)}
+        """One event as the journal has it, or one item of a backend's own, as that has it now.
+
+        Raises NotFound, also for another's and for a forgotten one; NobodyAnswered where the item's backend is down.
+        """
+        if not is_foreign(ref):
+            record = await self.journal.find(ref, scope)
+            return {"ref": record.ref, **_public(record.event)}
+        item = await self.journal.shown(ref, scope)
+        if item.backend not in self.sources:
+            raise NotFound(f"there is no memory {ref!r} here: its backend {item.backend} is not configured any more")
+        answer = await self.search(item.backend, spoken(item.hit.text, item.hit.speaker)[:PROBE_CHARS], scope, 100)
+        if answer.status not in ("ok", "empty"):
+            raise NobodyAnswered(f"{ref} is a memory of {item.backend}, which does not answer ({answer.status})", {})
+        for hit in answer.hits:
+            if hit.native_id == item.hit.native_id:
+                return {"ref": item.ref, "backend": item.backend, **_public_hit(hit)}
+        raise NotFound(f"there is no memory {ref!r} here: {item.backend} has it no more")
 
     async def memories(
         self,
@@ -348,7 +370,88 @@ class Fusion:
 
     async def forget(self, ref: str, scope: Scope) -> ForgetReceipt:
         """Deletes a memory everywhere, and says of each backend what became of it there. Raises NotFound."""
-        return await self.forgetter.forget(ref, scope)
+        try:
+            return await self.forgetter.forget(ref, scope)
+        finally:
+            self._noted.clear()
+
+    async def forget_many(self, request: ForgetRequest) -> Forgetting:
+        """Deletes what a request means, or shows what it would delete. Raises BadInput, which says what to change."""
+        try:
+            return await self.forgetter.request(request, self._recall)
+        finally:
+            self._noted.clear()
+
+    async def forgotten(self, scope: Scope, limit: int = 20, *, cursor: str | None = None) -> Mapping[str, Any]:
+        """The audit of a scope's user, newest first: what was forgotten when, and what became of it where."""
+        before = None if cursor is None else parse_cursor(cursor)
+        if cursor is not None and before is None:
+            raise BadInput("cursor: no page had it; give next_cursor of a page as it is, or none for the first page")
+        entries = await self.journal.audit(scope, limit + 1, before)
+        return {
+            "forgotten": [entry for _, entry in entries[:limit]],
+            "next_cursor": cursor_of(entries[limit - 1][0]) if len(entries) > limit else None,
+        }
+
+    async def retire(
+        self, scope: Scope, source: str, keep: Sequence[str], *, part: str = "", dry_run: bool = False
+    ) -> int:
+        """Retires what a file does not have any more: all its revisions but ``keep``; how many that are."""
+        retired = await self.journal.retire(scope, source, keep, part=part, dry_run=dry_run)
+        if retired and not dry_run:
+            self.deliverer.wake()
+        return retired
+
+    async def origins(self, scope: Scope, prefix: str = "", after: str = "", limit: int = 100) -> Sequence[SourceCount]:
+        """The sources of a scope's memories that begin with ``prefix``, by name, after the one named."""
+        return await self.journal.sources(scope, prefix, after, limit)
+
+    async def _recall(self, query: str, scope: Scope) -> list[Found]:
+        """What a question finds, the likeliest first: every sighting of it, nothing that only stands beside it.
+
+        The judge is not asked: what is to be forgotten is sent to nobody first.
+        """
+        request = FuseRequest(query, scope)
+        world = Witness(replace(self.live, judge=None))
+        outcome = await fuse(request, self._recipe(request), world)
+        rows = [
+            row
+            for row in outcome.receipt.body["candidates"]
+            if not row["beside"] and not row["decision"].startswith(("under", "the best is under"))
+        ]
+        refs = list(dict.fromkeys(ref for row in rows for _, ref, *_ in row["sightings"]))
+        foreign = {item.ref: item for item in _foreign(outcome, world, scope, frozenset(filter(is_foreign, refs)))}
+        await self.journal.note_shown(list(foreign.values()), datetime.now(UTC))
+        found = await self.forgetter.previews([ref for ref in refs if not is_foreign(ref)], scope)
+        ours = {one.ref: one for one in found}
+        return [ours[ref] if ref in ours else preview_of(foreign[ref]) for ref in refs if ref in ours or ref in foreign]
+
+    def _note(self, items: Sequence[Shown]) -> None:
+        """Remembers, behind, what stands behind refs that were shown; what was noted today is not noted again."""
+        now = time.monotonic()
+        fresh = {
+            (item.ref, item.scope): item
+            for item in items
+            if now - self._noted.get((item.ref, item.scope), -NOTED_S) >= NOTED_S
+        }
+        if fresh:
+            if len(self._noted) > MOST_NOTED:
+                self._noted.clear()
+            self._noted.update(dict.fromkeys(fresh, now))
+            self._behind(self._keep_shown(list(fresh.values())))
+
+    async def _keep_shown(self, items: Sequence[Shown]) -> None:
+        try:
+            await self.journal.note_shown(items, datetime.now(UTC))
+        except FusionError as error:
+            log.warning("what was shown of other memories could not be noted: %s", error)
+            self._noted.clear()
+
+    def _behind(self, work: Coroutine[Any, Any, None]) -> None:
+        """Does something after the reply."""
+        task = asyncio.create_task(work)
+        self._after.add(task)
+        task.add_done_callback(self._after.discard)
 
     async def backends(self) -> list[BackendState]:
         """Every configured backend as it is now."""
@@ -511,6 +614,31 @@ async def _ended(task: asyncio.Task[None]) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
+async def _emptied(journal: Journal, source: Source) -> bool:
+    """Whether a backend that was told of memories holds nothing: its files were emptied, or it keeps none."""
+    if not isinstance(source.backend, Describes) or not await journal.has_told(source.name):
+        return False
+    try:
+        async with asyncio.timeout(source.deadline_s):
+            return (await source.backend.describe()).items == 0
+    except Exception as error:  # noqa: BLE001 — one that cannot say what it holds is told only what is new
+        log.warning("backend %s does not say what it holds: %s", source.name, type(error).__name__)
+        return False
+
+
+def _asking(sources: Mapping[str, Source]) -> Ask:
+    """One backend's answer as the read path gets it, before any filter; raises BackendUnreachable for none."""
+
+    async def ask(name: str, query: Query) -> Sequence[Hit]:
+        source = sources[name]
+        (answer,) = await gather(query, [source], source.deadline_s)
+        if answer.status not in ("ok", "empty"):
+            raise BackendUnreachable(f"{name} does not answer ({answer.status}) {answer.detail}".rstrip())
+        return answer.hits
+
+    return ask
+
+
 def _status(source: Source) -> str:
     if source.disabled is not None:
         return "disabled"
@@ -660,6 +788,39 @@ def _why(error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name:
         return _mend(error.name)
     return str(error) if isinstance(error, FusionError | OSError) else f"{type(error).__name__}: {error}"
+
+
+def _foreign(outcome: Outcome, world: Witness, scope: Scope, refs: Collection[str]) -> list[Shown]:
+    """What stands behind refs of an answer that cite no event of ours."""
+    where = {
+        ref: (backend, native_id)
+        for row in outcome.receipt.body["candidates"]
+        for backend, ref, native_id, *_ in row["sightings"]
+        if ref in refs
+    }
+    wanted: dict[str, set[str]] = {}
+    for backend, native_id in where.values():
+        wanted.setdefault(backend, set()).add(native_id)
+    items = world.items(wanted)
+    return [Shown(ref, at[0], items[at], scope) for ref, at in where.items() if at in items]
+
+
+def _public_hit(hit: Hit) -> dict[str, Any]:
+    """A backend's own item for a door, as `_public` has it for an event."""
+    return {
+        "event_id": hit.event_id,
+        "text": hit.text,
+        "kind": hit.kind,
+        "speaker": hit.speaker,
+        "at": hit.at.utc if hit.at else None,
+        "recorded_at": hit.recorded_at,
+        "document": hit.place.document if hit.place else None,
+        "position": hit.place.start if hit.place else None,
+        "source": None,
+        "trust": hit.trust,
+        "origin": hit.origin,
+        "scope": hit.scope.named(),
+    }
 
 
 def _public(event: Any) -> dict[str, Any]:

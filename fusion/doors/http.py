@@ -27,6 +27,7 @@ from fusion.doors.encode import encode
 from fusion.doors.gate import Gate, Problem, Rules
 from fusion.errors import FusionError, NobodyAnswered, NotFound
 from fusion.ingest.intake import Replayed
+from fusion.recall.admit import foreign_ref
 from fusion.recall.engine import FuseRequest
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ T = TypeVar("T")
 
 FUSE = TypeAdapter(bodies.FuseBody)
 SEARCH = TypeAdapter(bodies.SearchBody)
+FORGET = TypeAdapter(bodies.ForgetBody)
+RETIRE = TypeAdapter(bodies.RetireBody)
 SETTLE = TypeAdapter(bodies.SettleBody)
 
 
@@ -116,6 +119,25 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         act = fusion.forget if request.method == "DELETE" else fusion.memory
         return reply(await act(known(ref), scope_of(request)))
 
+    async def forget(request: Request) -> Response:
+        body = bodies.parse(FORGET, await request.body())
+        return reply(await fusion.forget_many(body.request(request.scope["tenant"])))
+
+    async def forgotten(request: Request) -> Response:
+        asked = bodies.in_query(bodies.ForgottenQuery, request.query_params.multi_items())
+        return reply(await fusion.forgotten(asked.scope(request.scope["tenant"]), asked.limit, cursor=asked.cursor))
+
+    async def sources(request: Request) -> Response:
+        asked = bodies.in_query(bodies.SourcesQuery, request.query_params.multi_items())
+        scope = asked.scope(request.scope["tenant"])
+        return reply({"sources": await fusion.origins(scope, asked.prefix or "", asked.after or "", asked.limit)})
+
+    async def retire(request: Request) -> Response:
+        body = bodies.parse(RETIRE, await request.body())
+        scope = body.scope(request.scope["tenant"])
+        retired = await fusion.retire(scope, body.source, body.keep, part=body.part, dry_run=body.dry_run)
+        return reply({"source": body.source, "retired": retired, "dry_run": body.dry_run})
+
     async def document(request: Request) -> Response:
         asked = bodies.in_query(bodies.DocumentQuery, request.query_params.multi_items())
         scope = asked.scope(request.scope["tenant"])
@@ -157,6 +179,10 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         ("/v1/search", search, "POST"),
         ("/v1/memories", memories, "GET", "POST"),
         ("/v1/memories/{ref:path}", memory, "GET", "DELETE"),
+        ("/v1/forget", forget, "POST"),
+        ("/v1/forgotten", forgotten, "GET"),
+        ("/v1/sources", sources, "GET"),
+        ("/v1/retire", retire, "POST"),
         ("/v1/documents", document, "GET"),
         ("/v1/backends", backends, "GET"),
         ("/v1/status", status, "GET"),
@@ -266,7 +292,10 @@ def found(answer: Answer) -> dict[str, Any]:
             **({"detail": answer.detail} if answer.detail else {}),
         },
         "hits": [
-            {"ref": hit.event_id or f"{answer.backend}:{hit.native_id}", **{name: getattr(hit, name) for name in _HIT}}
+            {
+                "ref": hit.event_id or foreign_ref(answer.backend, hit.native_id),
+                **{name: getattr(hit, name) for name in _HIT},
+            }
             for hit in answer.hits
         ],
     }

@@ -14,10 +14,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from fusion.contract import Backend, Captured, Event, Extraction, Forgets, Forgotten, Remembers
-from fusion.errors import FusionError, HttpStatus, InvalidAnswer
+from fusion.contract import Backend, Captured, Event, Extraction, Forgets, Forgotten, Hit, Query, Remembers
+from fusion.errors import FusionError, HttpStatus, InvalidAnswer, StillThere
 from fusion.ingest.capture import capture
 from fusion.ingest.journal import Due, Journal
+from fusion.ingest.verify import Ask, verified
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +34,15 @@ CAPTURED = 4096
 """extractions kept in memory, so that capture runs once an event however many backends there are"""
 
 
+SOUGHT = 10_000
+"""memories whose text is kept in this process until their deletion is verified by it"""
+
+
 class Deliverer:
-    """The deliveries of one home, to ``stores`` by name. ``sleep`` is asyncio's, or a test's own, as is ``clock``."""
+    """The deliveries of one home, to ``stores`` by name. ``sleep`` is asyncio's, or a test's own, as is ``clock``.
+
+    ``ask`` asks one of them as the read path does, to verify what it says it has forgotten.
+    """
 
     def __init__(
         self,
@@ -42,12 +50,15 @@ class Deliverer:
         stores: Mapping[str, Backend],
         *,
         learn: Callable[[Event], Extraction] = capture,
+        ask: Ask | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._journal = journal
-        self._stores = {name: store for name, store in stores.items() if isinstance(store, Remembers)}
+        self._every = stores
+        self._stores = {name: s for name, s in stores.items() if isinstance(s, Remembers | Forgets)}
         self._learn = learn
+        self._ask: Ask = ask or self._search
         self._clock = clock
         self._sleep = sleep
         self._busy = {name: asyncio.Lock() for name in self._stores}
@@ -55,13 +66,15 @@ class Deliverer:
         self._news = {name: asyncio.Event() for name in self._stores}
         self._quiet = {name: asyncio.Event() for name in self._stores}
         self._captured: OrderedDict[str, Extraction] = OrderedDict()
+        self._sought: OrderedDict[tuple[str, int], Event] = OrderedDict()
+        """what a backend has not verifiably forgotten, as it was: the journal has its text no more"""
         self._tasks: list[asyncio.Task[None]] = []
         self.faults: dict[str, str] = {}
         """by backend, why the last try failed; empty when it did not"""
 
     async def start(self) -> None:
         """Lists what is due, also to a backend that is new, and begins."""
-        await self._journal.enlist(list(self._stores))
+        await self._journal.enlist([name for name, store in self._stores.items() if isinstance(store, Remembers)])
         self._tasks = [asyncio.create_task(self._serve(name), name=f"deliver to {name}") for name in self._stores]
         self.wake()
 
@@ -84,10 +97,6 @@ class Deliverer:
     async def backlog(self) -> Mapping[str, int]:
         """By backend, how many deliveries it has not acknowledged."""
         return await self._journal.backlog()
-
-    @property
-    def stores(self) -> Mapping[str, Backend]:
-        return self._stores
 
     async def _serve(self, name: str) -> None:
         failures = 0
@@ -134,11 +143,12 @@ class Deliverer:
             self._quiet[name].clear()
         for one in buried:
             try:
-                await self.forget(name, one.seq, one.event.event_id, one.native_ids)
+                await self.forget(name, one.seq, one.event, one.native_ids)
             except Exception as error:
                 if not _is_nonsense(error):
                     raise
-                await self._refused(name, one, error)  # never given up: it is to be gone
+                await self.refused(name, one.seq, one.attempts, error)  # never given up: it is to be gone
+                log.warning("backend %s has not forgotten an event: %s", name, error)
         if due:
             store = self._stores[name]
             assert isinstance(store, Remembers)  # noqa: S101 — only those are in _stores
@@ -180,7 +190,7 @@ class Deliverer:
                 (one,) = batch
                 refused += 1
                 if one.attempts + 1 < ATTEMPTS:
-                    await self._refused(name, one, error)
+                    await self.refused(name, one.seq, one.attempts, error)
                 else:
                     log.error("backend %s never took event %s: %s", name, one.event.event_id, type(error).__name__)
                     await self._journal.give_up(name, [one.seq], "failed", f"{type(error).__name__}: {error}")
@@ -196,24 +206,54 @@ class Deliverer:
             raise InvalidAnswer(f"{name} acknowledged {len(told)} of {len(batch)} events")
         return told
 
-    async def _refused(self, name: str, one: Due, error: Exception) -> None:
-        next_at = self._clock() + timedelta(seconds=_pause_s(one.attempts + 1, ATTEMPT_CAP_S))
-        await self._journal.attempted(name, one.seq, f"{type(error).__name__}: {error}", next_at)
+    async def refused(self, name: str, seq: int, attempts: int, error: Exception) -> None:
+        """One more try of this failed, after so many; the next is later each time."""
+        next_at = self._clock() + timedelta(seconds=_pause_s(attempts + 1, ATTEMPT_CAP_S))
+        await self._journal.attempted(name, seq, f"{type(error).__name__}: {error}", next_at)
 
-    async def forget(self, name: str, seq: int, event_id: str, native_ids: Sequence[str]) -> Forgotten:
-        """Has one backend forget one event, and marks it; what is done already is not asked again.
+    def seek(self, name: str, seq: int, event: Event) -> None:
+        """Has it verified by its text that a backend forgot this, whenever that will be in the life of this process."""
+        self._sought[name, seq] = event
+        while len(self._sought) > SOUGHT:
+            self._sought.popitem(last=False)
 
-        Raises what the backend raises: then it stays due.
+    def knows(self, name: str) -> bool:
+        """Whether there is a backend of that name now."""
+        return name in self._every
+
+    async def forget(self, name: str, seq: int, event: Event, native_ids: Sequence[str]) -> Forgotten:
+        """Has one backend forget one event, asks it again, and marks it; what is done already is not asked again.
+
+        Raises StillThere where it returns it nevertheless, and what the backend raises: then it stays due.
         """
-        store = self._stores[name]
-        self._captured.pop(event_id, None)
+        store = self._every[name]
+        if not isinstance(store, Forgets):
+            await self._journal.undone(name, seq, "hidden")
+            self._sought.pop((name, seq), None)
+            return "hidden"
+        self._captured.pop(event.event_id, None)
         async with self._busy[name]:
             done = await self._journal.outcome(name, seq)
-            if done is not None:
-                return done
-            outcome = await store.forget(event_id, native_ids) if isinstance(store, Forgets) else "hidden"
-            await self._journal.undone(name, seq, outcome)
-        return outcome
+            if done is None:
+                done = await store.forget(event.event_id, native_ids)
+                if done != "hidden":
+                    known = self._sought.get((name, seq), event)
+                    done = await verified(
+                        name,
+                        store,
+                        known,
+                        native_ids,
+                        done,
+                        ask=self._ask,
+                        records=self._journal.records,
+                        now=self._clock(),
+                    )
+                await self._journal.undone(name, seq, done)
+        self._sought.pop((name, seq), None)
+        return done
+
+    async def _search(self, name: str, query: Query) -> Sequence[Hit]:
+        return await self._every[name].search(query)
 
     def _extraction(self, event: Event) -> Extraction:
         found = self._captured.get(event.event_id)
@@ -233,4 +273,4 @@ def _is_nonsense(error: Exception) -> bool:
     """Whether a fault is about what was said rather than about the backend that was told."""
     if isinstance(error, HttpStatus):
         return 400 <= error.status < 500 and error.status not in (408, 425, 429)
-    return isinstance(error, InvalidAnswer) or not isinstance(error, (FusionError, OSError, TimeoutError))
+    return isinstance(error, InvalidAnswer | StillThere) or not isinstance(error, (FusionError, OSError, TimeoutError))

@@ -1,7 +1,7 @@
 """Forgetting: the tombstone first, then every backend, and a receipt that says what became of it where.
 
-From the moment the tombstone stands, nothing shows the memory: every answer is checked against it. A backend that is
-down is asked again by the deliverer until it has forgotten.
+From the moment the tombstone stands, nothing shows the memory: every answer is checked against it. A backend is asked
+to forget, and then asked again; one that is down, or still returns it, is asked until it has forgotten.
 """
 
 from __future__ import annotations
@@ -9,26 +9,48 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 
-from fusion.contract import Scope
+from fusion.contract import Event, Scope
+from fusion.errors import BadInput, FusionError, NotFound, StillThere
 from fusion.ingest.deliver import Deliverer
-from fusion.ingest.journal import Journal
+from fusion.ingest.foreign import Shown, is_foreign
+from fusion.ingest.journal import Criteria, Journal
+from fusion.ingest.rows import Record
+from fusion.ingest.tombstones import Burial
+from fusion.lib.clean import clean
+from fusion.lib.ids import cursor, parse_cursor, parse_short_ref
+from fusion.lib.redact import redact
 from fusion.lib.words import spoken
 
 log = logging.getLogger(__name__)
 
-_WORSE = ("absent", "deleted", "hidden", "pending")
+_WORSE = ("absent", "deleted", "hidden", "still_there", "pending")
 PATIENCE_S = 2.0
 """for one backend while the caller waits; after that it is pending"""
+PATIENCE_EACH_S = 0.1
+"""…and so much for each memory more"""
+
+PREVIEW_CHARS = 160
+"""of a memory in a preview"""
+MOST = 100
+"""memories forgotten, or previewed, by one request"""
+BY_QUERY = 20
+"""…where they are found by a question and nobody said how many: what comes later means something else"""
+
+Purge = Callable[[Sequence[str]], Awaitable[None]]
+Recall = Callable[[str, Scope], Awaitable[Sequence["Found"]]]
+"""what a question finds, the likeliest first, without what only stands beside it"""
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetReceipt:
-    """By backend: deleted, absent (it never had it), hidden (a user's own file, left as it is), or pending.
+    """By backend: deleted, absent (it never had it), hidden (a user's own file, left as it is), pending or still_there.
 
-    ``also`` has the refs of what went with it: its earlier versions, and what was derived from nothing else. Where
-    these fared worse in a backend than the memory itself, that is what stands there.
+    Deleted means that the backend was asked again and did not return it; still_there that it did: it will be asked
+    until it has. ``also`` has the refs of what went with it: its earlier versions, and what was derived from nothing
+    else. Where these fared worse in a backend than the memory itself, that is what stands there.
     """
 
     ref: str
@@ -38,41 +60,206 @@ class ForgetReceipt:
 
     @property
     def done(self) -> bool:
-        return "pending" not in self.backends.values()
+        return not {"pending", "still_there"}.intersection(self.backends.values())
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetRequest:
+    """What to forget in a scope: by refs, or all that meets the query and the criteria, at most ``limit`` at once."""
+
+    scope: Scope
+    refs: tuple[str, ...] = ()
+    query: str | None = None
+    criteria: Criteria = field(default_factory=Criteria)
+    limit: int | None = None
+    cursor: str | None = None
+    dry_run: bool = False
+
+    def names(self) -> list[str]:
+        """What it is named by; never values. Raises BadInput where that is nothing, or makes no sense."""
+        names = [*(["ref"] if self.refs else []), *(["query"] if self.query else []), *self.criteria.names()]
+        if not names:
+            raise BadInput(
+                "Say what to forget: refs, query, source, document, before or after. "
+                "A user, an agent or a session alone would be all they have; after: 1970-01-01 says that on purpose"
+            )
+        if self.refs and len(names) > 1:
+            raise BadInput("refs stand alone: they name what to forget, and nothing else can narrow that")
+        if self.cursor is not None and (self.refs or self.query or parse_cursor(self.cursor) is None):
+            raise BadInput("cursor: give next_cursor of a reply as it is, with the same criteria and without query")
+        return names
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One memory that is meant. ``text`` is short and without secrets; empty once it is forgotten."""
+
+    ref: str
+    text: str
+    backends: tuple[str, ...] = ()
+    at: datetime | None = None
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Forgetting:
+    """What one request came to. ``missing`` are refs of nothing here, maybe forgotten before.
+
+    ``more``: the limit was reached. The same request again goes on; a dry run goes on from ``next_cursor``.
+    """
+
+    dry_run: bool
+    found: tuple[Found, ...]
+    receipts: tuple[ForgetReceipt, ...] = ()
+    missing: tuple[str, ...] = ()
+    done: bool = True
+    pending: int = 0
+    more: bool = False
+    next_cursor: str | None = None
 
 
 class Forgetter:
     """Forgets for one home. ``purge`` removes texts from the embedder's caches."""
 
-    def __init__(
-        self, journal: Journal, deliverer: Deliverer, purge: Callable[[Sequence[str]], Awaitable[None]] | None = None
-    ) -> None:
+    def __init__(self, journal: Journal, deliverer: Deliverer, purge: Purge | None = None) -> None:
         self._journal = journal
         self._deliverer = deliverer
         self._purge = purge
 
+    async def request(self, request: ForgetRequest, recall: Recall) -> Forgetting:
+        """Forgets what a request means, or with ``dry_run`` shows it; ``recall`` answers its query.
+
+        Raises BadInput, which says what to change.
+        """
+        names = request.names()
+        found, more = await self._found(request, recall)
+        refs = [one.ref for one in found]
+        missing = tuple(ref for ref in dict.fromkeys(request.refs) if ref not in {one.ref for one in found})
+        beyond = parse_short_ref(refs[-1]) if more and request.query is None else None
+        next_cursor = None if beyond is None else cursor(beyond)
+        if request.dry_run:
+            return Forgetting(True, tuple(found), missing=missing, more=more, next_cursor=next_cursor)
+        receipts = await self.forget_all(refs, request.scope, "+".join(names))
+        pending = sum(not receipt.done for receipt in receipts)
+        told = tuple(Found(one.ref, "", one.backends, one.at, one.source) for one in found)
+        return Forgetting(False, told, tuple(receipts), missing, not pending, pending, more, next_cursor)
+
+    async def _found(self, request: ForgetRequest, recall: Recall) -> tuple[list[Found], bool]:
+        """What is meant, and whether there is more of it than the limit."""
+        if request.refs:
+            return await self.previews(list(dict.fromkeys(request.refs)), request.scope), False
+        if request.query is None:
+            limit = request.limit or MOST
+            beyond = (parse_cursor(request.cursor) if request.cursor else None) or 0
+            records = await self._journal.matching(request.scope, request.criteria, limit + 1, beyond=beyond)
+            return await self._previews(records[:limit]), len(records) > limit
+        limit = request.limit or BY_QUERY
+        recalled = list(await recall(request.query, request.scope))
+        if request.criteria.names():  # only of our own memories is it known when and where they came from
+            ours = [one.ref for one in recalled if not is_foreign(one.ref)]
+            kept = await self._journal.matching(request.scope, request.criteria, len(ours), among=ours)
+            wanted = {record.ref for record in kept}
+            recalled = [one for one in recalled if one.ref in wanted]
+        return recalled[:limit], len(recalled) > limit
+
+    async def _named(self, ref: str, scope: Scope) -> Found | None:
+        try:
+            if is_foreign(ref):
+                return preview_of(await self._journal.shown(ref, scope), ref)
+            (found,) = await self._previews([await self._journal.find(ref, scope)], ref)
+        except NotFound:
+            return None
+        return found
+
+    async def previews(self, refs: Sequence[str], scope: Scope) -> list[Found]:
+        """What a preview shows of our own memories, of those that are there."""
+        found = [await self._named(ref, scope) for ref in refs]
+        return [one for one in found if one is not None]
+
+    async def _previews(self, records: Sequence[Record], ref: str | None = None) -> list[Found]:
+        """What a preview shows of our own memories; under ``ref``, where the caller has one of its own for it."""
+        held = await self._journal.holding([record.ref for record in records])
+        return [
+            Found(
+                ref or record.ref,
+                short(spoken(record.event.text, record.event.speaker)),
+                tuple(held[record.ref]),
+                record.event.at.utc if record.event.at else record.event.recorded_at,
+                record.event.source,
+            )
+            for record in records
+        ]
+
     async def forget(self, ref: str, scope: Scope) -> ForgetReceipt:
         """Forgets one memory by its ref or event id. Raises NotFound."""
-        burials = await self._journal.bury(ref, scope)
-        asked = [(name, burial.record.event.event_id, *due) for burial in burials for name, due in burial.due.items()]
-        outcomes = await asyncio.gather(*(self._ask(*one) for one in asked))
-        backends: dict[str, str] = {}
-        for (name, *_), outcome in zip(asked, outcomes, strict=True):
-            backends[name] = max(backends.get(name, outcome), outcome, key=_WORSE.index)
-        events = [burial.record.event for burial in burials]
-        if self._purge is not None:
-            await self._purge([text for e in events for text in (e.text, spoken(e.text, e.speaker)) if text])
-        if "pending" in outcomes:
-            self._deliverer.wake()
-        first, *others = (burial.record for burial in burials)
-        return ForgetReceipt(first.ref, first.event.event_id, backends, tuple(other.ref for other in others))
+        receipts = await self.forget_all([ref], scope)
+        if not receipts:
+            raise NotFound(f"there is no memory {ref!r} here")
+        return receipts[0]
 
-    async def _ask(self, name: str, event_id: str, seq: int, native_ids: Sequence[str]) -> str:
-        if name not in self._deliverer.stores:
-            return "pending"
+    async def forget_all(self, refs: Sequence[str], scope: Scope, by: str = "ref") -> list[ForgetReceipt]:
+        """Forgets many; without a receipt for what is not there, or went with an earlier one. ``by`` is audited."""
+        # The caches first as well: after a crash between here and the end nobody knows the texts any more.
+        await self._purged(await self._journal.doomed(refs, scope))
+        buried = {ref: burials for ref, burials in (await self._journal.bury_all(refs, scope, by)).items() if burials}
+        every = [burial for burials in buried.values() for burial in burials]
+        due: dict[str, list[tuple[int, Event, tuple[str, ...]]]] = {}
+        for burial in every:
+            for name, (seq, native_ids) in burial.due.items():
+                due.setdefault(name, []).append((seq, burial.record.event, native_ids))
+                self._deliverer.seek(name, seq, burial.record.event)
+        outcomes = await asyncio.gather(*(self._ask(name, asked) for name, asked in due.items()))
+        told = dict(zip(due, outcomes, strict=True))
+        await self._purged([burial.record.event for burial in every])
+        if any(not {"pending", "still_there"}.isdisjoint(outcome.values()) for outcome in outcomes):
+            self._deliverer.wake()
+        return [_receipt(burials, told) for burials in buried.values()]
+
+    async def _ask(self, name: str, due: Sequence[tuple[int, Event, Sequence[str]]]) -> dict[int, str]:
+        """What became of each event in one backend, by its number; pending once the backend fails as a whole."""
+        told = {seq: "pending" for seq, *_ in due}
+        if not self._deliverer.knows(name):
+            return told
         try:
-            async with asyncio.timeout(PATIENCE_S):
-                return await self._deliverer.forget(name, seq, event_id, native_ids)
+            async with asyncio.timeout(PATIENCE_S + PATIENCE_EACH_S * len(due)):
+                for seq, event, native_ids in due:
+                    try:
+                        told[seq] = await self._deliverer.forget(name, seq, event, native_ids)
+                    except StillThere as error:
+                        log.warning("%s", error)
+                        told[seq] = "still_there"
+                        await self._deliverer.refused(name, seq, 0, error)
         except Exception as error:  # noqa: BLE001 — whatever ails one store, the others are asked and it stays due
             log.warning("backend %s has not forgotten an event yet: %s", name, type(error).__name__)
-            return "pending"
+        return told
+
+    async def _purged(self, events: Sequence[Event]) -> None:
+        if self._purge is None or not events:
+            return
+        try:
+            await self._purge([text for e in events for text in (e.text, spoken(e.text, e.speaker)) if text])
+        except (FusionError, OSError) as error:
+            log.warning("the embedder's caches were not purged: %s", error)
+
+
+def preview_of(item: Shown, ref: str | None = None) -> Found:
+    """What a preview shows of another's item."""
+    hit = item.hit
+    at = hit.at.utc if hit.at else hit.recorded_at
+    return Found(ref or item.ref, short(spoken(hit.text, hit.speaker)), (item.backend,), at)
+
+
+def short(text: str) -> str:
+    """A text for a list: one line, without secrets and what is invisible."""
+    line = " ".join(redact(clean(text)[0])[0].split())
+    return line if len(line) <= PREVIEW_CHARS else line[: PREVIEW_CHARS - 1] + "…"
+
+
+def _receipt(burials: Sequence[Burial], told: Mapping[str, Mapping[int, str]]) -> ForgetReceipt:
+    """One memory's, with what went with it."""
+    backends: dict[str, str] = {}
+    for burial in burials:
+        for name, (seq, _) in burial.due.items():
+            backends[name] = max(backends.get(name, "absent"), told[name][seq], key=_WORSE.index)
+    first, *others = (burial.record for burial in burials)
+    return ForgetReceipt(first.ref, first.event.event_id, backends, tuple(other.ref for other in others))

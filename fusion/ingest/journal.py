@@ -8,6 +8,7 @@ What the read path asks on every request (`records`, `neighbours`) is answered f
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,10 +19,23 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 from fusion.contract import Event, Forgotten, Hit, Place, Scope
 from fusion.errors import BadInput, KeyReused, NotFound
-from fusion.ingest.rows import Record, count, keys_of, owner_of, record_of, row_of
-from fusion.ingest.tombstones import Burial, bury, file_lines, with_what_follows
+from fusion.ingest import foreign, retire, tombstones
+from fusion.ingest.foreign import Shown, is_foreign
+from fusion.ingest.retire import SourceCount
+from fusion.ingest.rows import RETIRED, WORDS, Record, count, keys_of, owner_of, record_of, row_of, whose
+from fusion.ingest.tombstones import (
+    BORN_FORGOTTEN,
+    Barred,
+    Burial,
+    bury,
+    bury_foreign,
+    file_lines,
+    lift,
+    with_what_follows,
+)
 from fusion.lib.bm25 import Frequencies
-from fusion.lib.ids import short_ref
+from fusion.lib.chunk import chunks
+from fusion.lib.ids import parse_short_ref, short_ref
 from fusion.lib.sqlite import (
     EVENT_COLUMNS,
     EVENT_NAMES,
@@ -71,6 +85,8 @@ create index event_tenant on event(tenant, seq);
 create index event_user on event(tenant, user_id, seq);
 """
 """the newest memories of a tenant or a user, page by page, without a look at everybody else's"""
+STEPS = (_SCHEMA, _LISTING, tombstones.SCHEMA + retire.SCHEMA + foreign.SCHEMA)
+"""what leads from each version of the file to the next"""
 
 CACHED_RECORDS = 20_000
 CACHED_DOCUMENTS = 2_000
@@ -130,6 +146,35 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
+class Criteria:
+    """Which memories are meant; what is None does not narrow. Times count from ``after`` until before ``before``.
+
+    By when it happened, or else was recorded; with ``recorded``, by when it was recorded.
+    """
+
+    source: str | None = None
+    document: str | None = None
+    after: datetime | None = None
+    before: datetime | None = None
+    recorded: bool = False
+
+    def names(self) -> list[str]:
+        """What is narrowed by, for the audit."""
+        time = ["time"] if self.after is not None or self.before is not None else []
+        return [name for name in ("source", "document") if getattr(self, name) is not None] + time
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """One forgetting as the audit has it. ``by`` names the criteria, never their values; ``backends`` is of now."""
+
+    ref: str
+    at: datetime
+    by: str
+    backends: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class _Order:
     """A document's events in reading order, and where each stands."""
 
@@ -140,7 +185,7 @@ class _Order:
 class Journal:
     """The journal of one home. ``stores`` are the backends that every new event is to be delivered to."""
 
-    schema: ClassVar[Sequence[str]] = (_SCHEMA, _LISTING)
+    schema: ClassVar[Sequence[str]] = STEPS
 
     def __init__(self, database: Database, keys_kept_s: float = KEYS_KEPT_S) -> None:
         self._database = database
@@ -150,8 +195,7 @@ class Journal:
         self._orders: OrderedDict[tuple[object, ...], _Order] = OrderedDict()
         self._changes = 0
         """counts what was written: what a reader saw before a change must not be cached after it"""
-        self._hidden: dict[tuple[str, str], set[str]] = {}
-        """by tenant and document, hashes of the lines of files that were forgotten: never the lines themselves"""
+        self._barred = Barred()
         self._counted = False
         """whether any memory ever came in: a gateway over other people's stores alone need not look"""
 
@@ -179,10 +223,8 @@ class Journal:
 
     async def load(self) -> None:
         """Reads what is asked of memory later."""
-        rows = await self._database.read(lambda db: db.execute("select tenant, document, line from hidden").fetchall())
+        self._barred = await self._database.read(Barred.of)
         self._counted = bool(await self._database.read(lambda db: db.execute("select 1 from owner limit 1").fetchone()))
-        for tenant, document, line in rows:
-            self._hidden.setdefault((tenant, document), set()).add(line)
 
     async def check(self) -> None:
         """Looks through the file. Raises StoreDamaged when it is not what was written."""
@@ -203,8 +245,9 @@ class Journal:
         """Keeps events, all or none, in one transaction; durable when it returns.
 
         The same natural key is the same event, and comes back as a duplicate. Another text at a place that is taken is
-        a new event that supersedes the one there. ``idempotency`` is (tenant, key, hash of the request): the second
-        request of a key gets the first one's ``reply`` as JSON text, or KeyReused when it asks for something else.
+        a new event that supersedes the one there, also when it stood there before. ``idempotency`` is (tenant, key,
+        hash of the request): the second request of a key gets the first one's ``reply`` as JSON text, or KeyReused when
+        it asks for something else.
         Raises StoreFull and StoreBusy with nothing written.
         """
 
@@ -214,7 +257,9 @@ class Journal:
                 db.execute("delete from idempotency where at <= ?", (now - self._keys_kept_s,))
                 if (again := _replayed(db, idempotency)) is not None:
                     return again
-            stored = [self._append_one(db, event) for event in events]
+            # Of several texts for one place the last is meant: those before it are only what it was sent with.
+            last = {keys_of(event)[0]: event.event_id for event in events}
+            stored = [self._append_one(db, event, last[keys_of(event)[0]] == event.event_id) for event in events]
             if idempotency is not None and reply is not None:
                 db.execute(
                     "insert into idempotency values(?, ?, ?, ?, ?)", (*idempotency, json.dumps(reply(stored)), now)
@@ -227,26 +272,36 @@ class Journal:
             self._counted = self._counted or bool(outcome)
             for stored in outcome:
                 self._outdate(stored.event)
+                self._records.pop(stored.event.event_id, None)
                 if stored.event.supersedes is not None:
                     self._records.pop(stored.event.supersedes, None)
                     self._orders.clear()  # what it replaces may stand in another document
+            if any(keys_of(stored.event)[1] is None for stored in outcome) and self._barred.keys:
+                self._barred = await self._database.read(Barred.of)  # an explicit wish may have lifted something
         return outcome
 
-    def _append_one(self, db: Connection, event: Event) -> Stored:
+    def _append_one(self, db: Connection, event: Event, last: bool) -> Stored:
+        """``last``: no other event of this call has its place."""
         place_key, natural, words = keys_of(event)
         automatic = natural is not None
         if automatic:
             row = db.execute("select * from event where natural = ?", (natural,)).fetchone()
             if row is not None and not row["forgotten"]:
-                return Stored(short_ref(row["seq"]), event_of(row), "duplicate")
-            marks = [mark for mark in (natural, words) if mark]
+                if row["superseded_by"] == RETIRED:
+                    retire.revive(db, row, self._stores)
+                    return Stored(short_ref(row["seq"]), event_of(row), "stored")
+                if row["superseded_by"] is None or not last or _current(db, place_key) is None:
+                    return Stored(short_ref(row["seq"]), event_of(row), "duplicate")
+            marks = [natural, *([words] if words.startswith(WORDS) else ())]
             found = db.execute(
                 f"select event_id from tombstone where key in ({', '.join('?' * len(marks))})", marks
             ).fetchone()
             if found is not None:
                 return Stored("", event, "blocked")
-        elif words is not None:
-            db.execute("delete from tombstone where key = ?", (words,))
+            # What is said anew, or was forgotten and is wanted again, is another event: the key is the newest's.
+            db.execute("update event set natural = null where natural = ?", (natural,))
+        else:
+            lift(db, words)
         event, state = self._superseding(db, event, place_key)
         columns = ", ".join((*EVENT_NAMES, "natural", "place_key"))
         seq = db.execute(
@@ -275,12 +330,8 @@ class Journal:
         # Lines of a file move when something is written above them, so only turns hold their place.
         if place_key is None or (event.place is not None and event.place.unit == "line"):
             return event, "stored"
-        row = db.execute(
-            "select event_id from event where place_key = ? and superseded_by is null and forgotten = 0 "
-            "order by seq desc limit 1",
-            (place_key,),
-        ).fetchone()
-        return (event, "stored") if row is None else (replace(event, supersedes=row["event_id"]), "superseded")
+        there = _current(db, place_key)
+        return (event, "stored") if there is None else (replace(event, supersedes=there), "superseded")
 
     # Reading
 
@@ -327,7 +378,11 @@ class Journal:
         order = self._orders.get(key)
         if order is None:
             changes = self._changes
-            by = "document = ? and place_unit = ?" if key[0] == "document" else "document is null and session_id = ?"
+            by = (
+                "document = ? and place_unit = ? and agent_id is ? and run_id is ?"
+                if key[0] == "document"
+                else "document is null and session_id = ? and agent_id is ? and run_id is ?"
+            )
             rows = await self._database.read(
                 lambda db: db.execute(
                     f"select event_id from event where tenant = ? and user_id is ? and {by} "
@@ -397,23 +452,78 @@ class Journal:
 
         return await self._database.read(work)
 
-    def hides(self, hit: Hit) -> bool:
-        """Whether a hit from a user's own file has a line that was forgotten; the file itself is never edited.
+    def hides(self, backend: str, hit: Hit) -> bool:
+        """Whether a hit says what was forgotten, though the journal does not know it by an id.
 
-        By its words, wherever it stands by now. A line of fewer than `LINE_WORDS` words hides nothing.
+        A piece of a user's own file, which is never edited, by its lines, wherever they stand by now; another
+        backend's own item by itself, or by its words within its owner.
         """
-        if hit.place is None or not self._hidden:
-            return False
-        gone = self._hidden.get((hit.scope.tenant, hit.place.document))
-        return gone is not None and not gone.isdisjoint(file_lines(hit.text, hit.place))
+        return self._barred.hides(backend, hit)
+
+    async def matching(
+        self, scope: Scope, criteria: Criteria, limit: int, *, beyond: int = 0, among: Sequence[str] | None = None
+    ) -> Sequence[Record]:
+        """What is kept of a scope and meets all criteria, oldest first, from the one after the number ``beyond``.
+
+        With ``among``, only of these refs.
+        """
+        terms, values = whose(scope)
+        if among is not None:
+            terms += " and seq in (select value from json_each(?))"
+            values.append(json.dumps([parse_short_ref(ref) for ref in among]))
+        time = "recorded_at" if criteria.recorded else "coalesce(at, recorded_at)"
+        for term, value in (
+            ("source = ?", criteria.source),
+            ("document = ?", criteria.document),
+            (f"{time} >= ?", None if criteria.after is None else microseconds(criteria.after)),
+            (f"{time} < ?", None if criteria.before is None else microseconds(criteria.before)),
+        ):
+            if value is not None:
+                terms += f" and {term}"
+                values.append(storable(value) if isinstance(value, str) else value)
+        rows = await self._database.read(
+            lambda db: db.execute(
+                f"select * from event where {terms} and forgotten = 0 and seq > ? order by seq limit ?",
+                (*values, beyond, limit),
+            ).fetchall()
+        )
+        return [record_of(row) for row in rows]
+
+    async def holding(self, refs: Sequence[str]) -> Mapping[str, Sequence[str]]:
+        """By ref, the backends that were told of an event and keep it."""
+        numbers = {seq: ref for ref in refs if (seq := parse_short_ref(ref)) is not None}
+        rows = await self._database.read(
+            lambda db: db.execute(
+                "select seq, backend from delivery where state = 'done' and seq in (select value from json_each(?)) "
+                "order by backend",
+                (json.dumps(list(numbers)),),
+            ).fetchall()
+        )
+        held: dict[str, list[str]] = {ref: [] for ref in refs}
+        for seq, backend in rows:
+            held[numbers[seq]].append(backend)
+        return held
+
+    # Other people's memories
+
+    async def note_shown(self, items: Sequence[Shown], now: datetime) -> None:
+        """Remembers what stands behind refs that cite no event of ours."""
+        await self._database.write(lambda db: foreign.note(db, items, now))
+
+    async def shown(self, ref: str, scope: Scope) -> Shown:
+        """What stands behind such a ref. Raises NotFound, also where it was shown to others only."""
+        return await self._database.read(lambda db: foreign.resolve(db, ref, scope))
 
     def forgotten_lines(self, tenant: str, document: str, lines: Sequence[str]) -> frozenset[int]:
         """Which lines of a user's own file, by number from 1, say what was forgotten; the same rule as `hides`."""
-        gone = self._hidden.get((tenant, document))
+        gone = self._barred.lines.get((tenant, document))
         if not gone:
             return frozenset()
-        said = ((n, file_lines(line, Place(document, n, n, "line"))) for n, line in enumerate(lines, start=1))
-        return frozenset(n for n, hashes in said if not gone.isdisjoint(hashes))
+        # Line by line, and in the pieces that a file is taken in by: short lines are known by their piece alone.
+        pieces = [(n, n, line) for n, line in enumerate(lines, start=1)]
+        pieces += [(piece.start, piece.end, piece.text) for piece in chunks("\n".join(lines))]
+        said = ((start, end, file_lines(text, Place(document, start, end, "line"))) for start, end, text in pieces)
+        return frozenset(n for start, end, hashes in said if not gone.isdisjoint(hashes) for n in range(start, end + 1))
 
     async def document(self, name: str, scope: Scope, start: int, limit: int) -> Sequence[Record]:
         """The memories that stand in a document at or after ``start``, in its order, at most ``limit``.
@@ -457,8 +567,11 @@ class Journal:
         def work(db: Connection) -> None:
             db.executemany(
                 # A store that was there before has a row for every event up to its last.
-                "insert into delivery(seq, backend) select seq, ?1 from event where forgotten = 0 "
-                "and seq > (select coalesce(max(seq), 0) from delivery where backend = ?1)",
+                f"insert into delivery(seq, backend) select seq, ?1 from event where {_LIVE} "
+                # An item of its own that it is to forget says nothing of what it was told.
+                "and seq > coalesce((select d.seq from delivery d join event e using(seq) where d.backend = ?1 "
+                f"and (e.natural is null or e.natural not like '[\"{BORN_FORGOTTEN}\"%') "
+                "order by d.seq desc limit 1), 0)",
                 names,
             )
             db.executemany(
@@ -469,6 +582,16 @@ class Journal:
 
         await self._database.write(work)
 
+    async def has_told(self, backend: str) -> bool:
+        """Whether ``backend`` keeps anything, as far as it was told."""
+        return bool(
+            await self._database.read(
+                lambda db: db.execute(
+                    "select 1 from delivery where backend = ? and state = 'done' limit 1", (backend,)
+                ).fetchone()
+            )
+        )
+
     async def refill(self, stores: Sequence[str]) -> None:
         """Has everything that is kept delivered to ``stores`` again: they hold nothing any more.
 
@@ -478,7 +601,7 @@ class Journal:
         await self._database.write(
             lambda db: db.executemany(
                 "update delivery set state = 'pending', native_ids = '[]', attempts = 0, next_at = 0, reason = null "
-                "where backend = ? and seq in (select seq from event where forgotten = 0)",
+                f"where backend = ? and seq in (select seq from event where {_LIVE})",
                 names,
             )
         )
@@ -523,12 +646,12 @@ class Journal:
         return [Due(r["seq"], event_of(r), r["attempts"], tuple(json.loads(r["native_ids"]))) for r in rows]
 
     async def delivered(self, backend: str, told: Iterable[tuple[int, Sequence[str]]]) -> None:
-        """``backend`` keeps these, as (seq, native ids). What was forgotten meanwhile is due to be forgotten there."""
+        """``backend`` keeps these, as (seq, native ids). What is gone here meanwhile is due to be forgotten there."""
         rows = [(json.dumps(list(ids)), backend, seq) for seq, ids in told]
         await self._database.write(
             lambda db: db.executemany(
-                "update delivery set native_ids = ?, reason = null, next_at = 0, state = case "
-                "(select forgotten from event e where e.seq = delivery.seq) when 1 then 'forget' else 'done' end "
+                "update delivery set native_ids = ?, reason = null, next_at = 0, state = case when "
+                f"(select {_LIVE} from event e where e.seq = delivery.seq) then 'done' else 'forget' end "
                 "where backend = ? and seq = ?",
                 rows,
             )
@@ -544,20 +667,26 @@ class Journal:
         )
 
     async def undone(self, backend: str, seq: int, outcome: Forgotten) -> None:
-        """``backend`` was asked to forget this, and that is what it did."""
+        """``backend`` was asked to forget this, and that is what it did; unless it is wanted again by now."""
         await self._database.write(
             lambda db: db.execute(
-                "update delivery set state = ?, native_ids = '[]', reason = null where backend = ? and seq = ?",
+                "update delivery set state = ?, native_ids = '[]', reason = null "
+                "where backend = ? and seq = ? and state = 'forget'",
                 (outcome, backend, seq),
             )
         )
 
     async def outcome(self, backend: str, seq: int) -> Forgotten | None:
-        """What ``backend`` did when it was asked to forget this; None while it has to be asked."""
+        """What ``backend`` did when it was asked to forget this; None while it has to be asked.
+
+        Absent where it is not to forget it any more: then it is told it again instead.
+        """
         row = await self._database.read(
             lambda db: db.execute("select state from delivery where backend = ? and seq = ?", (backend, seq)).fetchone()
         )
-        return row["state"] if row["state"] in get_args(Forgotten) else None
+        if row["state"] == "forget":
+            return None
+        return row["state"] if row["state"] in get_args(Forgotten) else "absent"
 
     async def attempted(self, backend: str, seq: int, reason: str, next_at: datetime) -> None:
         """One more try of this failed; the next is not before ``next_at``."""
@@ -587,27 +716,105 @@ class Journal:
 
     # Forgetting
 
-    async def bury(self, ref: str, scope: Scope) -> Sequence[Burial]:
-        """Forgets an event here: its text is gone, its tombstone stands. Raises NotFound.
+    async def bury(self, ref: str, scope: Scope, by: str = "ref") -> Sequence[Burial]:
+        """Forgets a memory here: its text is gone, its tombstone stands. Raises NotFound.
 
         With it go the earlier versions that it superseded, and what was derived from nothing else: they say the same.
-        It comes first in what is returned.
+        It comes first in what is returned. ``by`` names the criteria that it met, for the audit.
         """
+        (burials,) = (await self.bury_all([ref], scope, by)).values()
+        if not burials:
+            raise NotFound(f"there is no memory {ref!r} here")
+        return burials
 
-        def work(db: Connection) -> Sequence[Burial]:
-            return [bury(db, row) for row in with_what_follows(db, row_of(db, ref, scope))]
+    async def bury_all(self, refs: Sequence[str], scope: Scope, by: str = "ref") -> Mapping[str, Sequence[Burial]]:
+        """As `bury`, all in one transaction. By ref; nothing for what is not there, or went with an earlier one."""
+        now = datetime.now(UTC)
 
-        burials = await self._database.write(work)
+        def work(db: Connection) -> dict[str, Sequence[Burial]]:
+            return {ref: _bury_one(db, ref, scope, by, now) for ref in dict.fromkeys(refs)}
+
+        buried = await self._database.write(work)
         self._changes += 1
-        for burial in burials:
-            event = burial.record.event
-            self._records.pop(event.event_id, None)
-            self._outdate(event)
-            if event.place is not None and (lines := file_lines(event.text, event.place)):
-                self._hidden.setdefault((event.scope.tenant, event.place.document), set()).update(lines)
+        for ref, burials in buried.items():
+            for burial in burials:
+                event = burial.record.event
+                self._records.pop(event.event_id, None)
+                self._outdate(event)
+                item, backend = Hit.of(event), None
+                if is_foreign(ref):
+                    ((backend, (_, (native_id,))),) = burial.due.items()
+                    item = replace(item, native_id=native_id)
+                self._barred.add(item, backend)
         # The text must not be left in the write-ahead log either.
         await self._database.checkpoint()
-        return burials
+        return buried
+
+    async def doomed(self, refs: Sequence[str], scope: Scope) -> Sequence[Event]:
+        """What `bury_all` would forget of our own, with its text; changes nothing."""
+
+        def work(db: Connection) -> list[Event]:
+            found: dict[str, Event] = {}
+            for ref in refs:
+                with contextlib.suppress(NotFound):
+                    rows = with_what_follows(db, row_of(db, ref, scope))
+                    found.update({row["event_id"]: event_of(row) for row in rows})
+            return list(found.values())
+
+        return await self._database.read(work)
+
+    async def audit(self, scope: Scope, limit: int, before: int | None = None) -> Sequence[tuple[int, Audited]]:
+        """What was forgotten of a scope's user, or of the whole tenant, newest first; with each entry's number."""
+        mine = "" if scope.user_id is None else "and user_id = ?"
+        values = [scope.tenant, *([] if scope.user_id is None else [scope.user_id])]
+
+        def work(db: Connection) -> list[tuple[int, Audited]]:
+            rows = db.execute(
+                f"select * from audit where tenant = ? {mine} and id < ? order by id desc limit ?",
+                (*values, before if before is not None else 1 << 62, limit),
+            ).fetchall()
+            states = db.execute(
+                "select seq, backend, state from delivery where seq in (select value from json_each(?)) "
+                "and state <> 'declined' order by backend",
+                (json.dumps([row["seq"] for row in rows]),),
+            ).fetchall()
+            told: dict[int, dict[str, str]] = {}
+            for seq, backend, state in states:
+                told.setdefault(seq, {})[backend] = "pending" if state == "forget" else state
+            return [
+                (row["id"], Audited(row["ref"], time_of(row["at"]), row["by"], told.get(row["seq"], {})))
+                for row in rows
+            ]
+
+        return await self._database.read(work)
+
+    # What a file does not have any more
+
+    async def retire(
+        self, scope: Scope, source: str, keep: Sequence[str], *, part: str = "", dry_run: bool = False
+    ) -> int:
+        """Retires what exactly this owner has of a file, but for the revisions in ``keep``; how many there were.
+
+        ``part`` narrows it to revisions that begin with it. The same text in the file later is current again.
+        """
+        if dry_run:
+            return len(await self._database.read(lambda db: retire.gone(db, scope, source, keep, part)))
+
+        def work(db: Connection) -> list[Event]:
+            rows = retire.gone(db, scope, source, keep, part)
+            retire.retire(db, rows)
+            return [event_of(row) for row in rows]
+
+        retired = await self._database.write(work)
+        self._changes += 1
+        for event in retired:
+            self._records.pop(event.event_id, None)
+            self._outdate(event)
+        return len(retired)
+
+    async def sources(self, scope: Scope, prefix: str, after: str, limit: int) -> Sequence[SourceCount]:
+        """The sources of a scope's current memories that begin with ``prefix``, by name, after the one named."""
+        return await self._database.read(lambda db: retire.sources(db, scope, prefix, after, limit))
 
     def _outdate(self, event: Event) -> None:
         key = _shelf(event)
@@ -635,13 +842,44 @@ def counts(db: Connection, tenant: str) -> Counts:
     return Counts(*row)
 
 
+_LIVE = f"forgotten = 0 and superseded_by is not '{RETIRED}'"
+"""what a backend is to have: earlier versions too, but nothing that was forgotten or retired"""
+
+
+def _current(db: Connection, place_key: str | None) -> str | None:
+    """The id of the event that stands at a place now."""
+    row = db.execute(
+        "select event_id from event where place_key = ? and superseded_by is null and forgotten = 0 "
+        "order by seq desc limit 1",
+        (place_key,),
+    ).fetchone()
+    return None if row is None else str(row["event_id"])
+
+
+def _bury_one(db: Connection, ref: str, scope: Scope, by: str, now: datetime) -> Sequence[Burial]:
+    try:
+        if is_foreign(ref):
+            there = foreign.resolve(db, ref, scope)
+            foreign.drop(db, scope.tenant, there.ref)
+            return [bury_foreign(db, there.ref, there.backend, there.hit, by, now)]
+        return [bury(db, row, by, now) for row in with_what_follows(db, row_of(db, ref, scope))]
+    except NotFound:
+        return []
+
+
 def _shelf(event: Event) -> tuple[object, ...] | None:
     """What an event stands in order in: its document, or else its session."""
     if event.place is not None:
-        return ("document", event.scope.tenant, event.scope.user_id, event.place.document, event.place.unit)
+        document = (event.place.document, event.place.unit)
+        return ("document", event.scope.tenant, event.scope.user_id, *document, *_teller(event))
     if event.scope.session_id is not None:
-        return ("session", event.scope.tenant, event.scope.user_id, event.scope.session_id)
+        return ("session", event.scope.tenant, event.scope.user_id, event.scope.session_id, *_teller(event))
     return None
+
+
+def _teller(event: Event) -> tuple[str | None, str | None]:
+    """Who told it: two agents' accounts of one conversation are two orders of turns."""
+    return event.scope.agent_id, event.scope.run_id
 
 
 def _replayed(db: Connection, idempotency: tuple[str, str, str]) -> str | None:

@@ -11,21 +11,33 @@ from fusion.contract import Event, Scope
 from fusion.errors import NotFound
 from fusion.lib.bm25 import terms
 from fusion.lib.ids import parse_short_ref, short_ref
-from fusion.lib.sqlite import Connection, event_of
+from fusion.lib.sqlite import Connection, event_of, storable
 from fusion.lib.words import content_hash, normalise, spoken
 
 SHORT_TEXT_WORDS = 5
 """a tombstone on the words alone holds from this many: a forgotten "yes" must not silence every yes"""
+WORDS = "words\0"
+"""what the key of a text begins with that is long enough to be known by its words alone"""
+RETIRED = "retired"
+"""stands where another event's id would, of an event that its file does not have any more"""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What the journal knows of an event. ``event.text`` is empty once it was forgotten."""
+    """What the journal knows of an event. ``event.text`` is empty once it was forgotten.
+
+    ``superseded_by`` is the id of the event that took its place, or `RETIRED`: its file has it no more.
+    """
 
     ref: str
     event: Event
     forgotten: bool = False
     superseded_by: str | None = None
+
+    @property
+    def live(self) -> bool:
+        """Whether a store is to have it: earlier versions are kept, what was forgotten or retired is not."""
+        return not self.forgotten and self.superseded_by != RETIRED
 
 
 def record_of(row: Any) -> Record:
@@ -34,18 +46,24 @@ def record_of(row: Any) -> Record:
 
 def row_of(db: Connection, ref: str, scope: Scope) -> Any:
     seq = parse_short_ref(ref)
-    column, value = ("seq", seq) if seq is not None else ("event_id", ref)
+    column, value = ("seq", seq) if seq is not None else ("event_id", storable(ref))
     row = db.execute(f"select * from event where {column} = ?", (value,)).fetchone()
     if row is None or row["forgotten"] or not scope.admits(event_of(row).scope):
         raise NotFound(f"there is no memory {ref!r} here")
     return row
 
 
-def keys_of(event: Event) -> tuple[str | None, str | None, str | None]:
+def words_key(text: str, speaker: str | None, scope: Scope) -> str:
+    """Names what was said by its words and its owner; a short text under another name, for it bars nobody."""
+    words = normalise(spoken(text, speaker)).split()
+    name = WORDS if len(words) >= SHORT_TEXT_WORDS else "few\0"
+    return name + owner_of(scope) + "\0" + content_hash(" ".join(words))
+
+
+def keys_of(event: Event) -> tuple[str | None, str | None, str]:
     """(place key, natural key, key of the words in their scope); None where the event has no such thing."""
     owner = owner_of(event.scope)
-    words = normalise(spoken(event.text, event.speaker)).split()
-    said = "words\0" + owner + "\0" + content_hash(" ".join(words)) if len(words) >= SHORT_TEXT_WORDS else None
+    said = words_key(event.text, event.speaker, event.scope)
     if event.source is None and event.place is None:
         return None, None, said
     document = event.place.document if event.place else None
@@ -78,3 +96,12 @@ def count(db: Connection, event: Event, sign: int) -> None:
     if sign < 0:
         gone = [(owner, term) for term in set(found)]
         db.executemany("delete from term where owner = ? and term = ? and n <= 0", gone)
+
+
+def whose(scope: Scope) -> tuple[str, list[object]]:
+    """The condition on an ``event`` under which a query of ``scope`` may see it, and its parameters."""
+    named = scope.named()
+    terms_of = ["tenant = ?", *(f"{dimension} = ?" for dimension in named)]
+    if scope.audience == "group":
+        terms_of.append("audience = 'group'")
+    return " and ".join(terms_of), [scope.tenant, *map(storable, named.values())]

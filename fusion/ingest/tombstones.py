@@ -1,19 +1,45 @@
-"""Tombstones: what was forgotten is gone from its row, and what must not come back is known by hashes alone."""
+"""Tombstones: what was forgotten is gone from its row, and what must not come back is known by hashes alone.
+
+A memory is barred by its natural key, by its words within their owner, and, if it is a piece of a user's own file, by
+its lines within that file; one that never came through here by its backend and native id, too. An explicit remember of
+the same words lifts all that one forgetting put up.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
-from fusion.contract import Place
-from fusion.ingest.rows import Record, count, keys_of, record_of
-from fusion.lib.sqlite import Connection, event_of
+from fusion.contract import Event, Hit, Place, Scope
+from fusion.ingest.rows import WORDS, Record, count, keys_of, record_of, words_key
+from fusion.lib.ids import uuid7
+from fusion.lib.sqlite import EVENT_NAMES, Connection, event_of, event_row, microseconds
 from fusion.lib.words import content_hash, normalise
+
+SCHEMA = """
+alter table hidden add column words text;
+alter table tombstone add column words text;
+create index hidden_words on hidden(words) where words is not null;
+create index tombstone_words on tombstone(words) where words is not null;
+create table audit(
+    id integer primary key autoincrement, at integer not null, tenant text not null, user_id text,
+    ref text not null, seq integer not null, by text not null
+);
+create index audit_owner on audit(tenant, user_id, id);
+create trigger audit_is_not_changed before update on audit begin select raise(abort, 'the audit is append-only'); end;
+create trigger audit_is_not_cut before delete on audit begin select raise(abort, 'the audit is append-only'); end;
+"""
 
 LINE_WORDS = 3
 """a line of a forgotten part of a file is known again from this many: shorter ones are headings and rules"""
+
+_FOREIGN = "foreign\0"
+BORN_FORGOTTEN = "born forgotten"
+"""what the natural key of an event begins with that stands for another's item"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +48,62 @@ class Burial:
 
     record: Record
     due: Mapping[str, tuple[int, tuple[str, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Barred:
+    """The tombstones that every answer is held against, in memory: hashes only."""
+
+    lines: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    """by tenant and document"""
+    keys: set[str] = field(default_factory=set)
+    """of words, and of items that did not come through here"""
+
+    @classmethod
+    def of(cls, db: Connection) -> Barred:
+        barred = cls()
+        for tenant, document, line in db.execute("select tenant, document, line from hidden"):
+            barred.lines.setdefault((tenant, document), set()).add(line)
+        barred.keys.update(
+            key for (key,) in db.execute("select key from tombstone") if key.startswith((WORDS, _FOREIGN))
+        )
+        return barred
+
+    def add(self, hit: Hit, backend: str | None = None) -> None:
+        """Bars what says this; with a ``backend``, also the item itself."""
+        keys = [_words(hit.text, hit.speaker, hit.scope), *_itself(backend, hit)]
+        self.keys.update(key for key in keys if key.startswith((WORDS, _FOREIGN)))
+        if hit.place is not None and (lines := file_lines(hit.text, hit.place)):
+            self.lines.setdefault((hit.scope.tenant, hit.place.document), set()).update(lines)
+
+    def hides(self, backend: str, hit: Hit) -> bool:
+        """Whether a hit says what was forgotten. What the journal knows by its id is left to the journal.
+
+        A piece of a file is known by its lines, wherever they stand by now, and not by its number: another text may
+        have come there since.
+        """
+        if hit.place is not None and self.lines:
+            gone = self.lines.get((hit.scope.tenant, hit.place.document))
+            if gone is not None and not gone.isdisjoint(file_lines(hit.text, hit.place)):
+                return True
+        if not self.keys:
+            return False
+        # The words of what has an event's id are the journal's to judge.
+        says = [] if hit.event_id is not None else [_words(hit.text, hit.speaker, hit.scope)]
+        return not self.keys.isdisjoint((*says, *_itself(backend, hit)))
+
+
+def _itself(backend: str | None, hit: Hit) -> list[str]:
+    """The key of one backend's item; a piece of a file has none."""
+    if backend is None or (hit.place is not None and hit.place.unit == "line"):
+        return []
+    return [f"{_FOREIGN}{hit.scope.tenant}\0{backend}\0{hit.native_id}"]
+
+
+@lru_cache(maxsize=4096)
+def _words(text: str, speaker: str | None, scope: Scope) -> str:
+    """Remembered: the items that backends find are the ones that they find again."""
+    return words_key(text, speaker, scope)
 
 
 def with_what_follows(db: Connection, row: Any) -> list[Any]:
@@ -50,33 +132,79 @@ def _living(db: Connection, event_ids: Sequence[str]) -> list[str]:
     return [row["event_id"] for row in rows]
 
 
-def bury(db: Connection, row: Any) -> Burial:
+def bury(db: Connection, row: Any, by: str, now: datetime) -> Burial:
+    """Forgets one event here; ``by`` says in the audit what it was named by."""
     record = record_of(row)
     _, natural, words = keys_of(record.event)
-    for key in (natural, words):
-        if key is not None:
-            db.execute("insert or replace into tombstone values(?, ?)", (key, record.event.event_id))
     if row["superseded_by"] is None:
         count(db, record.event, -1)
-    event = record.event
-    if event.place is not None:
-        lines = file_lines(event.text, event.place)
-        db.executemany(
-            "insert or ignore into hidden values(?, ?, ?)",
-            [(event.scope.tenant, event.place.document, line) for line in lines],
-        )
+    _put_up(db, record.event.event_id, words, [natural] if natural else [], Hit.of(record.event))
     db.execute("update event set text = '', speaker = null, forgotten = 1 where seq = ?", (row["seq"],))
     db.execute(
         "update delivery set state = 'forget', attempts = 0, next_at = 0 where seq = ? and state <> 'declined'",
         (row["seq"],),
     )
     due = db.execute("select backend, native_ids from delivery where seq = ? and state = 'forget'", (row["seq"],))
-    return Burial(record, {r["backend"]: (row["seq"], tuple(json.loads(r["native_ids"]))) for r in due})
+    told = {r["backend"]: (row["seq"], tuple(json.loads(r["native_ids"]))) for r in due}
+    _audit(db, record.event.scope, record.ref, row["seq"], by, now)
+    return Burial(record, told)
+
+
+def bury_foreign(db: Connection, ref: str, backend: str, hit: Hit, by: str, now: datetime) -> Burial:
+    """Forgets an item that never came through here: an event that is born forgotten, with its deletion due.
+
+    So it is retried, verified, kept out of answers and audited like any other.
+    """
+    scope = hit.scope
+    taken = db.execute("select 1 from event where event_id = ?", (hit.event_id,)).fetchone()
+    born = Event(hit.event_id if hit.event_id and not taken else str(uuid7()), "", now, scope, kind=hit.kind)
+    seq = db.execute(
+        f"insert into event({', '.join(EVENT_NAMES)}, natural, forgotten) "
+        f"values({', '.join('?' * len(EVENT_NAMES))}, ?, 1)",
+        (*event_row(born), json.dumps([BORN_FORGOTTEN, born.event_id])),
+    ).lastrowid
+    assert seq is not None  # noqa: S101 — an insert that did not raise has a row
+    db.execute(
+        "insert into delivery(seq, backend, state, native_ids) values(?, ?, 'forget', ?)",
+        (seq, backend, json.dumps([hit.native_id])),
+    )
+    _put_up(db, born.event_id, words_key(hit.text, hit.speaker, scope), _itself(backend, hit), hit)
+    _audit(db, scope, ref, seq, by, now)
+    told = Event(born.event_id, hit.text, now, scope, kind=hit.kind, speaker=hit.speaker, at=hit.at, place=hit.place)
+    return Burial(Record(ref, told), {backend: (seq, (hit.native_id,))})
+
+
+def _put_up(db: Connection, event_id: str, words: str, keys: Sequence[str], hit: Hit) -> None:
+    """Every tombstone of one memory, each with the words that lift it."""
+    db.executemany(
+        "insert or replace into tombstone values(?, ?, ?)", [(key, event_id, words) for key in (words, *keys)]
+    )
+    if hit.place is not None:
+        db.executemany(
+            "insert or replace into hidden values(?, ?, ?, ?)",
+            [(hit.scope.tenant, hit.place.document, line, words) for line in file_lines(hit.text, hit.place)],
+        )
+
+
+def lift(db: Connection, words: str) -> None:
+    """Takes away every tombstone that stands for what was said in these words."""
+    db.execute("delete from tombstone where words = ?1 or key = ?1", (words,))
+    db.execute("delete from hidden where words = ?", (words,))
 
 
 def file_lines(text: str, place: Place) -> set[str]:
-    """Hashes of the lines of a piece of a file that are long enough to be told apart; none for a turn."""
+    """Hashes of a piece of a file and of its lines that are long enough to be told apart; none for a turn."""
     if place.unit != "line":
         return set()
-    lines = (normalise(line).split() for line in text.splitlines())
-    return {content_hash(" ".join(words)) for words in lines if len(words) >= LINE_WORDS}
+    lines = [normalise(line).split() for line in text.splitlines()]
+    whole = " ".join(word for words in lines for word in words)
+    return {content_hash(" ".join(words)) for words in lines if len(words) >= LINE_WORDS} | {
+        content_hash(f"whole\0{whole}")
+    }
+
+
+def _audit(db: Connection, scope: Scope, ref: str, seq: int, by: str, now: datetime) -> None:
+    db.execute(
+        "insert into audit(at, tenant, user_id, ref, seq, by) values(?, ?, ?, ?, ?, ?)",
+        (microseconds(now), scope.tenant, scope.user_id, ref, seq, by),
+    )

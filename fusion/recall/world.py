@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -43,8 +43,8 @@ class Known:
     neighbours: Callable[[Sequence[str], int], Awaitable[Mapping[str, Sequence[Record]]]]
     """by event id, the records up to so many places before and after it in its document, in order"""
     frequencies: Callable[[Scope, Sequence[str]], Awaitable[Frequencies]]
-    hides: Callable[[Hit], bool]
-    """whether a hit from a user's own file stands where something was forgotten"""
+    hides: Callable[[str, Hit], bool]
+    """whether a backend's hit says what was forgotten, though it is no event that the journal knows"""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Live:
         return [self._without_hidden(answer) for answer in answers]
 
     def _without_hidden(self, answer: Answer) -> Answer:
-        hits = tuple(hit for hit in answer.hits if not self.known.hides(hit))
+        hits = tuple(hit for hit in answer.hits if not self.known.hides(answer.backend, hit))
         if len(hits) == len(answer.hits):
             return answer
         return replace(answer, hits=hits, dropped={**answer.dropped, "forgotten": len(answer.hits) - len(hits)})
@@ -129,7 +129,7 @@ class Live:
         except (FusionError, OSError, TimeoutError) as error:
             log.warning("backend %s did not say what stands beside its hits: %s", name, type(error).__name__)
             return {}
-        visible = ([hit for hit in hits if not self.known.hides(hit)] for hits in beside)
+        visible = ([hit for hit in hits if not self.known.hides(name, hit)] for hits in beside)
         return {ref: hits for (ref, _), hits in zip(finds, visible, strict=True)}
 
     async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness | None:
@@ -160,6 +160,61 @@ class Live:
         if self.judge is None:
             return Verdict("disabled", fault="no judge is configured")
         return await self.judge.judge(query, passages, min(deadline_s, self.judge_timeout_s))
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """A world that passes on what ``world`` says, and can tell afterwards which items it spoke of."""
+
+    world: World
+    spoken: list[tuple[str, Sequence[Hit]]] = field(default_factory=list)
+
+    def items(self, wanted: Mapping[str, Collection[str]]) -> dict[tuple[str, str], Hit]:
+        """By backend and native id, the items of these backends with these native ids."""
+        return {
+            (name, hit.native_id): hit
+            for name, hits in self.spoken
+            if (ids := wanted.get(name))
+            for hit in hits
+            if hit.native_id in ids
+        }
+
+    def now(self) -> datetime:
+        return self.world.now()
+
+    def nonce(self) -> str:
+        return self.world.nonce()
+
+    def receipt_id(self) -> str:
+        return self.world.receipt_id()
+
+    async def answers(self, query: Query, names: Sequence[str] | None, deadline_s: float) -> Sequence[Answer]:
+        answers = await self.world.answers(query, names, deadline_s)
+        self.spoken.extend((answer.backend, answer.hits) for answer in answers)
+        return answers
+
+    async def records(self, event_ids: Sequence[str]) -> Mapping[str, Record]:
+        return await self.world.records(event_ids)
+
+    async def neighbours(
+        self, finds: Sequence[tuple[str, str, Hit]], span: int, deadline_s: float
+    ) -> Mapping[str, Sequence[Hit]]:
+        found = await self.world.neighbours(finds, span, deadline_s)
+        self.spoken.extend((name, found[ref]) for ref, name, _ in finds if ref in found)
+        return found
+
+    async def frequencies(self, scope: Scope, terms: Sequence[str]) -> Frequencies:
+        return await self.world.frequencies(scope, terms)
+
+    async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness | None:
+        return await self.world.likeness(query, texts, deadline_s)
+
+    @property
+    def judged(self) -> bool:
+        return self.world.judged
+
+    async def verdict(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict:
+        return await self.world.verdict(query, passages, deadline_s)
 
 
 @dataclass

@@ -255,7 +255,7 @@ async def test_what_was_forgotten_since_it_was_read_is_not_told(journal):
     one, two = await append(journal, "one", "two")
     due = await journal.due("shelf", START, 9)
     [burial] = await journal.bury(one.ref, ME)
-    await deliverer.forget("shelf", due[0].seq, burial.record.event.event_id, ())
+    await deliverer.forget("shelf", due[0].seq, burial.record.event, ())
     await deliverer._tell("shelf", due)
     assert shelf.told == [("two",)]
     assert shelf.texts == ["two"]

@@ -227,7 +227,9 @@ class NeverAgain(RuleBasedStateMachine):
 
     @rule(text=st.sampled_from(TEXTS))
     def remember(self, text: str) -> None:
+        """An explicit wish: the same may be ingested again, wherever it was said."""
         self.send(NewMemory(text, Scope(user_id="ana")))
+        self.barred = {(place, said) for place, said in self.barred if said != text}
 
     @rule()
     def ingest_everything_again(self) -> None:

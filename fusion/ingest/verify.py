@@ -1,0 +1,70 @@
+"""A deletion is believed when the backend, asked again, does not return what it deleted.
+
+It is asked as a reader asks, by the text, in the scope of the memory, and what it answers is looked at before any
+filter of ours: a tombstone must not hide that the memory is still there. Where its text is not known any more (after
+a restart) or has no word to search for, the backend is asked by its ids: to forget once more has to find nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from fusion.contract import DIMENSIONS, Backend, Event, Features, Forgets, Forgotten, Hit, Query, Scope
+from fusion.errors import StillThere
+from fusion.ingest.rows import Record
+from fusion.ingest.tombstones import Barred
+from fusion.lib.bm25 import terms
+from fusion.lib.words import spoken
+
+PROBE_CHARS = 1000
+"""of a text, searched for: enough to find it first"""
+PROBE_LIMIT = 100
+
+Ask = Callable[[str, Query], Awaitable[Sequence[Hit]]]
+"""one backend's raw answer, by its name; raises when it gives none"""
+Records = Callable[[Sequence[str]], Awaitable[Mapping[str, Record]]]
+
+
+async def verified(
+    name: str,
+    store: Backend,
+    event: Event,
+    native_ids: Sequence[str],
+    outcome: Forgotten,
+    *,
+    ask: Ask,
+    records: Records,
+    now: datetime,
+) -> Forgotten:
+    """``outcome``, if it is true; hidden, where a user's own file says the same. Raises StillThere."""
+    probe = spoken(event.text, event.speaker)[:PROBE_CHARS]
+    if not terms(probe):
+        if isinstance(store, Forgets) and await store.forget(event.event_id, native_ids) == "deleted":
+            raise StillThere(f"{name} had to delete it twice")
+        return outcome
+    hits = await ask(name, _question(probe, event, store.features, now))
+    known = await records([i for hit in hits for i in hit.derived_from])
+    for hit in hits:
+        by_id = hit.native_id in native_ids and hit.event_id in (None, event.event_id)
+        if by_id or hit.event_id == event.event_id or _says_nothing_else(hit, event, known):
+            raise StillThere(f"{name} says that it is {outcome}, and still returns it")
+    mine = Barred()
+    mine.add(Hit.of(event))
+    return "hidden" if any(hit.event_id is None and mine.hides(name, hit) for hit in hits) else outcome
+
+
+def _says_nothing_else(hit: Hit, event: Event, known: Mapping[str, Record]) -> bool:
+    """Whether it was derived from the event, and from nothing that is still kept."""
+    if hit.event_id is not None or event.event_id not in hit.derived_from:
+        return False
+    return all(i == event.event_id or (i in known and not known[i].live) for i in hit.derived_from)
+
+
+def _question(probe: str, event: Event, features: Features, now: datetime) -> Query:
+    """What finds it if anything does: in its own scope as far as the backend can filter, and before it expired."""
+    named = {d: features.bound.get(d, getattr(event.scope, d) if d in features.filters else None) for d in DIMENSIONS}
+    tenant = event.scope.tenant if features.tenants else features.tenant
+    if event.valid_to is not None:
+        now = min(now, event.valid_to - timedelta(microseconds=1))
+    return Query(probe, Scope(tenant, **named, audience="private"), now, PROBE_LIMIT)
