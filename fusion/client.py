@@ -48,6 +48,8 @@ DEFAULT_URL = "http://127.0.0.1:8765"
 LOG = "server.log"
 TIMEOUT_S = 30.0
 """for a whole request, until its last byte"""
+FORGET_S = 120.0
+"""for a hundred memories, each deleted in every backend and asked for again"""
 CONNECT_S = 2.0
 START_TIMEOUT_S = 30.0
 IDLE_EXIT_S = 600
@@ -159,6 +161,55 @@ def document(path: str, *, start: int = 1, lines: int | None = None, **scope: st
 def forget(ref: str, **scope: str | None) -> Call[wire.Forgotten]:
     """Forgets one memory everywhere; the reply says what each backend did."""
     return Call("DELETE", f"/v1/memories/{quote(ref, safe='')}", parameters=_given(scope))
+
+
+def forget_many(
+    *,
+    refs: Sequence[str] | None = None,
+    query: str | None = None,
+    source: str | None = None,
+    document: str | None = None,
+    after: datetime | str | None = None,
+    before: datetime | str | None = None,
+    time: str | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+    dry_run: bool = False,
+    **scope: str | None,
+) -> Call[wire.Forgetting]:
+    """Forgets refs, or what meets all that is said, at most ``limit`` at once; with ``dry_run`` shows what that is.
+
+    The same call again goes on where ``more`` is true.
+    """
+    given: dict[str, Any] = {
+        "refs": None if refs is None else list(refs),
+        "query": query,
+        "source": source,
+        "document": document,
+    }
+    given |= {"after": after, "before": before, "time": time, "limit": limit, "cursor": cursor, "dry_run": dry_run}
+    return Call("POST", "/v1/forget", _given({**given, **scope}), timeout_s=FORGET_S)
+
+
+def forgotten(*, limit: int = 20, cursor: str | None = None, **scope: str | None) -> Call[wire.ForgottenPage]:
+    """What was forgotten when, and what became of it where; newest first."""
+    return Call("GET", "/v1/forgotten", parameters=_given({"limit": str(limit), "cursor": cursor, **scope}))
+
+
+def sources(
+    *, prefix: str | None = None, after: str | None = None, limit: int = 100, **scope: str | None
+) -> Call[wire.Sources]:
+    """Where memories came from, by name, from the one after ``after``."""
+    asked = {"prefix": prefix, "after": after, "limit": str(limit), **scope}
+    return Call("GET", "/v1/sources", parameters=_given(asked))
+
+
+def retire(
+    source: str, keep: Sequence[str], *, part: str = "", dry_run: bool = False, **scope: str | None
+) -> Call[wire.Retired]:
+    """Says what revisions a file has now, read as a whole; what else came from it is not current any more."""
+    body = {"source": source, "keep": list(keep), "part": part, "dry_run": dry_run}
+    return Call("POST", "/v1/retire", _given({**body, **scope}))
 
 
 def backends() -> Call[wire.Backends]:
@@ -302,6 +353,10 @@ class Client(_Either):
     ready = _sync(ready)
     health = _sync(health)
     settle = _sync(settle)
+    forget_many = _sync(forget_many)
+    forgotten = _sync(forgotten)
+    sources = _sync(sources)
+    retire = _sync(retire)
 
     def send(self, call: Call[T]) -> T:
         """One request; a second try only where the first cannot have arrived."""
@@ -352,6 +407,10 @@ class AsyncClient(_Either):
     ready = _async(ready)
     health = _async(health)
     settle = _async(settle)
+    forget_many = _async(forget_many)
+    forgotten = _async(forgotten)
+    sources = _async(sources)
+    retire = _async(retire)
 
     async def send(self, call: Call[T]) -> T:
         """One request; a second try only where the first cannot have arrived."""

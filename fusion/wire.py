@@ -244,15 +244,16 @@ class Remembered(TypedDict):
 
 
 class Remembrance(TypedDict):
-    """One memory as it was handed in."""
+    """One memory as it was handed in; or, with ``backend``, an item of that backend's own, as it has it now."""
 
     ref: str
-    event_id: str
+    backend: NotRequired[str]
+    event_id: str | None
     text: str
     kind: str
     speaker: str | None
     at: str | None
-    recorded_at: str
+    recorded_at: str | None
     document: str | None
     position: int | None
     source: str | None
@@ -285,12 +286,75 @@ begins at ``next_from``. What was forgotten is blank, and secrets are masked."""
 
 
 class Forgotten(TypedDict):
-    """What became of a memory in each backend: deleted, absent, hidden (a user's own file) or pending.
+    """What became of a memory in each backend: deleted, absent, hidden (a user's own file), pending or still_there.
 
-    ``also`` has the refs of its earlier versions, and of what was derived from it alone: they went with it.
+    deleted: it was asked again, and does not return it. pending: it did not answer; still_there: it says that it
+    deleted, and returns it. Both are asked until they have forgotten; nothing shows the memory meanwhile. ``also`` has
+    the refs of its earlier versions, and of what was derived from it alone: they went with it.
     """
 
     ref: str
     event_id: str
     backends: dict[str, str]
     also: NotRequired[list[str]]
+
+
+class FoundToForget(TypedDict):
+    """One memory that a request to forget means; ``text`` is short, and empty once it is forgotten."""
+
+    ref: str
+    text: str
+    backends: list[str]
+    at: str | None
+    source: str | None
+
+
+class Forgetting(TypedDict):
+    """What a request to forget came to; ``pending`` counts the memories that some backend has not forgotten yet.
+
+    ``missing`` are refs of nothing here. With ``more`` the same request again goes on; a dry run, from ``next_cursor``.
+    """
+
+    dry_run: bool
+    found: list[FoundToForget]
+    receipts: list[Forgotten]
+    missing: list[str]
+    done: bool
+    pending: int
+    more: bool
+    next_cursor: str | None
+
+
+class Audited(TypedDict):
+    """One forgetting as the audit has it: refs only. ``by`` names what it was found by; ``backends`` is as of now."""
+
+    ref: str
+    at: str
+    by: str
+    backends: dict[str, str]
+
+
+class ForgottenPage(TypedDict):
+    """A page of the audit, newest first."""
+
+    forgotten: list[Audited]
+    next_cursor: str | None
+
+
+class SourceCount(TypedDict):
+    """Where memories came from, and how many of them are current."""
+
+    source: str
+    memories: int
+
+
+class Sources(TypedDict):
+    sources: list[SourceCount]
+
+
+class Retired(TypedDict):
+    """How many memories of a source are not current any more, because it does not have them."""
+
+    source: str
+    retired: int
+    dry_run: bool

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Annotated, Self, TypeVar
+from typing import Annotated, Literal, Self, TypeVar
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
@@ -18,12 +18,16 @@ from pydantic.json_schema import WithJsonSchema
 
 from fusion.contract import Audience, Kind, Moment, Origin, Place, Precision, Scope, Unit
 from fusion.errors import BadInput, TooLarge
+from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory, not_one_line
+from fusion.ingest.journal import Criteria
 from fusion.ingest.sources import moment
 from fusion.recall.document import MAX_LINES, PAGE_LINES
 from fusion.recall.engine import QUERY_LIMIT
 
 MAX_BATCH = 100
+MAX_KEPT = 5000
+"""revisions of one file in one request"""
 MAX_REF_CHARS = 512
 
 B = TypeVar("B", bound=BaseModel)
@@ -254,6 +258,71 @@ class DocumentQuery(Scoped):
     lines: Annotated[int, Field(ge=1, le=MAX_LINES), BeforeValidator(_whole)] = Field(
         default=PAGE_LINES, description="lines or turns at most"
     )
+
+
+Cursor = Annotated[str, Field(min_length=1, max_length=64)]
+
+
+class ForgetBody(Scoped):
+    """What to forget: refs, or all in a scope that meets everything else that is said, at most ``limit`` at once."""
+
+    refs: Annotated[list[Reference], Field(min_length=1, max_length=MAX_BATCH)] | None = Field(
+        default=None, description="these memories, and nothing else is said"
+    )
+    query: Asked | None = Field(default=None, json_schema_extra={"maxLength": QUERY_LIMIT})
+    source: Reference | None = Field(default=None, description="what came from there: file:/path, or as it was sent")
+    document: Reference | None = Field(default=None, description="what stands in this conversation or file")
+    after: Since | None = Field(default=None, description="not before this; a date is its beginning, UTC")
+    before: Since | None = Field(default=None, description="before this; a date is its beginning, UTC")
+    time: Literal["happened", "recorded"] = Field(
+        default="happened", description="which time counts; what says none happened when it was recorded"
+    )
+    limit: int | None = Field(
+        default=None,
+        ge=1,
+        le=MAX_BATCH,
+        description="20 where a query finds them, else 100; the same again goes on",
+    )
+    cursor: Cursor | None = Field(default=None, description="next_cursor of the reply before, with the same criteria")
+    dry_run: bool = Field(default=False, description="only show what would be forgotten")
+
+    def request(self, tenant: str) -> ForgetRequest:
+        criteria = Criteria(self.source, self.document, self.after, self.before, self.time == "recorded")
+        return ForgetRequest(
+            scope=self.scope(tenant),
+            refs=tuple(self.refs or ()),
+            query=None if self.query is None else ask(self.query),
+            criteria=criteria,
+            limit=self.limit,
+            cursor=self.cursor,
+            dry_run=self.dry_run,
+        )
+
+
+class ForgottenQuery(Scoped):
+    """Which page of the audit of what was forgotten, newest first."""
+
+    limit: Annotated[int, Field(ge=1, le=MAX_BATCH), BeforeValidator(_whole)] = 20
+    cursor: Cursor | None = Field(default=None, description="next_cursor of the page before; none for the first page")
+
+
+class SourcesQuery(Scoped):
+    """Which sources to list, by name."""
+
+    prefix: Reference | None = Field(default=None, description="only those that begin so: file:/home/ada/notes/")
+    after: Reference | None = Field(default=None, description="the last one of the page before")
+    limit: Annotated[int, Field(ge=1, le=1000), BeforeValidator(_whole)] = 100
+
+
+class RetireBody(Scoped):
+    """What a file has now, read as a whole: the revisions of its pieces. All others of it are retired."""
+
+    source: Reference = Field(description="the file, as its memories name it")
+    keep: Annotated[list[Annotated[str, Field(max_length=256)]], Field(max_length=MAX_KEPT)]
+    part: Annotated[str, Field(max_length=64)] = Field(
+        default="", description="only of revisions that begin so: for a file of more pieces than one request takes"
+    )
+    dry_run: bool = Field(default=False, description="only count")
 
 
 class SettleBody(_Body):

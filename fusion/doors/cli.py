@@ -284,7 +284,17 @@ def memories(
 
 @app.command()
 def forget(
-    ref: Annotated[str, typer.Argument(help="Which memory, as a block cites it: m1z.")],
+    refs: Annotated[
+        list[str] | None, typer.Argument(metavar="[REF]...", help="Which memories, as a block cites them: m1z.")
+    ] = None,
+    query: Annotated[str | None, typer.Option(help="What it is about: the likeliest memories, at most 20.")] = None,
+    source: Annotated[str | None, typer.Option(help="Where it came from: a file, or a source as it was sent.")] = None,
+    document: Annotated[str | None, typer.Option(help="The conversation or file that it stands in.")] = None,
+    after: Annotated[str | None, typer.Option(help="Not before this: 2026-01-31, or with a time.")] = None,
+    before: Annotated[str | None, typer.Option(help="Before this.")] = None,
+    recorded: Annotated[bool, typer.Option("--recorded", help="Times are when it was recorded, not happened.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be forgotten.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     user: User = None,
     agent: Agent = None,
     session: Session = None,
@@ -293,19 +303,44 @@ def forget(
     direct: Direct = False,
     as_json: Json = False,
 ) -> None:
-    """Forget one memory, everywhere."""
+    """Forget memories everywhere, and verify it: by ref, or all that meets what is said. Shows them first, and asks."""
 
     async def tell() -> None:
+        from fusion.doors.forget import Meant
+        from fusion.doors.forget import forget as preview_and_forget
+
+        scope = {"user_id": user, "agent_id": agent, "session_id": session}
+        said = {"query": query, "source": source, "document": document, "after": after, "before": before}
+        meant = Meant(tuple(refs or ()), said | {"time": "recorded" if recorded else None}, scope)
         async with gateway(home, config, direct=direct) as client:
-            done = await client.forget(ref, user_id=user, agent_id=agent, session_id=session)
+            await preview_and_forget(client, meant, dry_run=dry_run, yes=yes, as_json=as_json)
+
+    run(tell(), as_json)
+
+
+@app.command()
+def forgotten(
+    limit: Annotated[int, typer.Option(min=1, max=100)] = 20,
+    cursor: Annotated[str | None, typer.Option(help="Where the page before ended.")] = None,
+    user: User = None,
+    home: Home = None,
+    config: Config = None,
+    direct: Direct = False,
+    as_json: Json = False,
+) -> None:
+    """What was forgotten when, and what became of it in each backend. Refs only: the texts are gone."""
+
+    async def ask() -> None:
+        async with gateway(home, config, direct=direct) as client:
+            page = await client.forgotten(limit=limit, cursor=cursor, user_id=user)
         if as_json:
-            print_json(done)
+            print_json(page)
         else:
             from fusion.doors import show
 
-            show.forgotten(done)
+            show.audit(page)
 
-    run(tell(), as_json)
+    run(ask(), as_json)
 
 
 @app.command()

@@ -120,6 +120,25 @@ _STATUS = {
     "notes": [],
     "requests": {"in_flight": 2, "queued": 0},
 }
+_AUDITED = {"ref": _REFERENCE, "at": _AT, "by": "ref", "backends": {"markdown": "hidden", "cortex": "deleted"}}
+_FORGETTING = {
+    "dry_run": True,
+    "found": [
+        {
+            "ref": _REFERENCE,
+            "text": _MEMBER["text"],
+            "backends": ["cortex", "markdown"],
+            "at": _AT,
+            "source": "file:/home/nadia/notes/old.md",
+        }
+    ],
+    "receipts": [],
+    "missing": [],
+    "done": True,
+    "pending": 0,
+    "more": False,
+    "next_cursor": None,
+}
 _HEALTH = {"status": "ok", "version": "0.1.0", "pid": 4711}
 _IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
@@ -171,6 +190,44 @@ def document(*, needs_key: bool = False) -> dict[str, Any]:
                 parameters=one,
                 extra=(404, 507),
             ),
+        },
+        "/v1/forget": {
+            "post": _operation(
+                "forget_many",
+                "Forget by refs, query, source, document or time; or show what that would be",
+                wire.Forgetting,
+                _FORGETTING,
+                body=(bodies.ForgetBody, {"source": "file:/home/nadia/notes/old.md", "dry_run": True}),
+                extra=(507,),
+            )
+        },
+        "/v1/forgotten": {
+            "get": _operation(
+                "forgotten",
+                "What was forgotten when, and what became of it where; newest first",
+                wire.ForgottenPage,
+                {"forgotten": [_AUDITED], "next_cursor": "c9"},
+                parameters=_query(bodies.ForgottenQuery),
+            )
+        },
+        "/v1/sources": {
+            "get": _operation(
+                "sources",
+                "Where memories came from, by name",
+                wire.Sources,
+                {"sources": [{"source": "file:/home/nadia/notes/database.md", "memories": 12}]},
+                parameters=_query(bodies.SourcesQuery),
+            )
+        },
+        "/v1/retire": {
+            "post": _operation(
+                "retire",
+                "Say what a file has now; what else came from it is not current any more",
+                wire.Retired,
+                {"source": "file:/home/nadia/notes/database.md", "retired": 2, "dry_run": False},
+                body=(bodies.RetireBody, {"source": "file:/home/nadia/notes/database.md", "keep": ["9f2c", "77ab"]}),
+                extra=(507,),
+            )
         },
         "/v1/documents": {
             "get": _operation(
@@ -329,7 +386,15 @@ def _query(model: type[BaseModel], **examples: str) -> list[dict[str, Any]]:
 
 def _schemas() -> dict[str, Any]:
     """Every model that the document refers to."""
-    inputs = (bodies.FuseBody, bodies.SearchBody, bodies.MemoryBody, bodies.MomentBody, bodies.SettleBody)
+    inputs = (
+        bodies.FuseBody,
+        bodies.SearchBody,
+        bodies.MemoryBody,
+        bodies.MomentBody,
+        bodies.ForgetBody,
+        bodies.RetireBody,
+        bodies.SettleBody,
+    )
     outputs = (
         wire.Fused,
         wire.Found,
@@ -338,6 +403,10 @@ def _schemas() -> dict[str, Any]:
         wire.Memories,
         wire.Document,
         wire.Forgotten,
+        wire.Forgetting,
+        wire.ForgottenPage,
+        wire.Sources,
+        wire.Retired,
         wire.Backends,
         wire.Status,
         wire.Settled,

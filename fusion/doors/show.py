@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 FINE = {"ok", "empty", "ready", "closed", "deleted", "absent"}
 SIGNALS_SHOWN = 3
+OUTCOMES = ("deleted", "absent", "hidden", "pending", "still_there")
+PENDING = "Where it is pending it will be deleted as soon as the backend answers; it is not shown any more."
+STILL_THERE = "Where it is still_there the backend returned it after deleting it; it is asked until it does not."
 
 
 def discovered(found: Discovery, user: Path) -> None:
@@ -140,7 +143,8 @@ def found(answer: wire.Found) -> None:
 
 def memories(page: wire.Memories) -> None:
     """A page of memories, one a line, and how to get the next one."""
-    rows = ((m["ref"], (m["at"] or m["recorded_at"])[:10], m["kind"], _one_line(m["text"])) for m in page["memories"])
+    found = page["memories"]
+    rows = ((m["ref"], (m["at"] or m["recorded_at"] or "")[:10], m["kind"], _one_line(m["text"])) for m in found)
     if page["memories"]:
         _table(_console(), ("memory", "date", "kind", "text"), rows)
     else:
@@ -243,11 +247,52 @@ def receipt(answer: Mapping[str, Any]) -> None:
     )
 
 
-def forgotten(answer: wire.Forgotten) -> None:
-    """What became of a memory in each backend."""
-    _table(_console(), ("backend", "memory"), ((name, _status(what)) for name, what in answer["backends"].items()))
-    if "pending" in answer["backends"].values():
-        _say("Where it is pending it will be deleted as soon as the backend answers; it is not shown any more.")
+def to_forget(found: Sequence[wire.FoundToForget]) -> None:
+    """What would be forgotten, before it is."""
+    _table(
+        _console(),
+        ("memory", "date", "in", "text"),
+        ((one["ref"], (one["at"] or "")[:10], ", ".join(one["backends"]), _one_line(one["text"])) for one in found),
+    )
+
+
+def forgettings(receipts: Sequence[wire.Forgotten], missing: Sequence[str]) -> None:
+    """What became of many memories: how many, by backend and outcome."""
+    counts: dict[str, Counter[str]] = {}
+    for receipt in receipts:
+        for name, what in receipt["backends"].items():
+            counts.setdefault(name, Counter())[what] += 1
+    also = sum(len(receipt.get("also", ())) for receipt in receipts)
+    with_them = f", and {also} that went with them" if also else ""
+    _say(f"{len(receipts)} {'memory' if len(receipts) == 1 else 'memories'} forgotten{with_them}.")
+    if counts:
+        outcomes = [what for what in OUTCOMES if any(what in counted for counted in counts.values())]
+        rows = ((name, *(counted[what] or "" for what in outcomes)) for name, counted in sorted(counts.items()))
+        _table(_console(), ("backend", *outcomes), rows, right=tuple(range(1, len(outcomes) + 1)))
+    for what, said in (("pending", PENDING), ("still_there", STILL_THERE)):
+        if any(what in counted for counted in counts.values()):
+            _say(said)
+    if missing:
+        _say(f"Not here, or forgotten before: {', '.join(missing)}")
+
+
+def audit(page: wire.ForgottenPage) -> None:
+    """What was forgotten, and what became of it where by now."""
+    if not page["forgotten"]:
+        _say("Nothing was forgotten here.")
+        return
+    rows = (
+        (
+            one["ref"],
+            one["at"][:19].replace("T", " "),
+            one["by"],
+            ", ".join(f"{name} {what}" for name, what in one["backends"].items()),
+        )
+        for one in page["forgotten"]
+    )
+    _table(_console(), ("memory", "forgotten (UTC)", "by", "backends"), rows)
+    if page["next_cursor"]:
+        _say(f"More: --cursor {page['next_cursor']}")
 
 
 def ingested(summary: Summary) -> None:

@@ -14,6 +14,7 @@ from fusion.doors.gate import Gate
 from fusion.doors.http import create_app
 from fusion.doors.serve import PatientProtocol, Server, listen, url_of
 from fusion.errors import BadInput, NotFound
+from fusion.ingest.forget import ForgetReceipt, ForgetRequest, Forgetting, Found
 from fusion.recall.engine import Fused, FuseRequest
 from fusion.recall.gather import Answer
 from fusion.recall.pack import Member, Memory
@@ -56,6 +57,9 @@ class FakeFusion:
         self.busy: list[Exception] = []
         """raised once each, before anything is done"""
         self.refuses: str | None = None
+        self.forgettings: list[ForgetRequest] = []
+        self.kept_sources: set[str] = set()
+        self.retired: list[tuple[str, tuple[str, ...], str, bool]] = []
         self.text = "We move to Postgres in April."
 
     async def fuse(self, request: str | FuseRequest, **fields: Any) -> Fused:
@@ -120,6 +124,23 @@ class FakeFusion:
         if ref != "m1z":
             raise NotFound("There is no such memory here.")
         return {"ref": ref, "event_id": "e1", "backends": {"markdown": "hidden"}}
+
+    async def forget_many(self, request: ForgetRequest) -> Forgetting:
+        request.names()
+        self.forgettings.append(request)
+        found = Found("m1z", "" if not request.dry_run else self.text, ("markdown",))
+        receipt = ForgetReceipt("m1z", "e1", {"markdown": "deleted"})
+        return Forgetting(request.dry_run, (found,), () if request.dry_run else (receipt,))
+
+    async def forgotten(self, scope: Scope, limit: int, *, cursor: str | None = None) -> dict[str, Any]:
+        return {"forgotten": [openapi._AUDITED], "next_cursor": None}
+
+    async def origins(self, scope: Scope, prefix: str, after: str, limit: int) -> list[dict[str, Any]]:
+        return [{"source": source, "memories": 1} for source in sorted(self.kept_sources) if source.startswith(prefix)]
+
+    async def retire(self, scope: Scope, source: str, keep: Sequence[str], *, part: str, dry_run: bool) -> int:
+        self.retired.append((source, tuple(keep), part, dry_run))
+        return 0
 
     async def backends(self) -> list[dict[str, Any]]:
         return [openapi._STATE]

@@ -71,7 +71,9 @@ def test_remember_ask_read_forget(home: Path) -> None:
     assert ([m["ref"] for m in page["memories"]], page["next_cursor"]) == ([kept["ref"]], None)
     assert fusion("memories", "--home", home, "--user", "somebody") == "No memories here.\n"
     assert "The bookings move to Postgres" in fusion("memories", "--home", home)
-    assert fusion_json("forget", kept["ref"], "--home", home, "--user", "nadia")["backends"] == {"memory": "deleted"}
+    gone = fusion_json("forget", kept["ref"], "--home", home, "--user", "nadia")
+    assert ([r["backends"] for r in gone["receipts"]], gone["done"]) == ([{"memory": "deleted"}], True)
+    assert [one["ref"] for one in fusion_json("forgotten", "--home", home)["forgotten"]] == [kept["ref"]]
     assert fusion_json("fuse", "where do bookings live?", "--home", home, "--user", "nadia")["memories"] == []
     assert fusion_json("stop", "--home", home)["stopped"] is True
     assert owner(home) is None
