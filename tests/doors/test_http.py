@@ -23,6 +23,7 @@ from fusion.errors import (
     StoreFull,
 )
 from fusion.ingest.intake import Acknowledged, Replayed
+from fusion.recall.admit import foreign_ref
 from fusion.recall.gather import Answer
 from fusion.settings import KeySettings, ServerSettings, Settings
 from tests.doors.fakes import COVERAGE, FakeFusion, app_over, until
@@ -365,7 +366,7 @@ class TestOtherRoutes:
         body = (await client.post("/v1/search", json={"backend": "markdown", "query": "q", "limit": 5})).json()
         assert body["backend"]["status"] == "ok"
         assert body["hits"][0]["score"] is None
-        assert body["hits"][0]["ref"] == "markdown:n1"
+        assert body["hits"][0]["ref"] == foreign_ref("markdown", "n1")
         is_problem(await client.post("/v1/search", json={"backend": "nope", "query": "q"}), 422)
 
     async def test_a_search_that_fails_says_when_to_come_back(self) -> None:

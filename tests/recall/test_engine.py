@@ -112,7 +112,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
             await store.remember([Captured(said)])
     sources = {name: Source(name, store) for name, store in stores.items()}
     sources["down"] = Source("down", Down())
-    known = Known(shelf.records, shelf.neighbours, shelf.frequencies, lambda hit: False)
+    known = Known(shelf.records, shelf.neighbours, shelf.frequencies, lambda backend, hit: False)
     yield Gateway(Live(sources, known, FakeEmbedder(), Tens("Postgres")), shelf)
     for store in stores.values():
         await store.close()
