@@ -12,7 +12,6 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from json import dumps, loads
 from pathlib import Path
@@ -384,25 +383,59 @@ def event_of(row: Row) -> Event:
         kind=row["kind"],
         raw_kind=row["raw_kind"],
         speaker=row["speaker"],
-        at=None if row["at"] is None else Moment(time_of(row["at"]), row["at_precision"], row["at_zone"]),
-        place=None
-        if row["document"] is None
-        else Place(row["document"], row["place_start"], row["place_end"], row["place_unit"]),
+        at=_moment_of(row),
+        place=_place_of(row),
         source=row["source"],
         revision=row["revision"],
         trust=row["trust"],
         origin=row["origin"],
-        valid_from=None if row["valid_from"] is None else time_of(row["valid_from"]),
-        valid_to=None if row["valid_to"] is None else time_of(row["valid_to"]),
+        valid_from=_time_of(row["valid_from"]),
+        valid_to=_time_of(row["valid_to"]),
         supersedes=row["supersedes"],
-        derived_from=tuple(loads(row["derived_from"])),
+        derived_from=_derived_from(row),
     )
+
+
+def _moment_of(row: Row) -> Moment | None:
+    return None if row["at"] is None else Moment(time_of(row["at"]), row["at_precision"], row["at_zone"])
+
+
+def _place_of(row: Row) -> Place | None:
+    if row["document"] is None:
+        return None
+    return Place(row["document"], row["place_start"], row["place_end"], row["place_unit"])
+
+
+def _time_of(since_1970: int | None) -> datetime | None:
+    return None if since_1970 is None else time_of(since_1970)
+
+
+def _derived_from(row: Row) -> tuple[str, ...]:
+    written = row["derived_from"]
+    return () if written == "[]" else tuple(loads(written))
 
 
 def hit_of(row: Row, score: float | None = None, path: tuple[str, ...] = ()) -> Hit:
     """The hit that echoes the event of a row; its native id is the event's id."""
-    hit = Hit.of(event_of(row), score=score)
-    return replace(hit, path=path) if path else hit
+    return Hit(
+        native_id=row["event_id"],
+        text=row["text"],
+        scope=scope_of(row),
+        event_id=row["event_id"],
+        score=score,
+        kind=row["kind"],
+        raw_kind=row["raw_kind"],
+        speaker=row["speaker"],
+        at=_moment_of(row),
+        recorded_at=time_of(row["recorded_at"]),
+        valid_from=_time_of(row["valid_from"]),
+        valid_to=_time_of(row["valid_to"]),
+        place=_place_of(row),
+        trust=row["trust"],
+        origin=row["origin"],
+        derived_from=_derived_from(row),
+        path=path,
+    )
 
 
 def visible(query: Query) -> tuple[str, dict[str, object]]:
