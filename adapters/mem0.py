@@ -430,9 +430,7 @@ class Shelf:
         length = sum(text.length for text in texts) / max(1, len(texts))
         asked = Bm25(words, Frequencies(len(texts), length, counts))
         found = [
-            replace(hit, score=score)
-            for hit, text in zip(hits, texts, strict=True)
-            if (score := asked.score(text)) > 0
+            replace(hit, score=score) for hit, text in zip(hits, texts, strict=True) if (score := asked.score(text)) > 0
         ]
         return sorted(found, key=lambda hit: (-(hit.score or 0.0), hit.native_id))[: query.limit]
 
