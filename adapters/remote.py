@@ -4,7 +4,8 @@
     adapter = "adapters.remote:Remote"
     url = "http://127.0.0.1:8765"
     backend = "markdown"                # which of its backends; leave out where there is but one
-    api_key_env = "ARCHIVE_API_KEY"     # the environment variable with its key
+    api_key_env = "ARCHIVE_API_KEY"     # the environment variable with its key; or, for one that is renewed:
+    api_key_file = "/run/keys/archive"  # the file with its key, read for each question
     filters = ["user_id"]               # what its search filters by; all four unless said otherwise
     bound = { agent_id = "librarian" }  # what it holds the memories of, where it cannot filter
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Self, get_args
 
 from adapters.http import Http
@@ -35,7 +37,7 @@ from fusion.contract import (
     Scope,
     Unit,
 )
-from fusion.errors import InvalidAnswer, SettingsError
+from fusion.errors import InvalidAnswer, SettingsError, Unauthorized
 
 _PRECISIONS = frozenset(get_args(Precision))
 _UNITS = frozenset(get_args(Unit))
@@ -53,7 +55,10 @@ class Remote:
         """Does not connect: a server that is down now may be up at the first question."""
         options = dict(opening.options)
         url, backend = _text(options, "url"), _text(options, "backend")
-        variable, tenant = _text(options, "api_key_env"), _text(options, "tenant")
+        variable, file = _text(options, "api_key_env"), _text(options, "api_key_file")
+        tenant = _text(options, "tenant")
+        if variable and file:
+            raise SettingsError(f"backends.{opening.name}: api_key_env or api_key_file, not both")
         if not url:
             raise SettingsError(f"backends.{opening.name}: url is missing; write the server's, http://host:port")
         features = Features(
@@ -65,7 +70,7 @@ class Remote:
             raise SettingsError(f"backends.{opening.name}: unknown options {', '.join(sorted(options))}")
 
         def headers() -> Mapping[str, str]:
-            key = os.environ.get(variable, "").strip() if variable else ""
+            key = os.environ.get(variable, "").strip() if variable else _key_in(file)
             return {"Authorization": f"Bearer {key}"} if key else {}
 
         return cls(Http(url, headers), features, backend)
@@ -190,6 +195,16 @@ def _place(item: Mapping[str, Any]) -> Place | None:
     if unit not in _UNITS:
         raise ValueError("a place is counted in turns or lines")
     return Place(document, start, source.get("end", start), unit)
+
+
+def _key_in(file: str | None) -> str:
+    """The key in a file. Raises Unauthorized where it cannot be read, which is no fault of the server's."""
+    if file is None:
+        return ""
+    try:
+        return Path(file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Unauthorized(f"api_key_file cannot be read: {type(error).__name__}") from None
 
 
 def _text(options: dict[str, object], name: str) -> str | None:

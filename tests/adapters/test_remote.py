@@ -252,3 +252,19 @@ async def test_closed_is_closed() -> None:
     await backend.close()
     with pytest.raises(Exception, match="closed"):
         await backend.search(make_query("tea"))
+
+
+async def test_a_key_in_a_file_is_read_for_each_question(tmp_path: Path) -> None:
+    """A renewed key is used without a restart; a file that cannot be read is an unauthorized question, not a crash."""
+    file = tmp_path / "key"
+    async with Chaos([ONE]) as server:
+        backend = await remote(server.url, api_key_file=str(file))
+        with pytest.raises(Unauthorized, match="api_key_file cannot be read: FileNotFoundError"):
+            await backend.search(make_query("gate"))
+        for key in ("old\n", "new\n"):
+            file.write_text(key, encoding="utf-8")
+            await backend.search(make_query("gate"))
+        await backend.close()
+    assert [call.headers["authorization"] for call in server.calls] == ["Bearer old", "Bearer new"]
+    with pytest.raises(SettingsError, match="api_key_env or api_key_file, not both"):
+        await remote(server.url, api_key_file=str(file), api_key_env="REMOTE_TEST_KEY")
