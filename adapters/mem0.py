@@ -516,8 +516,8 @@ class NoModel:
 class Frugal:
     """mem0's store, searched no deeper than ``depth``.
 
-    mem0 asks for four times what it is asked for, to order that anew by keywords and entities. A store that has neither,
-    as ours, gives the same first ones; and to copy 400 payloads was most of what a search cost.
+    mem0 asks for four times what it is asked for, to order that anew by keywords and entities. A store without these,
+    as ours is, gives the same first ones; and to copy 400 payloads was most of what a search cost.
     """
 
     def __init__(self, store: Any) -> None:

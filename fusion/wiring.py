@@ -50,7 +50,7 @@ from fusion.errors import (
 )
 from fusion.home import HomeLock, sizes
 from fusion.ingest.deliver import Deliverer
-from fusion.ingest.foreign import Shown, is_foreign
+from fusion.ingest.foreign import Noting, Shown, is_foreign
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, Forgetter, Forgetting, Found, preview_of
 from fusion.ingest.intake import Acknowledged, Intake, NewMemory
 from fusion.ingest.journal import Deliveries, Journal
@@ -82,8 +82,6 @@ RETRY_S = 1.0
 """before a failed question is worth asking again, where no breaker says more"""
 RETRY_DISABLED_S = 60.0
 """…where all that was asked are disabled: somebody has to mend the configuration first"""
-NOTED_S, MOST_NOTED = 86_400.0, 20_000
-"""what was shown of other people's memories is noted once a day; so many are known to be noted"""
 LOOK_S = 1.0
 """how old the count of missing vectors in an answer's coverage may be"""
 
@@ -140,6 +138,7 @@ class Fusion:
     intake: Intake
     deliverer: Deliverer
     forgetter: Forgetter
+    noting: Noting
     receipts: Receipts
     live: Live
     users: Mapping[str, Used]
@@ -154,7 +153,6 @@ class Fusion:
     _leaked: Counter[str] = field(default_factory=Counter)
     _damaged: dict[str, str] = field(default_factory=dict)
     """by store, what the last check found and could not mend"""
-    _noted: dict[tuple[str, Scope], float] = field(default_factory=dict)
 
     @classmethod
     @asynccontextmanager
@@ -203,6 +201,8 @@ class Fusion:
                 judge_timeout_s=settings.judge.timeout_ms / 1000,
                 lexical=not settings.embedder.adapter,
             )
+            noting = Noting(lambda items: journal.note_shown(items, datetime.now(UTC)))
+            stack.push_async_callback(noting.close)
             fusion = cls(
                 settings=settings,
                 recipes=known,
@@ -210,6 +210,7 @@ class Fusion:
                 journal=journal,
                 intake=Intake(journal, deliverer),
                 deliverer=deliverer,
+                noting=noting,
                 forgetter=Forgetter(journal, deliverer, embedder.forget if embedder is not None else None),
                 receipts=receipts,
                 live=live,
@@ -235,9 +236,9 @@ class Fusion:
             error.retry_after_s = self.retry_after_s(asked.backends)
             raise
         self.receipts.keep(outcome.receipt)
-        cited = [m.ref for memory in outcome.fused.memories for m in memory.members if is_foreign(m.ref)]
+        cited = self.noting.unknown((m.ref for x in outcome.fused.memories for m in x.members), asked.scope)
         if cited:
-            self._note(_foreign(outcome, world, asked.scope, frozenset(cited)))
+            self.noting.note(_foreign(outcome, world, asked.scope, cited))
         for row in outcome.fused.backends:
             self._count_leaks(row["name"], row.get("refused", {}))
         told = {name: ids for name, ids in outcome.used.items() if name in self.users}
@@ -287,7 +288,8 @@ class Fusion:
         sources = [i for h in answer.hits for i in (h.event_id, *h.derived_from) if i]
         kept, refused = admit(backend, answer.hits, asked, await self.journal.records(sources))
         self._count_leaks(backend, refused)
-        self._note([Shown(item.ref, backend, item.hit, scope) for item in kept if is_foreign(item.ref)])
+        fresh = self.noting.unknown((item.ref for item in kept), scope)
+        self.noting.note([Shown(item.ref, backend, item.hit, scope) for item in kept if item.ref in fresh])
         return replace(answer, hits=tuple(shown(item.hit) for item in kept))
 
     async def remember(
@@ -304,6 +306,7 @@ class Fusion:
         if not is_foreign(ref):
             record = await self.journal.find(ref, scope)
             return {"ref": record.ref, **_public(record.event)}
+        await self.noting.flush()
         item = await self.journal.shown(ref, scope)
         if item.backend not in self.sources:
             raise NotFound(f"there is no memory {ref!r} here: its backend {item.backend} is not configured any more")
@@ -370,17 +373,19 @@ class Fusion:
 
     async def forget(self, ref: str, scope: Scope) -> ForgetReceipt:
         """Deletes a memory everywhere, and says of each backend what became of it there. Raises NotFound."""
+        await self.noting.flush()
         try:
             return await self.forgetter.forget(ref, scope)
         finally:
-            self._noted.clear()
+            self.noting.forget()
 
     async def forget_many(self, request: ForgetRequest) -> Forgetting:
         """Deletes what a request means, or shows what it would delete. Raises BadInput, which says what to change."""
+        await self.noting.flush()
         try:
             return await self.forgetter.request(request, self._recall)
         finally:
-            self._noted.clear()
+            self.noting.forget()
 
     async def forgotten(self, scope: Scope, limit: int = 20, *, cursor: str | None = None) -> Mapping[str, Any]:
         """The audit of a scope's user, newest first: what was forgotten when, and what became of it where."""
@@ -425,27 +430,6 @@ class Fusion:
         found = await self.forgetter.previews([ref for ref in refs if not is_foreign(ref)], scope)
         ours = {one.ref: one for one in found}
         return [ours[ref] if ref in ours else preview_of(foreign[ref]) for ref in refs if ref in ours or ref in foreign]
-
-    def _note(self, items: Sequence[Shown]) -> None:
-        """Remembers, behind, what stands behind refs that were shown; what was noted today is not noted again."""
-        now = time.monotonic()
-        fresh = {
-            (item.ref, item.scope): item
-            for item in items
-            if now - self._noted.get((item.ref, item.scope), -NOTED_S) >= NOTED_S
-        }
-        if fresh:
-            if len(self._noted) > MOST_NOTED:
-                self._noted.clear()
-            self._noted.update(dict.fromkeys(fresh, now))
-            self._behind(self._keep_shown(list(fresh.values())))
-
-    async def _keep_shown(self, items: Sequence[Shown]) -> None:
-        try:
-            await self.journal.note_shown(items, datetime.now(UTC))
-        except FusionError as error:
-            log.warning("what was shown of other memories could not be noted: %s", error)
-            self._noted.clear()
 
     def _behind(self, work: Coroutine[Any, Any, None]) -> None:
         """Does something after the reply."""

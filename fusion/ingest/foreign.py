@@ -6,7 +6,10 @@ the scope of the question that they answered: whoever may ask that question may 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,8 +17,10 @@ from typing import Any
 import orjson
 
 from fusion.contract import Hit, Place, Scope
-from fusion.errors import NotFound
+from fusion.errors import FusionError, NotFound
 from fusion.lib.sqlite import Connection, microseconds, storable
+
+log = logging.getLogger(__name__)
 
 SCHEMA = """
 create table shown(
@@ -39,6 +44,67 @@ class Shown:
     backend: str
     hit: Hit
     scope: Scope
+
+
+class Noting:
+    """Remembers, behind the answers, what stands behind the refs that they cite: each once a day, many at a time.
+
+    ``keep`` writes; what it raises is logged, and the refs are noted anew when they are cited again. What waits can be
+    asked for after a `flush`.
+    """
+
+    LINGER_S = 0.5
+    AGAIN_S, MOST = 86_400.0, 20_000
+    """a ref is noted once in this time; so many are known to be noted"""
+
+    def __init__(self, keep: Callable[[Sequence[Shown]], Awaitable[None]]) -> None:
+        self._keep = keep
+        self._noted: dict[tuple[str, Scope], float] = {}
+        self._waiting: list[Shown] = []
+        self._writing = asyncio.Lock()
+        self._writer: asyncio.Task[None] | None = None
+
+    def unknown(self, refs: Iterable[str], scope: Scope) -> frozenset[str]:
+        """Those of ``refs`` that cite no event of ours and were not noted lately."""
+        late = time.monotonic() - self.AGAIN_S
+        return frozenset(ref for ref in refs if is_foreign(ref) and self._noted.get((ref, scope), late) <= late)
+
+    def note(self, items: Sequence[Shown]) -> None:
+        """Takes what was shown; returns at once."""
+        if not items:
+            return
+        if len(self._noted) > self.MOST:
+            self._noted.clear()
+        self._noted.update(((item.ref, item.scope), time.monotonic()) for item in items)
+        self._waiting.extend(items)
+        if self._writer is None:
+            self._writer = asyncio.get_running_loop().create_task(self._linger())
+
+    async def _linger(self) -> None:
+        await asyncio.sleep(self.LINGER_S)
+        self._writer = None
+        await self.flush()
+
+    async def flush(self) -> None:
+        """Writes what waits."""
+        async with self._writing:
+            items, self._waiting = self._waiting, []
+            if items:
+                try:
+                    await self._keep(items)
+                except FusionError as error:
+                    log.warning("what was shown of other memories could not be noted: %s", error)
+                    self.forget()
+
+    def forget(self) -> None:
+        """Something was forgotten: what is shown from now on is noted anew."""
+        self._noted.clear()
+
+    async def close(self) -> None:
+        if self._writer is not None:
+            self._writer.cancel()
+            self._writer = None
+        await self.flush()
 
 
 def is_foreign(ref: str) -> bool:
