@@ -1,4 +1,4 @@
-"""``python -m benchmarks locomo | overhead | footprint | doors``: the last line on stdout is one JSON object."""
+"""``python -m benchmarks COMMAND``: the last line on stdout is one JSON object. Bad input ends with exit code 2."""
 
 from __future__ import annotations
 
@@ -9,15 +9,37 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 # One thread of numpy, before it is imported: CPU per query is to be that of the query.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+if TYPE_CHECKING:
+    from benchmarks.datasets import Corpus
+    from benchmarks.run import Run
+
+DATASETS = {
+    "locomo": "conversations of many sessions: evidence in the packed block, R@k, abstention, latency",
+    "musique": "multi-hop questions, all paragraphs in one store: R@5 of the supporting ones",
+    "longmemeval": "chats with an assistant, a haystack for each question",
+    "beam": "conversations of up to 10 million tokens: a folder with chat.json and probing_questions/",
+    "beir": "a folder with corpus.jsonl, queries.jsonl and qrels/*.tsv",
+    "folder": "your own: a folder of Markdown, and a JSON list of queries with the files that answer them",
+}
+BASELINES = "bm25,dense,rrf,handset"
+MORE_BASELINES = f"{BASELINES},mem0"
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    from benchmarks.datasets import DataError
+    from fusion.errors import SettingsError
+
     options = _parser().parse_args(arguments)
-    figures: Mapping[str, Any] = options.measure(options)
+    try:
+        figures: Mapping[str, Any] = options.measure(options)
+    except (DataError, SettingsError) as error:
+        print(f"benchmarks: {error}", file=sys.stderr)
+        return 2
     if not options.json:
         _show(figures)
     print(json.dumps(figures, ensure_ascii=False))
@@ -28,19 +50,31 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    locomo = commands.add_parser("locomo", help="evidence in the packed block, R@k, abstention, latency")
-    locomo.add_argument("--data", type=Path, required=True, help="LoCoMo's JSON file; it is not part of this project")
-    locomo.add_argument("--recipe", default="default")
-    locomo.add_argument("--backends", type=_names, default=(), help="of markdown,cortex,mem0,triples; all by default")
-    locomo.add_argument("--conversations", type=_names, default=(), help="only these, by sample_id")
-    locomo.add_argument("--limit", type=int, help="questions of each conversation")
-    locomo.add_argument("--captions", action="store_true", help="store the captions of shared photos too")
-    locomo.add_argument("--scattered", action="store_true", help="each session in one or two of the backends")
-    locomo.add_argument("--seed", type=int, default=0, help="of the scattering")
-    locomo.add_argument("--jobs", type=int, default=1, help="processes; latency is best measured with one")
-    locomo.add_argument("--answers", type=Path, help="write the blocks, a JSON object a line, for a referee")
-    locomo.add_argument("--home", type=Path, help="keep the stores here between runs")
-    locomo.set_defaults(measure=_locomo)
+    for name, what in DATASETS.items():
+        command = commands.add_parser(name, help=what)
+        _what(command, queries=name == "folder")
+        command.add_argument("--arms", type=_names, default=(), help="recipe[@backend+backend…], separated by commas")
+        command.add_argument(
+            "--baselines",
+            type=_baselines,
+            default=_names(BASELINES),
+            help=f"of {MORE_BASELINES}; or all, or none; without mem0 by default, which is slow to fill",
+        )
+        command.add_argument(
+            "--against", help="the arm that the others are compared with: handset, or the last baseline"
+        )
+        command.add_argument("--answers", type=Path, help="write the blocks, a JSON object a line, for a referee")
+        command.add_argument("--rows", type=Path, help="write a JSON object a line for each question, arm and budget")
+        command.set_defaults(measure=_measure, dataset=name)
+        if name == "locomo":
+            command.add_argument("--scattered", action="store_true", help="each session in one or two of the backends")
+
+    contribution = commands.add_parser("contribution", help="the Shapley value of each backend, beside what it costs")
+    _what(contribution, queries=True)
+    contribution.add_argument("--format", choices=sorted(DATASETS), help="locomo; folder where --queries is given")
+    contribution.add_argument("--whole", action="store_true", help="LoCoMo: every backend holds all, not scattered")
+    contribution.add_argument("--rows", type=Path, help="write a JSON object a line for each question and subset")
+    contribution.set_defaults(measure=_contribution)
 
     overhead = commands.add_parser("overhead", help="CPU of one /fuse over a bare gather of the same four answers")
     overhead.add_argument("--requests", type=int, default=200, help="a round, and side")
@@ -59,37 +93,105 @@ def _parser() -> argparse.ArgumentParser:
     doors.add_argument("--requests", type=int, default=10_000)
     doors.set_defaults(measure=_doors)
 
-    for command in (locomo, overhead, footprint, doors):
+    for command in commands.choices.values():
         command.add_argument("--json", action="store_true", help="print nothing but the JSON object")
     return parser
+
+
+def _what(command: argparse.ArgumentParser, *, queries: bool) -> None:
+    """Which data, and which of it."""
+    command.add_argument("--data", type=Path, required=True, help="a copy of yours; no data is part of this project")
+    if queries:
+        command.add_argument("--queries", type=Path, help='[{"query": …, "files": […]}, …]')
+    command.add_argument("--recipe", default="default")
+    command.add_argument("--recipes", type=Path, help="a folder of recipes of yours")
+    command.add_argument("--backends", type=_names, default=(), help="of markdown,cortex,mem0,triples; all by default")
+    command.add_argument("--conversations", type=_names, default=(), help="only these corpora, by id")
+    command.add_argument("--limit", type=int, help="questions of each corpus")
+    command.add_argument("--captions", action="store_true", help="store the captions of shared photos too")
+    command.add_argument("--seed", type=int, default=0, help="of the scattering and of the intervals")
+    command.add_argument("--jobs", type=int, default=1, help="processes; latency is best measured with one")
+    command.add_argument("--home", type=Path, help="keep the stores here between runs")
+    command.add_argument("--recordings", type=Path, help="keep what was recorded here; what is there is replayed")
 
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name for name in text.split(",") if name)
 
 
+def _baselines(text: str) -> tuple[str, ...]:
+    return _names({"all": MORE_BASELINES, "none": ""}.get(text, text))
+
+
 # What a command needs is imported when it is called: the others need not have it.
 
 
-def _locomo(options: argparse.Namespace) -> Mapping[str, Any]:
-    from benchmarks.report import BACKENDS, Run
-    from benchmarks.run_locomo import run
+def _measure(options: argparse.Namespace) -> Mapping[str, Any]:
+    from dataclasses import replace
 
-    return run(
-        Run(
-            data=options.data,
-            recipe=options.recipe,
-            backends=options.backends or BACKENDS,
-            captions=options.captions,
-            scattered=options.scattered,
-            conversations=options.conversations,
-            limit=options.limit,
-            jobs=options.jobs,
-            answers=options.answers,
-            home=options.home,
-            seed=options.seed,
-        )
+    from benchmarks.run import run
+
+    chosen = _run(options, options.dataset)
+    chosen = replace(
+        chosen,
+        arms=options.arms,
+        baselines=options.baselines,
+        against=options.against,
+        answers=options.answers,
+        scattered=getattr(options, "scattered", False),
     )
+    if options.dataset != "musique":
+        return run(chosen)
+    both = tuple(dict.fromkeys((*chosen.baselines, "bm25", "dense")))
+    figures = run(replace(chosen, baselines=both))
+    return {**figures, **{f"{name}_r_at_5": figures["arms"][name]["r_at_5"] for name in ("bm25", "dense")}}
+
+
+def _contribution(options: argparse.Namespace) -> Mapping[str, Any]:
+    from dataclasses import replace
+
+    from benchmarks.contribution import run
+
+    dataset = options.format or ("folder" if options.queries else "locomo")
+    return run(replace(_run(options, dataset), scattered=dataset == "locomo" and not options.whole))
+
+
+def _run(options: argparse.Namespace, dataset: str) -> Run:
+    from benchmarks.run import Run
+    from benchmarks.store import BACKENDS
+
+    return Run(
+        dataset=options.data.resolve().stem,
+        corpora=_load(dataset, options),
+        recipe=options.recipe,
+        recipes_folder=options.recipes,
+        backends=options.backends or BACKENDS,
+        captions=options.captions,
+        conversations=options.conversations,
+        limit=options.limit,
+        jobs=options.jobs,
+        rows=options.rows,
+        home=options.home,
+        recordings=options.recordings,
+        seed=options.seed,
+    )
+
+
+def _load(dataset: str, options: argparse.Namespace) -> tuple[Corpus, ...]:
+    from benchmarks.datasets import DataError, beam, beir, folder, locomo, longmemeval, musique
+
+    if dataset == "folder":
+        if options.queries is None:
+            raise DataError("a folder needs --queries FILE: a JSON list of queries with the files that answer them")
+        return folder.load(options.data, options.queries)
+    loaders = {
+        "locomo": locomo.load,
+        "musique": musique.load,
+        "longmemeval": longmemeval.load,
+        "beam": beam.load,
+        "beir": beir.load,
+    }
+    return loaders[dataset](options.data)
 
 
 def _overhead(options: argparse.Namespace) -> Mapping[str, Any]:
@@ -119,6 +221,9 @@ def _show(figures: Mapping[str, Any]) -> None:
         if isinstance(value, Mapping):
             for key, part in value.items():
                 table.add_row(f"{name} · {key}", json.dumps(part, ensure_ascii=False))
+        elif isinstance(value, list) and name == "verdicts":
+            for line in value:
+                table.add_row(name, line)
         else:
             table.add_row(name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
     Console().print(table)

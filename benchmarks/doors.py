@@ -24,10 +24,10 @@ import aiohttp
 from mcp import Client as McpClient
 from mcp import StdioServerParameters, stdio_client
 
+from benchmarks.figures import commit
 from benchmarks.metrics import percentile
 from benchmarks.processes import Child, serving
 from benchmarks.progress import bar
-from benchmarks.report import commit
 from benchmarks.synthetic import question, sentence
 from fusion.client import Client
 

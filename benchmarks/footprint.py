@@ -11,9 +11,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from benchmarks.figures import commit
 from benchmarks.processes import serving
 from benchmarks.progress import bar
-from benchmarks.report import commit
 from benchmarks.synthetic import question, sentence
 from fusion.client import Client
 

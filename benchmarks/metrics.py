@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from math import ceil, log2
+from math import ceil
 
 from fusion.lib.jaccard import jaccard, telling
 from fusion.lib.words import words
@@ -29,21 +29,31 @@ def found(gold: Sequence[str], block: str) -> list[bool]:
     return [plain(text) in read for text in gold]
 
 
-def recall_at(k: int, gold: Sequence[str], ranked: Sequence[str]) -> float:
-    """Share of the gold ids among the first ``k`` ranked."""
-    top = set(ranked[:k])
-    return sum(g in top for g in gold) / len(gold)
+def ranking(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[dict[str, float]]:
+    """R@5, R@10, nDCG@10 and reciprocal rank of each (gold ids, ranked ids), by ir-measures.
 
-
-def ndcg_at(k: int, gold: Sequence[str], ranked: Sequence[str]) -> float:
-    """Normalised discounted cumulative gain with binary relevance.
-
-    Järvelin and Kekäläinen, "Cumulated gain-based evaluation of IR techniques", TOIS 2002, with log2(1 + rank).
+    Relevance is binary; nDCG discounts by log2(1 + rank): Järvelin and Kekäläinen, TOIS 2002.
     """
-    wanted = set(gold)
-    gain = sum(1 / log2(1 + rank) for rank, ref in enumerate(ranked[:k], start=1) if ref in wanted)
-    ideal = sum(1 / log2(1 + rank) for rank in range(1, min(k, len(wanted)) + 1))
-    return gain / ideal
+    import ir_measures
+
+    measures = {
+        "r_at_5": ir_measures.R @ 5,
+        "r_at_10": ir_measures.R @ 10,
+        "ndcg_at_10": ir_measures.nDCG @ 10,
+        "mrr": ir_measures.RR,
+    }
+    names = {str(measure): name for name, measure in measures.items()}
+    qrels = [ir_measures.Qrel(str(i), doc, 1) for i, (gold, _) in enumerate(pairs) for doc in gold]
+    run = [
+        ir_measures.ScoredDoc(str(i), doc, -float(rank))
+        for i, (_, ranked) in enumerate(pairs)
+        for rank, doc in enumerate(ranked)
+    ]
+    found = [dict.fromkeys(measures, 0.0) for _ in pairs]
+    # A question without any ranked document is in no run, and stays at 0.
+    for metric in ir_measures.iter_calc(list(measures.values()), qrels, run) if run else ():
+        found[int(metric.query_id)][names[str(metric.measure)]] = float(metric.value)
+    return found
 
 
 def duplicate_pairs(texts: Sequence[str], threshold: float = 0.6) -> int:

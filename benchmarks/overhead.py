@@ -21,9 +21,9 @@ from typing import Any
 import aiohttp
 import orjson
 
+from benchmarks.figures import commit
 from benchmarks.processes import Child, serving
 from benchmarks.progress import bar
-from benchmarks.report import commit
 from benchmarks.servers import BACKENDS, CHARACTERS, HITS
 from benchmarks.stages import CANDIDATES, stage_cpu_ms
 from benchmarks.synthetic import question

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from benchmarks.locomo import Turn
+from benchmarks.datasets import Item
 
 TWO_STORES = 2 / 3
 """share of the sessions that lie in two stores"""
@@ -30,22 +30,22 @@ PREFIXES = ("Note: ", "Remember: ", "From chat: ")
 class Copy:
     """A turn as one store has it. ``verbatim`` is False for the edited second copy."""
 
-    turn: Turn
+    turn: Item
     store: str
     document: str
     text: str
     verbatim: bool
 
 
-def scatter(turns: Sequence[Turn], stores: Sequence[str], seed: str) -> tuple[Copy, ...]:
+def scatter(turns: Sequence[Item], stores: Sequence[str], seed: str) -> tuple[Copy, ...]:
     """Who stores what, the same for the same seed."""
     draw = Random(seed)
     copies: list[Copy] = []
-    for session in dict.fromkeys(turn.session for turn in turns):
+    for session in dict.fromkeys(turn.document for turn in turns):
         first, second = draw.sample(list(stores), 2)
         twice = draw.random() < TWO_STORES
         for turn in turns:
-            if turn.session != session:
+            if turn.document != session:
                 continue
             copies.append(Copy(turn, first, f"{first}/{session}", turn.text, True))
             if twice and draw.random() < IN_BOTH:
@@ -53,7 +53,7 @@ def scatter(turns: Sequence[Turn], stores: Sequence[str], seed: str) -> tuple[Co
     return tuple(copies)
 
 
-def edited(turn: Turn, draw: Random) -> str:
+def edited(turn: Item, draw: Random) -> str:
     """The turn's text with one small edit: case, punctuation, a synonym, or a prefix such as a date."""
     text = turn.text
     edits = [text.lower(), _punctuated(text), _prefixed(turn, draw), _with_synonym(text)]
@@ -64,7 +64,7 @@ def _punctuated(text: str) -> str:
     return re.sub(r"[!,;]", "", text).replace("?", " ?").rstrip(". ") + "."
 
 
-def _prefixed(turn: Turn, draw: Random) -> str:
+def _prefixed(turn: Item, draw: Random) -> str:
     date = [f"[{turn.at:%Y-%m-%d}] "] if turn.at else []
     return draw.choice([*PREFIXES, *date]) + turn.text
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from random import Random
 
-from benchmarks.locomo import Turn
+from benchmarks.datasets import Item
 from benchmarks.scatter import edited, held_alone, scatter
 from fusion.lib.words import words
 
 STORES = ("a", "b", "c", "d")
 TURNS = tuple(
-    Turn(
+    Item(
         id=f"D{session}:{position}",
-        session=f"session_{session}",
+        document=f"session_{session}",
         position=position,
         speaker="Ida",
         text=f"The really big oven number {session}-{position} broke again, Per!",
@@ -41,8 +41,8 @@ def test_a_session_lies_in_one_or_two_stores_and_about_a_third_of_turns_in_two()
     copies = scatter(TURNS, STORES, "1")
     stores: dict[str, set[str]] = {}
     for copy in copies:
-        stores.setdefault(copy.turn.session, set()).add(copy.store)
-        assert copy.document == f"{copy.store}/{copy.turn.session}"
+        stores.setdefault(copy.turn.document, set()).add(copy.store)
+        assert copy.document == f"{copy.store}/{copy.turn.document}"
     assert {len(held) for held in stores.values()} == {1, 2}
     assert set().union(*stores.values()) == set(STORES)
     assert 130 <= len(copies) - len(TURNS) <= 270

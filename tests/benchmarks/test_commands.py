@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import main
-from tests.benchmarks.test_locomo import KITCHEN
+from tests.benchmarks.datasets.test_locomo import KITCHEN
 
 FIGURES = {
     "dataset", "n", "recipe", "recipe_hash", "commit", "date", "backends", "eib_frac", "eib_all", "eib_1500_frac",

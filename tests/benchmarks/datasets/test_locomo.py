@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.locomo import evidence, load, session_date
+from benchmarks.datasets import DataError
+from benchmarks.datasets.locomo import evidence, load, session_date
 
 KITCHEN = {
     "sample_id": "kitchen",
@@ -43,15 +44,15 @@ def test_turns_come_in_the_order_they_were_said(file: Path) -> None:
     """Session 2 stands before session 10, positions count within a session, and a session's date is its turns'."""
     (conversation,) = load(file)
     assert conversation.id == "kitchen"
-    assert [(t.id, t.session, t.position) for t in conversation.turns] == [
+    assert [(t.id, t.document, t.position) for t in conversation.memories] == [
         ("D2:1", "session_2", 0),
         ("D2:2", "session_2", 1),
         ("D10:1", "session_10", 0),
     ]
-    assert conversation.turns[0].at == datetime(2024, 1, 14, 12, 30, tzinfo=UTC)
-    assert conversation.turns[1].at == datetime(2024, 1, 14, 12, 30, 1, tzinfo=UTC)
-    assert conversation.turns[0].caption == "a dark oven"
-    assert conversation.turns[2].spoken == "Per: The oven is repaired."
+    assert conversation.memories[0].at == datetime(2024, 1, 14, 12, 30, tzinfo=UTC)
+    assert conversation.memories[1].at == datetime(2024, 1, 14, 12, 30, 1, tzinfo=UTC)
+    assert conversation.memories[0].caption == "a dark oven"
+    assert conversation.memories[2].spoken == "Per: The oven is repaired."
 
 
 def test_questions_know_whether_they_count(file: Path) -> None:
@@ -95,5 +96,20 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
     """A file of another shape is named, not half read."""
     path = tmp_path / "other.json"
     path.write_text("{}", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"other\.json is no LoCoMo file"):
+    with pytest.raises(DataError, match=r"other\.json is no LoCoMo file"):
+        load(path)
+
+
+def test_broken_ids_are_named(tmp_path: Path) -> None:
+    """Two turns of one id, and a turn without a text, are told by conversation and place."""
+    twice = json.loads(json.dumps([KITCHEN]))
+    twice[0]["conversation"]["session_2"][1]["dia_id"] = "D2:1"
+    silent = json.loads(json.dumps([KITCHEN]))
+    del silent[0]["conversation"]["session_2"][1]["text"]
+    path = tmp_path / "broken.json"
+    path.write_text(json.dumps(twice), encoding="utf-8")
+    with pytest.raises(DataError, match=r"kitchen\): the id 'D2:1' occurs twice"):
+        load(path)
+    path.write_text(json.dumps(silent), encoding="utf-8")
+    with pytest.raises(DataError, match="session_2, turn 1: 'text' must be str"):
         load(path)

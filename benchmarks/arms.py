@@ -1,0 +1,48 @@
+"""Arms: a recipe over a set of backends, by a name that a command line can hold: ``seed003@markdown+cortex``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from benchmarks.datasets import DataError
+from fusion.recipe import Recipe
+
+BASELINES = ("bm25", "dense", "rrf", "handset", "mem0")
+"""what is measured beside us, in the same run: see `benchmarks.baselines`"""
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    name: str
+    recipe: Recipe
+    backends: tuple[str, ...]
+
+
+def parse(names: Sequence[str], recipes: Mapping[str, Recipe], backends: Sequence[str]) -> tuple[Arm, ...]:
+    """The arms of these names, each once. Raises DataError for an unknown recipe or backend, naming it."""
+    found: dict[str, Arm] = {}
+    for name in names:
+        recipe, at, subset = name.partition("@")
+        if recipe not in recipes:
+            raise DataError(f"arm {name!r}: no recipe is called {recipe!r}; there are {', '.join(sorted(recipes))}")
+        asked = tuple(subset.split("+")) if at else tuple(backends)
+        for backend in asked:
+            if backend not in backends:
+                raise DataError(f"arm {name!r}: no backend is called {backend!r}; there are {', '.join(backends)}")
+        found[name] = Arm(name, recipes[recipe], tuple(b for b in backends if b in asked))
+    return tuple(found.values())
+
+
+def known(names: Sequence[str], among: Sequence[str], what: str) -> tuple[str, ...]:
+    """``names`` if each is ``among`` those. Raises DataError, naming the one that is not."""
+    for name in names:
+        if name not in among:
+            raise DataError(f"no {what} is called {name!r}; there are {', '.join(among)}")
+    return tuple(names)
+
+
+def subsets(backends: Sequence[str]) -> list[tuple[str, ...]]:
+    """Every set of one or more backends, small ones first."""
+    return [chosen for size in range(1, len(backends) + 1) for chosen in combinations(backends, size)]

@@ -1,0 +1,223 @@
+"""What anybody could have instead, over the same memories, the same vectors and in the same fence.
+
+| name    | what it is |
+|---------|------------|
+| bm25    | rank-bm25's Okapi over stems |
+| dense   | cosine of the same MiniLM vectors |
+| rrf     | reciprocal rank fusion of both, k 60 |
+| handset | the hand-set linear prototype: IDF-weighted MaxSim + BM25 + cosine, and the named speaker; as excerpts |
+| mem0    | the mem0 library alone, without a language model |
+
+The first three and mem0 answer as they usually do, with at most eight memories, each standing alone.
+
+mnemostack, the nearest competitor, is not among them: it installs the driver of a graph server with it, and its recall
+is put together by hand from parts, so that a figure of it would be one of our wiring.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from adapters.mem0 import _library
+from benchmarks.datasets import Corpus, Item, Question
+from benchmarks.rows import Row, Scorer
+from fusion.contract import Embedder, Hit, Moment, Place
+from fusion.lib.bm25 import Frequencies
+from fusion.lib.maxsim import best_matches, token_weights
+from fusion.lib.words import normalise, stems
+from fusion.recall.dedup import Candidate
+from fusion.recall.expand import Pooled
+from fusion.recall.pack import pack
+from fusion.recall.rerank import Judged
+from fusion.recipe import Judging, Packing
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Scores = NDArray[np.float64]
+
+EXCERPTS = frozenset({"handset"})
+DEEP = 200
+"""places of a ranking that are kept: more than any block holds"""
+RRF_K = 60
+SPEAKER = 0.3
+"""what being said by someone whom the question names adds to the sum of the three"""
+NONCE = "0" * 12
+
+Ranking = Sequence[tuple[str, float]]
+"""item ids with their scores, best first"""
+
+
+async def rankings(
+    names: Sequence[str], corpus: Corpus, questions: Sequence[Question], embedder: Embedder
+) -> dict[str, dict[int, Ranking]]:
+    """Every baseline's answer to every question, by name and question."""
+    found: dict[str, dict[int, Ranking]] = {name: {} for name in names}
+    scored = [name for name in names if name != "mem0"]
+    if scored:
+        scorers = await _Scores.of(corpus, embedder, late=bool(EXCERPTS & set(scored)))
+        for question in questions:
+            scores = await scorers.of_question(question.text, scored)
+            for name in scored:
+                found[name][question.index] = best(corpus.memories, scores[name])
+    if "mem0" in names:
+        found["mem0"] = await _mem0(corpus, questions, embedder)
+    return found
+
+
+def best(items: Sequence[Item], scores: Scores) -> Ranking:
+    """The first `DEEP` by score; ties in the order of the corpus."""
+    import numpy as np
+
+    return [(items[i].id, float(scores[i])) for i in np.argsort(-scores, kind="stable")[:DEEP]]
+
+
+def rrf(*scores: Scores) -> Scores:
+    """Sum over rankings of 1 / (60 + rank), rank from 1: Cormack, Clarke and Büttcher, SIGIR 2009."""
+    import numpy as np
+
+    total = np.zeros(len(scores[0]))
+    for column in scores:
+        total[np.argsort(-column, kind="stable")] += 1 / (RRF_K + 1 + np.arange(len(column)))
+    return total
+
+
+def spread_out(scores: Scores) -> Scores:
+    """Scaled so that the least is 0 and the most is 1; all 0 where they are equal."""
+    low, high = float(scores.min()), float(scores.max())
+    return (scores - low) / (high - low) if high > low else scores * 0.0
+
+
+class _Scores:
+    """One corpus, ready to be scored against any question."""
+
+    def __init__(self, corpus: Corpus, embedder: Embedder, vectors: Any, tokens: Sequence[Any]) -> None:
+        from rank_bm25 import BM25Okapi
+
+        self._embedder, self._vectors, self._tokens = embedder, vectors, tokens
+        self._items = corpus.memories
+        stemmed = [stems(item.spoken) for item in corpus.memories]
+        self._bm25 = BM25Okapi([terms or [""] for terms in stemmed])
+        counts = Counter(term for terms in stemmed for term in set(terms))
+        self._frequencies = Frequencies(len(stemmed), sum(map(len, stemmed)) / len(stemmed), counts)
+
+    @classmethod
+    async def of(cls, corpus: Corpus, embedder: Embedder, *, late: bool) -> _Scores:
+        said = [item.spoken for item in corpus.memories]
+        tokens = await embedder.tokens(said, 3600.0) if late else ()
+        return cls(corpus, embedder, await embedder.embed(said), tokens)
+
+    async def of_question(self, text: str, names: Sequence[str]) -> dict[str, Scores]:
+        import numpy as np
+
+        bm25 = np.asarray(self._bm25.get_scores(stems(text)), dtype=np.float64)
+        dense = np.asarray(self._vectors @ (await self._embedder.embed([text], keep=False))[0], dtype=np.float64)
+        scores = {"bm25": bm25, "dense": dense}
+        if "rrf" in names:
+            scores["rrf"] = rrf(bm25, dense)
+        if "handset" in names:
+            maxsim = await self._maxsim(text)
+            parts = (maxsim, bm25, dense)
+            scores["handset"] = sum((spread_out(part) for part in parts), self._speaker(text) * SPEAKER)
+        return scores
+
+    async def _maxsim(self, text: str) -> Scores:
+        import numpy as np
+
+        asked = await self._embedder.query_tokens(text)
+        weights = np.array(token_weights(asked.words, self._frequencies))
+        tokens = [one for one in self._tokens if one is not None]
+        matches = await asyncio.to_thread(best_matches, asked, tokens)
+        return np.asarray(matches @ (weights / weights.sum()), dtype=np.float64)
+
+    def _speaker(self, text: str) -> Scores:
+        import numpy as np
+
+        asked = set(normalise(text).replace("'", " ").replace("?", " ").split())
+        return np.array([float(bool(i.speaker) and normalise(i.speaker or "") in asked) for i in self._items])
+
+
+async def _mem0(corpus: Corpus, questions: Sequence[Question], embedder: Embedder) -> dict[int, Ranking]:
+    """The library itself on a store of its own, by its own `add` and `search`, on one thread."""
+    loop = asyncio.get_running_loop()
+    with tempfile.TemporaryDirectory(prefix="memory-fusion-mem0-") as folder, ThreadPoolExecutor(1) as worker:
+
+        def opened() -> Any:
+            memory = _library(Path(folder)).from_config(
+                {
+                    "vector_store": {
+                        "provider": "qdrant",
+                        "config": {"path": f"{folder}/qdrant", "embedding_model_dims": embedder.dimensions},
+                    },
+                    "embedder": {"provider": "langchain", "config": {}},
+                    "llm": {"provider": "langchain", "config": {}},
+                    "history_db_path": ":memory:",
+                }
+            )
+            memory.embedding_model.connect(embedder, loop)
+            for item in corpus.memories:
+                memory.add(item.spoken, user_id="everybody", infer=False, metadata={"item": item.id})
+            return memory
+
+        def asked(memory: Any, text: str) -> Ranking:
+            found = memory.search(text, filters={"user_id": "everybody"}, top_k=DEEP, threshold=0.0)["results"]
+            return [(one["metadata"]["item"], float(one["score"])) for one in found]
+
+        memory = await loop.run_in_executor(worker, opened)
+        try:
+            return {q.index: await loop.run_in_executor(worker, asked, memory, q.text) for q in questions}
+        finally:
+            await loop.run_in_executor(worker, memory.vector_store.client.close)
+
+
+def rows(
+    dataset: str,
+    corpus: Corpus,
+    found: Mapping[str, Mapping[int, Ranking]],
+    budgets: Sequence[int],
+    advance: Callable[[int], None] = lambda steps: None,
+) -> list[Row]:
+    """A row for each baseline, question and budget, packed by the gateway's own packer. No latency: none was taken."""
+    hits = {item.id: _hit(i, item) for i, item in enumerate(corpus.memories)}
+    scorer = Scorer(dataset, corpus, {hits[item.id].native_id: item for item in corpus.memories})
+    questions = {question.index: question for question in corpus.questions}
+    made: list[Row] = []
+    for name, by_question in found.items():
+        for index, ranking in by_question.items():
+            order = [
+                Judged(Pooled(Candidate(hits[i].native_id, hits[i], ()), 0.0, {}), {}, score) for i, score in ranking
+            ]
+            for budget in budgets:
+                numbers = Packing(budget_chars=budget, excerpts=name in EXCERPTS)
+                block = pack(order, numbers, Judging(), NONCE)
+                made.append(
+                    scorer.row_of(
+                        questions[index],
+                        (name, name, "", ()),
+                        budget,
+                        (block.text, block.memories),
+                        [judged.ref for judged in order],
+                        0.0,
+                        0.0,
+                    )
+                )
+            advance(1)
+    return made
+
+
+def _hit(place: int, item: Item) -> Hit:
+    """An item as the packer takes it, under a ref as long as any."""
+    return Hit(
+        native_id=f"b{place:010d}",
+        text=item.text,
+        speaker=item.speaker,
+        at=Moment(item.at) if item.at else None,
+        place=Place(item.document, item.position, item.end or item.position, item.unit) if item.document else None,
+    )

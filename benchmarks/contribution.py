@@ -1,0 +1,103 @@
+"""Which memory earns its keep: each backend's share in the evidence found, beside what it costs to ask it.
+
+Questions are recorded once; then every subset of the backends is replayed. On conversations the memories are scattered,
+because where all backends hold everything, each can be done without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import median
+from typing import Any
+
+from benchmarks import recorded
+from benchmarks.arms import Arm, subsets
+from benchmarks.datasets import Corpus, DataError
+from benchmarks.metrics import mean, percentile
+from benchmarks.progress import Advance, bar
+from benchmarks.recorded import BUDGETS, Cost
+from benchmarks.rows import Row, write_rows
+from benchmarks.run import Run, checked, each, heading, recording
+from benchmarks.statistics import shapley
+
+FULL = BUDGETS[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one corpus gave: a row for each question and subset, and what the backends cost."""
+
+    rows: tuple[Row, ...]
+    costs: tuple[Mapping[str, Cost], ...]
+    timed: Mapping[str, Sequence[float]]
+
+
+def run(options: Run) -> dict[str, Any]:
+    """The figures, JSON-ready. Writes ``options.rows`` at the end. Raises DataError."""
+    if len(options.backends) < 2:
+        raise DataError("a contribution is told apart among two backends or more")
+    options, arms = checked(options)
+    with bar("questions", sum(len(c.asked(options.limit)) for c in options.corpora)) as advance:
+        told = list(each(options, partial(_tell, options=options, arm=arms[0]), advance))
+    rows = [row for t in told for row in t.rows]
+    if options.rows is not None:
+        write_rows(options.rows, rows)
+    return {**heading(options, arms[0].recipe), **figures(rows, told, options.backends)}
+
+
+def _tell(corpus: Corpus, advance: Advance, *, options: Run, arm: Arm) -> Told:
+    sets = [Arm("+".join(names), arm.recipe, names) for names in subsets(options.backends)]
+    one, _ = recording(corpus, options, [arm], advance, timed=True)
+    if options.scattered:
+        corpus = replace(corpus, match="item")  # an edited copy is the memory, too
+    answerable = tuple(question for question in corpus.asked(options.limit) if question.answerable)
+    rows = recorded.replay(
+        [one], [replace(corpus, questions=answerable)], sets, dataset=options.dataset, budgets=(FULL,)
+    )
+    return Told(tuple(rows), tuple(one.costs.values()), one.timed)
+
+
+def figures(rows: Sequence[Row], told: Sequence[Told], backends: Sequence[str]) -> dict[str, Any]:
+    """Shares of 1 and milliseconds; ``verdicts`` says it in sentences."""
+    scores: dict[frozenset[str], list[float]] = {}
+    for row in rows:
+        if row.eib is not None:
+            scores.setdefault(frozenset(row.backends), []).append(row.eib)
+    worth = {names: sum(values) / len(values) for names, values in scores.items()}
+    everything = frozenset(backends)
+    shares = shapley(backends, worth)
+    loses = {name: worth[everything] - worth[everything - {name}] for name in backends}
+    saves = {name: _saves_ms(name, [t.timed for t in told]) for name in backends}
+    costs = {name: [c[name] for t in told for c in t.costs if name in c] for name in backends}
+    cpu = {name: mean((c.cpu_ms for c in costs[name]), 1) for name in backends}
+    alone = {name: percentile(0.5, (c.ms for c in costs[name])) for name in backends}
+    return {
+        "n": len(scores[everything]),
+        "eib_frac": round(worth[everything], 4),
+        "shapley": {name: round(share, 6) for name, share in shares.items()},
+        "alone": {name: round(worth[frozenset({name})], 4) for name in backends},
+        "leave_one_out": {name: round(lost, 4) for name, lost in loses.items()},
+        "saves_ms": {name: None if ms is None else round(ms, 1) for name, ms in saves.items()},
+        "p50_ms_alone": {name: None if ms is None else round(ms, 1) for name, ms in alone.items()},
+        "cpu_ms_per_query": cpu,
+        "eib_frac_of": {"+".join(n for n in backends if n in names): round(v, 4) for names, v in worth.items()},
+        "verdicts": [sentence(name, loses[name], shares[name], saves[name], cpu[name]) for name in backends],
+    }
+
+
+def _saves_ms(name: str, timed: Sequence[Mapping[str, Sequence[float]]]) -> float | None:
+    """The median over questions of how much sooner the answer is there without one; None where it was not timed."""
+    pairs = [(a, b) for t in timed if name in t for a, b in zip(t[""], t[name], strict=True)]
+    return median(a - b for a, b in pairs) if pairs else None
+
+
+def sentence(name: str, loses: float, share: float, saves_ms: float | None, cpu_ms: float | None) -> str:
+    """In words: points are hundredths of the evidence found."""
+    points = round(loses * 100, 1)
+    text = f"dropping {name} {'gains' if points < 0 else 'costs'} {abs(points):.1f} points"
+    if saves_ms is not None:
+        text += f" and {'saves' if saves_ms >= 0 else 'adds'} {abs(saves_ms):.0f} ms"
+    text += f"; its fair share of what all find together is {share * 100:.1f} points"
+    return text + (f", for {cpu_ms:.1f} ms of CPU a question" if cpu_ms is not None else "")

@@ -1,0 +1,341 @@
+"""All I/O of a corpus's questions, recorded once and replayed under any recipe and subset of the backends.
+
+A file a corpus, `NAME.npz`: a table of JSON in which every hit, record and text stands once, and for each question a
+matrix of the model's matches. Nothing in it is code. It says by what it was made, and is refused elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+from pydantic import TypeAdapter
+
+from benchmarks.arms import Arm
+from benchmarks.datasets import Corpus, DataError, Question
+from benchmarks.rows import Row, Scorer
+from benchmarks.store import TIMEOUT_MS, file_name
+from fusion.contract import Event, Hit, Query, Scope
+from fusion.errors import ReplayGap
+from fusion.recall.admit import Record
+from fusion.recall.engine import FuseRequest, World, fuse
+from fusion.recall.gather import Answer
+from fusion.recall.world import Live, Recorder, Recording, Replay
+from fusion.recipe import Expanding, Gathering, Recipe
+
+VERSION = 1
+BUDGETS = (6000, 3000, 1500)
+"""characters; the full one first: its time is taken, before anything of the query is cached"""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a backend takes for one question, asked alone, without encoding it: milliseconds, and the CPU in them."""
+
+    ms: float
+    cpu_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What the journal knew of an event."""
+
+    ref: str
+    event: Event
+    forgotten: bool
+    superseded_by: str | None
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One corpus, its questions' recordings by index, and what else was measured when they were made.
+
+    ``made`` says by what: a file that was made by anything else is not replayed. ``rankings`` are the baselines' item
+    ids, best first, by name and question.
+    """
+
+    made: Mapping[str, Any]
+    recordings: Mapping[int, Recording]
+    stored: Mapping[str, str]
+    """by ref, the id of the item that it is"""
+    costs: Mapping[int, Mapping[str, Cost]] = field(default_factory=dict)
+    rankings: Mapping[str, Mapping[int, Sequence[tuple[str, float]]]] = field(default_factory=dict)
+    timed: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """milliseconds of live answers, question by question: of all backends under "", and by the one left out"""
+
+
+def made_by(corpus: Corpus, backends: Sequence[str], recipe: Recipe, embedder: str, *, how: str = "") -> dict[str, Any]:
+    """What a recording depends on. ``how`` is how the corpus was stored, beside its content."""
+    content = orjson.dumps([asdict(item) for item in corpus.memories])
+    return {
+        "version": VERSION,
+        "corpus": corpus.id,
+        "content": blake2b(content, digest_size=12).hexdigest(),
+        "stored": how,
+        "backends": list(backends),
+        "embedder": embedder,
+        "depth": recipe.gather.depth,
+        "span": recipe.expand.span,
+    }
+
+
+def widest(recipes: Sequence[Recipe]) -> Recipe:
+    """What asks as deep, and looks as far to both sides, as any of these: its recording holds what each needs."""
+    first = recipes[0]
+    return replace(
+        first,
+        gather=Gathering(timeout_ms=TIMEOUT_MS, depth=max(r.gather.depth for r in recipes)),
+        expand=Expanding(span=max(r.expand.span for r in recipes), max_pool=max(r.expand.max_pool for r in recipes)),
+    )
+
+
+async def record(
+    live: Live, scope: Scope, question: Question, recipe: Recipe, backends: Sequence[str]
+) -> tuple[Recording, dict[str, Cost]]:
+    """One question, asked of all ``backends`` under a `widest` recipe, and what each costs alone.
+
+    Raises RuntimeError where one of them fails: what is replayed from that would mean nothing.
+    """
+    costs: dict[str, Cost] = {}
+    now = live.now()
+    if live.embedder is not None:
+        await live.embedder.embed([question.text], keep=False)  # or the first backend alone would pay for it
+    for name in backends:
+        query = Query(question.text, scope, now, recipe.gather.depth, TIMEOUT_MS / 1000)
+        started, cpu = time.perf_counter(), time.process_time()
+        await live.answers(query, [name], TIMEOUT_MS / 1000)
+        took_ms, cpu_ms = (time.perf_counter() - started) * 1000, (time.process_time() - cpu) * 1000
+        costs[name] = Cost(round(took_ms, 3), round(cpu_ms, 3))
+    recorder = Recorder.of(live)
+    request = FuseRequest(question.text, scope, backends=tuple(backends), timeout_ms=TIMEOUT_MS)
+    outcome = await fuse(request, recipe, recorder)
+    if outcome.fused.degraded:
+        raise RuntimeError(f"the answer is degraded, its figures would mean nothing: {outcome.fused.backends}")
+    return recorder.recording, costs
+
+
+class Tape(Replay):
+    """A replay that hands each recipe as many hits as it asks for: a shallower answer is the head of a deeper one."""
+
+    __slots__ = ()
+
+    async def answers(self, query: Query, names: Sequence[str] | None, deadline_s: float) -> Sequence[Answer]:
+        answers = await super().answers(query, names, deadline_s)
+        return [replace(a, hits=a.hits[: query.limit]) if len(a.hits) > query.limit else a for a in answers]
+
+
+def replay(
+    recorded: Sequence[Recorded],
+    corpora: Sequence[Corpus],
+    arms: Sequence[Arm],
+    *,
+    dataset: str = "",
+    budgets: Sequence[int] = BUDGETS,
+    advance: Callable[[int], None] = lambda steps: None,
+) -> list[Row]:
+    """Every arm over every recorded question: no store is opened, no model loaded.
+
+    A row's ``took_ms`` is the slowest of its backends as recorded, plus ranking and packing now; ``cpu_ms`` their sum.
+    Neither has the encoding of the query. Raises DataError where an arm wants what was not recorded.
+    """
+    by_id = {corpus.id: corpus for corpus in corpora}
+    rows: list[Row] = []
+
+    async def all_of_it() -> None:
+        for one in recorded:
+            corpus = by_id[one.made["corpus"]]
+            items = {item.id: item for item in corpus.memories}
+            scorer = Scorer(dataset, corpus, {ref: items[item] for ref, item in one.stored.items()})
+            for question in corpus.questions:
+                if question.index in one.recordings:
+                    for arm in arms:
+                        rows.extend([await _row(one, corpus, question, arm, budget, scorer) for budget in budgets])
+                    advance(1)
+
+    asyncio.run(all_of_it())
+    return rows
+
+
+async def _row(one: Recorded, corpus: Corpus, question: Question, arm: Arm, budget: int, scorer: Scorer) -> Row:
+    if arm.recipe.gather.depth > one.made["depth"]:
+        raise DataError(f"arm {arm.name!r} wants {arm.recipe.gather.depth} hits; {one.made['depth']} were recorded")
+    recording = one.recordings[question.index]
+    world: World = Tape(recording)
+    request = FuseRequest(
+        question.text,
+        scope_of(corpus),
+        budget_chars=budget,
+        backends=arm.backends,
+        timeout_ms=TIMEOUT_MS,
+    )
+    started, cpu = time.perf_counter(), time.process_time()
+    try:
+        outcome = await fuse(request, arm.recipe, world)
+    except ReplayGap as error:
+        raise DataError(f"arm {arm.name!r}, {corpus.id}, question {question.index}: {error}") from None
+    took_ms, cpu_ms = (time.perf_counter() - started) * 1000, (time.process_time() - cpu) * 1000
+    costs = one.costs.get(question.index, {})
+    spent = [costs[name] for name in arm.backends if name in costs]
+    took_ms += max((cost.ms for cost in spent), default=0.0)
+    return scorer.row(question, arm, budget, outcome, took_ms, cpu_ms + sum(cost.cpu_ms for cost in spent))
+
+
+def scope_of(corpus: Corpus) -> Scope:
+    """Each corpus belongs to a user of its own."""
+    return Scope(user_id=corpus.id, audience="private")
+
+
+# On disk ---------------------------------------------------------------------------------------------------------
+
+
+_HITS = TypeAdapter(tuple[Hit, ...])
+_KEPT = TypeAdapter(tuple[Kept, ...])
+_COSTS = TypeAdapter(dict[int, dict[str, Cost]])
+
+
+def file_of(folder: Path, made: Mapping[str, Any]) -> Path:
+    """Where the recording of a corpus is kept, apart from one of the same corpus stored otherwise."""
+    name = file_name(made["corpus"]) + (f"-{file_name(made['stored'])}" if made["stored"] else "")
+    return folder / f"{name}.npz"
+
+
+def save(recorded: Recorded, folder: Path) -> None:
+    """Writes a corpus's file, all or nothing."""
+    hits: dict[Hit, int] = {}
+    texts: dict[str, int] = {}
+    records: dict[str, Record] = {}
+    beside: dict[tuple[str, str], list[int]] = {}
+    questions: dict[int, dict[str, Any]] = {}
+    arrays: dict[str, Any] = {}
+
+    def place(hit: Hit) -> int:
+        return hits.setdefault(replace(hit, score=None), len(hits))  # a score is for the receipt only
+
+    for index, r in recorded.recordings.items():
+        records.update(r.records)
+        beside.update({key: [place(hit) for hit in found] for key, found in r.beside.items()})
+        seen = [text for text in r.matches if text in r.dense]
+        arrays[f"matches-{index}"] = np.stack([r.matches[t] for t in seen]) if seen else np.empty((0, 0), np.float32)
+        arrays[f"dense-{index}"] = np.array([r.dense[t] for t in seen], dtype=np.float64)
+        arrays[f"texts-{index}"] = np.array([texts.setdefault(t, len(texts)) for t in seen], dtype=np.int32)
+        questions[index] = {
+            "now": r.now,
+            "nonce": r.nonce,
+            "receipt_id": r.receipt_id,
+            "span": r.span,
+            "answers": [{**_plain(a), "hits": [place(hit) for hit in a.hits]} for a in r.answers.values()],
+            "documents": r.documents,
+            "average_length": r.average_length,
+            "counts": r.counts,
+            "words": r.words,
+            "unseen": [texts.setdefault(t, len(texts)) for t in sorted(r.unseen)],
+            "lexical": r.lexical,
+        }
+    table = {
+        "made": recorded.made,
+        "stored": recorded.stored,
+        "costs": recorded.costs,
+        "rankings": recorded.rankings,
+        "timed": recorded.timed,
+        "hits": list(hits),
+        "records": [Kept(r.ref, r.event, r.forgotten, r.superseded_by) for r in records.values()],
+        "beside": [(name, native, places) for (name, native), places in beside.items()],
+        "texts": list(texts),
+        "questions": questions,
+    }
+    packed = zlib.compress(orjson.dumps(table, option=orjson.OPT_NON_STR_KEYS), 6)
+    file = file_of(folder, recorded.made)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    part = file.with_suffix(".part")
+    with part.open("wb") as stream:
+        np.savez(stream, table=np.frombuffer(packed, dtype=np.uint8), **arrays)
+    part.replace(file)
+
+
+def _plain(answer: Answer) -> dict[str, Any]:
+    return {"backend": answer.backend, "status": answer.status, "took_ms": answer.took_ms}
+
+
+def load(folder: Path, made: Mapping[str, Any], questions: Sequence[Question]) -> Recorded | None:
+    """What was recorded of a corpus; None where there is nothing, or not all of ``questions`` was asked.
+
+    Raises DataError for a file that cannot be read, and for one that was made otherwise: it says in what.
+    """
+    file = file_of(folder, made)
+    if not file.exists():
+        return None
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            table = orjson.loads(zlib.decompress(arrays["table"].tobytes()))
+            differs = _differing(table["made"], made)
+            if differs:
+                raise DataError(
+                    f"{file} was recorded otherwise ({', '.join(differs)} differ); move it away to record again"
+                )
+            if not {q.index for q in questions} <= {int(index) for index in table["questions"]}:
+                return None
+            return _read(table, arrays)
+    except (OSError, zlib.error, zipfile.BadZipFile, KeyError, ValueError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{file} cannot be read; move it away to record again: {error}") from None
+
+
+def _differing(have: Mapping[str, Any], want: Mapping[str, Any]) -> list[str]:
+    """In what a recording is not the one that is wanted; one that asked deeper and looked further will do."""
+    at_least = ("depth", "span")
+    return [k for k in want if (have.get(k, 0) < want[k] if k in at_least else have.get(k) != want[k])]
+
+
+def _read(table: Mapping[str, Any], arrays: Mapping[str, Any]) -> Recorded:
+    hits = _HITS.validate_python(table["hits"])
+    records: dict[str, Record] = {kept.event.event_id: kept for kept in _KEPT.validate_python(table["records"])}
+    beside: dict[tuple[str, str], Sequence[Hit]] = {
+        (name, native): [hits[place] for place in places] for name, native, places in table["beside"]
+    }
+    texts: list[str] = table["texts"]
+    recordings = {}
+    for index, asked in table["questions"].items():
+        seen = [texts[i] for i in arrays[f"texts-{index}"]]
+        answers = [
+            Answer(a["backend"], a["status"], tuple(hits[place] for place in a["hits"]), a["took_ms"])
+            for a in asked["answers"]
+        ]
+        recordings[int(index)] = Recording(
+            now=datetime.fromisoformat(asked["now"]),
+            nonce=asked["nonce"],
+            receipt_id=asked["receipt_id"],
+            span=asked["span"],
+            answers={a.backend: a for a in answers},
+            records=records,
+            beside=beside,
+            documents=asked["documents"],
+            average_length=asked["average_length"],
+            counts=asked["counts"],
+            words=tuple(asked["words"]),
+            matches=dict(zip(seen, arrays[f"matches-{index}"], strict=True)),
+            dense=dict(zip(seen, arrays[f"dense-{index}"].tolist(), strict=True)),
+            unseen={texts[i] for i in asked["unseen"]},
+            lexical=asked["lexical"],
+        )
+    return Recorded(
+        made=table["made"],
+        recordings=recordings,
+        stored=table["stored"],
+        costs=_COSTS.validate_python(table["costs"]),
+        rankings={
+            name: {int(i): [(item, score) for item, score in ranking] for i, ranking in by_question.items()}
+            for name, by_question in table["rankings"].items()
+        },
+        timed=table["timed"],
+    )

@@ -1,0 +1,155 @@
+"""One row a question, arm and budget: all that any figure, report or referee is made of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from benchmarks.arms import Arm
+from benchmarks.datasets import Corpus, DataError, Item, Question
+from benchmarks.metrics import duplicate_pairs, found
+from fusion.lib.words import spoken
+from fusion.recall.engine import Outcome
+from fusion.recall.pack import Memory
+
+RANKED = 50
+"""ids of the ranking kept in a row"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one arm gave for one question in a block of ``budget`` characters.
+
+    ``members`` are the item ids of each excerpt, ``ranked`` those before packing. ``gold``, ``found`` and ``eib`` (the
+    share of the gold that is in the block) are empty, and None, where the question does not count for recall.
+    """
+
+    dataset: str
+    corpus: str
+    question: int
+    query: str
+    category: str
+    arm: str
+    recipe: str
+    recipe_hash: str
+    backends: tuple[str, ...]
+    budget: int
+    block: str
+    members: tuple[tuple[str, ...], ...]
+    ranked: tuple[str, ...]
+    gold: tuple[str, ...]
+    found: tuple[bool, ...]
+    eib: float | None
+    took_ms: float
+    cpu_ms: float
+    abstained: bool
+    duplicates: int
+
+    def answer(self) -> dict[str, Any]:
+        """The row that a referee scores: what the agent got, and nothing of our own judgement."""
+        return {
+            "conversation": self.corpus,
+            "question": self.question,
+            "budget": self.budget,
+            "block": self.block,
+            "members": self.members,
+            "ranked": self.ranked,
+        }
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """The question, among all of a data set."""
+        return self.corpus, self.question
+
+
+def write(file: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """A JSON object a line, all or nothing: the file is put in its place when it is whole."""
+    part = file.with_name(file.name + ".part")
+    try:
+        with part.open("wb") as stream:
+            stream.writelines(orjson.dumps(row) + b"\n" for row in rows)
+        part.replace(file)
+    except OSError as error:
+        raise DataError(f"{file} cannot be written: {os.strerror(error.errno or 0)}") from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_rows(file: Path, rows: Iterable[Row]) -> None:
+    write(file, (asdict(row) for row in rows))
+
+
+class Scorer:
+    """Makes rows of one corpus's answers. ``stored`` has, by ref, the item that a memory is."""
+
+    def __init__(self, dataset: str, corpus: Corpus, stored: Mapping[str, Item]) -> None:
+        self._dataset, self._corpus, self._stored = dataset, corpus, stored
+        self._items = {item.id: item for item in corpus.memories}
+
+    def row(self, question: Question, arm: Arm, budget: int, outcome: Outcome, took_ms: float, cpu_ms: float) -> Row:
+        """The row of an answer of ours."""
+        ranked = [row["ref"] for row in outcome.receipt.body["candidates"]]
+        return self.row_of(
+            question,
+            (arm.name, arm.recipe.name, arm.recipe.hash, arm.backends),
+            budget,
+            (outcome.fused.block, outcome.fused.memories),
+            ranked,
+            took_ms,
+            cpu_ms,
+        )
+
+    def row_of(
+        self,
+        question: Question,
+        arm: tuple[str, str, str, tuple[str, ...]],
+        budget: int,
+        block: tuple[str, Sequence[Memory]],
+        ranked: Sequence[str],
+        took_ms: float,
+        cpu_ms: float,
+    ) -> Row:
+        text, memories = block
+        members = tuple(tuple(self._id(member.ref) for member in memory.members) for memory in memories)
+        gold = question.gold if question.answerable else ()
+        hits = self._found(gold, text, members)
+        return Row(
+            self._dataset,
+            self._corpus.id,
+            question.index,
+            question.text,
+            question.category,
+            *arm,
+            budget=budget,
+            block=text,
+            members=members,
+            ranked=tuple(dict.fromkeys(self._named(self._id(ref)) for ref in ranked))[:RANKED],
+            gold=gold,
+            found=hits,
+            eib=sum(hits) / len(hits) if hits else None,
+            took_ms=round(took_ms, 3),
+            cpu_ms=round(cpu_ms, 3),
+            abstained=not members,
+            duplicates=duplicate_pairs([spoken(m.text, m.speaker) for x in memories for m in x.members]),
+        )
+
+    def _found(self, gold: Sequence[str], block: str, members: Sequence[Sequence[str]]) -> tuple[bool, ...]:
+        if self._corpus.match == "words":
+            return tuple(found([self._items[g].spoken for g in gold], block))
+        inside = {self._named(member) for excerpt in members for member in excerpt}
+        return tuple(g in inside for g in gold)
+
+    def _named(self, name: str) -> str:
+        """What the gold would call this item."""
+        item = self._items.get(name)
+        return item.document if item is not None and self._corpus.match == "document" else name
+
+    def _id(self, ref: str) -> str:
+        """The item that a ref means; a ref of something else, such as an extracted fact, stays as it is."""
+        item = self._stored.get(ref)
+        return item.id if item else ref

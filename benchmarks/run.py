@@ -1,0 +1,392 @@
+"""Any data set through the gateway: every memory stored, every question asked, the packed blocks scored.
+
+Each corpus has a home of its own, opened with the embedded backends, so that figures do not depend on how many
+processes share the work. The first arm is asked live, once for each budget; the others are replayed from recordings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from multiprocessing.queues import Queue
+from pathlib import Path
+from queue import Empty
+from typing import Any
+
+from adapters.embedders.minilm import MiniLM
+from benchmarks import baselines, figures, recorded
+from benchmarks.arms import BASELINES, Arm, known, parse
+from benchmarks.datasets import Corpus, DataError, Question
+from benchmarks.metrics import mean
+from benchmarks.progress import Advance, bar
+from benchmarks.recorded import BUDGETS, Recorded, scope_of
+from benchmarks.rows import Row, Scorer, write, write_rows
+from benchmarks.scatter import held_alone
+from benchmarks.statistics import loss_beyond_own
+from benchmarks.store import BACKENDS, TIMEOUT_MS, Stored, home_of, opened, scattered, spread, store
+from fusion import FuseRequest, Fusion
+from fusion.recall.engine import fuse
+from fusion.recipe import Recipe
+from fusion.settings import load as load_settings
+from fusion.settings import recipes as load_recipes
+
+TIMED = 20
+"""questions of each corpus that are asked live with each backend left out, for the latency of doing without"""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What is measured, and how."""
+
+    dataset: str
+    corpora: tuple[Corpus, ...]
+    recipe: str = "default"
+    backends: tuple[str, ...] = BACKENDS
+    arms: tuple[str, ...] = ()
+    baselines: tuple[str, ...] = ()
+    against: str | None = None
+    recipes_folder: Path | None = None
+    recordings: Path | None = None
+    captions: bool = False
+    scattered: bool = False
+    conversations: tuple[str, ...] = ()
+    limit: int | None = None
+    """questions of each corpus, from its first"""
+    jobs: int = 1
+    answers: Path | None = None
+    rows: Path | None = None
+    home: Path | None = None
+    """kept between runs, so that a second one with another recipe need not store again"""
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one corpus gave: rows of every arm, the first arm's first."""
+
+    rows: tuple[Row, ...]
+    copies: int
+    ingest_s: float | None
+    """None where the home had the memories already"""
+    alone: Mapping[str, str] = field(default_factory=dict)
+    """by item, the store that alone has it (scattered only)"""
+
+
+def run(options: Run) -> dict[str, Any]:
+    """Everything, and one JSON-ready object of figures. Writes ``answers`` and ``rows`` at the end.
+
+    Raises DataError before anything is stored where what is asked for does not exist.
+    """
+    options, arms = checked(options)
+    with bar("questions", sum(len(c.asked(options.limit)) for c in options.corpora)) as advance:
+        told = list(each(options, partial(_tell, options=options, arms=arms), advance))
+    rows = [row for t in told for row in t.rows]
+    main = [row for row in rows if row.arm == arms[0].name]
+    if options.answers is not None:
+        write(options.answers, (row.answer() for row in main))
+    if options.rows is not None:
+        write_rows(options.rows, rows)
+    ingested = [t for t in told if t.ingest_s]
+    out = {
+        **heading(options, arms[0].recipe),
+        **figures.quality(main),
+        **figures.cost(main),
+        "ingest_per_s": round(sum(t.copies for t in ingested) / sum(t.ingest_s or 0.0 for t in ingested), 1)
+        if ingested
+        else None,
+    }
+    if options.scattered:
+        out |= _scattered_figures(options, told, main)
+    elif len({row.arm for row in rows}) > 1:
+        out["arms"] = figures.arms(rows, options.against, seed=options.seed)
+    return out
+
+
+def checked(options: Run) -> tuple[Run, tuple[Arm, ...]]:
+    """The run with its defaults filled in, and its arms, the main one first. Raises DataError."""
+    known(options.backends, BACKENDS, "backend")
+    known(options.baselines, BASELINES, "baseline")
+    for name in options.conversations:
+        known((name,), [c.id for c in options.corpora], "conversation")
+    corpora = tuple(c for c in options.corpora if not options.conversations or c.id in options.conversations)
+    corpora = tuple(c for c in corpora if c.asked(options.limit))
+    if not corpora:
+        raise DataError(f"{options.dataset} has no question that can be scored")
+    arms = parse((options.recipe, *options.arms), all_recipes(options.recipes_folder), options.backends)
+    names = [*(arm.name for arm in arms), *options.baselines]
+    against = options.against or next(iter(options.baselines[::-1]), arms[0].name)
+    if "handset" in options.baselines and options.against is None:
+        against = "handset"
+    known((against,), names, "arm")
+    for file in (options.answers, options.rows):
+        if file is not None and not file.absolute().parent.is_dir():
+            raise DataError(f"{file} cannot be written: there is no folder {file.parent}")
+    return replace(options, corpora=corpora, against=against), arms
+
+
+def all_recipes(folder: Path | None) -> Mapping[str, Recipe]:
+    """The shipped recipes, and those of ``folder``."""
+    if folder is not None and not folder.is_dir():
+        raise DataError(f"there is no folder of recipes {folder}")
+    return load_recipes(load_settings(home=Path("/nonexistent"), recipes_folder=folder))
+
+
+def heading(options: Run, recipe: Recipe) -> dict[str, Any]:
+    """By what figures were made: every object that is printed begins with it."""
+    return {
+        "dataset": options.dataset + (" scattered" if options.scattered else ""),
+        "recipe": recipe.name,
+        "recipe_hash": recipe.hash,
+        "commit": figures.commit(),
+        "date": datetime.now(UTC).date().isoformat(),
+        "backends": list(options.backends),
+    }
+
+
+# Sharing the work ------------------------------------------------------------------------------------------------
+
+Work = Callable[[Corpus, Advance], Any]
+
+
+def each(options: Run, work: Work, advance: Advance) -> Iterator[Any]:
+    """``work`` of every corpus, in their order, in ``options.jobs`` processes."""
+    if options.jobs < 2:
+        yield from (work(corpus, advance) for corpus in options.corpora)
+        return
+    context = multiprocessing.get_context("spawn")
+    steps: Queue[int] = context.Queue()
+    with ProcessPoolExecutor(options.jobs, mp_context=context, initializer=_initialise, initargs=(steps,)) as pool:
+        waiting = {pool.submit(_in_process, work, corpus): i for i, corpus in enumerate(options.corpora)}
+        done: dict[int, Any] = {}
+        while len(done) < len(waiting):
+            try:
+                advance(steps.get(timeout=0.5))
+            except Empty:
+                for future in [f for f in waiting if f.done() and waiting[f] not in done]:
+                    done[waiting[future]] = future.result()
+        for future in as_completed(waiting):
+            done[waiting[future]] = future.result()
+    yield from (done[i] for i in range(len(options.corpora)))
+
+
+class _Worker:
+    """What a process of the pool was given when it began."""
+
+    steps: Queue[int]
+
+
+def _initialise(steps: Queue[int]) -> None:
+    _Worker.steps = steps
+
+
+def _in_process(work: Work, corpus: Corpus) -> Any:
+    return work(corpus, _Worker.steps.put)
+
+
+# One corpus ------------------------------------------------------------------------------------------------------
+
+
+def _tell(corpus: Corpus, advance: Advance, *, options: Run, arms: tuple[Arm, ...]) -> Told:
+    if options.scattered:
+        return asyncio.run(_scattered(corpus, options, arms[0], advance))
+    if options.recordings is None and len(arms) == 1:
+        live, ranked, stored = asyncio.run(_live(corpus, options, arms[0], advance))
+        rows = live + baselines.rows(options.dataset, corpus, ranked, BUDGETS)
+        return Told(tuple(rows), stored.copies, stored.seconds)
+    one, fresh = recording(corpus, options, arms, advance)
+    rows = recorded.replay([one], [corpus], arms, dataset=options.dataset)
+    wanted = {name: one.rankings[name] for name in options.baselines}
+    asked = {question.index for question in corpus.asked(options.limit)}
+    rows += baselines.rows(options.dataset, corpus, wanted, BUDGETS)
+    kept = tuple(row for row in rows if row.question in asked)
+    return Told(kept, fresh.copies if fresh else 0, fresh.seconds if fresh else None)
+
+
+async def _live(
+    corpus: Corpus, options: Run, arm: Arm, advance: Advance
+) -> tuple[list[Row], dict[str, dict[int, baselines.Ranking]], Stored]:
+    """The first arm asked live, and the baselines over the same memories."""
+    with home_of(options.home, corpus.id) as home:
+        async with opened(home, options.backends) as fusion:
+            stored = await store(fusion, corpus, captions=options.captions)
+            asker = Asker(fusion, corpus, options.dataset, stored)
+            rows: list[Row] = []
+            for question in corpus.asked(options.limit):
+                rows += [await asker.ask(question, arm, budget) for budget in BUDGETS]
+                advance(1)
+            return rows, await _rankings(fusion, corpus, options), stored
+
+
+async def _rankings(fusion: Fusion, corpus: Corpus, options: Run) -> dict[str, dict[int, baselines.Ranking]]:
+    if not options.baselines:
+        return {}
+    if fusion.live.embedder is None:
+        raise DataError("the baselines need the embedding model; --baselines none does without")
+    return await baselines.rankings(options.baselines, corpus, corpus.asked(options.limit), fusion.live.embedder)
+
+
+class Asker:
+    """Asks one corpus's questions live and scores the answers."""
+
+    def __init__(self, fusion: Fusion, corpus: Corpus, dataset: str, stored: Stored) -> None:
+        self._fusion, self._corpus = fusion, corpus
+        self._scorer = Scorer(dataset, corpus, stored.items)
+
+    async def ask(self, question: Question, arm: Arm, budget: int) -> Row:
+        request = FuseRequest(
+            question.text,
+            scope_of(self._corpus),
+            budget_chars=budget,
+            backends=arm.backends,
+            timeout_ms=TIMEOUT_MS,
+        )
+        cpu = time.process_time()
+        # As `Fusion.fuse` does it, but nothing is marked as used: a measurement must not change what it measures.
+        outcome = await fuse(request, arm.recipe, self._fusion.live)
+        self._fusion.receipts.keep(outcome.receipt)
+        cpu_ms = (time.process_time() - cpu) * 1000
+        if outcome.fused.degraded:
+            raise RuntimeError(f"the answer is degraded, its figures would mean nothing: {outcome.fused.backends}")
+        return self._scorer.row(question, arm, budget, outcome, outcome.fused.took_ms, cpu_ms)
+
+
+def recording(
+    corpus: Corpus, options: Run, arms: Sequence[Arm], advance: Advance, *, timed: bool = False
+) -> tuple[Recorded, Stored | None]:
+    """The recording of a corpus: that of ``options.recordings``, or a new one, which is then kept there."""
+    recipe = recorded.widest([arm.recipe for arm in arms])
+    how = " ".join([f"scattered {options.seed}"] * options.scattered + ["captions"] * options.captions).strip()
+    made = recorded.made_by(corpus, options.backends, recipe, MiniLM.identity, how=how)
+    questions = corpus.asked(options.limit)
+    if options.recordings is not None:
+        one = recorded.load(options.recordings, made, questions)
+        if one is not None and set(options.baselines) <= set(one.rankings) and (one.timed or not timed):
+            advance(len(questions))
+            return one, None
+    one, stored = asyncio.run(_record(corpus, options, recipe, made, advance, timed=timed))
+    if options.recordings is not None:
+        recorded.save(one, options.recordings)
+    return one, stored
+
+
+async def _record(
+    corpus: Corpus, options: Run, recipe: Recipe, made: Mapping[str, Any], advance: Advance, *, timed: bool
+) -> tuple[Recorded, Stored]:
+    name = f"{corpus.id}-scattered" if options.scattered else corpus.id
+    with home_of(options.home, name) as home:
+        async with opened(home, options.backends) as fusion:
+            if options.scattered:
+                copies = scattered(corpus, options.backends, options.seed)
+                stored = await spread(fusion, corpus, copies, home / "scattered.json")
+            else:
+                stored = await store(fusion, corpus, captions=options.captions)
+            recordings, costs = {}, {}
+            questions = corpus.asked(options.limit)
+            for question in questions:
+                recordings[question.index], costs[question.index] = await recorded.record(
+                    fusion.live, scope_of(corpus), question, recipe, options.backends
+                )
+                advance(1)
+            times = await _timed(fusion, corpus, questions[:TIMED], recipe, options.backends) if timed else {}
+            one = Recorded(
+                made={**made, "commit": figures.commit()},
+                recordings=recordings,
+                stored={ref: item.id for ref, item in stored.items.items()},
+                costs=costs,
+                rankings=await _rankings(fusion, corpus, options),
+                timed=times,
+            )
+    return one, stored
+
+
+async def _timed(
+    fusion: Fusion, corpus: Corpus, questions: Sequence[Question], recipe: Recipe, backends: Sequence[str]
+) -> dict[str, list[float]]:
+    """Milliseconds of each question of all backends (under "") and of all but one, taken in turns."""
+    times: dict[str, list[float]] = {name: [] for name in ("", *backends)} if len(backends) > 1 else {"": []}
+    for question in questions:
+        for left_out, taken in times.items():
+            asked = tuple(name for name in backends if name != left_out)
+            request = FuseRequest(question.text, scope_of(corpus), backends=asked, timeout_ms=TIMEOUT_MS)
+            started = time.perf_counter()
+            await fuse(request, recipe, fusion.live)
+            taken.append(round((time.perf_counter() - started) * 1000, 3))
+    return times
+
+
+# Scattered -------------------------------------------------------------------------------------------------------
+
+
+async def _scattered(corpus: Corpus, options: Run, arm: Arm, advance: Advance) -> Told:
+    """The fusion over scattered stores, beside each store alone, all but one, and one store that holds everything."""
+    corpus = replace(corpus, match="item")
+    copies = scattered(corpus, options.backends, options.seed)
+    rows: list[Row] = []
+
+    def only(names: Sequence[str], name: str) -> Arm:
+        return Arm(name, arm.recipe, tuple(names))
+
+    with home_of(options.home, f"{corpus.id}-scattered") as home, home_of(options.home, f"{corpus.id}-one") as one:
+        async with opened(home, options.backends) as fusion, opened(one, options.backends) as everything:
+            stored = await spread(fusion, corpus, copies, home / "scattered.json")
+            asker = Asker(fusion, corpus, options.dataset, stored)
+            reference = Asker(everything, corpus, options.dataset, await store(everything, corpus))
+            for question in corpus.asked(options.limit):
+                rows += [await asker.ask(question, arm, budget) for budget in BUDGETS]
+                if question.answerable:
+                    for name in options.backends:
+                        others = [n for n in options.backends if n != name]
+                        rows.append(await asker.ask(question, only([name], f"only {name}"), BUDGETS[0]))
+                        rows.append(await asker.ask(question, only(others, f"without {name}"), BUDGETS[0]))
+                        rows.append(await reference.ask(question, only([name], f"all in {name}"), BUDGETS[0]))
+                advance(1)
+    return Told(tuple(rows), stored.copies, stored.seconds, held_alone(copies))
+
+
+def _scattered_figures(options: Run, told: Sequence[Told], main: Sequence[Row]) -> dict[str, Any]:
+    rows = {name: _of(told, name) for name in {row.arm for t in told for row in t.rows}}
+    eib = {name: mean(row.eib for row in found.values() if row.eib is not None) or 0.0 for name, found in rows.items()}
+    single = {name: eib[f"only {name}"] for name in options.backends}
+    one = {name: eib[f"all in {name}"] for name in options.backends}
+    full = {row.key: row for row in main if row.budget == BUDGETS[0] and row.eib is not None}
+    alone = {t.rows[0].corpus: t.alone for t in told}
+    held = [alone[row.corpus].get(g) for row in full.values() for g in row.gold]
+    best = max(single.values())
+    fused = mean(row.eib for row in full.values() if row.eib is not None) or 0.0
+    beyond = {name: _beyond_own(name, full, rows[f"without {name}"], alone) for name in options.backends}
+    return {
+        "one_store_eib_frac": max(one.values()),
+        "best_single_eib_frac": best,
+        "over_best_single": round(fused / best, 3) if best else None,
+        "eib_frac_of_one": single,
+        "eib_frac_of_one_with_everything": one,
+        "eib_one_down": {name: eib[f"without {name}"] for name in options.backends},
+        "gold_held_by_one_alone": {name: round(held.count(name) / len(held), 4) for name in options.backends},
+        "one_down_loss_beyond_own": max(beyond.values()),
+        "one_down_loss_beyond_own_of": beyond,
+        "told_twice": sum(
+            len(ids) - len(set(ids)) for ids in ([i for m in r.members for i in m] for r in full.values())
+        ),
+    }
+
+
+def _of(told: Sequence[Told], arm: str) -> dict[tuple[str, int], Row]:
+    return {row.key: row for t in told for row in t.rows if row.arm == arm and row.budget == BUDGETS[0]}
+
+
+def _beyond_own(
+    name: str,
+    full: Mapping[tuple[str, int], Row],
+    without: Mapping[tuple[str, int], Row],
+    alone: Mapping[str, Mapping[str, str]],
+) -> float:
+    """What is lost with one store down beside what it alone held; an item is named with its corpus."""
+    own = {f"{corpus}\0{item}" for corpus, held in alone.items() for item, store in held.items() if store == name}
+    gold = [([f"{row.corpus}\0{g}" for g in row.gold], row.found, without[key].found) for key, row in full.items()]
+    return round(loss_beyond_own(gold, own), 4)

@@ -1,0 +1,152 @@
+"""Memories into stores: through the gateway, one home a corpus; or past it, scattered, as foreign stores have them."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from uuid import UUID
+
+from benchmarks.datasets import Corpus, Item
+from benchmarks.scatter import Copy, scatter
+from fusion import Fusion
+from fusion.contract import Captured, Event, Moment, Place, Remembers, Scope
+from fusion.ingest.capture import capture
+from fusion.ingest.intake import NewMemory
+from fusion.recall.admit import foreign_ref
+from fusion.settings import load as load_settings
+
+BACKENDS = ("markdown", "cortex", "mem0", "triples")
+BATCH = 100
+"""memories a `remember`: what one POST may carry"""
+TIMEOUT_MS = 60_000
+"""figures must not depend on how busy the machine is; latency is reported beside them"""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """By ref, the item that each memory is. ``seconds`` is None where the home had them already."""
+
+    items: Mapping[str, Item]
+    seconds: float | None
+    copies: int
+
+
+@contextmanager
+def home_of(folder: Path | None, name: str) -> Iterator[Path]:
+    """A corpus's home: below ``folder``, to be kept, or a temporary one."""
+    if folder is not None:
+        yield folder / file_name(name)
+        return
+    with tempfile.TemporaryDirectory(prefix="memory-fusion-") as temporary:
+        yield Path(temporary) / "home"
+
+
+def file_name(name: str) -> str:
+    """A corpus's id as the name of a file."""
+    return re.sub(r"[^\w.-]", "_", name)
+
+
+@asynccontextmanager
+async def opened(home: Path, backends: Sequence[str], recipe: str = "default") -> AsyncIterator[Fusion]:
+    """The embedded backends as they come, except that Markdown keeps turns too: there is nothing else to keep."""
+    tables: dict[str, dict[str, object]] = {name: {"enabled": name in backends} for name in BACKENDS}
+    tables["markdown"]["remember_turns"] = True
+    for table in tables.values():
+        table["deadline_ms"] = TIMEOUT_MS
+    settings = load_settings(home=home, recipe=recipe, backends=tables)
+    async with Fusion.open(settings) as fusion:
+        yield fusion
+
+
+async def settled(fusion: Fusion) -> None:
+    """Raises RuntimeError where a backend lacks something, for then the figures would mean nothing."""
+    await fusion.settle()
+    for state in await fusion.backends():
+        if state.status != "disabled" and (state.backlog or state.vectors_pending or state.status != "ready"):
+            raise RuntimeError(f"not everything is stored: {state}")
+
+
+async def store(fusion: Fusion, corpus: Corpus, *, captions: bool = False) -> Stored:
+    """Every memory through the gateway, until the last vector is there. What was there before is acknowledged again."""
+    started = time.perf_counter()
+    stored: dict[str, Item] = {}
+    fresh = True
+    for start in range(0, len(corpus.memories), BATCH):
+        batch = corpus.memories[start : start + BATCH]
+        kept = await fusion.remember([_memory(item, corpus.id, captions) for item in batch])
+        for item, acknowledged in zip(batch, kept, strict=True):
+            fresh = fresh and acknowledged.status != "duplicate"
+            stored.setdefault(acknowledged.ref, item)
+    await settled(fusion)
+    return Stored(stored, time.perf_counter() - started if fresh else None, len(corpus.memories))
+
+
+def _memory(item: Item, user_id: str, captions: bool) -> NewMemory:
+    caption = f" [shares a photo: {item.caption}]" if captions and item.caption else ""
+    return NewMemory(
+        text=item.text + caption,
+        scope=Scope(user_id=user_id),
+        kind=item.kind,
+        speaker=item.speaker,
+        at=Moment(item.at) if item.at else None,
+        place=_place(item, item.document),
+        source=f"benchmark:{item.id}",
+    )
+
+
+def _place(item: Item, document: str) -> Place | None:
+    return Place(document, item.position, item.end or item.position, item.unit) if document else None
+
+
+def scattered(corpus: Corpus, backends: Sequence[str], seed: int) -> tuple[Copy, ...]:
+    """Who stores what of a corpus, the same for the same seed."""
+    return scatter(corpus.memories, backends, f"{seed}/{corpus.id}")
+
+
+async def spread(fusion: Fusion, corpus: Corpus, copies: Sequence[Copy], ledger: Path) -> Stored:
+    """Each copy into its own store, past the journal, as foreign memories are; by the ref that such a memory has."""
+    by_id = {item.id: item for item in corpus.memories}
+    if ledger.exists():
+        kept = json.loads(ledger.read_text(encoding="utf-8"))
+        return Stored({ref: by_id[item] for ref, item in kept.items()}, None, len(copies))
+    started = time.perf_counter()
+    now = datetime.now(UTC)
+    draw = Random(corpus.id)
+    stored: dict[str, Item] = {}
+    for source in fusion.sources.values():
+        if source.disabled is not None or not isinstance(source.backend, Remembers):
+            continue
+        mine = [copy for copy in copies if copy.store == source.name]
+        events = [
+            Event(
+                event_id=_event_id(draw),
+                text=copy.text,
+                recorded_at=now,
+                scope=Scope(user_id=corpus.id),
+                kind=copy.turn.kind,
+                speaker=copy.turn.speaker,
+                at=Moment(copy.turn.at) if copy.turn.at else None,
+                place=_place(copy.turn, copy.document),
+            )
+            for copy in mine
+        ]
+        batch = [Captured(event, capture(event)) for event in events]
+        for copy, natives in zip(mine, await source.backend.remember(batch), strict=True):
+            stored |= {foreign_ref(source.name, native): copy.turn for native in natives}
+    await settled(fusion)
+    ledger.write_text(json.dumps({ref: item.id for ref, item in stored.items()}), encoding="utf-8")
+    return Stored(stored, time.perf_counter() - started, len(copies))
+
+
+def _event_id(draw: Random) -> str:
+    """A UUIDv7 that is the same in every run: ties in a ranking go by ref, and a ref by the id."""
+    milliseconds, first, second = draw.getrandbits(48), draw.getrandbits(12), draw.getrandbits(62)
+    return str(UUID(int=milliseconds << 80 | 7 << 76 | first << 64 | 2 << 62 | second))
