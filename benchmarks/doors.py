@@ -178,7 +178,8 @@ def _load(url: str, concurrent: int) -> dict[str, Any]:
         f"load_{concurrent}_5xx_other_than_503": sum(n for s, n in statuses.items() if s >= 500 and s != 503),
         f"load_{concurrent}_200": statuses[200],
         f"load_{concurrent}_503": statuses[503],
-        f"load_{concurrent}_503_overloaded": sum(problem == "Overloaded" for _, _, problem in replies),
+        f"load_{concurrent}_503_overloaded": sum(fault == "Overloaded" for _, _, fault in replies),
+        f"load_{concurrent}_degraded": sum(fault == "degraded" for _, _, fault in replies),
         f"load_{concurrent}_p50_ms": round(percentile(0.5, admitted) or 0.0),
         f"load_{concurrent}_p99_ms": round(percentile(0.99, admitted) or 0.0),
     }
@@ -189,7 +190,7 @@ def _endurance(server: Child, url: str, requests: int) -> dict[str, Any]:
     before = server.memory_mb()
     replies = _ask(url, _questions(requests, seed=5), AT_ONCE, "in a row")
     if any(status != 200 for status, _, _ in replies):
-        raise RuntimeError(f"not every question was answered: {Counter(problem for _, _, problem in replies)}")
+        raise RuntimeError(f"not every question was answered: {Counter(fault for _, _, fault in replies)}")
     name = f"{requests // 1000}k" if requests >= 1000 else str(requests)
     return {
         f"rss_growth_mb_after_{name}_requests": round(server.memory_mb() - before, 1),
@@ -204,7 +205,7 @@ def _questions(number: int, *, seed: int) -> list[dict[str, str]]:
 
 
 def _ask(url: str, questions: Sequence[dict[str, str]], at_once: int, title: str) -> list[tuple[int, float, str]]:
-    """The status of each question, its milliseconds and its error, with at most ``at_once`` of them under way."""
+    """The status of each question, its milliseconds and what was wrong, with at most ``at_once`` of them under way."""
 
     async def ask() -> list[tuple[int, float, str]]:
         replies: list[tuple[int, float, str]] = []
@@ -219,7 +220,9 @@ def _ask(url: str, questions: Sequence[dict[str, str]], at_once: int, title: str
                     async with session.post(f"{url}/fuse", json=body) as response:
                         reply = await response.json(content_type=None)
                     took_ms = (time.perf_counter() - started) * 1000
-                    replies.append((response.status, took_ms, reply.get("type", "").rpartition(":")[2]))
+                    refused = response.status != 200
+                    fault = reply["type"].rpartition(":")[2] if refused else "degraded" if reply["degraded"] else ""
+                    replies.append((response.status, took_ms, fault))
                     advance(1)
 
             with bar(title, len(questions)) as advance:

@@ -30,7 +30,9 @@ async def test_who_hangs_up_does_not_count_against_a_backend(home: Path) -> None
             async with httpx.AsyncClient(base_url=client.base_url) as leaving:
                 server.called.clear()
                 question = asyncio.create_task(leaving.post("/fuse", json=QUESTION))
-                await server.called.wait()
+                called = asyncio.create_task(server.called.wait())
+                await asyncio.wait({question, called}, return_when=asyncio.FIRST_COMPLETED)
+                assert called.done()  # the backend is asked, each time anew
                 question.cancel()
                 await asyncio.wait([question])
         await until(lambda: fusion.sources["there"].bulkhead.under_way == 0)
