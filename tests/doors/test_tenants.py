@@ -33,10 +33,11 @@ JSON = {"content-type": "application/json"}
 
 @dataclass
 class Tenant:
-    """One customer: its key, and what it was told of what it keeps."""
+    """One customer: its key, and what it was told of what it keeps in one example."""
 
     name: str
     http: httpx.AsyncClient
+    example: str
     refs: list[str] = field(default_factory=list)
     event_ids: list[str] = field(default_factory=list)
     receipts: list[str] = field(default_factory=list)
@@ -68,17 +69,20 @@ class Told:
     audience: str
     key: str | None
 
-    def body(self, mark: str) -> dict[str, Any]:
-        text = f"{mark} said that the {' and the '.join(self.words)} matter to {mark}; {mark} -> owns -> {mark}house"
+    def body(self, tenant: Tenant) -> dict[str, Any]:
+        """As that tenant says it. What an earlier example forgot would be blocked, so none says the same."""
+        mark = tenant.mark
+        about = " and the ".join(self.words)
+        text = f"In {tenant.example} {mark} said that the {about} matter to {mark}; {mark} -> owns -> {mark}house"
         fields = {
             "text": text,
             "speaker": mark,
             "raw_kind": mark,
             "user_id": self.user,
             "session_id": self.session,
-            "document": None if self.position is None else "talk",
+            "document": None if self.position is None else f"talk {tenant.example}",
             "position": self.position,
-            "source": self.source,
+            "source": f"{mark}box" if self.source == "own" else self.source,
             "audience": self.audience,
             "project": mark,
         }
@@ -91,7 +95,7 @@ tellings = st.builds(
     user=st.sampled_from([None, "ana"]),
     session=st.sampled_from([None, "s1"]),
     position=st.none() | st.integers(0, 2),
-    source=st.sampled_from([None, "mail"]),
+    source=st.sampled_from([None, "mail", "own"]),
     audience=st.sampled_from(["private", "group"]),
     key=st.sampled_from([None, "k1", "k2"]),
 )
@@ -134,17 +138,17 @@ async def takes_its_place(me: Tenant, other: Tenant, word: str) -> Replies:
     """The other's keys and places are free; the other's memories cannot be superseded."""
     for key in other.keys.keys() - me.keys.keys():
         there = Told((word,), "ana", "s1", 1, "mail", "private", None)
-        yield (reply := await me.post("/v1/memories", there.body(me.mark), **{"idempotency-key": key}))
+        yield (reply := await me.post("/v1/memories", there.body(me), **{"idempotency-key": key}))
         assert reply.status_code in (200, 201)
         assert "idempotent-replayed" not in reply.headers
-    anew = Told((word,), "ana", None, None, None, "private", None).body(me.mark)
+    anew = Told((word,), "ana", None, None, None, "private", None).body(me)
     for ref in (*other.refs[-2:], *other.event_ids[-2:]):
         yield not_found(await me.post("/v1/memories", {**anew, "supersedes": ref}), ref)
 
 
 @case(("GET", "/v1/memories"))
 async def lists(me: Tenant, other: Tenant, word: str) -> Replies:
-    for scope in ({}, {"user_id": "ana"}, {"document": "talk"}, {"source": "mail"}):
+    for scope in ({}, {"user_id": "ana"}, {"document": f"talk {me.example}"}, {"source": "mail"}):
         for cursor in (None, *other.cursors[-2:], "c7zzzzzz"):
             page = {**scope, "limit": "2"} | ({} if cursor is None else {"cursor": cursor})
             yield (reply := await me.get("/v1/memories", **page))
@@ -160,6 +164,23 @@ async def by_ref(me: Tenant, other: Tenant, word: str) -> Replies:
             yield not_found(await me.http.request(method, f"/v1/memories/{ref}", params={"user_id": "ana"}), ref)
 
 
+@case(("POST", "/v1/forget"), ("POST", "/v1/retire"), ("GET", "/v1/forgotten"), ("GET", "/v1/sources"))
+async def forgets(me: Tenant, other: Tenant, word: str) -> Replies:
+    """What is meant by a ref of the other's is nothing; what is meant by a name that both use is one's own alone."""
+    for ref in (*other.refs, "m7zzzzzz"):
+        yield (reply := await me.post("/v1/forget", {"refs": [ref]}))
+        assert (reply.json()["found"], reply.json()["receipts"], reply.json()["missing"]) == ([], [], [ref])
+    named = ({"source": "mail"}, {"source": f"{other.mark}box"}, {"document": f"talk {me.example}"})
+    for criteria in ({"query": word}, *named):
+        for dry_run in (True, False):
+            yield await me.post("/v1/forget", {**criteria, "dry_run": dry_run})
+            yield await me.post("/v1/forget", {**criteria, "user_id": "ana", "dry_run": dry_run})
+    yield await me.post("/v1/retire", {"source": "mail", "keep": []})
+    for path in ("/v1/forgotten", "/v1/sources"):
+        yield await me.get(path)
+        yield await me.get(path, user_id="ana")
+
+
 @case(("GET", "/v1/receipts/{receipt_id}"))
 async def receipts(me: Tenant, other: Tenant, word: str) -> Replies:
     for receipt_id in (*other.receipts[-5:], "r" + 24 * "0"):
@@ -168,7 +189,7 @@ async def receipts(me: Tenant, other: Tenant, word: str) -> Replies:
 
 @case(("GET", "/v1/documents"))
 async def documents(me: Tenant, other: Tenant, word: str) -> Replies:
-    for path in ("talk", "talk.md", f"notes/{other.mark}.md", "../journal.sqlite"):
+    for path in (f"talk {me.example}", "talk.md", f"notes/{other.mark}.md", "../journal.sqlite"):
         yield await me.http.get("/v1/documents", params={"path": path})
 
 
@@ -245,11 +266,11 @@ async def two_tenants(home: Path) -> AsyncIterator[tuple[Fusion, Mapping[str, ht
             yield fusion, clients
 
 
-async def keeps(tenant: Tenant, told: Told, example: str) -> None:
-    body = told.body(tenant.mark)
+async def keeps(tenant: Tenant, told: Told) -> None:
+    body = told.body(tenant)
     headers = {}
     if told.key is not None:
-        headers["idempotency-key"] = key = f"{told.key} of {example}"
+        headers["idempotency-key"] = key = f"{told.key} of {tenant.example}"
         first = tenant.keys.setdefault(key, body)
     reply = await tenant.post("/v1/memories", body, **headers)
     if headers and first != body:
@@ -267,15 +288,19 @@ async def trespass(fusion: Fusion, one: Tenant, two: Tenant, word: str) -> None:
     await fusion.settle()
     for function in dict.fromkeys(CASES.values()):
         for me, other in ((one, two), (two, one)):
+            before = await kept_by(other)
             async for reply in function(me, other, word):
                 assert reply.status_code < 500, reply.text
                 if reply.status_code != 404:  # which repeats what was asked for, and has been looked at
                     shown = reply.text + repr(reply.headers)
                     assert other.mark not in shown, (reply.url, shown)
                     assert [i for i in other.event_ids if i in shown] == []
-    for tenant in (one, two):
-        for ref in tenant.event_ids:
-            assert (await tenant.get(f"/v1/memories/{ref}")).status_code == 200
+            assert await kept_by(other) == before
+
+
+async def kept_by(tenant: Tenant) -> list[str]:
+    """Those of its memories that it can still read."""
+    return [i for i in tenant.event_ids if (await tenant.get(f"/v1/memories/{i}")).status_code == 200]
 
 
 @pytest.fixture(scope="module")
@@ -302,15 +327,15 @@ def test_nothing_of_one_tenant_is_in_a_reply_to_the_other(
     word: str,
 ) -> None:
     """Whatever both were told, with the same users, sessions, documents, sources and keys: who asks any route for what
-    is the other's gets what it would get if the other had never been; and each still has its own."""
+    is the other's gets what it would get if the other had never been; and the other still has it."""
     runner, fusion, clients = home
-    one, two = (Tenant(name, clients[name]) for name in TENANTS)
-    example = str(uuid4())
+    example = uuid4().hex[:8]
+    one, two = (Tenant(name, clients[name], example) for name in TENANTS)
 
     async def told_and_asked() -> None:
         for tenant, tellings in ((one, acme), (two, globex)):
             for told in tellings:
-                await keeps(tenant, told, example)
+                await keeps(tenant, told)
         await trespass(fusion, one, two, word)
 
     runner.run(told_and_asked())
