@@ -117,6 +117,38 @@ def fuse(
     return Call("POST", "/v1/fuse", _given(locals()))
 
 
+def compare(
+    query: str,
+    a: str,
+    b: str,
+    *,
+    as_of: datetime | str | None = None,
+    known_at: datetime | str | None = None,
+    budget_chars: int | None = None,
+    max_results: int | None = None,
+    timeout_ms: int | None = None,
+    **scope: str | None,
+) -> Call[wire.Compared]:
+    """Two answers out of one gather. An arm is a recipe, @backends or both: seed003, default@markdown+cortex, -mem0."""
+    asked = {"query": query, "a": a, "b": b, "as_of": as_of, "known_at": known_at, "timeout_ms": timeout_ms}
+    return Call(
+        "POST", "/v1/compare", _given({**asked, "budget_chars": budget_chars, "max_results": max_results, **scope})
+    )
+
+
+def feedback(
+    receipt_id: str, *, useful: Sequence[str] = (), useless: Sequence[str] = (), **scope: str | None
+) -> Call[wire.Feedback]:
+    """Which memories of an answer were of use, by ref; replaces what was said of it before."""
+    voted = {"receipt_id": receipt_id, "useful": [*useful], "useless": [*useless]}
+    return Call("POST", "/v1/feedback", _given({**voted, **scope}))
+
+
+def labels(*, limit: int = 100, cursor: str | None = None) -> Call[wire.Labels]:
+    """A page of what was voted on, oldest first, each with the signals it was ranked by."""
+    return Call("GET", "/v1/feedback", parameters=_given({"limit": str(limit), "cursor": cursor}))
+
+
 def search(backend: str, query: str, *, limit: int = 10, **scope: str | None) -> Call[wire.Found]:
     """The raw hits of one backend."""
     return Call("POST", "/v1/search", _given({"backend": backend, "query": query, "limit": limit, **scope}))
@@ -341,6 +373,9 @@ class Client(_Either):
     """where the server was when it last answered"""
 
     fuse = _sync(fuse)
+    compare = _sync(compare)
+    feedback = _sync(feedback)
+    labels = _sync(labels)
     search = _sync(search)
     remember = _sync(remember)
     memory = _sync(memory)
@@ -395,6 +430,9 @@ class AsyncClient(_Either):
         return client
 
     fuse = _async(fuse)
+    compare = _async(compare)
+    feedback = _async(feedback)
+    labels = _async(labels)
     search = _async(search)
     remember = _async(remember)
     memory = _async(memory)

@@ -99,6 +99,100 @@ class Fused(TypedDict):
     explain: dict[str, Any] | None
 
 
+class Side(TypedDict):
+    """One arm's answer to a comparison; ``arm`` is as it was written.
+
+    ``waited_ms`` is how long the slowest of its own backends took, ``took_ms`` its ranking and packing alone.
+    """
+
+    arm: str
+    block: str
+    characters: int
+    memories: list[Excerpt]
+    coverage: Coverage
+    degraded: bool
+    backends: list[Asked]
+    rerank: dict[str, Any]
+    recipe: RecipeName
+    receipt_id: str
+    waited_ms: float
+    took_ms: float
+    abstained: str | None
+
+
+class Reason(TypedDict):
+    """What an arm's receipt says of one memory; without a ``ref`` it was no candidate, and ``decision`` says why.
+
+    ``found_by`` has the rank in each backend's own answer; a memory that came in as a neighbour has none.
+    """
+
+    ref: str | None
+    decision: str
+    local: float | None
+    judge: float | None
+    rrf: float | None
+    beside: str | None
+    signals: dict[str, float]
+    found_by: dict[str, int]
+
+
+class Why(TypedDict):
+    ref: str
+    a: Reason
+    b: Reason
+
+
+class Compared(TypedDict):
+    """Two answers out of one gather; refs are those that a's block has, and b's for what only b has."""
+
+    a: Side
+    b: Side
+    only_a: list[str]
+    only_b: list[str]
+    both: list[str]
+    why: list[Why]
+    took_ms: float
+    query_truncated: bool
+    notes: list[str]
+
+
+class Feedback(TypedDict):
+    """What stands now of an answer's feedback."""
+
+    receipt_id: str
+    useful: list[str]
+    useless: list[str]
+
+
+class Label(TypedDict):
+    """One memory of one answer, voted on: the answer's recipe, and all that was known of the memory when it was ranked.
+
+    ``position`` counts from 1 in the order of the answer, what was left out included; ``found_by`` has the rank in
+    each backend's own answer. Never a text, and no query.
+    """
+
+    receipt_id: str
+    ref: str
+    useful: bool
+    at: str
+    scope: dict[str, str]
+    recipe: RecipeName
+    position: int
+    decision: str
+    local: float
+    judge: float | None
+    rrf: float
+    signals: dict[str, float]
+    found_by: dict[str, int]
+
+
+class Labels(TypedDict):
+    """A page of labels, oldest first; ``next_cursor`` asks for the next one, and is null on the last."""
+
+    labels: list[Label]
+    next_cursor: str | None
+
+
 class Hit(TypedDict):
     """One thing that a backend found, as it found it; the fields are those of `fusion.contract.Hit`."""
 

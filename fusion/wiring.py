@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import fusion as package
+from fusion.compare.arms import ALL, Choice
+from fusion.compare.pair import Comparison, Side, compare
 from fusion.contract import (
     Backend,
     Checks,
@@ -54,6 +56,7 @@ from fusion.ingest.foreign import Noting, Shown, is_foreign
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, Forgetter, Forgetting, Found, preview_of
 from fusion.ingest.intake import Acknowledged, Intake, NewMemory
 from fusion.ingest.journal import Deliveries, Journal
+from fusion.ingest.labels import labelled
 from fusion.ingest.retire import SourceCount
 from fusion.ingest.salvage import Salvaged
 from fusion.ingest.verify import PROBE_CHARS, Ask
@@ -235,10 +238,7 @@ class Fusion:
         except NobodyAnswered as error:
             error.retry_after_s = self.retry_after_s(asked.backends)
             raise
-        self.receipts.keep(outcome.receipt)
-        cited = self.noting.unknown((m.ref for x in outcome.fused.memories for m in x.members), asked.scope)
-        if cited:
-            self.noting.note(_foreign(outcome, world, asked.scope, cited))
+        self._keep(outcome, world, asked.scope)
         for row in outcome.fused.backends:
             self._count_leaks(row["name"], row.get("refused", {}))
         told = {name: ids for name, ids in outcome.used.items() if name in self.users}
@@ -250,6 +250,13 @@ class Fusion:
             coverage=self._with_vectors(outcome.fused.coverage),
             degraded=outcome.fused.degraded or bool(self._looked.get("degraded") or self._damaged),
         )
+
+    def _keep(self, outcome: Outcome, world: Witness, scope: Scope) -> None:
+        """Keeps the receipt of an answer, and what stands behind the refs that it cites of other people's memories."""
+        self.receipts.keep(outcome.receipt)
+        cited = self.noting.unknown((m.ref for x in outcome.fused.memories for m in x.members), scope)
+        if cited:
+            self.noting.note(_foreign(outcome, world, scope, cited))
 
     def _with_vectors(self, coverage: Mapping[str, Any]) -> Mapping[str, Any]:
         """The coverage with how many vectors are still missing, as of the last look; looks again, behind, when due."""
@@ -279,6 +286,32 @@ class Fusion:
         recorder = Recorder.of(self._world(request))
         outcome = await fuse(request, self._recipe(request), recorder)
         return outcome.fused, recorder.recording
+
+    async def compare(self, request: FuseRequest, a: str = ALL, b: str = ALL) -> Comparison:
+        """One question to two arms (`fusion.compare.arms` says how they are written) over one gather.
+
+        Both receipts are kept, and nothing is marked as used. Raises BadInput for an arm that cannot be, and
+        NobodyAnswered when every backend of one of them failed.
+        """
+        choice = Choice(self.recipes, tuple(self.sources), self.settings.recipe)
+        arms = choice.arm("a", a), choice.arm("b", b)
+        world = Witness(self.live)
+        try:
+            compared = await compare(request, *arms, world)
+        except NobodyAnswered as error:
+            error.retry_after_s = self.retry_after_s([name for arm in arms for name in arm.backends])
+            raise
+        for outcome in compared.outcomes:
+            self._keep(outcome, world, request.scope)
+        for row in compared.backends:
+            self._count_leaks(row["name"], row.get("refused", {}))
+        found = compared.comparison
+        return replace(found, a=self._as_home(found.a), b=self._as_home(found.b), notes=self._notes)
+
+    def _as_home(self, side: Side) -> Side:
+        """An arm's answer with what ails the home as a whole, as `fuse` tells it."""
+        degraded = side.degraded or bool(self._looked.get("degraded") or self._damaged)
+        return replace(side, coverage=self._with_vectors(side.coverage), degraded=degraded)
 
     async def search(self, backend: str, query: str, scope: Scope, limit: int = 10) -> Answer:
         """One backend's own answer, filtered but not ranked by us. Raises BadInput for an unknown name."""
@@ -473,6 +506,31 @@ class Fusion:
     async def receipt(self, receipt_id: str, tenant: str = "default") -> Mapping[str, Any]:
         """Why each candidate of an earlier answer was in or out. Raises NotFound."""
         return explain(await self.receipts.read(receipt_id, tenant))
+
+    async def feedback(
+        self, receipt_id: str, scope: Scope, *, useful: Sequence[str] = (), useless: Sequence[str] = ()
+    ) -> Mapping[str, Any]:
+        """Keeps which memories of an answer were of use, in place of what was said of it before; durable.
+
+        With neither, what was said is taken back. Raises NotFound for a receipt that is not this tenant's, and
+        BadInput, which names the ref, for one that does not stand in it, was forgotten since, or is both.
+        """
+        body = await self.receipts.read(receipt_id, scope.tenant)
+        votes = labelled(body, useful, useless)
+        await self.journal.label(scope, receipt_id, votes)
+        return {
+            "receipt_id": receipt_id,
+            "useful": [vote.ref for vote in votes if vote.useful],
+            "useless": [vote.ref for vote in votes if not vote.useful],
+        }
+
+    async def labels(self, tenant: str, limit: int = 100, *, cursor: str | None = None) -> Mapping[str, Any]:
+        """A page of a tenant's feedback, oldest first, as labels for the benchmarks; raises BadInput as `memories`."""
+        after = None if cursor is None else parse_cursor(cursor)
+        if cursor is not None and after is None:
+            raise BadInput("cursor: no page had it; give next_cursor of a page as it is, or none for the first page")
+        page = await self.journal.labels(tenant, limit, after=after or 0)
+        return {"labels": page.labels, "next_cursor": None if page.next is None else cursor_of(page.next)}
 
     async def settle(self) -> None:
         """Returns when everything acknowledged is delivered and searchable in every way, or failed for good."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Annotated, Literal, Self, TypeVar
 
@@ -16,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic.functional_validators import AfterValidator, BeforeValidator
 from pydantic.json_schema import WithJsonSchema
 
+from fusion.compare.arms import ALL
 from fusion.contract import Audience, Kind, Moment, Origin, Place, Precision, Scope, Unit
 from fusion.errors import BadInput, TooLarge
 from fusion.ingest.forget import ForgetRequest
@@ -23,7 +25,7 @@ from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory, not_one_line
 from fusion.ingest.journal import Criteria
 from fusion.ingest.sources import moment
 from fusion.recall.document import MAX_LINES, PAGE_LINES
-from fusion.recall.engine import QUERY_LIMIT
+from fusion.recall.engine import QUERY_LIMIT, FuseRequest
 
 MAX_BATCH = 100
 MAX_KEPT = 5000
@@ -112,6 +114,11 @@ Until = Annotated[datetime, BeforeValidator(until), _TIME]
 Since = Annotated[datetime, BeforeValidator(since), _TIME]
 
 
+ArmText = Annotated[str, Field(min_length=1, max_length=512), AfterValidator(_printable)]
+_ARM = "a recipe, @ and backends joined by +, all of them, or all but those behind a -"
+Refs = Annotated[tuple[Reference, ...], Field(max_length=1000, strict=False)]
+
+
 class _Body(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -157,8 +164,8 @@ class Scoped(_Body):
         return Scope(tenant, self.user_id, self.agent_id, self.run_id, self.session_id, self.project, self.audience)
 
 
-class FuseBody(Scoped):
-    """A question to all memories."""
+class Question(Scoped):
+    """What both a question and a comparison say."""
 
     query: Asked = Field(
         json_schema_extra={"minLength": 1, "maxLength": QUERY_LIMIT},
@@ -168,12 +175,66 @@ class FuseBody(Scoped):
     known_at: Until | None = Field(default=None, description="what had been recorded by then")
     budget_chars: int | None = Field(default=None, ge=1, le=200_000, description="characters of the block at most")
     max_results: int | None = Field(default=None, ge=1, le=100, description="excerpts in the block at most")
+    timeout_ms: int | None = Field(default=None, ge=1, le=60_000, description="for everything, end to end")
+
+    def request(self, tenant: str) -> FuseRequest:
+        return FuseRequest(
+            query=ask(self.query),
+            scope=self.scope(tenant),
+            as_of=self.as_of,
+            known_at=self.known_at,
+            budget_chars=self.budget_chars,
+            max_results=self.max_results,
+            timeout_ms=self.timeout_ms,
+        )
+
+
+class FuseBody(Question):
+    """A question to all memories."""
+
     backends: Annotated[list[Name], Field(min_length=1, max_length=64)] | None = Field(
         default=None, description="ask only these"
     )
     recipe: Name | None = None
-    timeout_ms: int | None = Field(default=None, ge=1, le=60_000, description="for everything, end to end")
     explain: bool = Field(default=False, description="the receipt's reasons with the answer")
+
+    def request(self, tenant: str) -> FuseRequest:
+        return replace(
+            super().request(tenant),
+            backends=None if self.backends is None else tuple(self.backends),
+            recipe=self.recipe,
+            explain=self.explain,
+        )
+
+
+class CompareBody(Question):
+    """A question to two arms: a recipe, which backends it asks, or both."""
+
+    a: ArmText = Field(default=ALL, description="seed003, default@markdown+cortex, @markdown, all, -mem0: " + _ARM)
+    b: ArmText = Field(description="the other arm")
+
+
+class FeedbackBody(Scoped):
+    """Which memories of an answer were of use, and which were in the way; replaces what was said of it before."""
+
+    receipt_id: Reference
+    useful: Refs = Field(default=(), description="refs as the answer cites them")
+    useless: Refs = Field(default=(), description="no ref may be both; with neither, what was said is taken back")
+
+    @model_validator(mode="after")
+    def _of_one_mind(self) -> Self:
+        if both := [n for n, ref in enumerate(self.useless) if ref in self.useful]:
+            raise ValueError(f"useless[{both[0]}] is in useful, too; a memory was one or the other")
+        return self
+
+
+class Labelled(_Body):
+    """Which labels to read, oldest first."""
+
+    limit: Annotated[int, Field(ge=1, le=1000), BeforeValidator(_whole)] = 100
+    cursor: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
+        default=None, description="next_cursor of the page before; none for the first page"
+    )
 
 
 class MemoryBody(Scoped):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 
-from fusion.errors import FusionError, NotFound, SettingsError
+from fusion.errors import BadInput, FusionError, NotFound, SettingsError
 
 if TYPE_CHECKING:
     from fusion.client import AsyncClient
@@ -181,6 +181,96 @@ def fuse(
             show.fused(fused, left_out=explain)
 
     run(ask(), as_json)
+
+
+@app.command()
+def compare(
+    question: Annotated[str | None, typer.Argument(help="What to recall; or give --queries.")] = None,
+    a: Annotated[
+        str, typer.Option("--a", metavar="ARM", help="all, default, seed003@markdown+cortex, @markdown, -mem0, …")
+    ] = "all",
+    b: Annotated[str, typer.Option("--b", metavar="ARM", help="The other arm.")] = "all",
+    queries: Annotated[
+        Path | None,
+        typer.Option(help='A question a line, or JSONL of {"query", "expected": refs, texts, files}.'),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the interval's resamples.")] = 0,
+    user: User = None,
+    agent: Agent = None,
+    session: Session = None,
+    as_of: Annotated[str | None, typer.Option(help="What was true then: 2026-01-31, or with a time.")] = None,
+    budget: Annotated[int | None, typer.Option(help="Characters of a block at most.")] = None,
+    max_results: Annotated[int | None, typer.Option(help="Excerpts in a block at most.")] = None,
+    timeout_ms: Annotated[int | None, typer.Option(help="For everything, end to end.")] = None,
+    home: Home = None,
+    config: Config = None,
+    direct: Direct = False,
+    as_json: Json = False,
+) -> None:
+    """Ask once, answer by two arms; print what differs, and why.
+
+    An arm is a recipe, the backends it asks, or both: default, seed003@markdown+cortex, @markdown, all, -mem0.
+    """
+    if (question is None) == (queries is None):
+        raise typer.BadParameter("give a question, or --queries FILE")
+
+    async def ask() -> None:
+        from fusion.compare.queries import read_queries
+        from fusion.doors import show
+        from fusion.doors.compare import over_all
+
+        given: dict[str, Any] = {"user_id": user, "agent_id": agent, "session_id": session, "as_of": as_of}
+        numbers: dict[str, Any] = {"budget_chars": budget, "max_results": max_results, "timeout_ms": timeout_ms}
+        if queries is None:
+            async with gateway(home, config, direct=direct) as client:
+                compared = await client.compare(question or "", a, b, **numbers, **given)
+            print_json(compared) if as_json else show.compared(compared)
+            return
+        asked = read_queries(queries)
+        async with gateway(home, config, direct=direct) as client:
+            told = await over_all(client, asked, a, b, {**numbers, **given}, seed=seed, quiet=as_json)
+        print_json(told) if as_json else show.verdict(told)
+
+    run(told_as_usage(ask(), as_json), as_json)
+
+
+@app.command()
+def feedback(
+    receipt_id: Annotated[str | None, typer.Argument(metavar="RECEIPT", help="As the answer named it.")] = None,
+    useful: Annotated[list[str] | None, typer.Option(metavar="REF", help="It helped; may be given again.")] = None,
+    useless: Annotated[list[str] | None, typer.Option(metavar="REF", help="It was in the way; again, too.")] = None,
+    export: Annotated[Path | None, typer.Option(help="Write all labels to this file, a line of JSON each.")] = None,
+    user: User = None,
+    agent: Agent = None,
+    session: Session = None,
+    home: Home = None,
+    config: Config = None,
+    direct: Direct = False,
+    as_json: Json = False,
+) -> None:
+    """Say which memories of an answer were of use, or export what was said as labels for the benchmarks.
+
+    A second feedback on a receipt replaces the first; one with neither takes it back.
+    """
+    if (receipt_id is None) == (export is None) or (export is not None and (useful or useless)):
+        raise typer.BadParameter("give a RECEIPT with --useful and --useless, or --export FILE alone")
+
+    async def tell() -> None:
+        from fusion.doors.compare import export_labels
+
+        async with gateway(home, config, direct=direct) as client:
+            if export is not None:
+                count = await export_labels(client, export)
+                print_json({"labels": count, "file": str(export)}) if as_json else print(f"{count} labels in {export}")
+                return
+            scope = {"user_id": user, "agent_id": agent, "session_id": session}
+            kept = await client.feedback(receipt_id or "", useful=useful or (), useless=useless or (), **scope)
+        if as_json:
+            print_json(kept)
+        else:
+            print(f"{kept['receipt_id']}: {len(kept['useful'])} useful, {len(kept['useless'])} useless")
+
+    run(told_as_usage(tell(), as_json), as_json)
 
 
 @app.command()
@@ -599,6 +689,14 @@ def run(work: Coroutine[Any, Any, T], as_json: bool) -> T:
 
     with friendly(as_json):
         return asyncio.run(work)
+
+
+async def told_as_usage(work: Coroutine[Any, Any, T], as_json: bool) -> T:
+    """Does ``work``; an arm, a file or a vote that cannot be ends with exit code 2, as a wrong option does."""
+    try:
+        return await work
+    except (BadInput, NotFound) as error:
+        fail(error, as_json, code=2)
 
 
 @contextmanager

@@ -28,7 +28,6 @@ from fusion.doors.gate import Gate, Problem, Rules
 from fusion.errors import FusionError, NobodyAnswered, NotFound
 from fusion.ingest.intake import Replayed
 from fusion.recall.admit import foreign_ref
-from fusion.recall.engine import FuseRequest
 
 if TYPE_CHECKING:
     from fusion.recall.gather import Answer
@@ -38,6 +37,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FUSE = TypeAdapter(bodies.FuseBody)
+COMPARE = TypeAdapter(bodies.CompareBody)
+FEEDBACK = TypeAdapter(bodies.FeedbackBody)
 SEARCH = TypeAdapter(bodies.SearchBody)
 FORGET = TypeAdapter(bodies.ForgetBody)
 RETIRE = TypeAdapter(bodies.RetireBody)
@@ -71,20 +72,25 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
 
     async def fuse(request: Request) -> Response:
         body = bodies.parse(FUSE, await request.body())
-        asked = FuseRequest(
-            query=bodies.ask(body.query),
-            scope=body.scope(request.scope["tenant"]),
-            as_of=body.as_of,
-            known_at=body.known_at,
-            budget_chars=body.budget_chars,
-            max_results=body.max_results,
-            backends=None if body.backends is None else tuple(body.backends),
-            recipe=body.recipe,
-            timeout_ms=body.timeout_ms,
-            explain=body.explain,
-        )
-        fused = await while_connected(request, fusion.fuse(asked))
+        fused = await while_connected(request, fusion.fuse(body.request(request.scope["tenant"])))
         return reply(fused, server_timing=f"fuse;dur={fused.took_ms:.2f}")
+
+    async def compare(request: Request) -> Response:
+        body = bodies.parse(COMPARE, await request.body())
+        asked = body.request(request.scope["tenant"])
+        return reply(await while_connected(request, fusion.compare(asked, body.a, body.b)))
+
+    async def give_feedback(request: Request) -> Response:
+        body = bodies.parse(FEEDBACK, await request.body())
+        scope = body.scope(request.scope["tenant"])
+        return reply(await fusion.feedback(known(body.receipt_id), scope, useful=body.useful, useless=body.useless))
+
+    async def labels(request: Request) -> Response:
+        asked = bodies.in_query(bodies.Labelled, request.query_params.multi_items())
+        return reply(await fusion.labels(request.scope["tenant"], asked.limit, cursor=asked.cursor))
+
+    async def feedback(request: Request) -> Response:
+        return await (labels if request.method == "GET" else give_feedback)(request)
 
     async def search(request: Request) -> Response:
         body = bodies.parse(SEARCH, await request.body())
@@ -176,6 +182,8 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
     routes: tuple[tuple[Any, ...], ...] = (
         ("/fuse", fuse, "POST"),
         ("/v1/fuse", fuse, "POST"),
+        ("/v1/compare", compare, "POST"),
+        ("/v1/feedback", feedback, "GET", "POST"),
         ("/v1/search", search, "POST"),
         ("/v1/memories", memories, "GET", "POST"),
         ("/v1/memories/{ref:path}", memory, "GET", "DELETE"),

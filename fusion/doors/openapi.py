@@ -47,6 +47,52 @@ _FUSED = {
     "query_truncated": False,
     "explain": None,
 }
+_SIDE = {
+    "arm": "default",
+    **{name: _FUSED[name] for name in ("block", "memories", "coverage", "degraded", "backends", "rerank", "recipe")},
+    "characters": 131,
+    "receipt_id": "r1d0d99e7e0afce3fb56e5248",
+    "waited_ms": 12.4,
+    "took_ms": 9.1,
+    "abstained": None,
+}
+_REASON = {
+    "ref": _REFERENCE,
+    "decision": "packed",
+    "local": 0.81,
+    "judge": None,
+    "rrf": 0.0328,
+    "beside": None,
+    "signals": {"agreement": 1.0, "maxsim": 0.74},
+    "found_by": {"markdown": 1, "cortex": 2},
+}
+_COMPARED = {
+    "a": _SIDE,
+    "b": _SIDE | {"arm": "seed003", "block": "", "characters": 0, "memories": [], "abstained": "nothing was found"},
+    "only_a": [_REFERENCE],
+    "only_b": [],
+    "both": [],
+    "why": [{"ref": _REFERENCE, "a": _REASON, "b": _REASON | {"decision": "8 excerpts are in"}}],
+    "took_ms": 48.0,
+    "query_truncated": False,
+    "notes": [],
+}
+_FEEDBACK = {"receipt_id": "r1d0d99e7e0afce3fb56e5248", "useful": [_REFERENCE], "useless": ["m20"]}
+_LABEL = {
+    "receipt_id": "r1d0d99e7e0afce3fb56e5248",
+    "ref": _REFERENCE,
+    "useful": True,
+    "at": _AT,
+    "scope": {"user_id": "nadia"},
+    "recipe": _FUSED["recipe"],
+    "position": 1,
+    "decision": "packed",
+    "local": 0.81,
+    "judge": None,
+    "rrf": 0.0328,
+    "signals": {"agreement": 1.0, "maxsim": 0.74},
+    "found_by": {"markdown": 1, "cortex": 2},
+}
 _KEPT = {"ref": _REFERENCE, "event_id": _EVENT_ID, "status": "stored", "redacted": 0, "reason": ""}
 _HIT = {
     "ref": _EVENT_ID,
@@ -161,6 +207,32 @@ def document(*, needs_key: bool = False) -> dict[str, Any]:
     paths = {
         "/fuse": {"post": _operation("fuse", asked, wire.Fused, _FUSED, body=(bodies.FuseBody, question))},
         "/v1/fuse": {"post": _operation("fuse_v1", asked, wire.Fused, _FUSED, body=(bodies.FuseBody, question))},
+        "/v1/compare": {
+            "post": _operation(
+                "compare",
+                "Ask once, answer by two arms, and say what differs and why",
+                wire.Compared,
+                _COMPARED,
+                body=(bodies.CompareBody, question | {"a": "default", "b": "seed003@-mem0"}),
+            )
+        },
+        "/v1/feedback": {
+            "get": _operation(
+                "labels",
+                "What was voted on, oldest first, each with the signals it was ranked by",
+                wire.Labels,
+                {"labels": [_LABEL], "next_cursor": None},
+                parameters=_query(bodies.Labelled),
+            ),
+            "post": _operation(
+                "feedback",
+                "Say which memories of an answer were of use, and which were not",
+                wire.Feedback,
+                _FEEDBACK,
+                body=(bodies.FeedbackBody, _FEEDBACK | {"user_id": "nadia"}),
+                extra=(404, 507),
+            ),
+        },
         "/v1/search": {
             "post": _operation(
                 "search",
@@ -388,6 +460,8 @@ def _schemas() -> dict[str, Any]:
     """Every model that the document refers to."""
     inputs = (
         bodies.FuseBody,
+        bodies.CompareBody,
+        bodies.FeedbackBody,
         bodies.SearchBody,
         bodies.MemoryBody,
         bodies.MomentBody,
@@ -397,6 +471,9 @@ def _schemas() -> dict[str, Any]:
     )
     outputs = (
         wire.Fused,
+        wire.Compared,
+        wire.Feedback,
+        wire.Labels,
         wire.Found,
         wire.Remembered,
         wire.Remembrance,

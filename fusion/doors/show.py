@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fusion.lib.budget import clip
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -26,6 +28,8 @@ SIGNALS_SHOWN = 3
 OUTCOMES = ("deleted", "absent", "hidden", "pending", "still_there")
 PENDING = "Where it is pending it will be deleted as soon as the backend answers; it is not shown any more."
 STILL_THERE = "Where it is still_there the backend returned it after deleting it; it is asked until it does not."
+EXCERPT_CHARS = 50
+"""of a memory where only the gist is wanted"""
 
 
 def discovered(found: Discovery, user: Path) -> None:
@@ -129,6 +133,103 @@ def fused(answer: wire.Fused, *, left_out: bool = False) -> None:
     if answer["query_truncated"]:
         notes.insert(0, "the question was long: its first and last 2,000 characters were asked")
     console.print(Text(" · ".join(notes), "dim"))
+
+
+def compared(answer: wire.Compared) -> None:
+    """How two arms answered, then what only one of them has, and why the other one has not."""
+    console = _console()
+    sides = (("a", answer["a"]), ("b", answer["b"]))
+    _table(
+        console,
+        ("", "arm", "recipe", "backends", "memories", "characters", "waited ms", "ranked ms", "receipt"),
+        (
+            (
+                name,
+                side["arm"],
+                side["recipe"]["name"],
+                f"{side['coverage']['ok']} of {side['coverage']['total']}" + (", degraded" if side["degraded"] else ""),
+                sum(len(memory["members"]) for memory in side["memories"]),
+                f"{side['characters']:,}",
+                f"{side['waited_ms']:.0f}",
+                f"{side['took_ms']:.0f}",
+                side["receipt_id"],
+            )
+            for name, side in sides
+        ),
+        right=(4, 5, 6, 7),
+    )
+    texts = {m["ref"]: m["text"] for _, side in sides for memory in side["memories"] for m in memory["members"]}
+    for name, other, refs in (("a", "b", answer["only_a"]), ("b", "a", answer["only_b"])):
+        reasons = {why["ref"]: why for why in answer["why"]}
+        if refs:
+            _table(
+                console,
+                (f"only {name}", "found by", f"in {other}", "text"),
+                (
+                    (
+                        ref,
+                        ", ".join(sorted(_reason(reasons[ref], name)["found_by"])) or "beside a hit",
+                        _reason(reasons[ref], other)["decision"],
+                        Text(clip(" ".join(texts[ref].split()), EXCERPT_CHARS)),
+                    )
+                    for ref in refs
+                ),
+            )
+    if not answer["only_a"] and not answer["only_b"]:
+        _say("Both have the same memories.")
+    _say(f"{len(answer['both'])} in both, {len(answer['only_a'])} only in a, {len(answer['only_b'])} only in b.")
+
+
+def _reason(why: wire.Why, side: str) -> wire.Reason:
+    return why["a"] if side == "a" else why["b"]
+
+
+def verdict(told: Mapping[str, Any]) -> None:
+    """The paired verdict where something was expected; what the arms share and cost in any case."""
+    judged, alike = told["verdict"], told["agreement"]
+    if judged is not None:
+        _say(
+            f"b against a, over {judged['questions']} questions: {judged['wins']} won, {judged['ties']} tied, "
+            f"{judged['losses']} lost."
+        )
+        _say(
+            f"Found of what was expected: a {judged['a']:.1%}, b {judged['b']:.1%}; difference "
+            f"{100 * judged['difference']:+.1f} points, 95 % interval {100 * judged['low']:+.1f} to "
+            f"{100 * judged['high']:+.1f}: {_winner(judged['better'])}."
+        )
+        _say("")
+    _table(
+        _console(),
+        ("", "arm", "only here", "found alone by", "characters", "waited ms", "ranked ms", "empty"),
+        (
+            (
+                side,
+                told[side],
+                alike[side]["only"],
+                ", ".join(f"{name} {count}" for name, count in alike[side]["alone"].items()),
+                f"{alike[side]['characters']:,.0f}",
+                f"{alike[side]['waited_ms']:.0f}",
+                f"{alike[side]['took_ms']:.0f}",
+                alike[side]["empty"],
+            )
+            for side in ("a", "b")
+        ),
+        right=(2, 4, 5, 6, 7),
+    )
+    _say(
+        f"The same memories in both for {alike['same_memories']} of {alike['questions']} questions; "
+        f"overlap {alike['overlap']:.0%}."
+    )
+    if judged is None:
+        _say("Nothing was expected of the answers, so this is no judgement of quality: neither is the better one.")
+    if told["degraded"]:
+        _say(f"{told['degraded']} of them were degraded; `fusion backends` says why.")
+    if told["unanswered"]:
+        _say(f"{told['unanswered']} more got no answer: {told['unanswered_why']}")
+
+
+def _winner(better: str | None) -> str:
+    return "no difference is shown" if better is None else f"{better} is better"
 
 
 def found(answer: wire.Found) -> None:

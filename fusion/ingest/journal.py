@@ -2,7 +2,8 @@
 
 SQLite in WAL mode with ``synchronous=FULL``: what `append` returned is on the disk. One row an event, never changed but
 for being superseded or forgotten. Beside the events stand the deliveries (what each backend still has to be told),
-the tombstones (what must not come back), the document frequencies of each owner's words, and the Idempotency-Keys.
+the tombstones (what must not come back), the document frequencies of each owner's words, the Idempotency-Keys, and
+what people said of answers (`labels.py`).
 What the read path asks on every request (`records`, `neighbours`) is answered from memory once it was read.
 """
 
@@ -19,8 +20,9 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 from fusion.contract import Event, Forgotten, Hit, Place, Scope
 from fusion.errors import BadInput, KeyReused, NotFound
-from fusion.ingest import foreign, retire, tombstones
+from fusion.ingest import foreign, labels, retire, tombstones
 from fusion.ingest.foreign import Shown, is_foreign
+from fusion.ingest.labels import LabelPage, Vote
 from fusion.ingest.retire import SourceCount
 from fusion.ingest.rows import RETIRED, WORDS, Record, count, keys_of, owner_of, record_of, row_of, whose
 from fusion.ingest.tombstones import (
@@ -85,7 +87,7 @@ create index event_tenant on event(tenant, seq);
 create index event_user on event(tenant, user_id, seq);
 """
 """the newest memories of a tenant or a user, page by page, without a look at everybody else's"""
-STEPS = (_SCHEMA, _LISTING, tombstones.SCHEMA + retire.SCHEMA + foreign.SCHEMA)
+STEPS = (_SCHEMA, _LISTING, tombstones.SCHEMA + retire.SCHEMA + foreign.SCHEMA, labels.SCHEMA)
 """what leads from each version of the file to the next"""
 
 CACHED_RECORDS = 20_000
@@ -713,6 +715,17 @@ class Journal:
     async def counts(self, tenant: str) -> Counts:
         """How much a tenant has."""
         return await self._database.read(lambda db: counts(db, tenant))
+
+    # Feedback
+
+    async def label(self, scope: Scope, receipt_id: str, votes: Sequence[Vote]) -> None:
+        """Keeps the votes on an answer in place of earlier ones; durable when it returns. Raises BadInput."""
+        now = datetime.now(UTC)
+        await self._database.write(lambda db: labels.put(db, scope, receipt_id, votes, now))
+
+    async def labels(self, tenant: str, limit: int, *, after: int = 0) -> LabelPage:
+        """Up to ``limit`` of a tenant's labels, oldest first, from behind ``after``."""
+        return await self._database.read(lambda db: labels.page(db, tenant, limit, after))
 
     # Forgetting
 

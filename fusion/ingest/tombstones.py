@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from fusion.contract import Event, Hit, Place, Scope
+from fusion.ingest import labels
 from fusion.ingest.rows import WORDS, Record, count, keys_of, record_of, words_key
 from fusion.lib.ids import uuid7
 from fusion.lib.sqlite import EVENT_NAMES, Connection, event_of, event_row, microseconds
@@ -146,6 +147,7 @@ def bury(db: Connection, row: Any, by: str, now: datetime) -> Burial:
     )
     due = db.execute("select backend, native_ids from delivery where seq = ? and state = 'forget'", (row["seq"],))
     told = {r["backend"]: (row["seq"], tuple(json.loads(r["native_ids"]))) for r in due}
+    labels.drop(db, record.event.scope.tenant, record.ref)
     _audit(db, record.event.scope, record.ref, row["seq"], by, now)
     return Burial(record, told)
 
@@ -169,6 +171,7 @@ def bury_foreign(db: Connection, ref: str, backend: str, hit: Hit, by: str, now:
         (seq, backend, json.dumps([hit.native_id])),
     )
     _put_up(db, born.event_id, words_key(hit.text, hit.speaker, scope), _itself(backend, hit), hit)
+    labels.drop(db, scope.tenant, ref)
     _audit(db, scope, ref, seq, by, now)
     told = Event(born.event_id, hit.text, now, scope, kind=hit.kind, speaker=hit.speaker, at=hit.at, place=hit.place)
     return Burial(Record(ref, told), {backend: (seq, (hit.native_id,))})

@@ -80,6 +80,23 @@ class FakeFusion:
             query_truncated=len(request.query) > 4000,
         )
 
+    async def compare(self, request: FuseRequest, a: str, b: str) -> dict[str, Any]:
+        self.requests.append(request)
+        await self._work()
+        return {**openapi._COMPARED, "a": {**openapi._SIDE, "arm": a}, "b": {**openapi._SIDE, "arm": b}}
+
+    async def feedback(
+        self, receipt_id: str, scope: Scope, *, useful: Sequence[str] = (), useless: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        if receipt_id != "r1":
+            raise NotFound("There is no such receipt here.")
+        return {"receipt_id": receipt_id, "useful": useful, "useless": useless}
+
+    async def labels(self, tenant: str, limit: int, *, cursor: str | None = None) -> dict[str, Any]:
+        if cursor not in (None, "c1"):
+            raise BadInput("cursor: no page had it")
+        return {"labels": [openapi._LABEL], "next_cursor": None}
+
     async def search(self, backend: str, query: str, scope: Scope, limit: int = 10) -> Answer:
         await self._work()
         if backend != "markdown":

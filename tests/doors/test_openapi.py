@@ -74,6 +74,8 @@ def test_the_examples_are_valid() -> None:
     """What the document shows is taken by the models that check requests."""
     models: dict[str, type[BaseModel]] = {
         "/fuse": bodies.FuseBody,
+        "/v1/compare": bodies.CompareBody,
+        "/v1/feedback": bodies.FeedbackBody,
         "/v1/search": bodies.SearchBody,
         "/v1/settle": bodies.SettleBody,
     }

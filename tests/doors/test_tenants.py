@@ -125,6 +125,34 @@ async def asks(me: Tenant, other: Tenant, word: str) -> Replies:
                 me.receipts.append(reply.json()["receipt_id"])
 
 
+@case(("POST", "/v1/compare"))
+async def compares(me: Tenant, other: Tenant, word: str) -> Replies:
+    for scope in ({}, {"user_id": "ana"}, {"project": other.mark}):
+        for query in (word, f"what did {other.mark} say?"):
+            arms = {"a": "default", "b": "seed003@-memory"}
+            yield (reply := await me.post("/v1/compare", {"query": query, **arms, **scope}))
+            me.receipts += [reply.json()[side]["receipt_id"] for side in ("a", "b")]
+
+
+@case(("POST", "/v1/feedback"), ("GET", "/v1/feedback"))
+async def votes(me: Tenant, other: Tenant, word: str) -> Replies:
+    """On the other's receipt nobody votes, nor in one's own on what is the other's."""
+    for receipt_id in (*other.receipts[-5:], "r" + 24 * "0"):
+        vote = {"receipt_id": receipt_id, "useful": me.refs[:1], "useless": other.refs[:1]}
+        yield not_found(await me.post("/v1/feedback", vote), receipt_id)
+    (own,) = me.receipts[-1:]
+    for ref in other.refs:
+        yield (reply := await me.post("/v1/feedback", {"receipt_id": own, "useful": [ref]}))
+        assert reply.status_code == 422
+    why = (await me.get(f"/v1/receipts/{own}")).json()
+    voted = [row["ref"] for row in why["candidates"]]
+    yield await me.post("/v1/feedback", {"receipt_id": own, "useful": voted, "user_id": me.mark})
+    yield (reply := await me.get("/v1/feedback", limit="1000"))
+    labels = [(label["receipt_id"], label["ref"]) for label in reply.json()["labels"]]
+    assert [ref for receipt_id, ref in labels if receipt_id == own] == voted
+    assert not {receipt_id for receipt_id, _ in labels}.intersection(other.receipts)
+
+
 @case(("POST", "/v1/search"))
 async def searches(me: Tenant, other: Tenant, word: str) -> Replies:
     for backend in BACKENDS:

@@ -1,0 +1,93 @@
+"""What a pair of arms says over many questions: who finds more of what was expected, and how sure that is.
+
+Each question is its own control, so what is resampled are the differences. Without expectations there is nothing to
+judge by: then there is only how much the arms agree, and what they cost.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+RESAMPLES = 10_000
+LEVEL = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """b against a: the mean of each one's share found, of the difference b - a, and its interval (percentiles)."""
+
+    questions: int
+    a: float
+    b: float
+    difference: float
+    low: float
+    high: float
+    wins: int
+    ties: int
+    losses: int
+
+    @property
+    def better(self) -> str | None:
+        """The arm that is better beyond chance at the 95 % level; None where this does not show one."""
+        return "b" if self.low > 0 else "a" if self.high < 0 else None
+
+
+def paired(a: Sequence[float], b: Sequence[float], *, seed: int = 0) -> Paired:
+    """The verdict on shares found, question by question; at least one. The same seed gives the same interval."""
+    differences = [right - left for left, right in zip(a, b, strict=True)]
+    low, high = interval(differences, seed=seed)
+    wins, losses = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
+    n = len(differences)
+    return Paired(n, sum(a) / n, sum(b) / n, sum(differences) / n, low, high, wins, n - wins - losses, losses)
+
+
+def interval(differences: Sequence[float], *, seed: int = 0, resamples: int = RESAMPLES) -> tuple[float, float]:
+    """The 95 % interval of the mean, by the bootstrap: the middle of the means of so many draws with replacement."""
+    import numpy as np
+
+    values, draw = np.asarray(differences, np.float64), np.random.default_rng(seed)
+    step = max(1, 1_000_000 // len(values))  # a million draws at a time: memory does not grow with the questions
+    means = [
+        values[draw.integers(0, len(values), (min(step, resamples - done), len(values)))].mean(axis=1)
+        for done in range(0, resamples, step)
+    ]
+    low, high = np.quantile(np.concatenate(means), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
+
+
+def agreement(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """How alike two arms answer, and what each costs: no judgement of quality. ``rows``: one a question.
+
+    ``overlap`` is the mean of what both have over what either has, 1 where both have nothing. ``alone`` counts, by
+    backend, the memories that only one arm's block has.
+    """
+    shares = [len(r["both"]) / total if (total := _either(r)) else 1.0 for r in rows]
+    return {
+        "questions": len(rows),
+        "same_memories": sum(not r["only_a"] and not r["only_b"] for r in rows),
+        "overlap": round(sum(shares) / len(rows), 4),
+        **{side: _cost(side, rows) for side in ("a", "b")},
+    }
+
+
+def _either(row: Mapping[str, Any]) -> int:
+    return len(row["both"]) + len(row["only_a"]) + len(row["only_b"])
+
+
+def _cost(side: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    alone = Counter(backend for row in rows for found_by in row[f"only_{side}"].values() for backend in found_by)
+    return {
+        "only": sum(len(row[f"only_{side}"]) for row in rows),
+        "alone": dict(alone.most_common()),
+        "characters": round(_mean([row[side]["characters"] for row in rows]), 1),
+        "waited_ms": round(_mean([row[side]["waited_ms"] for row in rows]), 2),
+        "took_ms": round(_mean([row[side]["took_ms"] for row in rows]), 2),
+        "empty": sum(not row[side]["characters"] for row in rows),
+    }
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

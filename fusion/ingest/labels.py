@@ -1,0 +1,110 @@
+"""Feedback: which memories of an answer were of use, each vote with what was known of the memory when it was ranked.
+
+A receipt holds no query and is dropped after some days, so a vote that only pointed to it would soon say nothing. The
+signals are what a learner needs, and they are copied out of the receipt with the vote. No text is: none is kept here.
+Labels stand in the journal because its tombstones do: a memory and its labels go in one transaction.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from fusion.contract import Scope
+from fusion.errors import BadInput
+from fusion.lib.sqlite import Connection, microseconds, time_of
+
+SCHEMA = """
+create table label(
+    id integer primary key autoincrement, tenant text not null, receipt_id text not null, ref text not null,
+    useful integer not null, at integer not null, scope text not null, body text not null,
+    unique(tenant, receipt_id, ref)
+);
+create index label_ref on label(tenant, ref);
+create index label_tenant on label(tenant, id);
+create index audit_ref on audit(tenant, ref);
+"""
+
+_COPIED = ("decision", "local", "judge", "rrf", "signals")
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """One memory of one answer, given at ``shown``; ``body`` is what the answer's receipt says of it."""
+
+    ref: str
+    useful: bool
+    shown: datetime
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LabelPage:
+    """Some labels, oldest first. ``next`` is where the page after begins, None behind the last."""
+
+    labels: tuple[Mapping[str, Any], ...]
+    next: int | None
+
+
+def labelled(receipt: Mapping[str, Any], useful: Sequence[str], useless: Sequence[str]) -> tuple[Vote, ...]:
+    """The votes on the candidates of a receipt. Raises BadInput, which names what is wrong with which ref."""
+    rows = {row["ref"]: (position, row) for position, row in enumerate(receipt["candidates"], start=1)}
+    for side, refs in (("useful", useful), ("useless", useless)):
+        for n, ref in enumerate(refs):
+            if ref not in rows:
+                raise BadInput(f"{side}[{n}]: {ref[:64]!r} does not stand in receipt {receipt['receipt_id']}")
+    if both := set(useful) & set(useless):
+        raise BadInput(f"{min(both)} is in useful and in useless; a memory was one or the other")
+    voted = dict.fromkeys(useful, True) | dict.fromkeys(useless, False)
+    shown = datetime.fromisoformat(receipt["at"])
+    return tuple(Vote(ref, vote, shown, _body(receipt, *rows[ref])) for ref, vote in voted.items())
+
+
+def _body(receipt: Mapping[str, Any], position: int, row: Mapping[str, Any]) -> dict[str, Any]:
+    found_by = {backend: rank for backend, _, _, rank, _ in reversed(row["sightings"])}
+    copied = {name: row[name] for name in _COPIED}
+    return {"recipe": receipt["recipe"], "position": position, **copied, "found_by": found_by}
+
+
+def put(db: Connection, scope: Scope, receipt_id: str, votes: Sequence[Vote], now: datetime) -> None:
+    """Replaces what was said of an answer. Raises BadInput for a memory that was forgotten since it was shown."""
+    for vote in votes:
+        gone = db.execute(
+            "select 1 from audit where tenant = ? and ref = ? and at >= ?",
+            (scope.tenant, vote.ref, microseconds(vote.shown)),
+        ).fetchone()
+        if gone is not None:
+            raise BadInput(f"{vote.ref} was forgotten since; it takes no feedback")
+    db.execute("delete from label where tenant = ? and receipt_id = ?", (scope.tenant, receipt_id))
+    at, whose = microseconds(now), json.dumps(scope.named())
+    db.executemany(
+        "insert into label(tenant, receipt_id, ref, useful, at, scope, body) values(?, ?, ?, ?, ?, ?, ?)",
+        [(scope.tenant, receipt_id, v.ref, v.useful, at, whose, json.dumps(v.body)) for v in votes],
+    )
+
+
+def page(db: Connection, tenant: str, limit: int, after: int) -> LabelPage:
+    """Up to ``limit`` labels of a tenant, from behind ``after``."""
+    rows = db.execute(
+        "select * from label where tenant = ? and id > ? order by id limit ?", (tenant, after, limit + 1)
+    ).fetchall()
+    labels = tuple(
+        {
+            "receipt_id": row["receipt_id"],
+            "ref": row["ref"],
+            "useful": bool(row["useful"]),
+            "at": time_of(row["at"]),
+            "scope": json.loads(row["scope"]),
+            **json.loads(row["body"]),
+        }
+        for row in rows[:limit]
+    )
+    return LabelPage(labels, rows[limit - 1]["id"] if len(rows) > limit else None)
+
+
+def drop(db: Connection, tenant: str, ref: str) -> None:
+    """Takes away every label of a memory that is being forgotten."""
+    db.execute("delete from label where tenant = ? and ref = ?", (tenant, ref))

@@ -1,0 +1,210 @@
+"""Comparing and feedback through the doors: routes, both clients' calls, and the command line on a real home."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from typer.testing import CliRunner, Result
+
+from fusion.client import AsyncClient
+from fusion.doors.cli import app
+from fusion.doors.http import create_app
+from fusion.errors import BadInput, NobodyAnswered, NotFound
+from fusion.settings import KeySettings, ServerSettings, Settings, load
+from fusion.wiring import Fusion
+from tests.doors.fakes import FakeFusion, app_over
+
+TWO = """
+backends_only = true
+[embedder]
+adapter = ""
+[backends.one]
+adapter = "adapters.inmemory:InMemory"
+[backends.two]
+adapter = "adapters.inmemory:InMemory"
+"""
+KEYS = {"ada-key-0123456789": "ada", "bo-key-0123456789": "bo"}
+
+
+def over(fusion: FakeFusion) -> AsyncClient:
+    return AsyncClient.over(httpx.ASGITransport(app_over(fusion)))
+
+
+async def test_the_body_reaches_the_engine() -> None:
+    """Question, scope and numbers; the arms as they were written, a being all when it is not."""
+    fake = FakeFusion()
+    async with over(fake) as client:
+        found = await client.compare("q", "hook", "-mem0", user_id="ada", budget_chars=900, timeout_ms=50)
+        assert (found["a"]["arm"], found["b"]["arm"]) == ("hook", "-mem0")
+        (asked,) = fake.requests
+        assert (asked.query, asked.scope.user_id, asked.budget_chars, asked.timeout_ms) == ("q", "ada", 900, 50)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app_over(fake)), base_url="http://localhost") as http:
+        reply = await http.post("/v1/compare", json={"query": "q", "b": "hook"})
+        assert reply.json()["a"]["arm"] == "all"
+        for body, says in (
+            ({"query": "q"}, "b: is missing"),
+            ({"query": "q", "b": "hook", "recipe": "hook"}, "recipe: there is no such field"),
+            ({"query": " ", "b": "hook"}, "query: is empty"),
+            ({"query": "q", "b": ""}, "b: is empty"),
+        ):
+            reply = await http.post("/v1/compare", json=body)
+            assert (reply.status_code, says in reply.json()["detail"]) == (422, True)
+
+
+async def test_when_nobody_answers_it_is_503_with_coverage() -> None:
+    """As for a plain question."""
+    fake = FakeFusion(error=NobodyAnswered("arm b (@one): no backend answered", {"coverage": {"ok": 0}}, 3.0))
+    async with over(fake) as client:
+        with pytest.raises(NobodyAnswered, match="arm b") as caught:
+            await client.compare("q", "all", "@one")
+    assert (caught.value.details["coverage"], caught.value.retry_after_s) == ({"ok": 0}, 3.0)
+
+
+@pytest.fixture
+async def tenants(tmp_path: Path) -> AsyncIterator[dict[str, AsyncClient]]:
+    """A home with two tenants' keys, and a client of each."""
+    from hashlib import sha256
+
+    keys = [KeySettings(name=t, sha256=sha256(k.encode()).hexdigest(), tenant=t) for k, t in KEYS.items()]
+    tables = {name: {"adapter": "adapters.inmemory:InMemory"} for name in ("one", "two")}
+    settings: Settings = load(home=tmp_path / "home", backends_only=True, embedder={"adapter": ""}, backends=tables)
+    settings = settings.model_copy(update={"server": ServerSettings(keys=tuple(keys))})
+    async with Fusion.open(settings) as fusion:
+        there = httpx.ASGITransport(create_app(fusion, settings))
+        clients = {tenant: AsyncClient.over(there, api_key=key) for key, tenant in KEYS.items()}
+        yield clients
+        for client in clients.values():
+            await client.close()
+
+
+async def test_feedback_on_an_answer_and_its_labels(tenants: dict[str, AsyncClient]) -> None:
+    """Votes on a real receipt come back as labels with their signals; the answer to an arm has a receipt, too."""
+    ada, bo = tenants["ada"], tenants["bo"]
+    kept = await ada.remember([{"text": "We moved to Postgres"}, {"text": "Postgres runs on port 5433"}])
+    await ada.settle()
+    one, two = (memory["ref"] for memory in kept["memories"])
+    compared = await ada.compare("postgres?", "all", "seed003")
+    receipt = compared["b"]["receipt_id"]
+    stands = await ada.feedback(receipt, useful=[one], useless=[two], user_id="u1")
+    assert stands == {"receipt_id": receipt, "useful": [one], "useless": [two]}
+    page = await ada.labels()
+    assert [(label["ref"], label["useful"], label["recipe"]["name"]) for label in page["labels"]] == [
+        (one, True, "seed003"),
+        (two, False, "seed003"),
+    ]
+    assert page["labels"][0]["signals"]["agreement"] > 0
+    assert page["labels"][0]["scope"] == {"user_id": "u1"}
+    assert page["next_cursor"] is None
+    first = await ada.labels(limit=1)
+    assert first["next_cursor"] is not None
+    assert (await ada.labels(cursor=first["next_cursor"]))["labels"] == page["labels"][1:]
+
+    assert (await bo.labels())["labels"] == []
+    with pytest.raises(NotFound, match="there is no receipt"):
+        await bo.feedback(receipt, useful=[one])
+    with pytest.raises(NotFound):
+        await ada.feedback("r0", useful=[one])
+    with pytest.raises(BadInput, match=r"useful\[0\]: 'm9z' does not stand in receipt"):
+        await ada.feedback(receipt, useful=["m9z"])
+    with pytest.raises(BadInput, match=r"useless\[1\] is in useful"):
+        await ada.feedback(receipt, useful=[one], useless=[two, one])
+    with pytest.raises(BadInput, match="cursor: no page had it"):
+        await ada.labels(cursor="nonsense")
+    assert await ada.labels() == page
+
+    await ada.forget(one)
+    assert [label["ref"] for label in (await ada.labels())["labels"]] == [two]
+    assert await ada.feedback(receipt) == {"receipt_id": receipt, "useful": [], "useless": []}
+    assert (await ada.labels())["labels"] == []
+
+
+# The command line, over a home that each command opens itself ------------------------------------------------------
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home of the real Markdown memory and the triples, with two things remembered."""
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    config = '[embedder]\nadapter = ""\n[backends.mem0]\nenabled = false\n[backends.cortex]\nenabled = false\n'
+    (home / "fusion.toml").write_text(config)
+    said = [{"text": text} for text in ("We moved the bookings to Postgres.", "Berit keeps clogs for guests.")]
+    (tmp_path / "said.jsonl").write_text("\n".join(map(json.dumps, said)))
+    assert fusion("ingest", tmp_path / "said.jsonl", "--home", home).exit_code == 0
+    return home
+
+
+def fusion(*arguments: object) -> Result:
+    return CliRunner(env={"COLUMNS": "160"}).invoke(app, [*(str(a) for a in arguments), "--direct"])
+
+
+def printed(result: Result) -> dict[str, Any]:
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def test_a_question_to_two_arms(home: Path) -> None:
+    """`--a all --b -mem0` as the manual writes it; for people a table, for programs one line."""
+    shown = fusion("compare", "where are the bookings?", "--a", "all", "--b", "-mem0", "--home", home)
+    assert "Both have the same memories." in shown.stdout
+    told = printed(fusion("compare", "where are the bookings?", "--b", "seed003@triples", "--home", home, "--json"))
+    assert (told["a"]["arm"], told["b"]["arm"], told["b"]["coverage"]["total"]) == ("all", "seed003@triples", 1)
+    wrong = fusion("compare", "q", "--b", "-mem1", "--home", home)
+    assert (wrong.exit_code, "arm b: there is no backend 'mem1'" in wrong.stderr) == (2, True)
+
+
+def test_many_questions_get_a_verdict(home: Path, tmp_path: Path) -> None:
+    """A file of questions with what is expected: the recipe that abstains loses them all."""
+    file = tmp_path / "queries.jsonl"
+    rows = [
+        {"query": "bookings?", "expected": ["bookings to Postgres"]},
+        {"query": "who has clogs?", "expected": "clogs"},
+    ]
+    file.write_text("\n".join(map(json.dumps, rows)) + "\nwhat about guests?\n")
+    (home / "recipes").mkdir()
+    (home / "recipes" / "mute.toml").write_text("[rerank]\nabstain = 1.0\n[rerank.signals]\nspeaker = 1\n")
+    given = ("compare", "--queries", file, "--a", "default", "--b", "mute", "--home", home)
+    told = printed(fusion(*given, "--json"))
+    verdict = told["verdict"]
+    assert (verdict["questions"], verdict["losses"], verdict["better"]) == (2, 2, "a")
+    assert (verdict["a"], verdict["b"], verdict["low"], verdict["high"]) == (1.0, 0.0, -1.0, -1.0)
+    assert (told["agreement"]["questions"], told["agreement"]["b"]["empty"]) == (3, 3)
+    assert "0 won, 0 tied, 2 lost" in fusion(*given).stdout
+    file.write_text("bookings?\n")
+    assert "no judgement of quality" in fusion(*given).stdout
+
+
+def test_what_can_not_be_compared_says_why(home: Path, tmp_path: Path) -> None:
+    """Neither a question nor a file, both, a file that is not there, a line that is wrong."""
+    assert fusion("compare", "--home", home).exit_code == 2
+    assert fusion("compare", "q", "--queries", tmp_path / "q", "--home", home).exit_code == 2
+    missing = fusion("compare", "--queries", tmp_path / "q", "--home", home)
+    assert (missing.exit_code, "q: No such file" in missing.stderr) == (2, True)
+    (tmp_path / "q").write_text("{")
+    wrong = fusion("compare", "--queries", tmp_path / "q", "--home", home)
+    assert (wrong.exit_code, "q:1: is not JSON" in wrong.stderr) == (2, True)
+
+
+def test_feedback_and_its_export(home: Path, tmp_path: Path) -> None:
+    """What was voted on a receipt is a line of JSON each; an export that fails leaves the file as it was."""
+    fused = printed(fusion("fuse", "where are the bookings?", "--home", home, "--json"))
+    ref, receipt = fused["memories"][0]["ref"], fused["receipt_id"]
+    assert "1 useful, 0 useless" in fusion("feedback", receipt, "--useful", ref, "--home", home).stdout
+    file = tmp_path / "labels.jsonl"
+    assert printed(fusion("feedback", "--export", file, "--home", home, "--json"))["labels"] == 1
+    (label,) = map(json.loads, file.read_text().splitlines())
+    assert (label["ref"], label["useful"], label["receipt_id"]) == (ref, True, receipt)
+    wrong = fusion("feedback", receipt, "--useful", "m9z", "--home", home)
+    assert (wrong.exit_code, "useful[0]: 'm9z'" in wrong.stderr) == (2, True)
+    assert fusion("feedback", "r0", "--useful", ref, "--home", home).exit_code == 2
+    assert fusion("feedback", "--home", home).exit_code == 2
+    assert fusion("feedback", receipt, "--export", file, "--home", home).exit_code == 2
+    before = file.read_text()
+    assert fusion("feedback", "--export", tmp_path / "none" / "x", "--home", home).exit_code == 1
+    assert (file.read_text(), [p.name for p in tmp_path.glob("*.part")]) == (before, [])
