@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.__main__ import main
 from tests.benchmarks.datasets.test_locomo import KITCHEN
+from tests.benchmarks.datasets.test_others import HOPS
 
 FIGURES = {
     "dataset", "n", "recipe", "recipe_hash", "commit", "date", "backends", "eib_frac", "eib_all", "eib_1500_frac",
@@ -50,3 +51,98 @@ def test_scattered_memories_are_found_wherever_they_lie(file: Path, capsys: pyte
     assert figures["one_store_eib_frac"] == 1.0
     assert figures["best_single_eib_frac"] < figures["eib_frac"]
     assert figures["eib_frac_of_one"].keys() == figures["eib_one_down"].keys() == set(figures["backends"])
+
+
+def _folder(root: Path) -> tuple[str, str]:
+    """Notes of our own, and queries; as arguments."""
+    notes = {
+        "oven.md": "# Oven\n\nThe oven broke on Sunday.\n\n# Repair\n\nIt was repaired for ninety crowns.\n",
+        "garden/tomatoes.md": "# Tomatoes\n\nNobody watered them in May.\n",
+        "work.md": "# Work\n\nPer works at the harbour now.\n",
+    }
+    for name, text in notes.items():
+        file = root / "notes" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    queries = [
+        {"query": "What did the repair of the oven cost?", "files": ["oven.md"]},
+        {"query": "Where does Per work?", "files": ["work.md"], "category": "people"},
+    ]
+    (root / "queries.json").write_text(json.dumps(queries), encoding="utf-8")
+    return str(root / "notes"), str(root / "queries.json")
+
+
+@pytest.mark.model
+@pytest.mark.slow
+def test_ones_own_folder_is_measured_with_arms_and_baselines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both files are found; every arm and baseline has a row a question and budget, and a verdict on the baseline."""
+    data, queries = _folder(tmp_path)
+    rows = tmp_path / "rows.jsonl"
+    command = ["folder", "--data", data, "--queries", queries, "--arms", "hook,seed003@markdown+cortex"]
+    command += ["--recordings", str(tmp_path / "recordings"), "--rows", str(rows), "--baselines", "all", "--json"]
+    assert main(command) == 0
+    first = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (first["n"], first["eib_frac"], first["by_category"].keys()) == (2, 1.0, {"answerable", "people"})
+    arms = {"default", "hook", "seed003@markdown+cortex", "bm25", "dense", "rrf", "handset", "mem0"}
+    assert first["arms"].keys() == arms
+    assert first["arms"]["default"]["against"]["baseline"] == "handset"
+    assert len(rows.read_text(encoding="utf-8").splitlines()) == 2 * 3 * len(arms)
+    assert main(command) == 0  # and once more, from the recordings
+    second = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert second["ingest_per_s"] is None
+    assert {name: arm["eib_frac"] for name, arm in second["arms"].items()} == {
+        name: arm["eib_frac"] for name, arm in first["arms"].items()
+    }
+
+
+@pytest.mark.model
+@pytest.mark.slow
+def test_contribution_of_ones_own_backends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The shares sum to what all find together, and each backend has its sentence."""
+    data, queries = _folder(tmp_path)
+    assert main(["contribution", "--data", data, "--queries", queries, "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert figures["shapley"].keys() == set(figures["backends"])
+    assert sum(figures["shapley"].values()) == pytest.approx(figures["eib_frac"], abs=1e-4)
+    assert len(figures["verdicts"]) == 4
+
+
+@pytest.mark.model
+@pytest.mark.slow
+def test_musique_prints_the_baselines_of_the_same_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three paragraphs fit any first five, so everybody has all of them."""
+    file = tmp_path / "hops.json"
+    file.write_text(json.dumps(HOPS), encoding="utf-8")
+    assert main(["musique", "--data", str(file), "--json", "--baselines", "none"]) == 0
+    figures = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert [figures[name] for name in ("n", "r_at_5", "bm25_r_at_5", "dense_r_at_5")] == [2, 1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["locomo", "--data", "none.json"], "none.json cannot be read: No such file"),
+        (["locomo", "--data", "FILE", "--arms", "hook@qdrant"], "no backend is called 'qdrant'"),
+        (["locomo", "--data", "FILE", "--arms", "quick"], "no recipe is called 'quick'"),
+        (["locomo", "--data", "FILE", "--backends", "qdrant"], "no backend is called 'qdrant'"),
+        (["locomo", "--data", "FILE", "--baselines", "google"], "no baseline is called 'google'"),
+        (["locomo", "--data", "FILE", "--against", "google"], "no arm is called 'google'"),
+        (["locomo", "--data", "FILE", "--conversations", "cellar"], "no conversation is called 'cellar'"),
+        (["locomo", "--data", "FILE", "--answers", "nowhere/answers.jsonl"], "there is no folder nowhere"),
+        (["locomo", "--data", "FILE", "--recipes", "nowhere"], "there is no folder of recipes nowhere"),
+        (["musique", "--data", "FILE"], "question 0: 'id' must be str"),
+        (["folder", "--data", "."], "needs --queries"),
+        (["contribution", "--data", "FILE", "--backends", "markdown"], "two backends or more"),
+    ],
+)
+def test_bad_input_is_named_and_ends_with_2(
+    command: list[str], message: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line on stderr, nothing on stdout, exit code 2, before anything is stored."""
+    assert main([str(file) if part == "FILE" else part for part in command]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert message in told.err
+    assert [f.name for f in file.parent.iterdir()] == [file.name]

@@ -1,0 +1,47 @@
+"""Names of arms, and the subsets of backends."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.arms import known, parse, subsets
+from benchmarks.datasets import DataError
+from fusion.recipe import Recipe
+
+RECIPES = {"default": Recipe(), "hook": Recipe(name="hook")}
+
+
+def test_a_name_is_a_recipe_and_backends() -> None:
+    """Without backends it has all; with some it has them in the configured order; each name is one arm."""
+    found = parse(["default", "hook@b+a", "default"], RECIPES, ("a", "b", "c"))
+    assert [(arm.name, arm.recipe.name, arm.backends) for arm in found] == [
+        ("default", "default", ("a", "b", "c")),
+        ("hook@b+a", "hook", ("a", "b")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("quick", r"no recipe is called 'quick'; there are default, hook"),
+        ("hook@a+d", r"arm 'hook@a\+d': no backend is called 'd'; there are a, b, c"),
+        ("hook@", r"no backend is called ''"),
+    ],
+)
+def test_an_unknown_name_is_named(name: str, message: str) -> None:
+    """What does not exist is told with what does."""
+    with pytest.raises(DataError, match=message):
+        parse([name], RECIPES, ("a", "b", "c"))
+
+
+def test_what_is_not_among_them_is_named() -> None:
+    """As for arms, so for baselines and conversations."""
+    assert known(["x"], ["x", "y"], "baseline") == ("x",)
+    with pytest.raises(DataError, match="no baseline is called 'z'; there are x, y"):
+        known(["z"], ["x", "y"], "baseline")
+
+
+def test_subsets_are_all_but_the_empty_one() -> None:
+    """Of four there are 2⁴ - 1 = 15, small ones first."""
+    found = subsets("abcd")
+    assert (len(found), len(set(found)), found[0], found[-1]) == (15, 15, ("a",), ("a", "b", "c", "d"))

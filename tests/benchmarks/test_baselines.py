@@ -1,0 +1,73 @@
+"""The baselines' arithmetic, and their packing into our fence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.baselines import best, rankings, rows, rrf, spread_out
+from benchmarks.datasets import Corpus, Item, Question
+from tests.fakes import FakeEmbedder
+
+KITCHEN = Corpus(
+    "kitchen",
+    (
+        Item("t1", "the oven broke on sunday", "s1", 0, speaker="Ida"),
+        Item("t2", "then we eat salad", "s1", 1, speaker="Per"),
+        Item("t3", "the oven is repaired", "s2", 0, speaker="Per"),
+        Item("t4", "the garden needs water", "s2", 5, speaker="Ida"),
+        Item("t5", "nobody watered it", "s3", 0, speaker="Per"),
+    ),
+    (Question(0, "who said that the oven broke?", "single", ("t1",)), Question(1, "salad", "single", ("t2",))),
+)
+
+
+def test_rrf_by_hand() -> None:
+    """Ranks 1, 2, 3 and 2, 1, 3: 1/61 + 1/62 twice, then 2/63."""
+    assert rrf(np.array([3.0, 2.0, 1.0]), np.array([0.2, 0.3, 0.1])) == pytest.approx(
+        [1 / 61 + 1 / 62, 1 / 62 + 1 / 61, 2 / 63]
+    )
+
+
+def test_scores_are_spread_from_0_to_1() -> None:
+    """(2 - 1) / (5 - 1) is a quarter; where all are equal they say nothing."""
+    assert spread_out(np.array([1.0, 2.0, 5.0])).tolist() == [0.0, 0.25, 1.0]
+    assert spread_out(np.array([2.0, 2.0])).tolist() == [0.0, 0.0]
+
+
+def test_ties_go_to_the_earlier() -> None:
+    """The same in every run."""
+    assert [name for name, _ in best(KITCHEN.memories, np.array([0.0, 1.0, 1.0, 0.0, 2.0]))] == [
+        "t5",
+        "t2",
+        "t3",
+        "t1",
+        "t4",
+    ]
+
+
+async def test_each_finds_what_shares_the_questions_words() -> None:
+    """BM25, cosine, their fusion and the hand-set sum all put the turn with the words first."""
+    found = await rankings(("bm25", "dense", "rrf", "handset"), KITCHEN, KITCHEN.questions, FakeEmbedder())
+    assert {name: ranking[1][0][0] for name, ranking in found.items()} == dict.fromkeys(found, "t2")
+    assert found["handset"][0][0][0] == "t1"
+
+
+def test_they_are_packed_into_the_same_fence() -> None:
+    """Plain ones as memories alone, the hand-set as excerpts of their sessions; all within the budget."""
+    ranking = {0: [("t1", 1.0), ("t3", 0.9), ("t2", 0.8)]}
+    made = rows("own", KITCHEN, {"bm25": ranking, "handset": ranking}, (6000, 250))
+    members = {(row.arm, row.budget): row.members for row in made}
+    assert members["bm25", 6000] == (("t1",), ("t3",), ("t2",))
+    assert members["handset", 6000] == (("t1", "t2"), ("t3",))
+    assert all(row.block.startswith('<memories nonce="') and len(row.block) <= row.budget for row in made)
+    assert [row.eib for row in made] == [1.0, 1.0, 1.0, 1.0]
+    assert made[0].ranked == ("t1", "t3", "t2")
+
+
+@pytest.mark.model
+async def test_the_mem0_library_answers_alone() -> None:
+    """By its own `add` and `search`, each memory once."""
+    found = await rankings(("mem0",), KITCHEN, KITCHEN.questions, FakeEmbedder())
+    names = [name for name, _ in found["mem0"][1]]
+    assert (names[0], len(set(names))) == ("t2", len(names))
