@@ -107,12 +107,19 @@ def _what(command: argparse.ArgumentParser, *, queries: bool) -> None:
     command.add_argument("--recipes", type=Path, help="a folder of recipes of yours")
     command.add_argument("--backends", type=_names, default=(), help="of markdown,cortex,mem0,triples; all by default")
     command.add_argument("--conversations", type=_names, default=(), help="only these corpora, by id")
-    command.add_argument("--limit", type=int, help="questions of each corpus")
+    command.add_argument("--limit", type=_positive, help="questions of each corpus")
     command.add_argument("--captions", action="store_true", help="store the captions of shared photos too")
     command.add_argument("--seed", type=int, default=0, help="of the scattering and of the intervals")
-    command.add_argument("--jobs", type=int, default=1, help="processes; latency is best measured with one")
+    command.add_argument("--jobs", type=_positive, default=1, help="processes; latency is best measured with one")
     command.add_argument("--home", type=Path, help="keep the stores here between runs")
     command.add_argument("--recordings", type=Path, help="keep what was recorded here; what is there is replayed")
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is less than 1")
+    return number
 
 
 def _names(text: str) -> tuple[str, ...]:

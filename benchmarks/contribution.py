@@ -39,7 +39,8 @@ def run(options: Run) -> dict[str, Any]:
     if len(options.backends) < 2:
         raise DataError("a contribution is told apart among two backends or more")
     options, arms = checked(options)
-    with bar("questions", sum(len(c.asked(options.limit)) for c in options.corpora)) as advance:
+    asked = [question for corpus in options.corpora for question in corpus.asked(options.limit)]
+    with bar("questions", len(asked) + sum(question.answerable for question in asked)) as advance:
         told = list(each(options, partial(_tell, options=options, arm=arms[0]), advance))
     rows = [row for t in told for row in t.rows]
     if options.rows is not None:
@@ -54,7 +55,12 @@ def _tell(corpus: Corpus, advance: Advance, *, options: Run, arm: Arm) -> Told:
         corpus = replace(corpus, match="item")  # an edited copy is the memory, too
     answerable = tuple(question for question in corpus.asked(options.limit) if question.answerable)
     rows = recorded.replay(
-        [one], [replace(corpus, questions=answerable)], sets, dataset=options.dataset, budgets=(FULL,)
+        [one],
+        [replace(corpus, questions=answerable)],
+        sets,
+        dataset=options.dataset,
+        budgets=(FULL,),
+        advance=advance,
     )
     return Told(tuple(rows), tuple(one.costs.values()), one.timed)
 

@@ -84,7 +84,8 @@ def run(options: Run) -> dict[str, Any]:
     Raises DataError before anything is stored where what is asked for does not exist.
     """
     options, arms = checked(options)
-    with bar("questions", sum(len(c.asked(options.limit)) for c in options.corpora)) as advance:
+    questions = sum(len(c.asked(options.limit)) for c in options.corpora)
+    with bar("questions", questions * (2 if _is_replayed(options, arms) else 1)) as advance:
         told = list(each(options, partial(_tell, options=options, arms=arms), advance))
     rows = [row for t in told for row in t.rows]
     main = [row for row in rows if row.arm == arms[0].name]
@@ -103,7 +104,7 @@ def run(options: Run) -> dict[str, Any]:
     }
     if options.scattered:
         out |= _scattered_figures(options, told, main)
-    elif len({row.arm for row in rows}) > 1:
+    if len({row.arm for row in rows}) > 1:
         out["arms"] = figures.arms(rows, options.against, seed=options.seed)
     return out
 
@@ -119,6 +120,8 @@ def checked(options: Run) -> tuple[Run, tuple[Arm, ...]]:
     if not corpora:
         raise DataError(f"{options.dataset} has no question that can be scored")
     arms = parse((options.recipe, *options.arms), all_recipes(options.recipes_folder), options.backends)
+    if options.scattered:
+        options = replace(options, baselines=())  # they know one store only
     names = [*(arm.name for arm in arms), *options.baselines]
     against = options.against or next(iter(options.baselines[::-1]), arms[0].name)
     if "handset" in options.baselines and options.against is None:
@@ -194,18 +197,32 @@ def _in_process(work: Work, corpus: Corpus) -> Any:
 
 def _tell(corpus: Corpus, advance: Advance, *, options: Run, arms: tuple[Arm, ...]) -> Told:
     if options.scattered:
-        return asyncio.run(_scattered(corpus, options, arms[0], advance))
-    if options.recordings is None and len(arms) == 1:
+        told = asyncio.run(_scattered(corpus, options, arms[0], advance))
+        if len(arms) == 1:
+            return told
+        one, _ = recording(corpus, options, arms, lambda steps: None)
+        others = recorded.replay(
+            [one], [replace(corpus, match="item")], arms[1:], dataset=options.dataset, advance=advance
+        )
+        return replace(told, rows=(*told.rows, *others))
+    if not _is_replayed(options, arms):
         live, ranked, stored = asyncio.run(_live(corpus, options, arms[0], advance))
         rows = live + baselines.rows(options.dataset, corpus, ranked, BUDGETS)
         return Told(tuple(rows), stored.copies, stored.seconds)
     one, fresh = recording(corpus, options, arms, advance)
-    rows = recorded.replay([one], [corpus], arms, dataset=options.dataset)
-    wanted = {name: one.rankings[name] for name in options.baselines}
-    asked = {question.index for question in corpus.asked(options.limit)}
-    rows += baselines.rows(options.dataset, corpus, wanted, BUDGETS)
-    kept = tuple(row for row in rows if row.question in asked)
-    return Told(kept, fresh.copies if fresh else 0, fresh.seconds if fresh else None)
+    asked = replace(corpus, questions=tuple(corpus.asked(options.limit)))
+    indexes = {question.index for question in asked.questions}
+    wanted = {
+        name: {i: ranking for i, ranking in one.rankings[name].items() if i in indexes} for name in options.baselines
+    }
+    rows = recorded.replay([one], [asked], arms, dataset=options.dataset, advance=advance)
+    rows += baselines.rows(options.dataset, asked, wanted, BUDGETS)
+    return Told(tuple(rows), fresh.copies if fresh else 0, fresh.seconds if fresh else None)
+
+
+def _is_replayed(options: Run, arms: Sequence[Arm]) -> bool:
+    """Whether figures come from recordings; a single arm is asked live, which gives its true latency."""
+    return len(arms) > 1 or (options.recordings is not None and not options.scattered)
 
 
 async def _live(

@@ -46,11 +46,14 @@ def test_locomo_prints_its_figures_and_writes_its_answers(
 @pytest.mark.slow
 def test_scattered_memories_are_found_wherever_they_lie(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Asking all stores finds more than the best alone, and the figures of every arm are there."""
-    assert main(["locomo", "--data", str(file), "--json", "--scattered"]) == 0
+    assert main(["locomo", "--data", str(file), "--json", "--scattered", "--arms", "hook"]) == 0
     figures = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert figures["one_store_eib_frac"] == 1.0
     assert figures["best_single_eib_frac"] < figures["eib_frac"]
     assert figures["eib_frac_of_one"].keys() == figures["eib_one_down"].keys() == set(figures["backends"])
+    assert figures["one_down_loss_beyond_own"] == max(figures["one_down_loss_beyond_own_of"].values()) <= 0.0
+    assert figures["arms"]["hook"]["eib_frac"] == figures["eib_frac"]
+    assert figures["arms"]["without mem0"]["against"]["baseline"] == "default"
 
 
 def _folder(root: Path) -> tuple[str, str]:
