@@ -50,6 +50,7 @@ TEXT_CHARS = 4_000  # of one hit; a flood of words must not become a flood of wo
 NAME_CHARS = 256  # of a speaker or a step of a path: longer ones are no names
 ID_CHARS = 1_024  # of an id or a document; ids may be paths of files
 REFUSED_WITHIN_S = 0.1  # a refusal comes at once; what took longer was no refusal, and is not worth a second try
+LATE_S = 0.1  # a time-out that comes so much later than it was due says that this process is busy, not the backend
 GRACE_S = 0.02  # what a cancelled search has for closing its sockets before nobody waits for it any more
 
 
@@ -179,7 +180,7 @@ class _Search:
         self._query, self._source, self._budget_s = query, source, budget_s
         self._permit, self._asked = permit, asked
         self._began = self._loop.time()
-        self._late = False
+        self._late = self._busy = False
         self.answer: asyncio.Future[Answer] = self._loop.create_future()
         source.bulkhead.under_way += 1
         self.task = self._loop.create_task(self._ask())
@@ -203,8 +204,12 @@ class _Search:
     def _cut(self) -> None:
         """The budget is over: the search gets its grace, and then nobody waits for it any more."""
         self._late = True
+        self._busy = self._overdue_s() > LATE_S
         self._timer = self._loop.call_later(GRACE_S, self._fail, self._too_late())
         self.task.cancel()
+
+    def _overdue_s(self) -> float:
+        return self._loop.time() - self._began - self._budget_s
 
     def _too_late(self) -> BackendTimeout:
         return BackendTimeout(f"no answer within {_ms(self._budget_s):.0f} ms")
@@ -232,7 +237,8 @@ class _Search:
         if self.answer.done():
             return
         status, code, detail = _fault(error)
-        fair = self._budget_s >= self._source.deadline_s / 2
+        busy = self._busy or (not self._late and self._overdue_s() > LATE_S)
+        fair = self._budget_s >= self._source.deadline_s / 2 and not busy
         _report(self._permit, error, status, fair=fair, is_last=lambda: _is_last(self._source, self._asked))
         took_ms = _ms(self._loop.time() - self._began)
         self.answer.set_result(Answer(self._source.name, status, (), took_ms, code, detail))
@@ -292,8 +298,8 @@ def _where(error: Exception) -> str:
 
 
 def _report(permit: Permit, error: Exception, status: Status, *, fair: bool, is_last: Callable[[], bool]) -> None:
-    """Tell the breaker. A timeout counts if the backend had at least half of its own deadline: who asks in a hurry
-    says nothing about it."""
+    """Tell the breaker. A timeout counts if it was ``fair``: the backend had at least half of its own deadline, and
+    this process was there to hear it. Who asks in a hurry, or in a crowd, says nothing about a backend."""
     if isinstance(error, Unauthorized):
         permit.unauthorized()
     elif isinstance(error, RateLimited):

@@ -51,6 +51,10 @@ class VirtualTime(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._skip.now
 
+    def be_busy(self, seconds: float) -> None:
+        """As if a callback took so long."""
+        self._skip.now += seconds
+
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
     """The result of a coroutine in virtual time; no task of it may be left."""
@@ -457,6 +461,23 @@ def test_who_asks_in_a_hurry_says_nothing_about_a_backend() -> None:
 
     assert run(statuses(0.1)) == ["timeout"] * 6
     assert run(statuses(0.6)) == ["timeout"] * 5 + ["open"]
+
+
+def test_who_asks_in_a_crowd_says_nothing_about_a_backend() -> None:
+    """A deadline of 1 s noticed 5 s late, for the process was busy, counts for nothing; one noticed on time does."""
+
+    async def statuses(busy_s: float) -> list[str]:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTime)
+        hung, good = Source("hung", slow(1e6), 1.0, Breaker(lambda: 0.0)), Source("good", says())
+        found = []
+        for _ in range(6):
+            loop.call_later(0.9, loop.be_busy, busy_s)
+            found.append((await gather(QUERY, [hung, good], 10))[0].status)
+        return found
+
+    assert run(statuses(5.1)) == ["timeout"] * 6
+    assert run(statuses(0.15)) == ["timeout"] * 5 + ["open"]
 
 
 def test_suspensions_are_named() -> None:
