@@ -236,12 +236,9 @@ def sources(
     return Call("GET", "/v1/sources", parameters=_given(asked))
 
 
-def retire(
-    source: str, keep: Sequence[str], *, part: str = "", dry_run: bool = False, **scope: str | None
-) -> Call[wire.Retired]:
-    """Says what revisions a file has now, read as a whole; what else came from it is not current any more."""
-    body = {"source": source, "keep": list(keep), "part": part, "dry_run": dry_run}
-    return Call("POST", "/v1/retire", _given({**body, **scope}))
+def retire(files: Sequence[Mapping[str, Any]], *, dry_run: bool = False, **scope: str | None) -> Call[wire.Retired]:
+    """Says what files have now, read as a whole, as {source, keep: revisions}; what else came from them is retired."""
+    return Call("POST", "/v1/retire", _given({"files": [dict(f) for f in files], "dry_run": dry_run, **scope}))
 
 
 def backends() -> Call[wire.Backends]:

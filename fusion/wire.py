@@ -447,8 +447,8 @@ class Sources(TypedDict):
 
 
 class Retired(TypedDict):
-    """How many memories of a source are not current any more, because it does not have them."""
+    """How many memories are not current any more because their files do not have them, in all and by source."""
 
-    source: str
     retired: int
+    sources: dict[str, int]
     dry_run: bool

@@ -57,7 +57,7 @@ from fusion.ingest.forget import ForgetReceipt, ForgetRequest, Forgetter, Forget
 from fusion.ingest.intake import Acknowledged, Intake, NewMemory
 from fusion.ingest.journal import Deliveries, Journal
 from fusion.ingest.labels import labelled
-from fusion.ingest.retire import SourceCount
+from fusion.ingest.retire import SourceCount, Whole
 from fusion.ingest.salvage import Salvaged
 from fusion.ingest.verify import PROBE_CHARS, Ask
 from fusion.lib.ids import cursor as cursor_of
@@ -431,11 +431,9 @@ class Fusion:
             "next_cursor": cursor_of(entries[limit - 1][0]) if len(entries) > limit else None,
         }
 
-    async def retire(
-        self, scope: Scope, source: str, keep: Sequence[str], *, part: str = "", dry_run: bool = False
-    ) -> int:
-        """Retires what a file does not have any more: all its revisions but ``keep``; how many that are."""
-        retired = await self.journal.retire(scope, source, keep, part=part, dry_run=dry_run)
+    async def retire(self, scope: Scope, files: Sequence[Whole], *, dry_run: bool = False) -> Mapping[str, int]:
+        """Retires what files do not have any more; by source, how many memories that are."""
+        retired = await self.journal.retire(scope, files, dry_run=dry_run)
         if retired and not dry_run:
             self.deliverer.wake()
         return retired

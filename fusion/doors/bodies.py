@@ -23,13 +23,12 @@ from fusion.errors import BadInput, TooLarge
 from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory, not_one_line
 from fusion.ingest.journal import Criteria
+from fusion.ingest.retire import MAX_KEPT, Whole
 from fusion.ingest.sources import moment
 from fusion.recall.document import MAX_LINES, PAGE_LINES
 from fusion.recall.engine import QUERY_LIMIT, FuseRequest
 
 MAX_BATCH = 100
-MAX_KEPT = 5000
-"""revisions of one file in one request"""
 MAX_REF_CHARS = 512
 
 B = TypeVar("B", bound=BaseModel)
@@ -375,15 +374,24 @@ class SourcesQuery(Scoped):
     limit: Annotated[int, Field(ge=1, le=1000), BeforeValidator(_whole)] = 100
 
 
-class RetireBody(Scoped):
-    """What a file has now, read as a whole: the revisions of its pieces. All others of it are retired."""
+class WholeBody(_Body):
+    """One file as it was read from its beginning to its end: all memories of it but these revisions are retired."""
 
-    source: Reference = Field(description="the file, as its memories name it")
+    source: Reference = Field(description="the file, as its memories name it: file:/path")
     keep: Annotated[list[Annotated[str, Field(max_length=256)]], Field(max_length=MAX_KEPT)]
     part: Annotated[str, Field(max_length=64)] = Field(
         default="", description="only of revisions that begin so: for a file of more pieces than one request takes"
     )
+
+
+class RetireBody(Scoped):
+    """What files have now."""
+
+    files: Annotated[list[WholeBody], Field(min_length=1, max_length=MAX_KEPT)]
     dry_run: bool = Field(default=False, description="only count")
+
+    def whole(self) -> list[Whole]:
+        return [Whole(file.source, tuple(file.keep), file.part) for file in self.files]
 
 
 class SettleBody(_Body):

@@ -534,6 +534,7 @@ def ingest(
         raise typer.BadParameter("--watch stores what it sees; leave out --dry-run")
 
     async def tell() -> None:
+        from fusion.client import AsyncClient
         from fusion.contract import Scope
         from fusion.doors import show
         from fusion.doors.ingest import ingest as read_and_send
@@ -545,7 +546,13 @@ def ingest(
             return
         there = None if dry_run else gateway(home, config, direct=direct)
         summary = await read_and_send(
-            paths, whose, there, wait=wait, quiet=as_json, home=None if dry_run else home_of(home, config)
+            paths,
+            whose,
+            there,
+            wait=wait,
+            quiet=as_json,
+            home=None if dry_run else home_of(home, config),
+            looking=AsyncClient.of_home(home_of(home, config), config=config, start=False) if dry_run else None,
         )
         if as_json:
             print_json(summary)

@@ -141,8 +141,8 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
     async def retire(request: Request) -> Response:
         body = bodies.parse(RETIRE, await request.body())
         scope = body.scope(request.scope["tenant"])
-        retired = await fusion.retire(scope, body.source, body.keep, part=body.part, dry_run=body.dry_run)
-        return reply({"source": body.source, "retired": retired, "dry_run": body.dry_run})
+        sources = await fusion.retire(scope, body.whole(), dry_run=body.dry_run)
+        return reply({"retired": sum(sources.values()), "sources": sources, "dry_run": body.dry_run})
 
     async def document(request: Request) -> Response:
         asked = bodies.in_query(bodies.DocumentQuery, request.query_params.multi_items())

@@ -11,7 +11,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from typing_extensions import TypedDict
 
-from fusion.errors import BadInput, NotFound, Overloaded, StoreBusy
+from fusion.doors.retire import WholeFiles
+from fusion.errors import BadInput, NotFound, Overloaded, ServerUnreachable, StoreBusy
 from fusion.ingest.bookmarks import Bookmarks
 from fusion.ingest.files import Skip
 from fusion.ingest.sources import read, size
@@ -60,6 +61,8 @@ class Summary(TypedDict):
     duplicates: int
     redacted: int
     skipped: list[Skipped]
+    retired: int | None
+    """what files do not have any more; None where no server was there to count it for a dry run"""
     settled: bool | None
     dry_run: bool
 
@@ -70,6 +73,7 @@ class Tally:
     def __init__(self) -> None:
         self.read = 0
         self.known = 0
+        self.retired: int | None = None
         self.became: Counter[str] = Counter()
         self._skipped: dict[str, Skipped] = {}
 
@@ -94,6 +98,7 @@ class Tally:
             "duplicates": self.became["duplicate"] + self.known,
             "redacted": self.became["redacted"],
             "skipped": sorted(self._skipped.values(), key=lambda row: -row["count"]),
+            "retired": self.retired,
             "settled": settled,
             "dry_run": dry_run,
         }
@@ -108,18 +113,26 @@ async def ingest(
     patience_s: float = math.inf,
     quiet: bool = False,
     home: Path | None = None,
+    looking: AbstractAsyncContextManager[AsyncClient] | None = None,
 ) -> Summary:
     """Remembers what stands in ``paths``; without a ``gateway`` it only reads and counts. Bookmarks are the ``home``'s.
+
+    Pieces of Markdown files that are not there any more are retired; ``looking`` is asked to count these where nothing
+    is to be changed, if it is there.
 
     With ``wait`` it returns when the backends have it all, or after ``patience_s`` more seconds: they go on alone.
     """
     if gateway is not None:
         async with gateway as client:
             return await send(client, paths, scope, wait=wait, patience_s=patience_s, quiet=quiet, home=home)
-    tally = Tally()
+    tally, whole = Tally(), WholeFiles()
     with _bars(quiet) as bars:
-        for _ in _memories(read(paths, scope, progress=await _reading(bars, paths)), tally):
+        for _ in _memories(read(paths, scope, progress=await _reading(bars, paths), wholly=whole), tally):
             pass
+    if looking is not None:
+        with suppress(ServerUnreachable):
+            async with looking as client:
+                tally.retired = await whole.retire(client, paths, scope, dry_run=True)
     return tally.summary(dry_run=True, settled=None)
 
 
@@ -138,10 +151,11 @@ async def send(
     tally = Tally()
     settled: bool | None = None
     bookmarks = Bookmarks(home, scope) if home is not None else None
+    whole = WholeFiles()
     refused = False
     with _bars(quiet) as bars:
         progress = await _reading(bars, paths)
-        found = _memories(read(paths, scope, progress=progress, bookmarks=bookmarks, only=only), tally)
+        found = _memories(read(paths, scope, progress=progress, bookmarks=bookmarks, only=only, wholly=whole), tally)
         for batch in batches(found):
             for memory, row in zip(batch, await _send(client, batch), strict=True):
                 tally.take(memory, row)
@@ -152,6 +166,7 @@ async def send(
             tally.known = bookmarks.known
             if not refused:
                 bookmarks.commit()
+        tally.retired = await whole.retire(client, paths, scope)
         if wait:
             settled = await _settle(client, bars, patience_s)
     return tally.summary(dry_run=False, settled=settled)

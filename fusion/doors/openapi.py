@@ -294,10 +294,13 @@ def document(*, needs_key: bool = False) -> dict[str, Any]:
         "/v1/retire": {
             "post": _operation(
                 "retire",
-                "Say what a file has now; what else came from it is not current any more",
+                "Say what files have now; what else came from them is not current any more",
                 wire.Retired,
-                {"source": "file:/home/nadia/notes/database.md", "retired": 2, "dry_run": False},
-                body=(bodies.RetireBody, {"source": "file:/home/nadia/notes/database.md", "keep": ["9f2c", "77ab"]}),
+                {"retired": 2, "sources": {"file:/home/nadia/notes/database.md": 2}, "dry_run": False},
+                body=(
+                    bodies.RetireBody,
+                    {"files": [{"source": "file:/home/nadia/notes/database.md", "keep": ["9f2c", "77ab"]}]},
+                ),
                 extra=(507,),
             )
         },

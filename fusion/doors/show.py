@@ -399,11 +399,14 @@ def audit(page: wire.ForgottenPage) -> None:
 def ingested(summary: Summary) -> None:
     """What came of the files."""
     if summary["dry_run"]:
-        _say(f"{summary['read']} memories would be sent.")
+        retired = f", {summary['retired']} retired: their files do not have them" if summary["retired"] else ""
+        _say(f"{summary['read']} memories would be sent{retired}.")
     else:
         told = [f"{summary['stored']} remembered", f"{summary['duplicates']} known already"]
         if summary["superseded"]:
             told.insert(1, f"{summary['superseded']} in place of an earlier version")
+        if summary["retired"]:
+            told.append(f"{summary['retired']} retired: their files do not have them any more")
         if summary["redacted"]:
             told.append(f"{summary['redacted']} secrets taken out")
         _say(", ".join(told) + ".")

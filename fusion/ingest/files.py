@@ -30,6 +30,7 @@ DATABASE = "openclaw-agent.sqlite"
 _ARCHIVE = re.compile(r"\.(?:jsonl|ndjson)(?:\.(?:deleted|reset)\.[^/]+|\.zst)", re.IGNORECASE)
 _COPY = re.compile(r"\.(?:checkpoint|trajectory)\b[^/]*\.jsonl$", re.IGNORECASE)
 NO_SUCH_FILE = "there is no such file or folder"
+EMPTY = "empty"
 MAX_UNPACKED_BYTES = 1 << 29
 """of an archive: far beyond any conversation; what has more is refused, be it a bomb or not"""
 PASSED_OVER = frozenset({"node_modules", "__pycache__"})
@@ -160,7 +161,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
             if not stat.S_ISREG(about.st_mode):
                 raise Unreadable("not a regular file")
             if about.st_size == 0:
-                raise Unreadable("empty")
+                raise Unreadable(EMPTY)
             yield file
     except OSError as error:
         raise Unreadable(told(error)) from error

@@ -121,7 +121,7 @@ def note(db: Connection, items: Sequence[Shown], now: datetime) -> None:
     )
     db.execute("delete from shown where at < ?", (microseconds(now - timedelta(days=KEPT_DAYS)),))
     db.execute(
-        "delete from shown where at < (select at from shown order by at desc limit 1 offset ?)",
+        "delete from shown where at <= (select at from shown order by at desc limit 1 offset ?)",
         (KEPT,),
     )
 

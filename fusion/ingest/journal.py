@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ from fusion.errors import BadInput, KeyReused, NotFound
 from fusion.ingest import foreign, labels, retire, tombstones
 from fusion.ingest.foreign import Shown, is_foreign
 from fusion.ingest.labels import LabelPage, Vote
-from fusion.ingest.retire import SourceCount
+from fusion.ingest.retire import SourceCount, Whole
 from fusion.ingest.rows import RETIRED, WORDS, Record, count, keys_of, owner_of, record_of, row_of, whose
 from fusion.ingest.tombstones import (
     BORN_FORGOTTEN,
@@ -803,27 +803,29 @@ class Journal:
 
     # What a file does not have any more
 
-    async def retire(
-        self, scope: Scope, source: str, keep: Sequence[str], *, part: str = "", dry_run: bool = False
-    ) -> int:
-        """Retires what exactly this owner has of a file, but for the revisions in ``keep``; how many there were.
+    async def retire(self, scope: Scope, files: Sequence[Whole], *, dry_run: bool = False) -> Mapping[str, int]:
+        """Retires what exactly this owner has of files, but for what they have now; by source, how many that are.
 
-        ``part`` narrows it to revisions that begin with it. The same text in the file later is current again.
+        The same text in the file later is current again.
         """
-        if dry_run:
-            return len(await self._database.read(lambda db: retire.gone(db, scope, source, keep, part)))
 
-        def work(db: Connection) -> list[Event]:
-            rows = retire.gone(db, scope, source, keep, part)
+        def look(db: Connection) -> list[Any]:
+            return [row for file in files for row in retire.gone(db, scope, file)]
+
+        def work(db: Connection) -> list[Any]:
+            rows = look(db)
             retire.retire(db, rows)
-            return [event_of(row) for row in rows]
+            return rows
 
-        retired = await self._database.write(work)
-        self._changes += 1
-        for event in retired:
-            self._records.pop(event.event_id, None)
-            self._outdate(event)
-        return len(retired)
+        if dry_run:
+            rows = await self._database.read(look)
+        else:
+            rows = await self._database.write(work)
+            self._changes += 1
+            for event in map(event_of, rows):
+                self._records.pop(event.event_id, None)
+                self._outdate(event)
+        return Counter(row["source"] for row in rows)
 
     async def sources(self, scope: Scope, prefix: str, after: str, limit: int) -> Sequence[SourceCount]:
         """The sources of a scope's current memories that begin with ``prefix``, by name, after the one named."""

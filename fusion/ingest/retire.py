@@ -19,7 +19,22 @@ SCHEMA = """
 create index event_source on event(tenant, source, seq) where source is not null;
 """
 
+MAX_KEPT = 5000
+"""revisions of one file, and files, in one request"""
+
 _CURRENT = "place_unit = 'line' and forgotten = 0 and superseded_by is null"
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A file as it was read from its beginning to its end: the revisions of its pieces, and no other, are current.
+
+    ``part`` narrows that to revisions that begin with it, for a file of more pieces than one request takes.
+    """
+
+    source: str
+    keep: tuple[str, ...] = ()
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +45,8 @@ class SourceCount:
     memories: int
 
 
-def gone(db: Connection, scope: Scope, source: str, keep: Sequence[str], part: str) -> list[Any]:
-    """The rows of a file's current pieces whose revision begins with ``part`` and is not in ``keep``.
+def gone(db: Connection, scope: Scope, file: Whole) -> list[Any]:
+    """The rows of current pieces that a file does not have any more.
 
     Of exactly this owner: what another user took in from the same file is theirs.
     """
@@ -41,11 +56,11 @@ def gone(db: Connection, scope: Scope, source: str, keep: Sequence[str], part: s
         "and substr(revision, 1, ?) = ? and revision not in (select value from json_each(?))",
         (
             scope.tenant,
-            storable(source),
+            storable(file.source),
             *(None if (v := getattr(scope, dimension)) is None else storable(v) for dimension in DIMENSIONS),
-            len(part),
-            storable(part),
-            json.dumps([storable(revision) for revision in keep]),
+            len(file.part),
+            storable(file.part),
+            json.dumps([storable(revision) for revision in file.keep]),
         ),
     ).fetchall()
 

@@ -9,7 +9,7 @@ place and its revision), so that to read the same files again remembers nothing 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +21,7 @@ from fusion.contract import DIMENSIONS, KINDS, Kind, Moment, Place, Scope, Unit
 from fusion.ingest import sessions
 from fusion.ingest.bookmarks import Bookmarks, is_untouched, whole
 from fusion.ingest.files import (
+    EMPTY,
     MAX_REF_CHARS,
     NO_SUCH_FILE,
     File,
@@ -52,6 +53,9 @@ PRIVATE = frozenset({"memory.md"})
 MAX_ID_CHARS = 256
 MAX_POSITION = 2**53
 
+Wholly = Callable[[str, Sequence[str]], None]
+"""told of a file that was read from its beginning to its end: its source, and the revisions of its pieces"""
+
 
 def size(paths: Sequence[Path]) -> int:
     """How many bytes `read` will read: for a bar. What cannot be looked at counts nothing."""
@@ -66,12 +70,14 @@ def read(
     progress: Progress = lambda count: None,
     bookmarks: Bookmarks | None = None,
     only: Collection[Path] | None = None,
+    wholly: Wholly = lambda source, revisions: None,
 ) -> Iterator[NewMemory | Skip]:
     """The memories in files and in folders of files, in a fixed order; ``scope`` is for those that do not say whose.
 
     Never raises for what it finds: a file or line that makes no sense is a ``Skip``, and the others are read. JSONL and
     sessions grow at their end: with ``bookmarks`` they are read on from where they were left. ``only`` are the files
-    to look at, of those that ``paths`` mean.
+    to look at, of those that ``paths`` mean. ``wholly`` is told of each Markdown file that was
+    read to its end.
     """
     whose = scope or Scope()
     for file in files(paths):
@@ -81,7 +87,7 @@ def read(
         elif only is not None and file.path not in only:
             continue
         elif file.form == "markdown":
-            yield from _markdown(file, whose, max_mb, progress)
+            yield from _markdown(file, whose, max_mb, progress, wholly)
         elif file.form == "database":
             yield from sessions.database(file.path, whose, bookmarks)
             progress(file.bytes)
@@ -96,7 +102,9 @@ def read(
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
-def _markdown(file: File, whose: Scope, max_mb: float, progress: Progress) -> Iterator[NewMemory | Skip]:
+def _markdown(
+    file: File, whose: Scope, max_mb: float, progress: Progress, wholly: Wholly
+) -> Iterator[NewMemory | Skip]:
     limit = int(max_mb * 1_000_000)
     where = str(file.path)
     try:
@@ -109,6 +117,8 @@ def _markdown(file: File, whose: Scope, max_mb: float, progress: Progress) -> It
         text = data.decode("utf-8-sig")
     except Unreadable as reason:
         yield Skip(where, str(reason))
+        if str(reason) == EMPTY:
+            wholly(f"file:{file.path}", ())
         return
     except UnicodeDecodeError:
         yield Skip(where, "not UTF-8")
@@ -132,6 +142,7 @@ def _markdown(file: File, whose: Scope, max_mb: float, progress: Progress) -> It
             revision=content_hash(chunk.text),
             origin="import",
         )
+    wholly(f"file:{file.path}", [content_hash(chunk.text) for chunk in found])
 
 
 def _day(text: str) -> Moment | None:

@@ -15,6 +15,7 @@ from fusion.doors.http import create_app
 from fusion.doors.serve import PatientProtocol, Server, listen, url_of
 from fusion.errors import BadInput, NotFound
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, Forgetting, Found
+from fusion.ingest.retire import Whole
 from fusion.recall.engine import Fused, FuseRequest
 from fusion.recall.gather import Answer
 from fusion.recall.pack import Member, Memory
@@ -59,7 +60,7 @@ class FakeFusion:
         self.refuses: str | None = None
         self.forgettings: list[ForgetRequest] = []
         self.kept_sources: set[str] = set()
-        self.retired: list[tuple[str, tuple[str, ...], str, bool]] = []
+        self.retired: list[tuple[Whole, bool]] = []
         self.text = "We move to Postgres in April."
 
     async def fuse(self, request: str | FuseRequest, **fields: Any) -> Fused:
@@ -155,9 +156,9 @@ class FakeFusion:
     async def origins(self, scope: Scope, prefix: str, after: str, limit: int) -> list[dict[str, Any]]:
         return [{"source": source, "memories": 1} for source in sorted(self.kept_sources) if source.startswith(prefix)]
 
-    async def retire(self, scope: Scope, source: str, keep: Sequence[str], *, part: str, dry_run: bool) -> int:
-        self.retired.append((source, tuple(keep), part, dry_run))
-        return 0
+    async def retire(self, scope: Scope, files: Sequence[Whole], *, dry_run: bool) -> dict[str, int]:
+        self.retired.extend((file, dry_run) for file in files)
+        return {file.source: 1 for file in files if file.source in self.kept_sources}
 
     async def backends(self) -> list[dict[str, Any]]:
         return [openapi._STATE]

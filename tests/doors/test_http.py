@@ -23,6 +23,8 @@ from fusion.errors import (
     StoreFull,
 )
 from fusion.ingest.intake import Acknowledged, Replayed
+from fusion.ingest.journal import Criteria
+from fusion.ingest.retire import Whole
 from fusion.recall.admit import foreign_ref
 from fusion.recall.gather import Answer
 from fusion.settings import KeySettings, ServerSettings, Settings
@@ -584,3 +586,64 @@ class TestGate:
             hold.set()
             assert [r.status_code for r in await asyncio.gather(*first)] == [200, 200, 200]
         assert (app.in_flight, app.queued) == (0, 0)
+
+
+class TestForgetting:
+    async def test_criteria_reach_the_gateway(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
+        """A date is its beginning; what is not said does not narrow; a preview forgets nothing."""
+        body = {"source": "mail", "after": "2026-03", "before": "2026-04-01", "time": "recorded", "dry_run": True}
+        reply = await client.post("/v1/forget", json={**body, "user_id": "nadia", "limit": 7})
+        assert reply.status_code == 200
+        assert reply.json() == {
+            "dry_run": True,
+            "found": [{"ref": "m1z", "text": fusion.text, "backends": ["markdown"], "at": None, "source": None}],
+            "receipts": [],
+            "missing": [],
+            "done": True,
+            "pending": 0,
+            "more": False,
+            "next_cursor": None,
+        }
+        [asked] = fusion.forgettings
+        march, april = (datetime(2026, month, 1, tzinfo=UTC) for month in (3, 4))
+        assert asked.criteria == Criteria("mail", None, march, april, recorded=True)
+        assert (asked.scope.user_id, asked.limit, asked.dry_run) == ("nadia", 7, True)
+
+    @pytest.mark.parametrize(
+        ("body", "why"),
+        [
+            ({"user_id": "nadia"}, "Say what to forget"),
+            ({"refs": ["m1"], "source": "mail"}, "refs stand alone"),
+            ({"refs": []}, "refs"),
+            ({"refs": ["m1"] * 101}, "refs"),
+            ({"query": " "}, "query"),
+            ({"source": ""}, "source"),
+            ({"before": "soon"}, "before: is no time"),
+            ({"before": "2026", "time": "someday"}, "time"),
+            ({"source": "mail", "limit": 101}, "limit"),
+            ({"everything": True}, "everything: there is no such field"),
+        ],
+    )
+    async def test_what_is_nothing_or_everything_is_a_422(
+        self, client: httpx.AsyncClient, fusion: FakeFusion, body: dict[str, object], why: str
+    ) -> None:
+        """A user alone is all that they have: that is not forgotten by leaving something out."""
+        reply = await client.post("/v1/forget", json=body)
+        assert reply.status_code == 422
+        assert why in reply.json()["detail"]
+        assert fusion.forgettings == []
+
+    async def test_the_audit_the_sources_and_what_files_have(
+        self, client: httpx.AsyncClient, fusion: FakeFusion
+    ) -> None:
+        """Each is one call; what a file has is told by its revisions."""
+        fusion.kept_sources = {"file:/a.md", "mail"}
+        assert (await client.get("/v1/forgotten?user_id=nadia")).json()["forgotten"][0]["ref"] == "m1z"
+        assert (await client.get("/v1/sources?prefix=file:/")).json() == {
+            "sources": [{"source": "file:/a.md", "memories": 1}]
+        }
+        body = {"files": [{"source": "file:/a.md", "keep": ["r1"]}], "dry_run": True}
+        reply = await client.post("/v1/retire", json=body)
+        assert reply.json() == {"retired": 1, "sources": {"file:/a.md": 1}, "dry_run": True}
+        assert fusion.retired == [(Whole("file:/a.md", ("r1",)), True)]
+        assert (await client.post("/v1/retire", json={"files": []})).status_code == 422

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,9 +18,12 @@ from fusion.contract import KINDS, Moment, Place, Scope
 from fusion.doors.bodies import MemoryBody
 from fusion.doors.encode import encode
 from fusion.doors.ingest import BATCH, BATCH_BYTES, batches, ingest, wire_form
+from fusion.doors.retire import WholeFiles
 from fusion.errors import Overloaded, StoreBusy, StoreFull
 from fusion.ingest.intake import NewMemory
-from fusion.settings import ServerSettings, Settings
+from fusion.lib.words import content_hash
+from fusion.settings import ServerSettings, Settings, load
+from fusion.wiring import Fusion
 from tests.doors.fakes import FakeFusion, app_over
 
 NOBODY = Scope()
@@ -180,3 +183,117 @@ def test_a_memory_survives_the_wire(memory: NewMemory) -> None:
     """What a file says is what the intake gets: nothing is lost between the command line and the server."""
     sent = json.loads(encode(wire_form(memory)))
     assert MemoryBody.model_validate(sent).memory() == memory
+
+
+# What files do not have any more
+
+
+def sections(file: Path, *texts: str) -> Path:
+    """A Markdown file of one section a text; each is long enough to be a piece of its own."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("\n".join(f"# {text}\n\n" + f"{text} is told at length. " * 50 + "\n" for text in texts))
+    return file
+
+
+@asynccontextmanager
+async def whole_home(home: Path) -> AsyncIterator[AsyncClient]:
+    """A real home with one backend."""
+    one = {"one": {"adapter": "adapters.inmemory:InMemory"}}
+    settings = load(home=home, backends_only=True, embedder={"adapter": ""}, backends=one)
+    async with (
+        Fusion.open(settings) as fusion,
+        AsyncClient.over(httpx.ASGITransport(app_over(fusion, settings))) as client,  # type: ignore[arg-type]
+    ):
+        yield client
+
+
+async def current(client: AsyncClient) -> list[str]:
+    """The headings of what is current, and what the backend has must be the same."""
+    kept = [memory["text"] for memory in (await client.memories(limit=100))["memories"]]
+    await client.settle()
+    found = (await client.search("one", "told at length", limit=100))["hits"]
+    assert sorted(hit["text"] for hit in found) == sorted(kept)
+    return sorted(text.split("\n")[0][2:] for text in kept)
+
+
+async def test_what_a_file_does_not_have_any_more_is_retired(tmp_path: Path) -> None:
+    """An edited section, an emptied file and a file that is gone: counted beforehand, then retired in every backend.
+
+    What comes back is current again, and a second run has nothing to do.
+    """
+    folder = tmp_path / "notes"
+    edited, emptied, gone = folder / "a.md", folder / "b.md", folder / "deep" / "c.md"
+    sections(edited, "alpha", "beta")
+    sections(emptied, "gamma")
+    sections(gone, "delta")
+    async with whole_home(tmp_path / "home") as client:
+
+        async def run(dry_run: bool = False) -> int | None:
+            there = None if dry_run else nullcontext(client)
+            looking = nullcontext(client) if dry_run else None
+            return (await ingest([folder], NOBODY, there, quiet=True, looking=looking))["retired"]
+
+        assert await run() == 0
+        assert await current(client) == ["alpha", "beta", "delta", "gamma"]
+        sections(edited, "alpha", "new beta")
+        emptied.write_text("")
+        gone.unlink()
+        assert await run(dry_run=True) == 3
+        assert await current(client) == ["alpha", "beta", "delta", "gamma"]
+        assert await run() == 3
+        assert await current(client) == ["alpha", "new beta"]
+        assert await run() == 0
+        sections(edited, "alpha", "beta")
+        sections(gone, "delta")
+        assert await run() == 1
+        assert await current(client) == ["alpha", "beta", "delta"]
+
+
+async def test_what_could_not_be_read_retires_nothing(tmp_path: Path) -> None:
+    """A file that is no text any more, a folder that looks empty for its disk is gone, one that was not named."""
+    folder, other = tmp_path / "notes", tmp_path / "other"
+    note = sections(folder / "a.md", "alpha")
+    sections(other / "b.md", "beta")
+    async with whole_home(tmp_path / "home") as client:
+
+        async def run(*paths: Path) -> int | None:
+            return (await ingest(paths, NOBODY, nullcontext(client), quiet=True))["retired"]
+
+        assert await run(folder, other) == 0
+        note.write_bytes(b"\xff\xfe not UTF-8")
+        assert await run(folder, other) == 0
+        note.unlink()
+        assert await run(folder) == 0
+        assert await run(note) == 0
+        assert await run(other) == 0
+        assert await current(client) == ["alpha", "beta"]
+        # Another file there, and the folder is known to be there: what it lacks is gone.
+        sections(folder / "new.md", "new")
+        assert await run(folder) == 1
+        assert await current(client) == ["beta", "new"]
+
+
+async def test_a_file_is_one_persons_own(tmp_path: Path) -> None:
+    """What another user took in from the same file stays theirs until they read it again."""
+    note = sections(tmp_path / "a.md", "alpha", "beta")
+    async with whole_home(tmp_path / "home") as client:
+        for user in ("nadia", "omar"):
+            await ingest([note], Scope(user_id=user), nullcontext(client), quiet=True)
+        sections(note, "alpha")
+        summary = await ingest([note], Scope(user_id="nadia"), nullcontext(client), quiet=True)
+        assert summary["retired"] == 1
+        for user, count in (("nadia", 1), ("omar", 2)):
+            assert len((await client.memories(user_id=user))["memories"]) == count
+
+
+async def test_a_file_of_ten_thousand_pieces_is_told_in_parts(tmp_path: Path) -> None:
+    """No request is larger than a server takes, and all pieces are named once."""
+    fusion = FakeFusion()
+    whole = WholeFiles()
+    revisions = [content_hash(str(n)) for n in range(12_000)]
+    whole("file:/a.md", revisions)
+    async with gateway(fusion) as client:
+        await whole.retire(client, [], NOBODY)
+    assert sorted(one for file, _ in fusion.retired for one in file.keep) == sorted(revisions)
+    assert all(one.startswith(file.part) for file, _ in fusion.retired for one in file.keep)
+    assert {file.part for file, _ in fusion.retired} == set("0123456789abcdef")

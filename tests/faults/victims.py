@@ -11,8 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fusion.contract import Scope
+from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.intake import NewMemory
-from fusion.ingest.journal import Journal
+from fusion.ingest.journal import Criteria, Journal
 from fusion.lib.sqlite import Database
 from fusion.wiring import Fusion
 from tests.faults.home import settings_of
@@ -84,3 +85,20 @@ async def live(home: str, n: str, before: str, statement: str) -> None:
             say("gone", int(n) - 1)
         await fusion.settle()
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def forget(home: str) -> None:
+    """Forgets all letters, three at a time."""
+    settings = settings_of(
+        Path(home),
+        cortex="adapters.cortex:Cortex",
+        triples="adapters.triples:Triples",
+        markdown="adapters.markdown:Markdown",
+    )
+    async with Fusion.open(settings) as fusion:
+        more = True
+        while more:
+            reply = await fusion.forget_many(ForgetRequest(NADIA, criteria=Criteria(source="mail"), limit=3))
+            more = reply.more
+            for receipt in reply.receipts:
+                say("gone", receipt.ref)

@@ -30,7 +30,8 @@ class Shelf:
     """A store that keeps what it is told in a dict, and does what a test wants instead.
 
     ``fault`` is raised by every call; texts in ``refuses`` are taken for nonsense; kinds in ``declines`` are not
-    accepted. ``gate`` holds back `remember` after it kept the events, with ``reached`` set.
+    accepted. ``gate`` holds back `remember` after it kept the events, with ``reached`` set. With ``lies`` it says that
+    it forgot, and keeps. ``own`` are items that it has from elsewhere, by native id.
     """
 
     features = Features(kinds=frozenset(KINDS))
@@ -44,6 +45,9 @@ class Shelf:
         self.refuses = set(refuses)
         self.declines = set(declines)
         self.fault: Exception | None = None
+        self.lies = False
+        self.own: dict[str, Hit] = {}
+        self.asked: list[Query] = []
         self.gate: asyncio.Event | None = None
         self.reached = asyncio.Event()
         self._news = asyncio.Condition()
@@ -57,7 +61,12 @@ class Shelf:
         return [captured.event.text for captured in self.kept.values()]
 
     async def search(self, query: Query) -> Sequence[Hit]:
-        return []
+        """Everything in scope, whatever was asked."""
+        self.asked.append(query)
+        if self.fault is not None:
+            raise self.fault
+        kept = [Hit.of(captured.event, f"shelf-{event_id}") for event_id, captured in self.kept.items()]
+        return [hit for hit in (*kept, *self.own.values()) if query.scope.admits(hit.scope)][: query.limit]
 
     def accepts(self, event: Event) -> bool:
         return event.kind not in self.declines
@@ -82,10 +91,12 @@ class Shelf:
         self.native_ids[event_id] = native_ids
         if self.fault is not None:
             raise self.fault
+        if self.lies:
+            return "deleted"
         async with self._news:
-            gone = self.kept.pop(event_id, None)
+            gone = [self.kept.pop(event_id, None), *(self.own.pop(i, None) for i in native_ids)]
             self._news.notify_all()
-        return "deleted" if gone else "absent"
+        return "deleted" if any(gone) else "absent"
 
     async def until(self, texts: Sequence[str]) -> None:
         """Returns when exactly these texts are kept, in whatever order."""

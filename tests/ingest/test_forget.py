@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,13 +16,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from fusion.contract import Place, Scope
-from fusion.errors import BackendUnreachable, NotFound
+from fusion.contract import Hit, Place, Scope
+from fusion.errors import BackendUnreachable, BadInput, NotFound
+from fusion.ingest import foreign
+from fusion.ingest import journal as module
 from fusion.ingest.deliver import Deliverer
-from fusion.ingest.forget import Forgetter
+from fusion.ingest.foreign import Shown
+from fusion.ingest.forget import ForgetRequest, Forgetter, Found
 from fusion.ingest.intake import Intake, NewMemory
-from fusion.ingest.journal import Journal
-from tests.ingest.stores import ME, Shelf, Time, event
+from fusion.ingest.journal import Criteria, Journal
+from fusion.lib.sqlite import Database
+from tests.ingest.stores import ME, START, Shelf, Time, event
 
 
 @pytest.fixture
@@ -171,6 +178,425 @@ async def test_nobody_forgets_for_another(journal):
         await forgetter.forget(stored.ref, ME)
         with pytest.raises(NotFound):
             await forgetter.forget(stored.ref, ME)
+
+
+# Verified
+
+
+async def test_a_backend_that_lies_is_caught_and_asked_until_it_has_forgotten(journal):
+    """It says deleted and still returns it: the receipt says still_there, and it is asked again, later each time."""
+    time, honest, liar = Time(), Shelf(), Shelf()
+    (stored,) = await journal.append([event("The code is 4711.", 1)])
+    async with forgetting(journal, time, honest=honest, liar=liar) as (forgetter, deliverer):
+        liar.lies = True
+        receipt = await forgetter.forget(stored.ref, ME)
+        assert receipt.backends == {"honest": "deleted", "liar": "still_there"}
+        assert not receipt.done
+        assert await deliverer.backlog() == {"liar": 1}
+        await time.asleep(1)
+        liar.lies = False
+        time.pass_by(time.slept[-1])
+        await liar.until([])
+        await deliverer.settle()
+        assert await deliverer.backlog() == {}
+
+
+async def test_a_backend_is_asked_in_the_memorys_own_scope_before_any_filter(journal):
+    """By its text and its owner, as a reader asks: a tombstone of ours does not hide that it is still there."""
+    shelf = Shelf()
+    (stored,) = await journal.append([event("The code is 4711.", 1, speaker="Ana")])
+    async with forgetting(journal, shelf=shelf) as (forgetter, _):
+        await forgetter.forget(stored.ref, ME)
+    [asked] = shelf.asked
+    assert asked.text == "Ana: The code is 4711."
+    # This store says that it cannot filter by user, so it is asked without one.
+    assert asked.scope == Scope(audience="private")
+
+
+async def test_absent_is_verified_as_well(journal):
+    """Under another id it is still there: who says that he never had it is not believed either."""
+    shelf = Shelf()
+    (stored,) = await journal.append([event("The code is 4711.", 1)])
+    async with forgetting(journal, shelf=shelf) as (forgetter, _):
+        captured = shelf.kept.pop(stored.event.event_id)
+        shelf.own["copy"] = Hit.of(captured.event, "copy")
+        assert (await forgetter.forget(stored.ref, ME)).backends == {"shelf": "still_there"}
+
+
+async def test_what_a_users_own_file_still_says_is_hidden(journal):
+    """The note is deleted, and the user's file has the same words: hidden, not deleted."""
+    shelf = Shelf()
+    (stored,) = await journal.append([event("The spare key is under the third flower pot.", 1)])
+    async with forgetting(journal, shelf=shelf) as (forgetter, _):
+        shelf.own["a.md#L1"] = Hit("a.md#L1", "The spare key is under the third flower pot.", Scope(user_id="ana"))
+        receipt = await forgetter.forget(stored.ref, ME)
+    assert receipt.backends == {"shelf": "hidden"}
+    assert journal.hides("shelf", Hit("a.md#L9", "The spare key is under the third flower pot.", Scope(user_id="ana")))
+
+
+async def test_a_fact_that_nothing_else_supports_is_still_there(journal):
+    """What was learnt from it and is returned betrays it; what another memory says as well does not."""
+    shelf = Shelf()
+    one, two = await journal.append(
+        [event("Julien likes pizza a lot.", 1), event("Everybody knows Julien's taste.", 2)]
+    )
+    fact = Hit("fact:1", "julien likes pizza", derived_from=(one.event.event_id,), scope=Scope(user_id="ana"))
+    async with forgetting(journal, shelf=shelf) as (forgetter, _):
+        shelf.own["fact:1"] = replace(fact, derived_from=(one.event.event_id, two.event.event_id))
+        assert (await forgetter.forget(one.ref, ME)).backends == {"shelf": "deleted"}
+        assert (await forgetter.forget(two.ref, ME)).backends == {"shelf": "still_there"}
+        del shelf.own["fact:1"]
+
+
+async def test_one_that_was_down_is_verified_when_it_is_back(journal):
+    """In the same process by its text; after a restart, when nobody knows that any more, by asking it to forget twice.
+
+    A backend by the contract finds nothing the second time: one that deletes twice had it still.
+    """
+    time, shelf = Time(), Shelf()
+    first, second = await journal.append([event("The code is 4711.", 1), event("The code is 4712.", 2)])
+    async with forgetting(journal, time, shelf=shelf) as (forgetter, deliverer):
+        shelf.fault = BackendUnreachable("refused")
+        assert (await forgetter.forget(first.ref, ME)).backends == {"shelf": "pending"}
+        await time.asleep(1)
+        shelf.fault, shelf.lies = None, True
+        time.pass_by(time.slept[-1])
+        await time.asleep(2)
+        assert (await journal.backlog()) == {"shelf": 1}
+        assert shelf.asked[-1].text == "The code is 4711."
+        shelf.fault = BackendUnreachable("refused")
+        await forgetter.forget(second.ref, ME)
+    shelf.fault, shelf.asked = None, []
+    async with forgetting(journal, shelf=shelf) as (_, deliverer):
+        assert (await journal.backlog()) == {"shelf": 2}
+        assert shelf.asked == []
+    shelf.lies = False
+    late = Time()
+    late.pass_by(86_400)
+    async with forgetting(journal, late, shelf=shelf) as (_, deliverer):
+        assert await deliverer.backlog() == {}
+        assert shelf.kept == {}
+
+
+# By what it says, where it stands, when it was
+
+
+async def nothing(query, scope):
+    return []
+
+
+async def told(forgetter, recall=nothing, scope=ME, **said):
+    criteria = {k: said.pop(k) for k in ("source", "document", "after", "before", "recorded") if k in said}
+    return await forgetter.request(ForgetRequest(scope, criteria=Criteria(**criteria), **said), recall)
+
+
+async def test_by_source_document_and_time(journal):
+    """Each criterion narrows, all together; times are when it happened or else was recorded, the end left out."""
+    day = timedelta(days=1)
+    await journal.append(
+        [
+            event("mailed", source="mail", at=START - 9 * day),
+            event("mailed late", source="mail", at=START - 2 * day),
+            event("in chat", 1, at=START - 2 * day),
+            event("never dated"),
+            event("theirs", source="mail", scope=Scope(user_id="ben")),
+        ]
+    )
+    async with forgetting(journal) as (forgetter, _):
+
+        async def found(**said):
+            return [one.text for one in (await told(forgetter, dry_run=True, **said)).found]
+
+        assert await found(source="mail") == ["mailed", "mailed late"]
+        assert await found(document="chat") == ["in chat"]
+        assert await found(source="mail", after=START - 2 * day) == ["mailed late"]
+        assert await found(before=START - 2 * day) == ["mailed"]
+        assert await found(after=START - 2 * day) == ["mailed late", "in chat", "never dated"]
+        assert await found(after=START - 2 * day, recorded=True) == ["mailed", "mailed late", "in chat", "never dated"]
+        assert await found(source="mail", scope=Scope(user_id="eve")) == []
+        # Looking changed nothing.
+        assert (await journal.frequencies(Scope(), [])).documents == 5
+        assert await journal.audit(ME, 9) == []
+
+
+async def test_a_preview_is_short_one_line_and_without_secrets(journal):
+    """What is shown of a memory before it is forgotten."""
+    await journal.append([event("first line\n" + "word " * 100 + "AKIAIOSFODNN7EXAMPLE", 1, source="mail")])
+    async with forgetting(journal, shelf=Shelf()) as (forgetter, _):
+        [one] = (await told(forgetter, dry_run=True, source="mail")).found
+    assert one.text.startswith("first line word word")
+    assert len(one.text) == 160
+    assert "AKIA" not in one.text
+    assert (one.backends, one.source, one.at) == (("shelf",), "mail", START)
+
+
+async def test_many_are_forgotten_a_hundred_at_a_time_and_the_same_request_goes_on(journal):
+    """``more`` says so; a preview is paged by its cursor, for nothing goes away under it."""
+    shelf = Shelf()
+    await journal.append([event(f"turn {n}", n, source="mail") for n in range(250)])
+    async with forgetting(journal, shelf=shelf) as (forgetter, _):
+        pages, cursor = [], None
+        while True:
+            page = await told(forgetter, dry_run=True, source="mail", cursor=cursor)
+            pages.append([one.text for one in page.found])
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        assert [len(page) for page in pages] == [100, 100, 50]
+        assert [text for page in pages for text in page] == [f"turn {n}" for n in range(250)]
+        replies = [await told(forgetter, source="mail") for _ in range(3)]
+    assert [(len(r.receipts), r.more, r.done, r.pending) for r in replies] == [
+        (100, True, True, 0),
+        (100, True, True, 0),
+        (50, False, True, 0),
+    ]
+    assert [one.text for one in replies[0].found] == [""] * 100
+    assert shelf.kept == {}
+
+
+async def test_a_query_forgets_what_it_finds_and_criteria_narrow_that(journal):
+    """The likeliest first, at most 20 unless it is said how many; what meets another criterion alone is not meant."""
+    stored = await journal.append([event(f"turn {n}", n, source="mail" if n % 2 else None) for n in range(50)])
+
+    async def recall(query, scope):
+        assert (query, scope) == ("turns", ME)
+        return [Found(one.ref, one.event.text) for one in reversed(stored)]
+
+    async with forgetting(journal) as (forgetter, _):
+        reply = await told(forgetter, recall, query="turns", dry_run=True)
+        assert ([one.text for one in reply.found[:2]], len(reply.found), reply.more) == (
+            ["turn 49", "turn 48"],
+            20,
+            True,
+        )
+        reply = await told(forgetter, recall, query="turns", source="mail", limit=3)
+    assert [one.ref for one in reply.receipts] == [stored[49].ref, stored[47].ref, stored[45].ref]
+    assert [entry.by for _, entry in await journal.audit(ME, 9)] == ["query+source"] * 3
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({}, "Say what to forget"),
+        ({"refs": ("m1",), "source": "mail"}, "refs stand alone"),
+        ({"query": "x", "cursor": "c1"}, "cursor"),
+        ({"source": "mail", "cursor": "7"}, "cursor"),
+    ],
+)
+async def test_what_would_be_everything_or_makes_no_sense_is_refused(journal, said, why):
+    """The error says what to write instead."""
+    async with forgetting(journal) as (forgetter, _):
+        with pytest.raises(BadInput, match=why):
+            await told(forgetter, **said)
+
+
+async def test_the_rerun_of_a_forgetting_says_what_is_missing(journal):
+    """Refs that are not here, maybe because the first run got that far, are no error; nor are those of others."""
+    one, two, theirs = await journal.append([event("one", 1), event("two", 2), event("no", scope=Scope(user_id="ben"))])
+    async with forgetting(journal, shelf=Shelf()) as (forgetter, _):
+        await forgetter.forget(one.ref, ME)
+        reply = await told(forgetter, refs=(one.ref, two.ref, theirs.ref, "m99", two.ref))
+    assert [r.ref for r in reply.receipts] == [two.ref]
+    assert reply.missing == (one.ref, theirs.ref, "m99")
+
+
+async def test_an_explicit_wish_lifts_every_tombstone_of_these_words(journal):
+    """Remembered again by its owner, it may be ingested again wherever it stood, and its file is shown again.
+
+    Another owner's wish lifts nothing, and a short text is lifted as well.
+    """
+    line, place = "- the heron ledger is under the oak", Place("notes/a.md", 5, 5, "line")
+    stored = await journal.append([event(line, place=place), event("yes", 1)])
+    for one in stored:
+        await journal.bury(one.ref, ME)
+    hit = Hit("a.md#L5", line, Scope(user_id="ana"), place=place)
+    await journal.append([event(line, scope=Scope(user_id="ben"))])
+    assert journal.hides("markdown", hit)
+    await journal.append([event(line), event("yes")])
+    assert not journal.hides("markdown", hit)
+    again = await journal.append([event(line, place=place), event("yes", 1)])
+    assert [one.state for one in again] == ["stored", "stored"]
+
+
+async def test_the_audit_can_only_grow_and_has_no_text(journal, tmp_path):
+    """Who, when, by what kind of criterion, and what became of it where by now: refs only."""
+    shelf = Shelf()
+    one, two = await journal.append([event("The code is 4711.", 1), event("a second version", 1)])
+    async with forgetting(journal, shelf=shelf) as (forgetter, _):
+        await told(forgetter, document="chat")
+    [(_, last), (_, first)] = await journal.audit(ME, 9)
+    assert {first.ref, last.ref} == {one.ref, two.ref}
+    assert (first.by, dict(first.backends)) == ("document", {"shelf": "deleted"})
+    assert await journal.audit(Scope(user_id="ben"), 9) == []
+    assert await journal.audit(Scope(tenant="acme"), 9) == []
+    assert len(await journal.audit(Scope(), 9)) == 2
+    for sql in ("delete from audit", "update audit set ref = 'm0'"):
+        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+            await journal._database.write(lambda db, sql=sql: db.execute(sql))
+    await journal._database.checkpoint()
+    for file in tmp_path.iterdir():
+        assert b"4711" not in file.read_bytes(), file.name
+
+
+# Other people's memories
+
+THEIRS = Hit("n7", "The spare key is under the third flower pot.", Scope(user_id="ana"))
+
+
+async def shown(journal, hit=THEIRS, backend="shelf", ref="xabcdefghij", scope=ME):
+    await journal.note_shown([Shown(ref, backend, hit, scope)], START)
+    return ref
+
+
+async def test_a_backends_own_item_is_deleted_there_and_never_shown_again(journal):
+    """By its own id, and by its words within its owner should it come back under another one."""
+    shelf = Shelf()
+    shelf.own["n7"] = THEIRS
+    ref = await shown(journal)
+    async with forgetting(journal, shelf=shelf) as (forgetter, _):
+        receipt = await forgetter.forget(ref, ME)
+        assert (receipt.ref, receipt.backends) == (ref, {"shelf": "deleted"})
+        assert shelf.own == {}
+        with pytest.raises(NotFound):
+            await forgetter.forget(ref, ME)
+    assert journal.hides("shelf", replace(THEIRS, text="changed"))
+    assert journal.hides("other", replace(THEIRS, native_id="n8"))
+    assert not journal.hides("other", replace(THEIRS, native_id="n8", scope=Scope(user_id="ben")))
+    assert not journal.hides("other", replace(THEIRS, text="changed"))
+    assert [(entry.ref, dict(entry.backends)) for _, entry in await journal.audit(ME, 9)] == [
+        (ref, {"shelf": "deleted"})
+    ]
+
+
+async def test_an_item_of_a_backend_that_cannot_delete_is_hidden(journal):
+    """Read only, or without a way to delete: it is kept out of answers, and the receipt says so."""
+    reading = Keeping()
+    ref = await shown(journal, backend="reading")
+    async with forgetting(journal, reading=reading) as (forgetter, _):
+        assert (await forgetter.forget(ref, ME)).backends == {"reading": "hidden"}
+    assert journal.hides("reading", THEIRS)
+
+
+async def test_an_item_of_a_backend_that_is_down_is_deleted_when_it_is_back(journal):
+    """Hidden from the first moment, and pending, like a memory of our own."""
+    time, shelf = Time(), Shelf()
+    shelf.own["n7"] = THEIRS
+    ref = await shown(journal)
+    async with forgetting(journal, time, shelf=shelf) as (forgetter, deliverer):
+        shelf.fault = BackendUnreachable("refused")
+        assert (await forgetter.forget(ref, ME)).backends == {"shelf": "pending"}
+        assert journal.hides("shelf", THEIRS)
+        await time.asleep(1)
+    shelf.fault = None
+    async with forgetting(journal, shelf=shelf) as (_, deliverer):
+        assert shelf.own == {}
+        assert await deliverer.backlog() == {}
+
+
+async def test_nobody_forgets_what_was_shown_to_another(journal):
+    """A ref is good for whoever could ask the question that it answered: the same user, or the whole tenant."""
+    shelf = Shelf()
+    shelf.own["n7"] = THEIRS
+    ref = await shown(journal)
+    async with forgetting(journal, shelf=shelf) as (forgetter, _):
+        for scope in (Scope(user_id="eve", audience="private"), Scope(tenant="acme"), Scope(user_id="ana")):
+            with pytest.raises(NotFound):
+                await forgetter.forget(ref, scope)
+        assert (await forgetter.forget(ref, Scope(audience="private"))).done
+
+
+async def test_only_the_latest_that_were_shown_are_remembered(journal):
+    """Bounded in number and in age: the journal is no copy of other people's stores."""
+    items = [Shown(f"x{n:010}", "shelf", replace(THEIRS, native_id=str(n)), ME) for n in range(foreign.KEPT + 10)]
+    for first in range(0, len(items), 2000):
+        await journal.note_shown(items[first : first + 2000], START + timedelta(seconds=first))
+    counted = await journal._database.read(lambda db: db.execute("select count(*) from shown").fetchone()[0])
+    assert counted <= foreign.KEPT
+    await journal.note_shown(items[:1], START + timedelta(days=foreign.KEPT_DAYS + 1))
+    counted = await journal._database.read(lambda db: db.execute("select count(*) from shown").fetchone()[0])
+    assert counted == 1
+
+
+# Crashes
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+class Mortal:
+    """Counts the steps of a forgetting, and ends the process before the one that is next to be the ``last``."""
+
+    def __init__(self, last: int) -> None:
+        self.left = last
+
+    def step(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise Crash
+
+
+class MortalDatabase(Database):
+    mortal: Mortal | None = None
+
+    async def write(self, work):
+        if self.mortal is not None:
+            self.mortal.step()
+        return await super().write(work)
+
+    async def checkpoint(self):
+        if self.mortal is not None:
+            self.mortal.step()
+        await super().checkpoint()
+
+
+class MortalShelf(Shelf):
+    mortal: Mortal | None = None
+
+    async def forget(self, event_id, native_ids):
+        if self.mortal is not None:
+            self.mortal.step()
+        return await super().forget(event_id, native_ids)
+
+    async def search(self, query):
+        if self.mortal is not None:
+            self.mortal.step()
+        return await super().search(query)
+
+
+async def test_a_crash_at_any_step_is_finished_by_the_rerun(tmp_path):
+    """The process ends before the k-th write, checkpoint, deletion or question, for every k: the same request again
+    leaves nothing anywhere, one line in the audit for each memory, and nothing to do."""
+    steps = 0
+    for k in range(100):
+        file = tmp_path / str(k) / "journal.sqlite"
+        one, two = MortalShelf(), MortalShelf()
+        database = await MortalDatabase.open(file, module.STEPS)
+        journal = Journal(database)
+        await journal.append([event(f"The code of door {n} is 47{n}.", n, source="mail") for n in range(3)])
+        crashed = False
+        async with forgetting(journal, one=one, two=two) as (forgetter, _):
+            database.mortal = one.mortal = two.mortal = Mortal(k)
+            try:
+                await told(forgetter, source="mail")
+            except Crash:
+                crashed = True
+            database.mortal = one.mortal = two.mortal = None
+        await journal.close()
+        journal = await Journal.open(file)
+        async with forgetting(journal, one=one, two=two) as (forgetter, deliverer):
+            await told(forgetter, source="mail")
+            await deliverer.settle()
+            assert await deliverer.backlog() == {}
+        assert (one.kept, two.kept) == ({}, {})
+        assert len(await journal.audit(ME, 99)) == 3
+        await journal._database.checkpoint()
+        await journal.close()
+        assert b"code of door" not in file.read_bytes()
+        if not crashed:
+            steps = k
+            break
+    assert steps > 10
 
 
 TEXTS = ["The key is under the third flower pot.", "yes", "We moved the office to Lund in May.", "no, not yet"]

@@ -81,6 +81,32 @@ async def test_another_text_at_a_place_that_is_taken_supersedes(journal):
     assert records[new.event.event_id].superseded_by is None
 
 
+async def test_a_text_that_returns_to_its_place_is_current_again(journal):
+    """A, then B, then A once more: what was said last stands. A retry of all that was sent changes nothing of that."""
+    a, b = await append(journal, event("We use MySQL.", 3), event("We use Postgres.", 3))
+    (again,) = await append(journal, event("We use MySQL.", 3))
+    assert (again.state, again.event.supersedes) == ("superseded", b.event.event_id)
+    records = await journal.records([one.event.event_id for one in (a, b, again)])
+    assert [records[one.event.event_id].superseded_by for one in (a, b, again)] == [
+        b.event.event_id,
+        again.event.event_id,
+        None,
+    ]
+    assert [s.state for s in await append(journal, event("We use MySQL.", 3))] == ["duplicate"]
+    # Both in one call are what was sent before: the last of them is meant.
+    assert [s.state for s in await append(journal, event("We use Postgres.", 3), event("We use MySQL.", 3))] == [
+        "duplicate",
+        "duplicate",
+    ]
+
+
+async def test_what_was_replaced_on_purpose_does_not_return_with_its_file(journal):
+    """Superseded by a memory without a place, it stays so when the file is read again."""
+    (old,) = await append(journal, event("The office is in Lund.", 1))
+    await append(journal, event("The office is in Malmö.", supersedes=old.ref))
+    assert [s.state for s in await append(journal, event("The office is in Lund.", 1))] == ["duplicate"]
+
+
 async def test_a_callers_revision_decides_what_is_new(journal):
     """The same revision is the same event though its text differs; another revision supersedes."""
     stored = await append(
@@ -188,6 +214,14 @@ async def test_neighbours_are_the_turns_before_and_after_in_document_order(journ
     assert await texts_beside(journal, stored[3], 2) == ["turn 1", "turn 2"]
     await append(journal, event("turn 5", 5))
     assert await texts_beside(journal, stored[0], 1) == ["turn 3", "turn 5"]
+
+
+async def test_agents_accounts_of_one_conversation_are_orders_of_their_own(journal):
+    """What alpha heard before and after stands beside it, not what beta heard at the same place."""
+    alpha, beta = Scope(user_id="ana", agent_id="alpha"), Scope(user_id="ana", agent_id="beta")
+    heard = await append(journal, *(event(f"alpha {n}", n, scope=alpha) for n in range(3)))
+    await append(journal, *(event(f"beta {n}", n, scope=beta) for n in range(3)))
+    assert await texts_beside(journal, heard[1], 1) == ["alpha 0", "alpha 2"]
 
 
 async def test_what_was_forgotten_or_superseded_is_nobodys_neighbour(journal):
@@ -432,6 +466,16 @@ async def test_a_users_own_file_is_hidden_where_something_was_forgotten(journal,
     assert again.hides("md", moved)
     await again.close()
     assert b"heron" not in (tmp_path / "journal.sqlite").read_bytes()
+
+
+async def test_a_part_of_a_file_without_long_lines_is_hidden_as_a_whole(journal):
+    """No line of it has three words, so it is known by all of them together; one of its lines elsewhere is not."""
+    said, place = "## PIN\n- 4711\n- 4712", Place("notes/a.md", 5, 7, "line")
+    (stored,) = await append(journal, event(said, place=place))
+    await journal.bury(stored.ref, ME)
+    assert journal.hides("md", Hit("x", said + "\n", place=Place("notes/a.md", 9, 11, "line")))
+    assert not journal.hides("md", Hit("x", "## PIN\n- none", place=place))
+    assert journal.forgotten_lines("default", "notes/a.md", said.split("\n")) == {1, 2, 3}
 
 
 async def test_agents_of_one_user_do_not_supersede_each_other(journal):

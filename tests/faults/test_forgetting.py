@@ -1,0 +1,265 @@
+"""Forgetting over whole homes: real stores, real files, real kills."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapters.inmemory import InMemory
+from fusion.contract import Hit, Place, Query, Scope
+from fusion.errors import NobodyAnswered, NotFound
+from fusion.ingest.forget import ForgetRequest
+from fusion.ingest.intake import NewMemory
+from fusion.ingest.journal import Criteria
+from fusion.settings import Settings, load
+from fusion.wiring import Fusion
+from tests.faults.home import settings_of
+from tests.faults.test_kill import nursery
+
+NADIA = Scope(user_id="nadia", audience="private")
+SECRET = "The xylophone treasure lies beneath quagmire lane."
+DURABLE = {
+    "cortex": "adapters.cortex:Cortex",
+    "triples": "adapters.triples:Triples",
+    "markdown": "adapters.markdown:Markdown",
+}
+
+
+class Library(InMemory):
+    """A store with memories of its own, which never came through the gateway."""
+
+    books: tuple[Hit, ...] = ()
+    down = False
+
+    async def search(self, query: Query) -> Sequence[Hit]:
+        if Library.down:
+            raise ConnectionRefusedError
+        found = [hit for hit in self.books if query.scope.admits(hit.scope)]
+        return [*await super().search(query), *found][: query.limit]
+
+
+class Lending(Library):
+    """…and lets them be deleted."""
+
+    async def forget(self, event_id: str, native_ids: Sequence[str]) -> Any:
+        before = len(Library.books)
+        Library.books = tuple(hit for hit in Library.books if hit.native_id not in native_ids)
+        return "deleted" if len(Library.books) < before else await super().forget(event_id, native_ids)
+
+
+class Reading:
+    """…and can only be read."""
+
+    features = InMemory.features
+
+    def __init__(self) -> None:
+        self.library = Library()
+
+    @classmethod
+    async def open(cls, opening: Any) -> Reading:
+        return cls()
+
+    async def search(self, query: Query) -> Sequence[Hit]:
+        return await self.library.search(query)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.fixture(autouse=True)
+def _shelves() -> None:
+    Library.books = (
+        Hit("b1", "The harbour master keeps bees behind the office.", Scope(user_id="nadia")),
+        Hit("b2", "The harbour closes at nine in the winter months.", Scope(user_id="nadia")),
+    )
+    Library.down = False
+
+
+def library(home: Path, adapter: str) -> Settings:
+    return settings_of(home, library=f"tests.faults.test_forgetting:{adapter}")
+
+
+async def cited(fusion: Fusion, text: str, question: str = "harbour") -> str:
+    """The ref under which a block cites a text."""
+    fused = await fusion.fuse(question, scope=NADIA)
+    return next(m.ref for memory in fused.memories for m in memory.members if m.text == text)
+
+
+def texts_of(home: Path, *words: str) -> list[str]:
+    """The files of a home that have one of these words, in any case."""
+    found = []
+    for file in home.rglob("*"):
+        if file.is_file():
+            content = file.read_bytes().lower()
+            found += [f"{file.relative_to(home)}: {word}" for word in words if word.encode() in content]
+    return found
+
+
+async def test_a_forgotten_text_is_in_no_file_of_the_home(home: Path) -> None:
+    """Not in the stores, their logs and indexes, not in receipts, not behind an Idempotency-Key; and what was learnt
+    from it alone is gone with it, while another memory's stays."""
+    settings = settings_of(home, **DURABLE)
+    async with Fusion.open(settings) as fusion:
+        await fusion.remember([NewMemory("The harbour office moved to Lund.", scope=NADIA)])
+        kept = await fusion.remember([NewMemory(SECRET, scope=NADIA, speaker="Quentin")], idempotency_key="k")
+        await fusion.settle()
+        assert SECRET in (await fusion.fuse("where is the treasure?", scope=NADIA)).block
+        receipt = await fusion.forget(kept[0].ref, NADIA)
+        assert receipt.backends == dict.fromkeys(DURABLE, "deleted")
+        for name in ("cortex", "triples"):
+            log = home / "backends" / name / "graph.sqlite-wal"
+            assert not log.exists() or log.stat().st_size == 0
+        assert not [line for line in texts_of(home, "xylophon", "quagmir", "quentin") if "sqlite" in line]
+        for name in DURABLE:
+            found = (await fusion.search(name, "quentin xylophone treasure quagmire lane harbour", NADIA)).hits
+            assert all("harbour" in hit.text for hit in found if hit.event_id is not None)
+            assert not any(word in hit.text.lower() for hit in found for word in ("xylophone", "quagmire", "quentin"))
+    assert texts_of(home, "xylophon", "quagmir", "quentin") == []
+    assert texts_of(home, "lund") != []
+
+
+async def test_anothers_memory_is_read_and_forgotten_by_the_ref_that_cites_it(home: Path) -> None:
+    """Shown in a block, read through its own backend, deleted there, and never shown again, restart or not."""
+    settings = library(home, "Lending")
+    async with Fusion.open(settings) as fusion:
+        ref = await cited(fusion, Library.books[0].text)
+        await fusion._finish()
+        assert ref.startswith("x")
+        memory = await fusion.memory(ref, NADIA)
+        assert (memory["text"], memory["backend"], memory["event_id"]) == (Library.books[0].text, "library", None)
+        with pytest.raises(NotFound):
+            await fusion.memory(ref, Scope(user_id="eve", audience="private"))
+        with pytest.raises(NotFound):
+            await fusion.memory(ref, replace(NADIA, tenant="acme"))
+    lost = Library.books[0]
+    async with Fusion.open(settings) as fusion:
+        assert (await fusion.forget(ref, NADIA)).backends == {"library": "deleted"}
+        assert [hit.native_id for hit in Library.books] == ["b2"]
+        Library.books = (*Library.books, lost, replace(lost, native_id="b9"))
+        assert lost.text not in (await fusion.fuse("harbour bees", scope=NADIA)).block
+        with pytest.raises(NotFound):
+            await fusion.memory(ref, NADIA)
+    async with Fusion.open(settings) as fusion:
+        answer = await fusion.search("library", "harbour bees", NADIA)
+        assert [hit.native_id for hit in answer.hits] == ["b2"]
+        assert answer.dropped == {"forgotten": 2}
+        # …until its owner says it again.
+        await fusion.remember([NewMemory(lost.text, scope=NADIA)])
+        answer = await fusion.search("library", "harbour bees", NADIA)
+        assert {"b1", "b9"} <= {hit.native_id for hit in answer.hits}
+
+
+async def test_a_memory_that_can_only_be_read_is_hidden(home: Path) -> None:
+    """Where it lives it stays; here it is not shown any more. A backend that is down keeps nobody from forgetting."""
+    async with Fusion.open(library(home, "Reading")) as fusion:
+        ref = await cited(fusion, Library.books[0].text)
+        await fusion._finish()
+        Library.down = True
+        with pytest.raises(NobodyAnswered, match="library"):
+            await fusion.memory(ref, NADIA)
+        assert (await fusion.forget(ref, NADIA)).backends == {"library": "hidden"}
+        Library.down = False
+        hits = (await fusion.search("library", "harbour", NADIA)).hits
+    assert [hit.native_id for hit in hits] == ["b2"]
+
+
+async def test_what_is_gone_where_it_lives_is_not_found(home: Path) -> None:
+    """A ref to what its own backend has no more."""
+    async with Fusion.open(library(home, "Lending")) as fusion:
+        ref = await cited(fusion, Library.books[0].text)
+        await fusion._finish()
+        Library.books = ()
+        with pytest.raises(NotFound, match="has it no more"):
+            await fusion.memory(ref, NADIA)
+
+
+async def test_a_query_means_what_recall_finds_of_ours_and_of_others(home: Path) -> None:
+    """A look shows refs that can be forgotten one by one; what is forgotten by the query is all of them."""
+    async with Fusion.open(library(home, "Lending")) as fusion:
+        await fusion.remember([NewMemory("The harbour has a new crane since May.", scope=NADIA)])
+        await fusion.settle()
+        looked = await fusion.forget_many(ForgetRequest(NADIA, query="harbour", dry_run=True))
+        assert sorted(one.ref[0] for one in looked.found) == ["m", "x", "x"]
+        assert {one.backends for one in looked.found} == {("library",)}
+        first = next(one.ref for one in looked.found if one.ref[0] == "x")
+        assert (await fusion.forget(first, NADIA)).done
+        done = await fusion.forget_many(ForgetRequest(NADIA, query="harbour"))
+        assert len(done.receipts) == 2
+        assert done.done
+        assert (await fusion.fuse("harbour", scope=NADIA)).memories == ()
+    assert Library.books == ()
+
+
+async def test_a_users_own_file_is_left_alone_and_what_it_says_is_not_shown(home: Path, tmp_path: Path) -> None:
+    """By its ref x…: hidden. Other lines of it are still found, and it may be edited without bringing it back."""
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    file = notes / "a.md"
+    long = "Nothing here is about that. " * 60
+    file.write_text(f"# Plans\n\n{long}\n\n# Keys\n\nThe spare key is under the third flower pot.\n")
+    settings = settings_of(home, markdown={"adapter": "adapters.markdown:Markdown", "paths": [str(notes)]})
+    async with Fusion.open(settings) as fusion:
+        fused = await fusion.fuse("where is the spare key?", scope=Scope(audience="private"))
+        ref = next(m.ref for memory in fused.memories for m in memory.members if "flower pot" in m.text)
+        await fusion._finish()
+        before = file.read_bytes()
+        receipt = await fusion.forget(ref, Scope(audience="private"))
+        assert receipt.backends == {"markdown": "hidden"}
+        assert file.read_bytes() == before
+        assert "flower pot" not in (await fusion.fuse("where is the spare key?")).block
+        file.write_text("# New\n\nA line that came before.\n\n" + file.read_text())
+        await fusion.settle()
+        assert "flower pot" not in (await fusion.fuse("where is the spare key?")).block
+        assert "line that came before" in (await fusion.fuse("line that came before")).block
+
+
+async def test_a_store_that_was_emptied_is_filled_again(home: Path) -> None:
+    """Its folder is there and its file is not: it holds nothing, was told of something, and is told of it again."""
+    settings = settings_of(home, cortex="adapters.cortex:Cortex")
+    async with Fusion.open(settings) as fusion:
+        said = [NewMemory(text, scope=NADIA) for text in ("gone harbour", "kept harbour")]
+        gone, _ = await fusion.remember(said)
+        await fusion.settle()
+        await fusion.forget(gone.ref, NADIA)
+    for file in (home / "backends" / "cortex").glob("graph.sqlite*"):
+        file.unlink()
+    async with Fusion.open(settings) as fusion:
+        await fusion.settle()
+        assert [hit.text for hit in (await fusion.search("cortex", "harbour", NADIA)).hits] == ["kept harbour"]
+
+
+async def test_kill_9_in_the_middle_of_forgetting_many(home: Path) -> None:
+    """40 memories in three real stores; each victim forgets all of them and is killed after some: in the end nothing of
+    them is anywhere, each has one line in the audit, and what was not meant is where it was."""
+    settings = settings_of(home, **DURABLE)
+    place = Place("lighthouse", 1, 1)
+    async with Fusion.open(settings) as fusion:
+        letters = [NewMemory(f"letter {n} says xylophone {n}", scope=NADIA, source="mail") for n in range(40)]
+        await fusion.remember([*letters, NewMemory("The lighthouse is white.", scope=NADIA, place=place)])
+        await fusion.settle()
+    draw = random.Random(3)
+    forgotten = 0
+    with nursery() as nurse:
+        for _ in range(8):
+            said = nurse.kill("forget", home, after=draw.randint(1, 6))
+            forgotten += sum(word == "gone" for word, *_ in said)
+    assert forgotten
+    async with Fusion.open(settings) as fusion:
+        criteria = Criteria(source="mail")
+        while (await fusion.forget_many(ForgetRequest(NADIA, criteria=criteria))).more:
+            pass
+        await fusion.settle()
+        assert await fusion.deliverer.backlog() == {}
+        for name in DURABLE:
+            found = (await fusion.search(name, "xylophone letter says lighthouse", NADIA, 100)).hits
+            assert not any("xylophone" in hit.text for hit in found)
+            assert any("lighthouse is white" in hit.text for hit in found) or name == "markdown"
+        entries = (await fusion.forgotten(NADIA, 100))["forgotten"]
+        assert len({entry.ref for entry in entries}) == len(entries) == 40
+    assert load(home=home).home == home
+    assert texts_of(home, "xylophon") == []
