@@ -85,6 +85,8 @@ RETRY_S = 1.0
 """before a failed question is worth asking again, where no breaker says more"""
 RETRY_DISABLED_S = 60.0
 """…where all that was asked are disabled: somebody has to mend the configuration first"""
+MEANT = 0.8
+"""of the best score: what a question finds below that is recalled with the best, and not forgotten with it"""
 LOOK_S = 1.0
 """how old the count of missing vectors in an answer's coverage may be"""
 
@@ -455,8 +457,16 @@ class Fusion:
             for row in outcome.receipt.body["candidates"]
             if not row["beside"] and not row["decision"].startswith(("under", "the best is under"))
         ]
+        least = MEANT * max((row["local"] for row in rows), default=0.0)
+        rows = [row for row in rows if row["local"] >= least]
         refs = list(dict.fromkeys(ref for row in rows for _, ref, *_ in row["sightings"]))
         foreign = {item.ref: item for item in _foreign(outcome, world, scope, frozenset(filter(is_foreign, refs)))}
+        # A fact goes with the memories that it was learnt from.
+        sources = await self.journal.records([i for item in foreign.values() for i in item.hit.derived_from])
+        meant = {event_id for event_id, record in sources.items() if record.ref in refs}
+        foreign = {
+            r: i for r, i in foreign.items() if not i.hit.derived_from or not meant.issuperset(i.hit.derived_from)
+        }
         await self.journal.note_shown(list(foreign.values()), datetime.now(UTC))
         found = await self.forgetter.previews([ref for ref in refs if not is_foreign(ref)], scope)
         ours = {one.ref: one for one in found}

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 FINE = {"ok", "empty", "ready", "closed", "deleted", "absent"}
 SIGNALS_SHOWN = 3
+CLIPPED = 80
+"""characters of a memory in a list of what would be forgotten"""
 OUTCOMES = ("deleted", "absent", "hidden", "pending", "still_there")
 PENDING = "Where it is pending it will be deleted as soon as the backend answers; it is not shown any more."
 STILL_THERE = "Where it is still_there the backend returned it after deleting it; it is asked until it does not."
@@ -350,11 +352,16 @@ def receipt(answer: Mapping[str, Any]) -> None:
 
 def to_forget(found: Sequence[wire.FoundToForget]) -> None:
     """What would be forgotten, before it is."""
-    _table(
-        _console(),
-        ("memory", "date", "in", "text"),
-        ((one["ref"], (one["at"] or "")[:10], ", ".join(one["backends"]), _one_line(one["text"])) for one in found),
+    rows = (
+        (
+            one["ref"],
+            (one["at"] or "")[:10],
+            ", ".join(one["backends"]) if len(one["backends"]) < 3 else f"{len(one['backends'])} backends",
+            _clipped(one["text"]),
+        )
+        for one in found
     )
+    _table(_console(), ("memory", "date", "in", "text"), rows)
 
 
 def forgettings(receipts: Sequence[wire.Forgotten], missing: Sequence[str]) -> None:
@@ -478,6 +485,11 @@ def _score(score: float | None) -> str:
 
 def _one_line(text: str) -> Text:
     return Text(" ".join(text.split()))
+
+
+def _clipped(text: str) -> Text:
+    """As much of a text as it takes to know it again."""
+    return Text(text if len(text) <= CLIPPED else text[: CLIPPED - 1] + "…")
 
 
 def _console() -> Console:

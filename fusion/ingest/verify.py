@@ -45,20 +45,23 @@ async def verified(
         return outcome
     hits = await ask(name, _question(probe, event, store.features, now))
     known = await records([i for hit in hits for i in hit.derived_from])
-    for hit in hits:
-        by_id = hit.native_id in native_ids and hit.event_id in (None, event.event_id)
-        if by_id or hit.event_id == event.event_id or _says_nothing_else(hit, event, known):
-            raise StillThere(f"{name} says that it is {outcome}, and still returns it")
     mine = Barred()
     mine.add(Hit.of(event))
-    return "hidden" if any(hit.event_id is None and mine.hides(name, hit) for hit in hits) else outcome
+    for hit in hits:
+        itself = hit.event_id == event.event_id or (hit.event_id is None and hit.native_id in native_ids)
+        if hit.event_id is None and any(_is_kept(i, event, known) for i in hit.derived_from):
+            # A fact that other memories say as well is theirs: it goes with the last of them.
+            outcome = "hidden" if itself else outcome
+        elif itself or (hit.event_id is None and event.event_id in hit.derived_from):
+            raise StillThere(f"{name} says that it is {outcome}, and still returns it")
+        elif hit.event_id is None and mine.hides(name, hit):
+            outcome = "hidden"
+    return outcome
 
 
-def _says_nothing_else(hit: Hit, event: Event, known: Mapping[str, Record]) -> bool:
-    """Whether it was derived from the event, and from nothing that is still kept."""
-    if hit.event_id is not None or event.event_id not in hit.derived_from:
-        return False
-    return all(i == event.event_id or (i in known and not known[i].live) for i in hit.derived_from)
+def _is_kept(event_id: str, forgotten: Event, known: Mapping[str, Record]) -> bool:
+    """Whether a fact's source is still there; one that the journal never knew is another's, and may be."""
+    return event_id != forgotten.event_id and (event_id not in known or known[event_id].live)
 
 
 def _question(probe: str, event: Event, features: Features, now: datetime) -> Query:

@@ -128,7 +128,6 @@ async def test_anothers_memory_is_read_and_forgotten_by_the_ref_that_cites_it(ho
     settings = library(home, "Lending")
     async with Fusion.open(settings) as fusion:
         ref = await cited(fusion, Library.books[0].text)
-        await fusion._finish()
         assert ref.startswith("x")
         memory = await fusion.memory(ref, NADIA)
         assert (memory["text"], memory["backend"], memory["event_id"]) == (Library.books[0].text, "library", None)
@@ -158,7 +157,6 @@ async def test_a_memory_that_can_only_be_read_is_hidden(home: Path) -> None:
     """Where it lives it stays; here it is not shown any more. A backend that is down keeps nobody from forgetting."""
     async with Fusion.open(library(home, "Reading")) as fusion:
         ref = await cited(fusion, Library.books[0].text)
-        await fusion._finish()
         Library.down = True
         with pytest.raises(NobodyAnswered, match="library"):
             await fusion.memory(ref, NADIA)
@@ -172,7 +170,6 @@ async def test_what_is_gone_where_it_lives_is_not_found(home: Path) -> None:
     """A ref to what its own backend has no more."""
     async with Fusion.open(library(home, "Lending")) as fusion:
         ref = await cited(fusion, Library.books[0].text)
-        await fusion._finish()
         Library.books = ()
         with pytest.raises(NotFound, match="has it no more"):
             await fusion.memory(ref, NADIA)
@@ -195,6 +192,21 @@ async def test_a_query_means_what_recall_finds_of_ours_and_of_others(home: Path)
     assert Library.books == ()
 
 
+async def test_a_query_does_not_list_what_goes_with_something_else(home: Path) -> None:
+    """A fact that was learnt from a memory which is meant is not shown beside it; nor is what is far less like it."""
+    async with Fusion.open(settings_of(home, triples="adapters.triples:Triples")) as fusion:
+        said = ["The alarm code at Hjulhuset is 4711.", "Berit drinks tea at Hjulhuset on Mondays."]
+        first, _ = await fusion.remember([NewMemory(text, scope=NADIA) for text in said])
+        await fusion.settle()
+        found = (await fusion.search("triples", "alarm code at Hjulhuset", NADIA)).hits
+        assert any(hit.derived_from == (first.event_id,) for hit in found)
+        looked = await fusion.forget_many(ForgetRequest(NADIA, query="the alarm code at Hjulhuset", dry_run=True))
+        assert [one.text for one in looked.found] == said[:1]
+        assert (await fusion.forget_many(ForgetRequest(NADIA, query="the alarm code at Hjulhuset"))).done
+        found = (await fusion.search("triples", "alarm code at Hjulhuset", NADIA)).hits
+        assert [hit.text for hit in found if "4711" in hit.text] == []
+
+
 async def test_a_users_own_file_is_left_alone_and_what_it_says_is_not_shown(home: Path, tmp_path: Path) -> None:
     """By its ref x…: hidden. Other lines of it are still found, and it may be edited without bringing it back."""
     notes = tmp_path / "notes"
@@ -206,7 +218,6 @@ async def test_a_users_own_file_is_left_alone_and_what_it_says_is_not_shown(home
     async with Fusion.open(settings) as fusion:
         fused = await fusion.fuse("where is the spare key?", scope=Scope(audience="private"))
         ref = next(m.ref for memory in fused.memories for m in memory.members if "flower pot" in m.text)
-        await fusion._finish()
         before = file.read_bytes()
         receipt = await fusion.forget(ref, Scope(audience="private"))
         assert receipt.backends == {"markdown": "hidden"}

@@ -248,6 +248,23 @@ async def test_a_fact_that_nothing_else_supports_is_still_there(journal):
         del shelf.own["fact:1"]
 
 
+async def test_a_fact_that_others_say_as_well_is_hidden(journal):
+    """Cited and forgotten by itself: no backend can delete what its memories still say, so it is not asked for ever."""
+    shelf = Shelf()
+    (stored,) = await journal.append([event("Julien likes pizza a lot.", 1)])
+    fact = Hit("fact:1", "julien likes pizza", derived_from=(stored.event.event_id,), scope=Scope(user_id="ana"))
+
+    async def keep_it(event_id, native_ids):
+        return "absent"
+
+    async with forgetting(journal, shelf=shelf) as (forgetter, deliverer):
+        shelf.own["fact:1"], shelf.forget = fact, keep_it
+        ref = await shown(journal, fact)
+        assert (await forgetter.forget(ref, ME)).backends == {"shelf": "hidden"}
+        assert await deliverer.backlog() == {}
+    assert journal.hides("shelf", fact)
+
+
 async def test_one_that_was_down_is_verified_when_it_is_back(journal):
     """In the same process by its text; after a restart, when nobody knows that any more, by asking it to forget twice.
 
