@@ -49,6 +49,10 @@ class Row:
     cpu_ms: float
     abstained: bool
     duplicates: int
+    evidence: tuple[str, ...] = ()
+    """what each of ``gold`` says; empty where it names a document"""
+    best: float | None = None
+    """the best candidate's local score, which an abstaining recipe's floor is held against; None for a baseline"""
 
     def answer(self) -> dict[str, Any]:
         """The row that a referee scores: what the agent got, and nothing of our own judgement."""
@@ -102,6 +106,7 @@ class Scorer:
             ranked,
             took_ms,
             cpu_ms,
+            best=round(max((row["local"] for row in outcome.receipt.body["candidates"]), default=0.0), 4),
         )
 
     def row_of(
@@ -113,6 +118,8 @@ class Scorer:
         ranked: Sequence[str],
         took_ms: float,
         cpu_ms: float,
+        *,
+        best: float | None = None,
     ) -> Row:
         text, memories = block
         members = tuple(tuple(self._id(member.ref) for member in memory.members) for memory in memories)
@@ -136,6 +143,8 @@ class Scorer:
             cpu_ms=round(cpu_ms, 3),
             abstained=not members,
             duplicates=duplicate_pairs([spoken(m.text, m.speaker) for x in memories for m in x.members]),
+            evidence=tuple(self._items[g].spoken if g in self._items else "" for g in gold),
+            best=best,
         )
 
     def _found(self, gold: Sequence[str], block: str, members: Sequence[Sequence[str]]) -> tuple[bool, ...]:

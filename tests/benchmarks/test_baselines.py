@@ -63,6 +63,7 @@ def test_they_are_packed_into_the_same_fence() -> None:
     assert all(row.block.startswith('<memories nonce="') and len(row.block) <= row.budget for row in made)
     assert [row.eib for row in made] == [1.0, 1.0, 1.0, 1.0]
     assert made[0].ranked == ("t1", "t3", "t2")
+    assert (made[0].evidence, made[0].best) == ((KITCHEN.memories[0].spoken,), None)
 
 
 @pytest.mark.model

@@ -91,7 +91,9 @@ def test_ones_own_folder_is_measured_with_arms_and_baselines(
     arms = {"default", "hook", "seed003@markdown+cortex", "bm25", "dense", "rrf", "handset", "mem0"}
     assert first["arms"].keys() == arms
     assert first["arms"]["default"]["against"]["baseline"] == "handset"
-    assert len(rows.read_text(encoding="utf-8").splitlines()) == 2 * 3 * len(arms)
+    kept = [json.loads(line) for line in rows.read_text(encoding="utf-8").splitlines()]
+    assert len(kept) == 2 * 3 * len(arms)
+    assert all(0 < row["best"] <= 1 if row["recipe_hash"] else row["best"] is None for row in kept)
     assert main(command) == 0  # and once more, from the recordings
     second = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert second["ingest_per_s"] is None
