@@ -76,6 +76,13 @@ def _parser() -> argparse.ArgumentParser:
     contribution.add_argument("--rows", type=Path, help="write a JSON object a line for each question and subset")
     contribution.set_defaults(measure=_contribution)
 
+    report = commands.add_parser("report", help="rows as a page to look at, and charts as PNGs")
+    report.add_argument("rows", type=Path, nargs="+", metavar="ROWS", help="what --rows wrote, one file or more")
+    report.add_argument("--baseline", metavar="ARM", help="what the others are compared with: handset, if it is there")
+    report.add_argument("--contribution", type=Path, metavar="FILE", help="what `contribution --json` printed")
+    report.add_argument("--out", type=Path, required=True, metavar="DIR", help="report.html and *.png are put here")
+    report.set_defaults(measure=_report)
+
     overhead = commands.add_parser("overhead", help="CPU of one /fuse over a bare gather of the same four answers")
     overhead.add_argument("--requests", type=int, default=200, help="a round, and side")
     overhead.add_argument("--rounds", type=int, default=5, help="the median counts")
@@ -199,6 +206,12 @@ def _load(dataset: str, options: argparse.Namespace) -> tuple[Corpus, ...]:
         "beir": beir.load,
     }
     return loaders[dataset](options.data)
+
+
+def _report(options: argparse.Namespace) -> Mapping[str, Any]:
+    from benchmarks.report import Report, run
+
+    return run(Report(tuple(options.rows), options.out, options.baseline, options.contribution))
 
 
 def _overhead(options: argparse.Namespace) -> Mapping[str, Any]:

@@ -1,0 +1,109 @@
+"""Rows and contributions from files, checked before anything is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
+
+from benchmarks.datasets import DataError
+from benchmarks.rows import Row
+
+_ROW = TypeAdapter(Row)
+_Shares = dict[str, Annotated[float, Field(allow_inf_nan=False)]]
+
+
+@with_config(ConfigDict(extra="ignore"))
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What `python -m benchmarks contribution` printed: shares of 1, and milliseconds, by backend."""
+
+    dataset: str
+    n: int
+    eib_frac: float
+    shapley: _Shares
+    alone: _Shares
+    leave_one_out: _Shares
+    saves_ms: dict[str, float | None]
+    verdicts: tuple[str, ...] = ()
+
+
+_CONTRIBUTION = TypeAdapter(Contribution)
+
+
+def rows(files: Sequence[Path]) -> list[Row]:
+    """The rows of all files, in their order.
+
+    Raises DataError, naming file and line, for a line that is no row and for one that says again what an earlier line
+    said of the same question, arm and budget; and for files without any row.
+    """
+    found: dict[tuple[str, str, int, str, int], Row] = {}
+    said: dict[tuple[str, str, int, str, int], str] = {}
+    for file in files:
+        # Not str.splitlines: it also splits at U+2028 and U+0085, which JSON strings may hold.
+        for number, line in enumerate(_bytes(file).removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+            if not line.strip():
+                continue
+            where = f"{file}, line {number}"
+            row = _row(line, where)
+            key = (row.dataset, row.corpus, row.question, row.arm, row.budget)
+            if key in found:
+                raise DataError(
+                    f"{where}: {said[key]} has a row of the same question, arm ({row.arm}) and budget ({row.budget})"
+                )
+            found[key], said[key] = row, where
+    if not found:
+        raise DataError(f"no rows in {', '.join(str(file) for file in files)}")
+    return list(found.values())
+
+
+def contribution(file: Path) -> Contribution:
+    """The last line of what `contribution` printed. Raises DataError."""
+    lines = _bytes(file).strip().split(b"\n")
+    try:
+        told = _CONTRIBUTION.validate_json(lines[-1])
+    except ValidationError as error:
+        raise DataError(f"{file}: not what `python -m benchmarks contribution --json` prints: {_why(error)}") from None
+    names = told.shapley.keys()
+    for by_backend in (told.alone, told.leave_one_out, told.saves_ms):
+        if by_backend.keys() != names or not names:
+            raise DataError(f"{file}: its figures are not of the same backends")
+    return told
+
+
+def _row(line: bytes, where: str) -> Row:
+    try:
+        orjson.loads(line)  # it refuses NaN and lone surrogates, which no page could show
+        row = _ROW.validate_json(line, strict=True)
+    except orjson.JSONDecodeError as error:
+        raise DataError(f"{where}: not JSON: {error.msg} at column {error.colno}") from None
+    except ValidationError as error:
+        raise DataError(f"{where}: {_why(error)}") from None
+    if row.budget < 1:
+        raise DataError(f"{where}: 'budget' must be 1 or more characters")
+    for name, amount in (("took_ms", row.took_ms), ("cpu_ms", row.cpu_ms)):
+        if not (isfinite(amount) and amount >= 0):
+            raise DataError(f"{where}: {name!r} must be 0 or more milliseconds")
+    if row.eib is not None and not 0 <= row.eib <= 1:
+        raise DataError(f"{where}: 'eib' must be a share of 0 to 1, or null")
+    if row.eib is not None and len(row.found) != len(row.gold):
+        raise DataError(f"{where}: 'found' has {len(row.found)} entries for {len(row.gold)} in 'gold'")
+    return row
+
+
+def _bytes(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise DataError(f"{file} cannot be read: {error.strerror}") from None
+
+
+def _why(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return f"{place!r}: {first['msg']}" if place else first["msg"]

@@ -1,0 +1,387 @@
+"""`python -m benchmarks report`: from rows to a page and pictures, and the page in a real browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from html import unescape
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.__main__ import main
+from benchmarks.report.charts import WIDTH, Text, apart, charts, contribution
+from benchmarks.report.findings import Findings, Floor, allowed, findings, headline
+from benchmarks.report.read import Contribution
+from benchmarks.report.read import rows as read_rows
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+NASTY = '</script><script>document.title="owned"</script><!-- & "quotes\' \u2028 שלום \u202e 🎉'
+TOLD = {
+    "dataset": "kitchen scattered",
+    "n": 4,
+    "eib_frac": 0.75,
+    "shapley": {"markdown": 0.5, "mem0": 0.25},
+    "alone": {"markdown": 0.5, "mem0": 0.25},
+    "leave_one_out": {"markdown": 0.5, "mem0": -0.004},
+    "saves_ms": {"markdown": 1.2, "mem0": None},
+    "verdicts": ["dropping mem0 gains 0.4 points and saves 30 ms"],
+}
+
+
+def row(arm: str, question: int, found: Sequence[bool], **other: Any) -> dict[str, Any]:
+    """A row about kettles; ``found`` says which of the gold is in the block."""
+    gold = [f"D1:{i}" for i, _ in enumerate(found, start=1)]
+    return {
+        "dataset": "kitchen",
+        "corpus": "attic",
+        "question": question,
+        "query": f"Where is kettle {question}?",
+        "category": "single" if len(found) == 1 else "multi-evidence",
+        "arm": arm,
+        "recipe": arm,
+        "recipe_hash": "" if arm == "bm25" else "aa11bb22cc33",
+        "backends": [] if arm == "bm25" else ["markdown", "mem0"],
+        "budget": 6000,
+        "block": "\n".join(f"Ada: kettle {question}.{i} is red" for i, hit in enumerate(found, start=1) if hit),
+        "members": [],
+        "ranked": ["D9:9", *gold],
+        "gold": gold,
+        "found": list(found),
+        "eib": sum(found) / len(found) if found else None,
+        "took_ms": 0.0 if arm == "bm25" else 10.0 + question,
+        "cpu_ms": 1.0,
+        "abstained": False,
+        "duplicates": 0,
+        "evidence": [f"Ada: kettle {question}.{i} is red" for i, _ in enumerate(found, start=1)],
+        "best": None if arm == "bm25" else 0.5,
+        **other,
+    }
+
+
+ONE = json.dumps(row("default", 0, [True]))
+
+
+def kitchen() -> list[dict[str, Any]]:
+    """Two arms, four questions that count and one that has no answer, at two budgets."""
+    made = []
+    for budget in (6000, 1500):
+        for arm, found in (
+            ("default", [[True], [True, True], [True, False], [False]]),
+            ("bm25", [[False], [True, False], [True, True], [False]]),
+        ):
+            made += [row(arm, q, hits, budget=budget) for q, hits in enumerate(found)]
+            made.append(row(arm, 4, [], category="unanswerable", budget=budget, best=0.1 if arm == "default" else None))
+    return made
+
+
+Report = Callable[..., Path]
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Report:
+    """Reports rows, and gives the page's path."""
+
+    def make(rows: Sequence[Mapping[str, Any]], *more: str) -> Path:
+        file = tmp_path / "rows.jsonl"
+        file.write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows), encoding="utf-8")
+        out = tmp_path / "out"
+        assert main(["report", str(file), "--out", str(out), "--json", *more]) == 0
+        assert not list(out.glob("*.part"))
+        return out / "report.html"
+
+    return make
+
+
+def found_in(rows: Sequence[Mapping[str, Any]], tmp_path: Path, baseline: str | None = None) -> Findings:
+    file = tmp_path / "rows.jsonl"
+    file.write_text("\n".join(json.dumps(r) for r in rows), encoding="utf-8")
+    (one,) = findings(read_rows([file]), baseline, lambda steps: None)
+    return one
+
+
+class TestFindings:
+    def test_the_figures_are_those_of_the_rows(self, tmp_path: Path) -> None:
+        """default (1 + 1 + ½ + 0)/4 = .625, bm25 (0 + ½ + 1 + 0)/4 = .375: 25 points, two won, one lost, one even."""
+        one = found_in(kitchen(), tmp_path)
+        first, second = one.scored
+        assert (one.baseline, first.name, second.name) == ("bm25", "default", "bm25")
+        assert (first.eib[6000].difference, second.eib[6000].difference) == (0.625, 0.375)
+        over = first.over["all questions"]
+        assert (over.difference, over.win, over.tie, over.loss) == (0.25, 2, 1, 1)
+        assert second.over == {}
+        assert first.whole == 0.5
+        assert headline(one).startswith(
+            "default finds 62.5 % of the evidence in 6,000 characters, 25.0 points more than bm25 (95 % interval"
+        )
+
+    def test_a_difference_that_may_be_chance_is_called_so(self, tmp_path: Path) -> None:
+        """One won, one lost: the interval holds 0."""
+        rows = [row("a", 0, [True]), row("a", 1, [False]), row("bm25", 0, [False]), row("bm25", 1, [True])]
+        assert "it may be chance" in headline(found_in(rows, tmp_path))
+
+    def test_a_baseline_that_nobody_beats_is_the_headline(self, tmp_path: Path) -> None:
+        one = found_in([row("default", 0, [False]), row("bm25", 0, [True])], tmp_path)
+        assert "no other arm finds more than this baseline. The next, default, finds 100.0 points fewer" in headline(
+            one
+        )
+
+    def test_losses_come_first_with_what_was_missed_and_where_it_stood(self, tmp_path: Path) -> None:
+        """default lost question 2 by half: D1:2 stood at rank 3, and the baseline had it."""
+        case = found_in(kitchen(), tmp_path).cases[0]
+        assert (case.arm, case.question, case.over, case.outcome) == ("default", 2, -0.5, "lost")
+        hit, miss = case.evidence
+        assert (hit.found, miss.found, miss.baseline, miss.rank) == (True, False, True, 3)
+        assert miss.text == "Ada: kettle 2.2 is red"
+
+    def test_the_curve_has_every_floor(self, tmp_path: Path) -> None:
+        """Best .5 of all answerable, .1 of the unanswerable: a floor between leaves empty only what should be."""
+        one = found_in(kitchen(), tmp_path)
+        arm = one.scored[0]
+        assert arm.now == Floor(0.0, 0.0)
+        assert arm.curve == (Floor(0.0, 0.0), Floor(0.0, 1.0), Floor(1.0, 1.0))
+        assert allowed(arm.curve) == Floor(0.0, 1.0)
+        assert one.scored[1].curve == ()
+
+
+class TestCharts:
+    @given(st.lists(st.floats(0, 300), max_size=12).map(sorted))
+    def test_names_never_cover_each_other(self, places: list[float]) -> None:
+        """Up to twelve names of 16 units fit 300, and keep their order."""
+        moved = apart(places, 16, 0, 300)
+        assert all(b - a >= 16 - 1e-6 for a, b in pairwise(moved))
+        assert all(-1e-6 <= place <= 300 + 1e-6 for place in moved)
+
+    def test_text_stays_inside(self, tmp_path: Path) -> None:
+        """Of twenty arms with long names, too: nothing starts outside the box, and no name is cut by its edge."""
+        rows = [row(f"recipe-{i}@markdown+cortex", q, [q % 3 > i % 3]) for i in range(20) for q in range(6)]
+        drawn = [*charts(found_in(rows, tmp_path)), contribution(Contribution(**{**TOLD, "verdicts": ()}))]
+        for chart in drawn:
+            for mark in chart.marks:
+                if isinstance(mark, Text):
+                    width = 7 * len(mark.text)  # of 13 units high, generously
+                    start = mark.x - {"start": 0.0, "middle": width / 2, "end": width}[mark.anchor]
+                    assert 0 <= mark.y <= chart.height
+                    assert -8 <= start <= start + width <= WIDTH + 8, (chart.name, mark)
+
+
+class TestFiles:
+    def test_a_page_and_its_pictures(self, report: Report, capsys: pytest.CaptureFixture[str]) -> None:
+        """One row of JSON says what was written; the pictures are PNGs with the charts' words in them."""
+        page = report(kitchen())
+        figures = json.loads(capsys.readouterr().out.splitlines()[-1])
+        assert figures["report"] == str(page)
+        assert figures["datasets"]["kitchen"]["arms"] == {"default": 0.625, "bm25": 0.375}
+        pictures = [Path(file) for file in figures["charts"]]
+        assert {file.stem for file in pictures} == {"budget", "latency", "categories", "abstention"}
+        for file in pictures:
+            content = file.read_bytes()
+            assert content.startswith(b"\x89PNG\r\n")
+            assert b"Description" in content
+
+    def test_it_asks_for_nothing_and_runs_only_its_own(self, report: Report) -> None:
+        """No address in it at all; nothing but one hashed script and style sheet may run."""
+        text = report(kitchen()).read_text(encoding="utf-8")
+        assert not re.search(r"https?://|//cdn|@import|url\(", text)
+        policy = unescape(re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1])  # type: ignore[index]
+        assert policy.startswith("default-src 'none'; script-src 'sha256-")
+        assert "unsafe" not in policy
+        assert 'style="' not in text
+        assert not re.search(r"<[^>]* on\w+=", text.partition('<script type="application/json"')[0])
+
+    def test_memories_cannot_write_the_page(self, report: Report) -> None:
+        """Markup in every text that comes from outside stays text, and comes back as it was."""
+        rows = [{**r, "query": NASTY, "block": NASTY, "evidence": [NASTY for _ in r["gold"]]} for r in kitchen()]
+        for r in rows:
+            r.update(dataset=NASTY, corpus=NASTY, category=NASTY, arm=r["arm"] + NASTY)
+        text = report(rows).read_text(encoding="utf-8")
+        assert text.count("</script>") == 2
+        assert "<script>document" not in text
+        island = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+        assert island is not None
+        data = json.loads(island[1])
+        assert data["blocks"] == [NASTY]
+        assert data["cases"][0]["evidence"][0]["text"] == NASTY
+
+    def test_the_backends_are_shown_beside(self, report: Report, tmp_path: Path) -> None:
+        """What `contribution` printed, its table before the line of JSON or not."""
+        file = tmp_path / "contribution.json"
+        file.write_text(f"│ figure │\n{json.dumps({**TOLD, 'recipe': 'default'})}\n", encoding="utf-8")
+        page = report(kitchen(), "--contribution", str(file))
+        assert "Dropping mem0 gains 0.4 points and saves 30 ms." in page.read_text(encoding="utf-8")
+        assert (page.parent / "contribution.png").exists()
+
+    def test_one_arm_alone_has_nothing_to_be_compared_with(self, report: Report) -> None:
+        """The page says so, and shows what there is."""
+        rows = [r for r in kitchen() if r["arm"] == "default" and r["budget"] == 6000]
+        page = report(rows)
+        text = page.read_text(encoding="utf-8")
+        assert "One arm alone" in text
+        assert {file.stem for file in page.parent.glob("*.png")} == {"latency", "abstention"}
+
+    def test_several_data_sets_are_never_averaged(self, report: Report) -> None:
+        """Each has its own headline, table and pictures."""
+        page = report([*kitchen(), *({**r, "dataset": "garden"} for r in kitchen())])
+        text = page.read_text(encoding="utf-8")
+        assert text.count('class="headline"') == 2
+        assert "garden: default finds 62.5 %" in text
+        assert (page.parent / "budget-2.png").exists()
+
+    def test_rows_without_a_question_that_counts(self, report: Report) -> None:
+        """Only unanswerable ones: the page says it instead of dividing by zero."""
+        rows = [row("default", q, [], category="unanswerable", abstained=True) for q in range(2)]
+        assert "No question of these rows counts for recall" in report(rows).read_text(encoding="utf-8")
+
+    def test_rows_that_do_not_say_what_the_evidence_is(self, report: Report) -> None:
+        """Rows of before there was a field for it: the ids are shown."""
+        rows = [{k: v for k, v in r.items() if k not in {"evidence", "best"}} for r in kitchen()]
+        assert '"id":"D1:2","text":""' in report(rows).read_text(encoding="utf-8")
+
+
+class TestMistakes:
+    @pytest.mark.parametrize(
+        ("line", "complaint"),
+        [
+            ("{", "line 2: not JSON"),
+            ("[1]", "line 2: "),
+            ('{"eib": NaN}', "line 2: not JSON"),
+            (json.dumps({**row("default", 1, [True]), "eib": "1"}), "line 2: 'eib'"),
+            (json.dumps({**row("default", 1, [True]), "eib": 2}), "line 2: 'eib' must be a share"),
+            (json.dumps({**row("default", 1, [True]), "found": []}), "line 2: 'found' has 0 entries for 1"),
+            (json.dumps({**row("default", 1, [True]), "budget": 0}), "line 2: 'budget'"),
+            (json.dumps({**row("default", 1, [True]), "took_ms": -1}), "line 2: 'took_ms'"),
+            (json.dumps({k: v for k, v in row("default", 1, [True]).items() if k != "arm"}), "line 2: 'arm'"),
+            (json.dumps(row("default", 0, [True])), "line 1 has a row of the same question"),
+        ],
+    )
+    def test_a_broken_line_is_named(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, complaint: str
+    ) -> None:
+        """Exit code 2, file and line, and an earlier report is as it was."""
+        file, out = tmp_path / "rows.jsonl", tmp_path / "out"
+        out.mkdir()
+        (out / "report.html").write_text("earlier")
+        file.write_text(json.dumps(row("default", 0, [True])) + "\n" + line + "\n", encoding="utf-8")
+        assert main(["report", str(file), "--out", str(out)]) == 2
+        error = capsys.readouterr().err
+        assert f"{file}, line 2: " in error
+        assert complaint in error
+        assert [(f.name, f.read_text()) for f in out.iterdir()] == [("report.html", "earlier")]
+
+    def test_a_line_may_hold_what_other_programs_split_at(self, tmp_path: Path) -> None:
+        """U+2028 and U+0085 end no line of JSON."""
+        file = tmp_path / "rows.jsonl"
+        file.write_text(json.dumps(row("a", 0, [True], query="x\u2028y\u0085z"), ensure_ascii=False), encoding="utf-8")
+        assert read_rows([file])[0].query == "x\u2028y\u0085z"
+
+    @pytest.mark.parametrize(
+        ("content", "more", "complaint"),
+        [
+            ("", (), "no rows in"),
+            ("\n\n", (), "no rows in"),
+            (ONE, ("--baseline", "nobody"), "no arm is called 'nobody'; there are default"),
+            (ONE, ("--contribution", "missing.json"), "missing.json cannot be read"),
+        ],
+    )
+    def test_what_cannot_be_reported_is_told(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, more: tuple[str, ...], complaint: str
+    ) -> None:
+        """Exit code 2, and no folder is made."""
+        file = tmp_path / "rows.jsonl"
+        file.write_text(content, encoding="utf-8")
+        assert main(["report", str(file), "--out", str(tmp_path / "out"), *more]) == 2
+        assert complaint in capsys.readouterr().err
+        assert not (tmp_path / "out").exists()
+
+    @pytest.mark.parametrize("content", ["", "{}", json.dumps({**TOLD, "alone": {}}), "no JSON"])
+    def test_a_contribution_that_is_none(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str
+    ) -> None:
+        file, told = tmp_path / "rows.jsonl", tmp_path / "contribution.json"
+        file.write_text(json.dumps(row("default", 0, [True])), encoding="utf-8")
+        told.write_text(content, encoding="utf-8")
+        assert main(["report", str(file), "--out", str(tmp_path / "out"), "--contribution", str(told)]) == 2
+        assert str(told) in capsys.readouterr().err
+
+    def test_a_folder_that_is_a_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        file = tmp_path / "rows.jsonl"
+        file.write_text(json.dumps(row("default", 0, [True])), encoding="utf-8")
+        assert main(["report", str(file), "--out", str(file)]) == 2
+        assert "cannot be written" in capsys.readouterr().err
+        assert file.read_text(encoding="utf-8").startswith("{")
+
+
+# In a browser ----------------------------------------------------------------------------------------------------
+
+DRIVEN = """
+const say = (name, value) => document.body.setAttribute("data-" + name, value);
+const form = document.getElementById("filters");
+const set = (name, value) => {
+  form.elements[name].value = value;
+  form.dispatchEvent(new Event("input", {bubbles: true}));
+};
+say("first", document.querySelectorAll("details.case").length);
+set("arm", ""); set("outcome", "");
+say("all", document.querySelectorAll("details.case").length);
+set("words", "KETTLE 2.2");
+say("searched", document.querySelectorAll("details.case").length);
+document.querySelector("details.case summary").click();
+say("wide", document.documentElement.scrollWidth - document.documentElement.clientWidth);
+"""
+
+
+def browse(page: Path, folder: Path, *flags: str) -> tuple[str, list[str]]:
+    """The page as the browser has it when its script has run, and what its console said."""
+    assert CHROMIUM is not None
+    quiet = (
+        "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+        "--disable-component-update --disable-sync --enable-logging=stderr --virtual-time-budget=5000 --dump-dom"
+    )
+    command = [CHROMIUM, *quiet.split(), f"--user-data-dir={folder}", *flags, page.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+    return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
+class TestInABrowser:
+    def test_it_opens_from_a_file_without_complaint(self, report: Report, tmp_path: Path) -> None:
+        """Nothing in the console; the list of questions is there, those that were lost first."""
+        document, console = browse(report(kitchen()), tmp_path / "profile")
+        assert console == []
+        assert "1 question<" in document
+        assert "▼ lost: 50 points fewer than bm25" in document
+
+    def test_nothing_but_its_own_script_runs(self, report: Report, tmp_path: Path) -> None:
+        """A script that got into the page all the same is refused; and the console is where we hear of it."""
+        page = report(kitchen())
+        text = page.read_text(encoding="utf-8")
+        page.write_text(text.replace("<main>", '<main><script>document.title = "owned"</script>'), encoding="utf-8")
+        document, console = browse(page, tmp_path / "profile")
+        assert "<title>owned" not in document
+        assert len(console) == 1
+        assert "Content Security Policy" in console[0]
+
+    def test_questions_are_found_and_unfolded_on_a_phone(self, report: Report, tmp_path: Path) -> None:
+        """Filters, search and unfolding, on texts that would break out; at 390 pixels nothing scrolls sideways."""
+        rows = [{**r, "query": r["query"] + NASTY, "arm": r["arm"] + "-" + "x" * 60} for r in kitchen()]
+        page = report(rows)
+        text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text(encoding="utf-8"))
+        page.write_text(text.replace("</body>", f"<script>{DRIVEN}</script></body>"), encoding="utf-8")
+        document, console = browse(page, tmp_path / "profile", "--window-size=390,844")
+        assert console == []
+        said = dict(re.findall(r' data-(\w+)="([^"]*)"', document))
+        assert said["first"] == "1"
+        assert said["all"] == "7"  # default: two won, one lost, one missed; bm25: three missed
+        assert said["searched"] == "1"
+        assert said["wide"] == "0"
+        assert "1 of 2 missed" in document
+        assert "<mark>Ada: kettle 2.1 is red</mark>" in document
+        assert "<title>owned" not in document
