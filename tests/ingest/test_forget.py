@@ -616,6 +616,26 @@ async def test_a_crash_at_any_step_is_finished_by_the_rerun(tmp_path):
     assert steps > 10
 
 
+async def test_a_crash_behind_the_tombstone_leaves_nothing_in_the_embedders_caches(tmp_path):
+    """From then on nobody knows the text, so the caches are purged before it is gone here, and once more at the end."""
+    purged: list[str] = []
+
+    async def purge(texts):
+        purged.extend(texts)
+
+    database = await MortalDatabase.open(tmp_path / "journal.sqlite", module.STEPS)
+    journal = Journal(database)
+    (stored,) = await journal.append([event("The code is 4711.", 1)])
+    async with forgetting(journal, purge=purge) as (forgetter, _):
+        database.mortal = Mortal(1)
+        with pytest.raises(Crash):
+            await forgetter.forget(stored.ref, ME)
+        database.mortal = None
+        assert purged == ["The code is 4711."] * 2
+        assert (await journal.records([stored.event.event_id]))[stored.event.event_id].forgotten
+    await journal.close()
+
+
 TEXTS = ["The key is under the third flower pot.", "yes", "We moved the office to Lund in May.", "no, not yet"]
 
 
