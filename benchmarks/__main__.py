@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     contribution.set_defaults(measure=_contribution)
 
     report = commands.add_parser("report", help="rows as a page to look at, and charts as PNGs")
-    report.add_argument("rows", type=Path, nargs="+", metavar="ROWS", help="what --rows wrote, one file or more")
+    report.add_argument("rows", nargs="+", metavar="[RUN=]ROWS", help="what --rows wrote; arms of a named run have it")
     report.add_argument("--baseline", metavar="ARM", help="what the others are compared with: handset, if it is there")
     report.add_argument("--contribution", type=Path, metavar="FILE", help="what `contribution --json` printed")
     report.add_argument("--out", type=Path, required=True, metavar="DIR", help="report.html and *.png are put here")

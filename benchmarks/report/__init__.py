@@ -23,9 +23,12 @@ NAME = "report.html"
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What is reported, and where to. Without ``baseline`` it is chosen as the benchmarks do."""
+    """What is reported, and where to. Without ``baseline`` it is chosen as the benchmarks do.
 
-    rows: tuple[Path, ...]
+    ``rows`` are FILE or RUN=FILE: the arms of a run that has a name are told apart by it.
+    """
+
+    rows: tuple[str, ...]
     out: Path
     baseline: str | None = None
     contribution: Path | None = None
@@ -33,7 +36,8 @@ class Report:
 
 def run(options: Report) -> dict[str, Any]:
     """Writes the page and the PNGs and tells which. Raises DataError; then nothing of an earlier report was changed."""
-    rows = read.rows(options.rows)
+    sources = [read.source(text) for text in options.rows]
+    rows = read.rows(sources)
     told = read.contribution(options.contribution) if options.contribution else None
     with bar("arms", arms_of(rows)) as advance:
         found = findings(rows, options.baseline, advance)
@@ -46,7 +50,7 @@ def run(options: Report) -> dict[str, Any]:
             files[name] = png(chart)
             advance(1)
     today = datetime.now(UTC).date()
-    names = [file.name for file in (*options.rows, *([options.contribution] if options.contribution else []))]
+    names = [one.file.name for one in sources] + ([options.contribution.name] if options.contribution else [])
     text = page(sets, (told, backends) if told and backends else None, names, today)
     _write(options.out, {**files, NAME: text.encode("utf-8", "replace")})
     return {
@@ -78,7 +82,7 @@ def _named(sets: Sequence[Drawn], backends: Chart | None) -> dict[str, Chart]:
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:
-    """All files or none: each is whole on the disk under another name before the first gets its own, the page last."""
+    """Nothing half-written: all are whole under other names before the first gets its own, the page last."""
     parts = {folder / name: folder / f"{name}.part" for name in files}
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -248,8 +248,8 @@ def _interval(arm: Arm, over: Paired, style: Style, x: Callable[[float], float],
 
 
 def abstention(found: Findings) -> Chart | None:
-    """How many unanswerable questions stay empty against how many answerable ones; None where none is unanswerable."""
-    arms = [arm for arm in found.arms if arm.now is not None]
+    """How many unanswerable questions stay empty against how many answerable ones; None where none does or could."""
+    arms = [arm for arm in found.arms if arm.curve or (arm.now and (arm.now.answerable or arm.now.unanswerable))]
     if not arms:
         return None
     look = styles(found)
@@ -449,6 +449,6 @@ def percent_tick(share: float) -> str:
 
 
 def elide(text: str, most: int) -> str:
-    """At most so many characters, in one line."""
+    """At most so many characters, in one line; the end stays, because arms of one recipe differ there."""
     text = " ".join(text.split())
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+    return text if len(text) <= most else f"{text[: most // 2 - 1]}…{text[-(most - most // 2) :]}"

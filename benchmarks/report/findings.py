@@ -263,7 +263,7 @@ def headline(found: Findings) -> str:
         questions = f"{best.questions:,} question{'s' * (best.questions != 1)}"
         return f"{text} (95 % interval {100 * share.low:.1f} to {percent(share.high)}, {questions})."
     if found.baseline is None:
-        return f"{text}, more than any other of {len(found.scored)} arms."
+        return f"{text}, the most of {len(found.scored)} arms."
     if best.name == found.baseline:
         second = found.scored[1]
         text += ": no other arm finds more than this baseline."
@@ -271,8 +271,10 @@ def headline(found: Findings) -> str:
         return text + (f" The next, {second.name}, finds {_beside(over, found.baseline)}." if over else "")
     over = best.over.get(OVERALL)
     if over is None:
-        return f"{text}; it shares no question with the baseline {found.baseline}."
-    return f"{text}, {_beside(over, found.baseline)}."
+        return (
+            f"{text}, the most of {len(found.scored)} arms; it shares no question with the baseline {found.baseline}."
+        )
+    return f"{text}, the most of {len(found.scored)} arms and {_beside(over, found.baseline)}."
 
 
 def _beside(over: Paired, baseline: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from typing import Annotated
@@ -33,32 +33,49 @@ class Contribution:
     verdicts: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A rows file, and the name of the run that wrote it, where it is to be told from another."""
+
+    file: Path
+    run: str = ""
+
+
+def source(text: str) -> Source:
+    """FILE, or RUN=FILE where no file is called all of that."""
+    run, equals, file = text.partition("=")
+    return Source(Path(file), run) if equals and run and not Path(text).exists() else Source(Path(text))
+
+
 _CONTRIBUTION = TypeAdapter(Contribution)
 
 
-def rows(files: Sequence[Path]) -> list[Row]:
-    """The rows of all files, in their order.
+def rows(sources: Sequence[Source]) -> list[Row]:
+    """The rows of all files, in their order; the arms of a run with a name have it behind theirs.
 
     Raises DataError, naming file and line, for a line that is no row and for one that says again what an earlier line
     said of the same question, arm and budget; and for files without any row.
     """
     found: dict[tuple[str, str, int, str, int], Row] = {}
     said: dict[tuple[str, str, int, str, int], str] = {}
-    for file in files:
+    for one in sources:
         # Not str.splitlines: it also splits at U+2028 and U+0085, which JSON strings may hold.
-        for number, line in enumerate(_bytes(file).removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+        for number, line in enumerate(_bytes(one.file).removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
             if not line.strip():
                 continue
-            where = f"{file}, line {number}"
+            where = f"{one.file}, line {number}"
             row = _row(line, where)
+            if one.run:
+                row = replace(row, arm=f"{row.arm} ({one.run})")
             key = (row.dataset, row.corpus, row.question, row.arm, row.budget)
             if key in found:
                 raise DataError(
-                    f"{where}: {said[key]} has a row of the same question, arm ({row.arm}) and budget ({row.budget})"
+                    f"{where}: {said[key]} has a row of the same question, arm ({row.arm}) and budget ({row.budget}); "
+                    "give runs names to compare them: before=FILE after=FILE"
                 )
             found[key], said[key] = row, where
     if not found:
-        raise DataError(f"no rows in {', '.join(str(file) for file in files)}")
+        raise DataError(f"no rows in {', '.join(str(one.file) for one in sources)}")
     return list(found.values())
 
 

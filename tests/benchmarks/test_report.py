@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from benchmarks.__main__ import main
 from benchmarks.report.charts import WIDTH, Text, apart, charts, contribution
 from benchmarks.report.findings import Findings, Floor, allowed, findings, headline
-from benchmarks.report.read import Contribution
+from benchmarks.report.png import INKS
+from benchmarks.report.read import Contribution, source
 from benchmarks.report.read import rows as read_rows
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -103,7 +104,7 @@ def report(tmp_path: Path) -> Report:
 def found_in(rows: Sequence[Mapping[str, Any]], tmp_path: Path, baseline: str | None = None) -> Findings:
     file = tmp_path / "rows.jsonl"
     file.write_text("\n".join(json.dumps(r) for r in rows), encoding="utf-8")
-    (one,) = findings(read_rows([file]), baseline, lambda steps: None)
+    (one,) = findings(read_rows([source(str(file))]), baseline, lambda steps: None)
     return one
 
 
@@ -119,7 +120,8 @@ class TestFindings:
         assert second.over == {}
         assert first.whole == 0.5
         assert headline(one).startswith(
-            "default finds 62.5 % of the evidence in 6,000 characters, 25.0 points more than bm25 (95 % interval"
+            "default finds 62.5 % of the evidence in 6,000 characters, the most of 2 arms and 25.0 points more than "
+            "bm25 (95 % interval"
         )
 
     def test_a_difference_that_may_be_chance_is_called_so(self, tmp_path: Path) -> None:
@@ -170,6 +172,33 @@ class TestCharts:
                     start = mark.x - {"start": 0.0, "middle": width / 2, "end": width}[mark.anchor]
                     assert 0 <= mark.y <= chart.height
                     assert -8 <= start <= start + width <= WIDTH + 8, (chart.name, mark)
+
+    def test_colours_can_be_told_from_what_is_behind_them(self) -> None:
+        """Text has a contrast of 4.5 to what is behind it (WCAG 2.2, 1.4.3), light and dark; pictures are light."""
+        style = (Path(charts.__code__.co_filename).parent / "page.css").read_text(encoding="utf-8")
+        light, dark = (
+            dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block))
+            for block in re.findall(r":root \{(.*?)\}", style, re.DOTALL)
+        )
+        for colours in (light, dark):
+            for name in ("text", "quiet", "link", "good", "bad", *(n for n in INKS if n[0] == "s" or n == "plain")):
+                for behind in ("page", "raised"):
+                    assert contrast(colours[name], colours[behind]) >= 4.5, (name, behind)
+            assert contrast(colours["zero"], colours["page"]) >= 3
+            assert contrast(colours["text"], colours["mark"]) >= 4.5
+        assert {name: light[name] for name in INKS} == INKS
+
+
+def contrast(one: str, other: str) -> float:
+    """Of two colours, 1 to 21: WCAG 2.2, "contrast ratio"."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
 
 
 class TestFiles:
@@ -234,6 +263,17 @@ class TestFiles:
         assert "garden: default finds 62.5 %" in text
         assert (page.parent / "budget-2.png").exists()
 
+    def test_two_runs_of_the_same_arm_are_compared(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Named by who reports: what a change did is an arm beside another."""
+        for name, hit in (("old", False), ("new", True)):
+            lines = [json.dumps(row("default", q, [hit or q > 0])) for q in range(3)]
+            (tmp_path / f"{name}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+        runs = [f"before={tmp_path}/old.jsonl", f"after={tmp_path}/new.jsonl"]
+        assert main(["report", *runs, "--out", str(tmp_path / "out"), "--baseline", "default (before)", "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)["datasets"]["kitchen"]
+        assert told["arms"] == {"default (after)": 1.0, "default (before)": 0.6667}
+        assert "33.3 points more than default (before)" in told["headline"]
+
     def test_rows_without_a_question_that_counts(self, report: Report) -> None:
         """Only unanswerable ones: the page says it instead of dividing by zero."""
         rows = [row("default", q, [], category="unanswerable", abstained=True) for q in range(2)]
@@ -279,7 +319,7 @@ class TestMistakes:
         """U+2028 and U+0085 end no line of JSON."""
         file = tmp_path / "rows.jsonl"
         file.write_text(json.dumps(row("a", 0, [True], query="x\u2028y\u0085z"), ensure_ascii=False), encoding="utf-8")
-        assert read_rows([file])[0].query == "x\u2028y\u0085z"
+        assert read_rows([source(str(file))])[0].query == "x\u2028y\u0085z"
 
     @pytest.mark.parametrize(
         ("content", "more", "complaint"),
