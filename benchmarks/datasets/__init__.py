@@ -102,7 +102,8 @@ def read_json(path: Path) -> Any:
 
 def read_lines(path: Path) -> Iterable[tuple[int, Mapping[str, Any]]]:
     """The objects of a JSONL file, by line from 1; blank lines are passed over. Raises DataError, naming the line."""
-    for number, line in enumerate(read_text(path).splitlines(), start=1):
+    # Not splitlines: it also splits at U+2028 and U+0085, which a JSON string may hold.
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip():
             continue
         try:

@@ -46,6 +46,15 @@ def _lines(*entries: object) -> str:
     return "".join(json.dumps(entry) + "\n" for entry in entries)
 
 
+def test_a_line_of_json_may_hold_what_other_programs_split_at(tmp_path: Path) -> None:
+    """U+2028 and U+0085 end no line of a JSONL file."""
+    file = tmp_path / "hops.jsonl"
+    question = "Where was\u2028the oven\u0085built?"
+    file.write_text(json.dumps({**HOPS[0], "question": question}, ensure_ascii=False) + "\n", encoding="utf-8")
+    (corpus,) = musique.load(file)
+    assert corpus.questions[0].text == question
+
+
 def test_musique_puts_all_paragraphs_in_one_store(tmp_path: Path) -> None:
     """Five paragraphs, of which three differ: three memories, and the gold names them for both questions."""
     (corpus,) = musique.load(_written(tmp_path / "hops.json", HOPS))
