@@ -13,11 +13,32 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Any, ClassVar, Literal
 
+from fusion.lib.trees import Trees
+
 
 class _Part:
     """How a part is read from a file: a misspelt number is an error, for it would silently keep its default."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "allow_inf_nan": False}
+    __pydantic_config__: ClassVar[dict[str, Any]] = {
+        "extra": "forbid",
+        "allow_inf_nan": False,
+        "arbitrary_types_allowed": True,
+    }
+
+
+class Learned:
+    """A model that scores in place of the weighted mean: the user's own, in ``file`` beside the recipe's.
+
+    Where ``trees`` is None ``fault`` says why, and the weights do it. ``hash`` is that of the file's text.
+    """
+
+    __slots__ = ("fault", "file", "hash", "trees")
+
+    def __init__(self, file: str, hash: str, trees: Trees | None, fault: str = "") -> None:
+        self.file, self.hash, self.trees, self.fault = file, hash, trees, fault
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Learned:
+        return self  # it never changes
 
 
 @dataclass(frozen=True)
@@ -67,6 +88,8 @@ class Judging(_Part):
 
     signals: Mapping[str, float] = field(default_factory=dict)
     """weight by signal name (`fusion/recall/signals.py` lists them); absent is 0"""
+    model: Learned | None = None
+    """what `fusion tune --learner` made; in a file, `model = "name.txt"` and `model_hash`"""
     judge: Literal["never", "gate", "always"] = "gate"
     """gate: only when the best local scores lie close together"""
     gate_top: int = 4
@@ -112,4 +135,7 @@ class Recipe(_Part):
     def hash(self) -> str:
         """Twelve hex digits over every number; two recipes with one hash give one result."""
         numbers = {key: value for key, value in asdict(self).items() if key != "name"}
+        model: Learned | None = numbers["rerank"].pop("model")
+        if model is not None and model.trees is not None:
+            numbers["rerank"]["model"] = model.hash
         return blake2b(json.dumps(numbers, sort_keys=True).encode(), digest_size=6).hexdigest()

@@ -57,7 +57,7 @@ def local_signals(
 ) -> list[dict[str, float]]:
     """The signals of each memory of ``pool``, in its order. ``likeness`` is by the memory's spoken text."""
     said = [spoken(p.candidate.hit.text, p.candidate.hit.speaker) for p in pool]
-    beside = _beside(pool)
+    beside = standing_beside(pool)
     lexical = Bm25(terms(query.text), frequencies)
     texts = [counted(text) for text in said]
     names = _names(query.text, pool)
@@ -128,7 +128,7 @@ def document_of(hit: Hit) -> tuple[object, ...] | None:
     return (hit.scope.tenant, hit.scope.user_id, hit.place.document, hit.place.unit)
 
 
-def _beside(pool: Sequence[Pooled]) -> list[dict[int, int]]:
+def standing_beside(pool: Sequence[Pooled]) -> list[dict[int, int]]:
     """For each memory, where in the pool those at -2, -1, +1 and +2 places in its document are, if they are in it."""
     shelves: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for i, entry in enumerate(pool):

@@ -1,0 +1,94 @@
+"""What a memory's place among the others says of it: signals for a model that has learned what to make of them.
+
+Each is 0 to 1. ``mean`` is the recipe's own weighted mean, and the others are made of that, of the pool and of the
+texts; they cost more than they are worth to a sum, so they are computed only where a recipe names a model.
+
+| signal   | what it says |
+|----------|--------------|
+| mean     | the weighted mean, by which the pool would be ordered without the model |
+| share    | the same, as a share of the best one's |
+| rank     | 1 for the best by that order, ½ for the second, ⅓ for the third… |
+| before   | the mean of the memory right before it in its document |
+| after    | …and of the one right after it |
+| session  | the mean of its document's three best, as a share of the best document's |
+| question | 1: it ends by asking something |
+| reply    | 1: what stands right before it asks something |
+| feedback | the words of the three best memories, weighted by how rare they are, in this one |
+| found    | of all sightings of the pool's best found memory, how many this one has; 0 for a neighbour |
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from math import log
+
+from fusion.lib.bm25 import Counted, counted
+from fusion.lib.words import spoken
+from fusion.recall.expand import Pooled
+from fusion.recall.signals import Signals, document_of, score, standing_beside
+
+CONTEXT = ("mean", "share", "rank", "before", "after", "session", "question", "reply", "feedback", "found")
+BEST = 3
+"""memories that speak for a document, or for what the query is about"""
+FEEDBACK_TERMS = 20
+"""words of theirs: Lavrenko and Croft, "Relevance-based language models", SIGIR 2001, take 10 to 100"""
+
+
+def in_context(pool: Sequence[Pooled], rows: Sequence[Signals], weights: Mapping[str, float]) -> list[dict[str, float]]:
+    """The rows with these signals beside those that they have."""
+    means = [score(row, weights) for row in rows]
+    order = sorted(range(len(pool)), key=lambda i: (-means[i], -pool[i].rrf, pool[i].ref))
+    rank = {i: place for place, i in enumerate(order, start=1)}
+    best = means[order[0]] if order else 0.0
+    sessions = _sessions(pool, means)
+    asks = [p.candidate.hit.text.rstrip().endswith("?") for p in pool]
+    texts = [counted(spoken(p.candidate.hit.text, p.candidate.hit.speaker)) for p in pool]
+    feedback = _feedback(texts, order)
+    sightings = [0 if p.beside else len(p.candidate.sightings) for p in pool]
+    most = max(sightings, default=0)
+    found = []
+    for i, (row, near) in enumerate(zip(rows, standing_beside(pool), strict=True)):
+        before, after = near.get(-1), near.get(1)
+        more = {
+            "mean": means[i],
+            "share": means[i] / best if best else 0.0,
+            "rank": 1 / rank[i],
+            "session": sessions[i],
+            "question": float(asks[i]),
+            "reply": float(before is not None and asks[before]),
+            "feedback": feedback[i],
+            "found": sightings[i] / most if most else 0.0,
+        }
+        if before is not None:
+            more["before"] = means[before]
+        if after is not None:
+            more["after"] = means[after]
+        found.append({**row, **more})
+    return found
+
+
+def _sessions(pool: Sequence[Pooled], means: Sequence[float]) -> list[float]:
+    documents: dict[object, list[float]] = {}
+    keys = [document_of(p.candidate.hit) or p.ref for p in pool]
+    for key, mean in zip(keys, means, strict=True):
+        documents.setdefault(key, []).append(mean)
+    strength = {key: sum(sorted(found)[-BEST:]) / BEST for key, found in documents.items()}
+    most = max(strength.values(), default=0.0)
+    return [strength[key] / most if most else 0.0 for key in keys]
+
+
+def _feedback(texts: Sequence[Counted], order: Sequence[int]) -> list[float]:
+    """How much of what tells the three best apart from the pool each text has; a text's own words do not count."""
+    documents = Counter(term for text in texts for term in text.counts)
+    rare = {term: log(1 + len(texts) / df) for term, df in documents.items()}
+    head = order[:BEST]
+    said = Counter(term for i in head for term in texts[i].counts)
+    chosen = sorted(said, key=lambda term: (-said[term] * rare[term], term))[:FEEDBACK_TERMS]
+    found = []
+    for i, text in enumerate(texts):
+        others = {t: said[t] - (i in head and t in text.counts) for t in chosen}
+        most = sum(n * rare[t] for t, n in others.items())
+        got = sum(n * rare[t] for t, n in others.items() if t in text.counts)
+        found.append(got / most if most else 0.0)
+    return found
