@@ -176,7 +176,7 @@ def _run(options: argparse.Namespace, dataset: str) -> Run:
 
     return Run(
         dataset=options.data.resolve().stem,
-        corpora=_load(dataset, options),
+        corpora=load_dataset(dataset, options.data, getattr(options, "queries", None)),
         recipe=options.recipe,
         recipes_folder=options.recipes,
         backends=options.backends or BACKENDS,
@@ -191,13 +191,14 @@ def _run(options: argparse.Namespace, dataset: str) -> Run:
     )
 
 
-def _load(dataset: str, options: argparse.Namespace) -> tuple[Corpus, ...]:
+def load_dataset(dataset: str, data: Path, queries: Path | None = None) -> tuple[Corpus, ...]:
+    """A data set by its format's name. Raises DataError."""
     from benchmarks.datasets import DataError, beam, beir, folder, locomo, longmemeval, musique
 
     if dataset == "folder":
-        if options.queries is None:
+        if queries is None:
             raise DataError("a folder needs --queries FILE: a JSON list of queries with the files that answer them")
-        return folder.load(options.data, options.queries)
+        return folder.load(data, queries)
     loaders = {
         "locomo": locomo.load,
         "musique": musique.load,
@@ -205,7 +206,9 @@ def _load(dataset: str, options: argparse.Namespace) -> tuple[Corpus, ...]:
         "beam": beam.load,
         "beir": beir.load,
     }
-    return loaders[dataset](options.data)
+    if dataset not in loaders:
+        raise DataError(f"no format is called {dataset!r}; there are folder, {', '.join(loaders)}")
+    return loaders[dataset](data)
 
 
 def _report(options: argparse.Namespace) -> Mapping[str, Any]:

@@ -147,6 +147,18 @@ class Scorer:
             best=best,
         )
 
+    def share(self, question: Question, outcome: Outcome) -> float | None:
+        """The share of a question's evidence that an answer's block has; None where it does not count for recall."""
+        if not question.answerable:
+            return None
+        members = [[self._id(member.ref) for member in memory.members] for memory in outcome.fused.memories]
+        found = self._found(question.gold, outcome.fused.block, members)
+        return sum(found) / len(found)
+
+    def is_evidence(self, question: Question, ref: str) -> bool:
+        """Whether the memory of this ref is among what answers the question."""
+        return question.answerable and self._named(self._id(ref)) in question.gold
+
     def _found(self, gold: Sequence[str], block: str, members: Sequence[Sequence[str]]) -> tuple[bool, ...]:
         if self._corpus.match == "words":
             return tuple(found([self._items[g].spoken for g in gold], block))

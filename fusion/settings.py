@@ -12,7 +12,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -23,7 +23,8 @@ from pydantic_settings import SettingsError as UnreadableVariable
 
 from fusion.errors import SettingsError
 from fusion.home import find_home
-from fusion.recipe import Recipe
+from fusion.lib.trees import MAX_BYTES, Trees, digest
+from fusion.recipe import Learned, Recipe
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
@@ -319,6 +320,7 @@ def read_recipe(file: Path) -> Recipe:
     """One recipe file; what it leaves out is as in `Recipe`. Raises SettingsError, which names the number."""
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
+        table, model = _model(table, file)
         recipe = _RECIPE.validate_python({**table, "name": file.stem})
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{file} is not TOML: {error}") from None
@@ -327,7 +329,34 @@ def read_recipe(file: Path) -> Recipe:
     for key, number in _numbers(asdict(recipe)):
         if number < 0:
             raise SettingsError(f"{file}: {key} = {number} is negative")
-    return recipe
+    return replace(recipe, rerank=replace(recipe.rerank, model=model)) if model is not None else recipe
+
+
+def _model(table: dict[str, Any], file: Path) -> tuple[dict[str, Any], Learned | None]:
+    """A recipe's table without its model, and the model. One that cannot be had costs no answer: the weights do it."""
+    part = table.get("rerank")
+    if not isinstance(part, dict) or not {"model", "model_hash"} & part.keys():
+        return table, None
+    rest = {key: value for key, value in part.items() if key not in ("model", "model_hash")}
+    name, wanted = part.get("model"), part.get("model_hash")
+    if not isinstance(name, str) or not isinstance(wanted, str) or Path(name).name != name or not name:
+        raise SettingsError(f"{file}: rerank.model is the name of a file beside it, and model_hash is that file's")
+    model = Learned(name, wanted, None)
+    try:
+        text = _small(file.with_name(name))
+        if digest(text) != wanted:
+            raise ValueError("it is not the one that the recipe was made with")
+        model = Learned(name, wanted, Trees.parse(text))
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        model = Learned(name, wanted, None, f"{name} cannot be used, so the weights score: {why}")
+    return {**table, "rerank": rest}, model
+
+
+def _small(file: Path) -> str:
+    if file.stat().st_size > MAX_BYTES:
+        raise ValueError(f"it has more than {MAX_BYTES} bytes")
+    return file.read_text(encoding="utf-8")
 
 
 def _numbers(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, float]]:

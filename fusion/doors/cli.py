@@ -274,6 +274,62 @@ def feedback(
 
 
 @app.command()
+def tune(
+    data: Annotated[Path, typer.Option(help="Your labels: a data set, a folder, or an export of feedback.")],
+    form: Annotated[
+        str, typer.Option("--format", help="locomo, folder, feedback; or longmemeval, beam, beir, musique.")
+    ] = "locomo",
+    queries: Annotated[
+        Path | None, typer.Option(help="With folder: a JSON list of queries with the files that answer them.")
+    ] = None,
+    learner: Annotated[bool, typer.Option("--learner", help="Learn trees over the signals, not numbers.")] = False,
+    name: Annotated[str | None, typer.Option(help="Of the recipe: tuned, or learned with --learner.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="What to begin with; the home's own by default.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Try only numbers with this in their name; again, too.")
+    ] = None,
+    conversation: Annotated[list[str] | None, typer.Option(help="Use only this one of the data; again, too.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Questions of each conversation.")] = None,
+    recordings: Annotated[Path | None, typer.Option(help="Keep recorded answers here; else below the home.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over a recipe of this name.")] = False,
+    home: Home = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Choose a recipe's numbers by your own questions, or learn from your labels; say what that is worth."""
+    with friendly(as_json):
+        from fusion.doors.tune import Wanted
+        from fusion.doors.tune import run as run_tuning
+        from fusion.settings import recipes
+
+        settings = settings_of(home, config)
+        known = recipes(settings)
+        try:
+            base = recipe or settings.recipe
+            if base not in known:
+                raise BadInput(f"--recipe {base!r}: there are {', '.join(sorted(known))}")
+            wanted = Wanted(
+                data=data,
+                format=form,
+                queries=queries,
+                name=name or ("learned" if learner else "tuned"),
+                base=known[base],
+                folder=settings.home / "recipes",
+                recordings=recordings or settings.home / "tuning",
+                learner=learner,
+                force=force,
+                limit=limit,
+                conversations=tuple(conversation or ()),
+                only=tuple(only or ()),
+            )
+            told = run_tuning(wanted, quiet=as_json)
+        except (BadInput, NotFound) as error:
+            fail(error, as_json, code=2)
+        if as_json:
+            print_json(told)
+
+
+@app.command()
 def search(
     backend: Annotated[str, typer.Argument(help="Which backend; `fusion backends` lists them.")],
     query: Annotated[str, typer.Argument(help="What to look for.")],

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from math import exp, isfinite
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ class Trees:
     """A sum of trees over named values. Nodes are flat, tree by tree; a leaf's children are itself."""
 
     names: tuple[str, ...]
+    slope: float
+    intercept: float
+    """what makes shares of sums"""
     depth: int
     roots: NDArray[np.intp]
     feature: NDArray[np.intp]
@@ -45,33 +49,40 @@ class Trees:
     def parse(cls, text: str) -> Trees:
         """Raises ValueError, which says what is wrong with the text."""
         head, *parts = text.partition("end of trees")[0].split("\nTree=")
-        names = tuple(_fields(head).get("feature_names", "").split())
+        told = _fields(head)
+        names = tuple(told.get("feature_names", "").split())
         if not head.startswith("tree\n") or not names or not parts:
             raise ValueError("it is no text of a LightGBM model")
         try:
-            return cls._joined(names, [_tree(_fields(part), len(names)) for part in parts])
-        except (KeyError, IndexError) as error:
+            slope, intercept = map(_finite, told.get("calibration", "1 0").split())
+            return cls._joined(names, slope, intercept, [_tree(_fields(part), len(names)) for part in parts])
+        except KeyError as error:
             raise ValueError(f"a tree lacks {error}") from None
 
     @classmethod
-    def _joined(cls, names: tuple[str, ...], trees: Sequence[_Tree]) -> Trees:
+    def _joined(cls, names: tuple[str, ...], slope: float, intercept: float, trees: Sequence[_Tree]) -> Trees:
         import numpy as np
 
         starts = np.cumsum([0, *(len(tree.value) for tree in trees)])[:-1]
-        columns = {
-            "feature": np.array([f for tree in trees for f in tree.feature], dtype=np.intp),
-            "left": np.array([s + n for tree, s in zip(trees, starts, strict=True) for n in tree.left], dtype=np.intp),
-            "right": np.array([s + n for tree, s in zip(trees, starts, strict=True) for n in tree.right], dtype=np.intp),
-        }
+        placed = list(zip(trees, starts.tolist(), strict=True))
         return cls(
             names,
+            slope,
+            intercept,
             max(tree.depth for tree in trees),
             starts.astype(np.intp),
+            feature=np.array([f for tree in trees for f in tree.feature], dtype=np.intp),
             threshold=np.array([t for tree in trees for t in tree.threshold]),
             nan_left=np.array([n for tree in trees for n in tree.nan_left], dtype=np.bool_),
+            left=np.array([start + n for tree, start in placed for n in tree.left], dtype=np.intp),
+            right=np.array([start + n for tree, start in placed for n in tree.right], dtype=np.intp),
             value=np.array([v for tree in trees for v in tree.value]),
-            **columns,
         )
+
+    def shares(self, rows: Sequence[Mapping[str, float]]) -> list[float]:
+        """The sums as shares, 0 to 1, in the same order: how likely each row is what was learned."""
+        scaled = (self.slope * self.sums(rows) + self.intercept).clip(-60.0, 60.0).tolist()
+        return [1 / (1 + exp(-x)) for x in scaled]
 
     def sums(self, rows: Sequence[Mapping[str, float]]) -> NDArray[np.float64]:
         """What the trees add up to for each row; a value that a row lacks goes where the trees send what is missing."""
@@ -111,8 +122,15 @@ def _fields(text: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
 
 
+def _finite(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"{text} is no number to reckon with")
+    return number
+
+
 def _tree(fields: Mapping[str, str], features: int) -> _Tree:
-    leaves = [float(v) for v in fields["leaf_value"].split()]
+    leaves = [_finite(v) for v in fields["leaf_value"].split()]
     inner = len(leaves) - 1
     if inner and int(fields.get("num_cat", "0")):
         raise ValueError("it splits by category, which no signal is")
@@ -124,7 +142,7 @@ def _tree(fields: Mapping[str, str], features: int) -> _Tree:
         return found
 
     feature = [int(f) for f in numbers("split_feature")]
-    threshold = [float(t) for t in numbers("threshold")]
+    threshold = [_finite(t) for t in numbers("threshold")]
     kinds = [int(k) for k in numbers("decision_type")]
     if not all(0 <= f < features for f in feature) or any(k & _CATEGORICAL for k in kinds):
         raise ValueError("it splits by what it does not name")

@@ -148,6 +148,9 @@ async def fuse(request: FuseRequest, recipe: Recipe, world: World) -> Outcome:
         pool, local_signals(query, pool, best, frequencies, likeness or Likeness()), recipe.rerank
     )
     order, rerank = await _judged(order, query, recipe, world, left_s() - JUDGE_MARGIN_S)
+    model = recipe.rerank.model
+    if model is not None:
+        rerank["learned"] = {"file": model.file, **({"fault": model.fault} if model.trees is None else {})}
     block = pack(order, _packing(request, recipe), recipe.rerank, world.nonce())
 
     took_ms = (time.perf_counter() - started) * 1000
@@ -156,7 +159,9 @@ async def fuse(request: FuseRequest, recipe: Recipe, world: World) -> Outcome:
         block=block.text,
         memories=block.memories,
         coverage=coverage(answers),
-        degraded=any(a.status not in _FINE for a in answers) or (likeness is not None and not likeness.matches),
+        degraded=any(a.status not in _FINE for a in answers)
+        or (likeness is not None and not likeness.matches)
+        or (model is not None and model.trees is None),
         backends=tuple(_summary(a, refused.get(a.backend, {})) for a in answers),
         rerank=rerank,
         recipe={"name": recipe.name, "hash": recipe.hash},

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from math import exp
 from typing import NamedTuple
 
 from fusion.contract import Hit, Passage, Verdict
@@ -18,7 +17,7 @@ from fusion.recall.context import in_context
 from fusion.recall.expand import Pooled
 from fusion.recall.show import shown
 from fusion.recall.signals import Signals, document_of, score
-from fusion.recipe import Judging, Learned
+from fusion.recipe import Judging
 
 BESIDE_CHARS = 300
 """of each neighbour that a judge is shown: enough for what is meant, too little to crowd out the memory itself"""
@@ -49,18 +48,12 @@ def by_local_score(pool: Sequence[Pooled], rows: Sequence[Signals], numbers: Jud
         scores = [score(row, numbers.signals) for row in rows]
     else:
         rows = in_context(pool, rows, numbers.signals)
-        scores = learned(rows, numbers.model) or [row["mean"] for row in rows]
+        trees = numbers.model.trees
+        scores = trees.shares(rows) if trees is not None else [row["mean"] for row in rows]
     judged = [
         Judged(p, row, local, whole=wanted <= row.keys()) for p, row, local in zip(pool, rows, scores, strict=True)
     ]
     return tuple(sorted(judged, key=lambda j: (-j.local, -j.pooled.rrf, j.pooled.candidate.ref)))
-
-
-def learned(rows: Sequence[Signals], model: Learned) -> list[float] | None:
-    """What the model makes of each row, 0 to 1; None where there is no model to ask."""
-    if model.trees is None:
-        return None
-    return [1 / (1 + exp(-max(-60.0, min(60.0, x)))) for x in model.trees.sums(rows).tolist()]
 
 
 def wants_judge(order: Sequence[Judged], numbers: Judging) -> bool:

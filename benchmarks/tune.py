@@ -1,0 +1,75 @@
+"""What `fusion tune` learns from: a data set's questions, recorded once, as cases that any recipe can be tried on.
+
+`fusion` does not import this: it asks for it by name where it is there. Data sets need stores of their own, many homes
+filled and thrown away again, and that is what the benchmarks are; they lie beside the sources, not in the wheel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.__main__ import load_dataset
+from benchmarks.arms import Arm
+from benchmarks.datasets import DataError, Question
+from benchmarks.figures import commit
+from benchmarks.progress import bar
+from benchmarks.recorded import Recorded, Tape, scope_of
+from benchmarks.rows import Scorer
+from benchmarks.run import Run, checked, recording
+from benchmarks.store import BACKENDS, TIMEOUT_MS
+from fusion.compare.tune import Case
+from fusion.errors import BadInput
+from fusion.recall.engine import FuseRequest, Outcome
+from fusion.recipe import Expanding, Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """The cases, and where they are from, for the recipe's first lines."""
+
+    cases: tuple[Case, ...]
+    data: str
+    commit: str | None
+
+
+def material(options: Mapping[str, Any], base: Recipe, span: int, recordings: Path) -> Material:
+    """Records what is not recorded yet. Raises BadInput for data, a corpus or a format that cannot be had."""
+    try:
+        corpora = load_dataset(options["format"], options["data"], options["queries"])
+        run = Run(
+            dataset=options["data"].resolve().stem,
+            corpora=corpora,
+            conversations=options["conversations"],
+            limit=options["limit"],
+            recordings=recordings,
+        )
+        run, _ = checked(run)
+        wide = replace(base, expand=Expanding(max(base.expand.span, span), base.expand.max_pool))
+        cases: list[Case] = []
+        with bar("recording", sum(len(c.asked(run.limit)) for c in run.corpora)) as advance:
+            for corpus in run.corpora:
+                one, _ = recording(corpus, run, [Arm(base.name, wide, BACKENDS)], advance)
+                items = {item.id: item for item in corpus.memories}
+                scorer = Scorer(run.dataset, corpus, {ref: items[item] for ref, item in one.stored.items()})
+                request = FuseRequest("", scope_of(corpus), backends=BACKENDS, timeout_ms=TIMEOUT_MS)
+                cases += [_case(corpus.id, q, request, one, scorer) for q in corpus.asked(run.limit)]
+    except DataError as error:
+        raise BadInput(str(error)) from None
+    return Material(tuple(cases), f"{run.dataset} ({', '.join(c.id for c in run.corpora)})", commit())
+
+
+def _case(fold: str, question: Question, request: FuseRequest, one: Recorded, scorer: Scorer) -> Case:
+    def found(outcome: Outcome) -> float:
+        return scorer.share(question, outcome) or 0.0
+
+    return Case(
+        fold=fold,
+        request=replace(request, query=question.text),
+        world=Tape(one.recordings[question.index]),
+        answerable=question.answerable,
+        found=found,
+        useful=lambda ref: scorer.is_evidence(question, ref),
+    )

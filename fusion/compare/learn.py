@@ -1,0 +1,250 @@
+"""Boosted trees over the named signals, learned from one's own labels; checked, as `tune` is, on what had no say.
+
+LambdaMART (Burges, "From RankNet to LambdaRank to LambdaMART", 2010) by LightGBM, which is an extra and only needed to
+learn. Its sums say nothing but an order, so they are made shares: Platt's sigmoid, fitted to the sums of memories that
+the trees had not seen (Platt, 1999). Floors hold for these.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import exp
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import orjson
+
+from fusion.compare.tune import Advance, Case, Scores, folds, validated
+from fusion.errors import BadInput, SettingsError
+from fusion.lib.trees import Trees, digest
+from fusion.recall.context import CONTEXT
+from fusion.recall.engine import fuse
+from fusion.recall.signals import SIGNALS
+from fusion.recipe import Learned, Recipe
+
+NAMES = (*SIGNALS, *CONTEXT)
+TREES = 150
+SETTINGS: Mapping[str, Any] = {
+    "objective": "lambdarank",
+    "lambdarank_truncation_level": 30,  # about as many memories as fill a block
+    "num_leaves": 15,
+    "learning_rate": 0.05,
+    "min_data_in_leaf": 50,
+    "lambda_l2": 5.0,
+    "feature_fraction": 0.7,
+    "bagging_fraction": 0.7,
+    "bagging_freq": 1,
+    "num_threads": 1,
+    "deterministic": True,
+    "force_row_wise": True,
+    "seed": 0,
+    "verbose": -1,
+}
+FEW = 20
+"""answers with votes of both kinds: fewer teach nothing but chance"""
+ABSTAIN = (0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
+MAY_EMPTY = 0.01
+"""share of answerable questions that ``abstain`` may leave without a block"""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one answer teaches: its memories' signals, and which of them were of use."""
+
+    signals: Sequence[Mapping[str, float]]
+    useful: Sequence[bool]
+    local: Sequence[float] = ()
+    """what the recipe of that time made of each"""
+
+
+@dataclass(frozen=True, slots=True)
+class Taught:
+    """A model's text, the recipe that scores by it (its ``file`` is for the caller to write), and what it is worth."""
+
+    text: str
+    recipe: Recipe
+    validated: Mapping[str, Any]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"recipe_hash": self.recipe.hash, "model_hash": digest(self.text), **self.validated}
+
+
+def steps(cases: Sequence[Case]) -> int:
+    """How many answers `learn` needs of a case, for a bar."""
+    return 3 * len(cases)
+
+
+def learn(cases: Sequence[Case], base: Recipe, file: str, advance: Advance = lambda n: None) -> Taught:
+    """A model of all cases. Raises BadInput for too few, and SettingsError without LightGBM."""
+    _lightgbm()
+    parts = folds(cases)
+    every = [i for i, case in enumerate(cases) if case.answerable]
+    seen = asyncio.run(_answers(cases, asking(base, file), advance))
+    models = {name: train([seen[i] for i in every if i not in set(fold)]) for name, fold in parts.items()}
+    sums = {i: Trees.parse(models[name]).sums(seen[i].signals).tolist() for name, fold in parts.items() for i in fold}
+    slope, intercept = platt([s for i in every for s in sums[i]], [u for i in every for u in seen[i].useful])
+    best = sorted(max((_share(slope * s + intercept) for s in sums[i]), default=0.0) for i in every)
+    abstain = next((a for a in ABSTAIN if mean(b < a for b in best) <= MAY_EMPTY), 0.0)
+    numbers = replace(base, rerank=replace(base.rerank, floor=0.0, abstain=abstain))
+
+    without = {name: with_model(numbers, file, calibrated(text, slope, intercept)) for name, text in models.items()}
+    told = validated(Scores(cases, advance), base, without, parts)
+    text = calibrated(train([seen[i] for i in every]), slope, intercept)
+    return Taught(text, with_model(numbers, file, text), told)
+
+
+def asking(base: Recipe, file: str) -> Recipe:
+    """A recipe that orders as ``base`` does and has every signal computed."""
+    return replace(base, rerank=replace(base.rerank, model=Learned(file, "", None, "it is being learned")))
+
+
+def with_model(recipe: Recipe, file: str, text: str) -> Recipe:
+    return replace(recipe, rerank=replace(recipe.rerank, model=Learned(file, digest(text), Trees.parse(text))))
+
+
+async def _answers(cases: Sequence[Case], recipe: Recipe, advance: Advance) -> list[Answer]:
+    found = []
+    for case in cases:
+        outcome = await fuse(case.request, recipe, case.world)
+        rows = outcome.receipt.body["candidates"]
+        found.append(Answer([row["signals"] for row in rows], [case.useful(row["ref"]) for row in rows]))
+        advance(1)
+    return found
+
+
+# From feedback ---------------------------------------------------------------------------------------------------
+
+
+def read_labels(file: Path) -> list[Answer]:
+    """The votes of `fusion feedback --export`, answer by answer. Raises BadInput, which names the line."""
+    answers: dict[str, list[Mapping[str, Any]]] = {}
+    try:
+        lines = file.read_bytes().splitlines()
+    except OSError as error:
+        raise BadInput(f"{file}: {error.strerror}") from None
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise BadInput(f"{file}:{number}: is not JSON: {error}") from None
+        if (wrong := _wrong(row)) is not None:
+            raise BadInput(f"{file}:{number}: {wrong}")
+        answers.setdefault(row["receipt_id"], []).append(row)
+    return [
+        Answer([r["signals"] for r in rows], [r["useful"] for r in rows], [float(r.get("local", 0.0)) for r in rows])
+        for rows in answers.values()
+    ]
+
+
+def _wrong(row: object) -> str | None:
+    if not isinstance(row, dict):
+        return "an object is expected"
+    if not isinstance(row.get("receipt_id"), str):
+        return "receipt_id is missing"
+    if not isinstance(row.get("useful"), bool):
+        return "useful is true or false"
+    signals = row.get("signals")
+    if not isinstance(signals, dict) or not all(isinstance(v, int | float) for v in signals.values()):
+        return "signals is an object of numbers"
+    return None
+
+
+def learn_from_votes(answers: Sequence[Answer], base: Recipe, file: str) -> Taught:
+    """A model of votes alone: no answer can be replayed, so what is told is how often it orders a pair rightly.
+
+    Raises BadInput for too few answers with votes of both kinds, and SettingsError without LightGBM.
+    """
+    both = [a for a in answers if any(a.useful) and not all(a.useful)]
+    if len(both) < FEW:
+        raise BadInput(f"{len(both)} answers have votes of both kinds, useful and useless; at least {FEW} are needed")
+    _lightgbm()
+    right: dict[str, list[float]] = {"base": [], "learned": []}
+    sums: list[float] = []
+    useful: list[bool] = []
+    for n in range(5):
+        trees = Trees.parse(train([a for i, a in enumerate(both) if i % 5 != n]))
+        for answer in both[n::5]:
+            found = trees.sums(answer.signals).tolist()
+            right["base"].append(pairs_right(answer.local, answer.useful))
+            right["learned"].append(pairs_right(found, answer.useful))
+            sums += found
+            useful += answer.useful
+    slope, intercept = platt(sums, useful)
+    text = calibrated(train(both), slope, intercept)
+    told = {
+        "base": base.name,
+        "base_hash": base.hash,
+        "answers": len(both),
+        "votes": len(useful),
+        "base_pairs_right": round(mean(right["base"]), 4),
+        "cross_validated_pairs_right": round(mean(right["learned"]), 4),
+    }
+    numbers = replace(base, rerank=replace(base.rerank, floor=0.0, abstain=0.0))
+    return Taught(text, with_model(numbers, file, text), told)
+
+
+def pairs_right(scores: Sequence[float], useful: Sequence[bool]) -> float:
+    """The share of (useful, useless) pairs that the scores order so; a tie is half a pair."""
+    good = [s for s, u in zip(scores, useful, strict=True) if u]
+    bad = [s for s, u in zip(scores, useful, strict=True) if not u]
+    return mean((g > b) + 0.5 * (g == b) for g in good for b in bad)
+
+
+# LightGBM --------------------------------------------------------------------------------------------------------
+
+
+def train(answers: Iterable[Answer]) -> str:
+    """The text of a model that ranks what is useful first."""
+    lightgbm = _lightgbm()
+    import numpy as np
+
+    listed = [a for a in answers if any(a.useful) and not all(a.useful)]
+    nan = float("nan")
+    values = np.array([[row.get(name, nan) for name in NAMES] for a in listed for row in a.signals])
+    labels = np.array([u for a in listed for u in a.useful], dtype=np.int32)
+    small = {} if len(labels) > 20_000 else {"min_data_in_leaf": max(2, min(50, len(labels) // 50))}
+    data = lightgbm.Dataset(values, labels, group=[len(a.useful) for a in listed], feature_name=list(NAMES))
+    return str(lightgbm.train({**SETTINGS, **small}, data, TREES).model_to_string())
+
+
+def _lightgbm() -> Any:
+    try:
+        import lightgbm
+    except ModuleNotFoundError:
+        raise SettingsError("learning needs the package lightgbm: pip install 'memory-fusion[learner]'") from None
+    return lightgbm
+
+
+def calibrated(text: str, slope: float, intercept: float) -> str:
+    """The model with what makes shares of its sums: a line of its head that LightGBM itself passes over."""
+    head, line, rest = text.partition("feature_names=")
+    return f"{head}calibration={slope:.6g} {intercept:.6g}\n{line}{rest}"
+
+
+def platt(sums: Sequence[float], useful: Sequence[bool]) -> tuple[float, float]:
+    """Slope and intercept of the sigmoid that says best how likely each is useful: Newton's method."""
+    import numpy as np
+
+    x = np.stack([np.asarray(sums, dtype=np.float64), np.ones(len(sums))], axis=1)
+    # Platt's targets: no certainty from finitely many examples.
+    good = sum(useful)
+    y = np.where(np.asarray(useful), (good + 1) / (good + 2), 1 / (len(useful) - good + 2))
+    theta = np.array([1.0, np.log((good + 1) / (len(useful) - good + 1))])
+    for _ in range(50):
+        p = 1 / (1 + np.exp(-np.clip(x @ theta, -60, 60)))
+        hessian = (x * (p * (1 - p))[:, None]).T @ x + 1e-6 * np.eye(2)
+        step = np.linalg.solve(hessian, x.T @ (y - p))
+        theta += np.clip(step, -2.0, 2.0)
+        if abs(step).max() < 1e-6:
+            break
+    # An order that had to be turned round was no order: what is more must never count for less.
+    return max(float(theta[0]), 1e-3), float(theta[1])
+
+
+def _share(x: float) -> float:
+    return 1 / (1 + exp(-max(-60.0, min(60.0, x))))

@@ -1,0 +1,270 @@
+"""A recipe's numbers, chosen by what they do for one's own questions, and checked on questions that had no say.
+
+Every number is varied alone, over a few round values, on recorded answers; one moves only where it gains more than its
+standard error, because the best of many values is otherwise the luckiest. To know what that is worth, each fold (a
+conversation, or a fifth of the questions) is answered by the recipe that the other folds would have chosen: that is
+the only figure told of a choice. What the recipe of all folds gets on those same questions is not computed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from statistics import mean, pstdev, stdev
+from typing import Any
+
+from fusion.compare.verdict import paired
+from fusion.errors import BadInput
+from fusion.recall.engine import FuseRequest, Outcome, World, fuse
+from fusion.recipe import Recipe
+
+FOLDS = 5
+"""where all questions are of one conversation or folder"""
+SPARE = 0.001
+"""share of evidence: a number that saves something may cost this much"""
+ALL = 1 - 1e-9
+Advance = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A question whose I/O was recorded. ``found`` gives the share of its evidence that an answer's block has."""
+
+    fold: str
+    request: FuseRequest
+    world: World
+    answerable: bool
+    found: Callable[[Outcome], float]
+    useful: Callable[[str], bool]
+    """whether the memory of this ref is evidence"""
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """A number by its path in a recipe file, and the values worth trying.
+
+    A ``thrifty`` one is there to leave things out: the highest value that costs at most `SPARE` is the best.
+    """
+
+    name: str
+    values: tuple[float, ...]
+    thrifty: bool = False
+
+    def of(self, recipe: Recipe) -> float:
+        part, _, key = self.name.partition(".")
+        if key.startswith("signals."):
+            return float(recipe.rerank.signals.get(key.removeprefix("signals."), 0))
+        return float(getattr(getattr(recipe, part), key))
+
+    def set(self, recipe: Recipe, value: float) -> Recipe:
+        part, _, key = self.name.partition(".")
+        old = getattr(recipe, part)
+        if key.startswith("signals."):
+            signals = {**recipe.rerank.signals, key.removeprefix("signals."): float(value)}
+            new = replace(old, signals={name: weight for name, weight in signals.items() if weight})
+        else:
+            new = replace(old, **{key: type(getattr(old, key))(value)})
+        return replace(recipe, **{part: new})
+
+
+WEIGHTS = (0, 1, 2, 3, 4)
+KNOBS = (
+    *(
+        Knob(f"rerank.signals.{name}", WEIGHTS)
+        for name in ("maxsim", "window3", "window5", "dense", "bm25", "agreement", "speaker", "date", "length")
+    ),
+    Knob("fuse.k", (10, 30, 60, 100)),
+    Knob("expand.span", (0, 1, 2)),
+    Knob("pack.source_share", (0.4, 0.6, 0.8, 1.0)),
+    Knob("rerank.floor", (0.0, 0.2, 0.3, 0.35, 0.4), thrifty=True),
+    Knob("rerank.abstain", (0.0, 0.2, 0.3, 0.35, 0.4), thrifty=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One value of one number, all others as in the base: mean share of evidence in the block, by fold and of all.
+
+    ``gain`` is over the base, question by question, ``error`` its standard error.
+    """
+
+    value: float
+    base: bool
+    """whether it is the base's own"""
+    eib: float
+    gain: float
+    error: float
+    spread: float
+    """standard deviation over the folds' means"""
+    folds: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """What was chosen of all folds, and what choosing so is worth on questions that had no say in it."""
+
+    recipe: Recipe
+    changed: Mapping[str, float]
+    curves: Mapping[str, Sequence[Point]]
+    validated: Mapping[str, Any]
+
+    def as_json(self) -> dict[str, Any]:
+        curves = {name: [asdict(point) for point in points] for name, points in self.curves.items()}
+        return {"recipe_hash": self.recipe.hash, "changed": self.changed, **self.validated, "curves": curves}
+
+
+class Scores:
+    """Answers cases from their recordings, each with each recipe once."""
+
+    def __init__(self, cases: Sequence[Case], advance: Advance) -> None:
+        self.cases, self._advance = cases, advance
+        self._known: dict[tuple[str, int], tuple[float, bool]] = {}
+
+    def of(self, recipe: Recipe, indices: Sequence[int]) -> list[float]:
+        """The share of evidence that each of these cases' blocks has under ``recipe``."""
+        return [found for found, _ in self._told(recipe, indices)]
+
+    def empty(self, recipe: Recipe, indices: Sequence[int]) -> list[bool]:
+        """Whether each of these cases' blocks is empty."""
+        return [empty for _, empty in self._told(recipe, indices)]
+
+    def _told(self, recipe: Recipe, indices: Sequence[int]) -> list[tuple[float, bool]]:
+        unknown = [i for i in indices if (recipe.hash, i) not in self._known]
+        self._advance(len(indices) - len(unknown))
+        asyncio.run(self._answer(recipe, unknown))
+        return [self._known[recipe.hash, i] for i in indices]
+
+    async def _answer(self, recipe: Recipe, indices: Sequence[int]) -> None:
+        for i in indices:
+            case = self.cases[i]
+            outcome = await fuse(case.request, recipe, case.world)
+            self._known[recipe.hash, i] = (case.found(outcome), not outcome.fused.block)
+            self._advance(1)
+
+
+def folds(cases: Sequence[Case]) -> dict[str, list[int]]:
+    """The cases of each fold, by its name; of one conversation alone, every fifth question each.
+
+    Raises BadInput where there is too little to hold anything back.
+    """
+    found: dict[str, list[int]] = {}
+    for i, case in enumerate(cases):
+        found.setdefault(case.fold, []).append(i)
+    if len(found) == 1:
+        (every,) = found.values()
+        found = {f"questions {n + 1} of {FOLDS}": every[n::FOLDS] for n in range(FOLDS)}
+    if not found or min(sum(cases[i].answerable for i in fold) for fold in found.values()) < 2:
+        raise BadInput("there are too few questions to hold some back: give ten or more, with their evidence")
+    return found
+
+
+def steps(cases: Sequence[Case], knobs: Sequence[Knob]) -> int:
+    """How many answers `tune` needs of a case, at most: for a bar."""
+    answerable = sum(case.answerable for case in cases)
+    return answerable * sum(len(knob.values) + 1 for knob in knobs) + 2 * len(cases)
+
+
+def tune(
+    cases: Sequence[Case], base: Recipe, knobs: Sequence[Knob] = KNOBS, advance: Advance = lambda n: None
+) -> Tuned:
+    """Chooses, and validates the choosing. Raises BadInput for too few cases."""
+    parts = folds(cases)
+    every = [i for i, case in enumerate(cases) if case.answerable]
+    scores = Scores(cases, advance)
+    plain = dict(zip(every, scores.of(base, every), strict=True))
+    gains: dict[str, dict[float, dict[int, float]]] = {}
+    curves: dict[str, list[Point]] = {}
+    for knob in knobs:
+        own = knob.of(base)
+        gains[knob.name], curves[knob.name] = {}, []
+        for value in sorted({*knob.values, own}):
+            got = dict(zip(every, scores.of(knob.set(base, value) if value != own else base, every), strict=True))
+            gains[knob.name][value] = {i: got[i] - plain[i] for i in every}
+            curves[knob.name].append(_point(value, value == own, got, gains[knob.name][value], parts))
+
+    def chosen(indices: Sequence[int]) -> Recipe:
+        recipe = base
+        for knob in knobs:
+            value = choose(knob, knob.of(base), gains[knob.name], indices)
+            if value != knob.of(base):
+                recipe = knob.set(recipe, value)
+        return recipe
+
+    def changes(recipe: Recipe) -> dict[str, float]:
+        return {knob.name: knob.of(recipe) for knob in knobs if knob.of(recipe) != knob.of(base)}
+
+    without = {name: chosen([i for i in every if i not in set(fold)]) for name, fold in parts.items()}
+    told = validated(scores, base, without, parts)
+    for name, recipe in without.items():
+        told["folds"][name]["chosen_without_it"] = changes(recipe)
+    final = chosen(every)
+    return Tuned(final, changes(final), curves, told)
+
+
+def choose(knob: Knob, own: float, gains: Mapping[float, Mapping[int, float]], indices: Sequence[int]) -> float:
+    """The value that these cases speak for; the base's own where none gains more than its standard error."""
+    mine = {value: [by_case[i] for i in indices] for value, by_case in gains.items()}
+    if knob.thrifty:
+        return max((value for value, gained in mine.items() if mean(gained) >= -SPARE), default=own)
+    best = max(mine, key=lambda value: (mean(mine[value]), value == own))
+    return best if mean(mine[best]) > _error(mine[best]) else own
+
+
+def validated(
+    scores: Scores, base: Recipe, without: Mapping[str, Recipe], parts: Mapping[str, Sequence[int]]
+) -> dict[str, Any]:
+    """What each fold gets by the recipe made ``without`` it, beside the base's own, and the verdict over all."""
+    ours: list[float] = []
+    theirs: list[float] = []
+    ours_empty: list[bool] = []
+    theirs_empty: list[bool] = []
+    by_fold: dict[str, dict[str, Any]] = {}
+    for name, fold in parts.items():
+        good = [i for i in fold if scores.cases[i].answerable]
+        bad = [i for i in fold if not scores.cases[i].answerable]
+        got, plain = scores.of(without[name], good), scores.of(base, good)
+        by_fold[name] = {"questions": len(good), "base_eib": _mean(plain), "held_out_eib": _mean(got)}
+        ours += got
+        theirs += plain
+        ours_empty += scores.empty(without[name], bad)
+        theirs_empty += scores.empty(base, bad)
+    pair = paired(theirs, ours)
+    return {
+        "base": base.name,
+        "base_hash": base.hash,
+        "questions": len(ours),
+        "unanswerable": len(ours_empty),
+        "folds": by_fold,
+        "base_eib": _mean(theirs),
+        "base_all": _mean(share > ALL for share in theirs),
+        "base_left_empty": _mean(theirs_empty),
+        "cross_validated_eib": _mean(ours),
+        "cross_validated_all": _mean(share > ALL for share in ours),
+        "cross_validated_left_empty": _mean(ours_empty),
+        "verdict": {**asdict(pair), "better": {"a": "base", "b": "tuned", None: None}[pair.better]},
+    }
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    listed = list(values)
+    return round(mean(listed), 4) if listed else None
+
+
+def _point(
+    value: float, base: bool, got: Mapping[int, float], gained: Mapping[int, float], parts: Mapping[str, Sequence[int]]
+) -> Point:
+    of_folds = {name: mean(got[i] for i in fold if i in got) for name, fold in parts.items()}
+    return Point(
+        value,
+        base,
+        round(mean(got.values()), 4),
+        round(mean(gained.values()), 4),
+        round(_error(list(gained.values())), 4),
+        round(pstdev(of_folds.values()), 4),
+        {name: round(eib, 4) for name, eib in of_folds.items()},
+    )
+
+
+def _error(values: Sequence[float]) -> float:
+    return float(stdev(values) / len(values) ** 0.5)

@@ -1,0 +1,44 @@
+"""Recorded questions of our own making: two memories each, of which one is the evidence."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from fusion.compare.tune import Case
+from fusion.contract import Hit, Scope
+from fusion.recall.admit import foreign_ref
+from fusion.recall.engine import FuseRequest, Outcome
+from fusion.recall.gather import Answer
+from fusion.recall.world import Recording, Replay
+from fusion.recipe import Expanding, Fusing, Judging, Packing, Recipe
+
+SCOPE = Scope(user_id="per", audience="private")
+FIRST_COME = Recipe(
+    name="first come",
+    fuse=Fusing(k=60),
+    expand=Expanding(span=0),
+    rerank=Judging(signals={"agreement": 1}, judge="never"),
+    pack=Packing(max_results=1),
+)
+"""shows one memory: the one that the backend named first"""
+
+
+def question(fold: str, n: int, *, evidence_has_the_words: bool = True, answerable: bool = True) -> Case:
+    """The question's words stand in the memory that the backend names second: in the evidence, or in the other one."""
+    words, others = f"The oven number {n} broke on Sunday.", f"Nobody watered tomato {n} in May."
+    evidence = words if evidence_has_the_words else others
+    hits = tuple(Hit(f"{fold}-{n}-{i}", text, SCOPE) for i, text in enumerate((others, words)))
+    recording = Recording(now=datetime(2026, 1, 1, tzinfo=UTC), nonce="n", receipt_id=f"r{n}", lexical=True)
+    recording.answers["notes"] = Answer("notes", "ok", hits, 1.0)
+    recording.beside.update({("notes", hit.native_id): () for hit in hits})
+    recording.counts = defaultdict(int)
+
+    def found(outcome: Outcome) -> float:
+        return float(evidence in outcome.fused.block)
+
+    request = FuseRequest(f"when did oven {n} break?", SCOPE, backends=("notes",))
+    evidence_ref = foreign_ref("notes", next(hit.native_id for hit in hits if hit.text == evidence))
+    case = Case(fold, request, Replay(recording), answerable, found, lambda ref: answerable and ref == evidence_ref)
+    return case if answerable else replace(case, found=lambda outcome: 0.0)

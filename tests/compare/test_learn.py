@@ -1,0 +1,107 @@
+"""Trees are learned from labels, made shares, and judged on what they had not seen."""
+
+from __future__ import annotations
+
+import json
+from math import exp
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from fusion.compare.learn import calibrated, learn, learn_from_votes, pairs_right, platt, read_labels
+from fusion.errors import BadInput
+from fusion.lib.trees import Trees
+from tests.compare.material import FIRST_COME, question
+from tests.lib.test_trees import MODEL
+
+
+def labels(file: Path, answers: int) -> Path:
+    """Votes as they are exported: what is dense is useful, whatever bm25 says; ``local`` is of no help."""
+    draw = Random(1)
+    with file.open("w", encoding="utf-8") as stream:
+        for n in range(answers):
+            for m in range(6):
+                useful = m < 2
+                signals = {"dense": draw.uniform(0.6, 1) if useful else draw.uniform(0, 0.4), "bm25": draw.random()}
+                row = {"receipt_id": f"r{n}", "ref": f"m{m}", "useful": useful, "signals": signals, "local": 0.5}
+                stream.write(json.dumps(row) + "\n")
+    return file
+
+
+def test_votes_teach_an_order(tmp_path: Path) -> None:
+    """What had no say is ordered rightly in nearly all of its 8 pairs an answer; a local score of .5 for all is half.
+    The shares of the model hold with a floor of ½: what is useful lies over it."""
+    pytest.importorskip("lightgbm")
+    taught = learn_from_votes(read_labels(labels(tmp_path / "votes.jsonl", 60)), FIRST_COME, "learned.txt")
+    told = taught.as_json()
+    assert (told["answers"], told["votes"], told["base_pairs_right"]) == (60, 360, 0.5)
+    assert told["cross_validated_pairs_right"] > 0.95
+    good, bad = Trees.parse(taught.text).shares([{"dense": 0.9, "bm25": 0.1}, {"dense": 0.1, "bm25": 0.9}])
+    assert bad < 0.5 < good
+    assert taught.recipe.hash != FIRST_COME.hash
+
+
+def test_our_reading_of_the_trees_is_lightgbms_own(tmp_path: Path) -> None:
+    """For rows with and without missing values both add up to the same."""
+    lightgbm = pytest.importorskip("lightgbm")
+    taught = learn_from_votes(read_labels(labels(tmp_path / "votes.jsonl", 60)), FIRST_COME, "learned.txt")
+    trees = Trees.parse(taught.text)
+    rows = [{}, {"dense": 0.2}, {"bm25": 0.7}, {"dense": 0.7, "bm25": 0.3, "mean": 0.1}]
+    values = [[row.get(name, float("nan")) for name in trees.names] for row in rows]
+    assert trees.sums(rows).tolist() == pytest.approx(lightgbm.Booster(model_str=taught.text).predict(values).tolist())
+
+
+def test_questions_teach_and_are_held_out() -> None:
+    """The evidence has the words and comes second: the base finds 0 of 60, trees that a fold had no say in all 20."""
+    pytest.importorskip("lightgbm")
+    cases = [question(fold, n) for fold in ("a", "b", "c") for n in range(20)]
+    taught = learn(cases, FIRST_COME, "learned.txt")
+    told = taught.as_json()
+    assert (told["questions"], told["base_eib"], told["cross_validated_eib"]) == (60, 0.0, 1.0)
+    assert {fold["held_out_eib"] for fold in told["folds"].values()} == {1.0}
+    assert "eib" not in told
+
+
+def test_too_few_votes_are_refused(tmp_path: Path) -> None:
+    """19 answers with votes of both kinds: one too few."""
+    with pytest.raises(BadInput, match="19 answers have votes of both kinds"):
+        learn_from_votes(read_labels(labels(tmp_path / "votes.jsonl", 19)), FIRST_COME, "learned.txt")
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "an object is expected"),
+        ('{"useful": true}', "receipt_id is missing"),
+        ('{"receipt_id": "r", "useful": 1}', "useful is true or false"),
+        ('{"receipt_id": "r", "useful": true, "signals": {"dense": "much"}}', "an object of numbers"),
+    ],
+)
+def test_a_label_that_is_none_is_named_by_its_line(tmp_path: Path, line: str, says: str) -> None:
+    """The second line is wrong."""
+    file = tmp_path / "votes.jsonl"
+    file.write_text('{"receipt_id": "r", "useful": true, "signals": {}}\n' + line + "\n", encoding="utf-8")
+    with pytest.raises(BadInput, match=f"votes.jsonl:2: .*{says}"):
+        read_labels(file)
+
+
+def test_pairs_right_counts_pairs() -> None:
+    """Useful .9 and .2 against useless .5 and .2: .9 wins two, .2 loses one and ties one: 2.5 of 4."""
+    assert pairs_right([0.9, 0.2, 0.5, 0.2], [True, True, False, False]) == 2.5 / 4
+
+
+def test_platt_says_how_likely() -> None:
+    """Of a sum of 1 three quarters are useful, of -1 a quarter: the sigmoid is ¾ and ¼ there, a little drawn in."""
+    slope, intercept = platt(
+        [1.0] * 400 + [-1.0] * 400, [n % 4 < 3 for n in range(400)] + [n % 4 < 1 for n in range(400)]
+    )
+    assert 1 / (1 + exp(-(slope + intercept))) == pytest.approx(0.75, abs=0.01)
+    assert 1 / (1 + exp(-(-slope + intercept))) == pytest.approx(0.25, abs=0.01)
+
+
+def test_a_calibration_stands_in_the_models_head() -> None:
+    """The line that is written is the one that is read."""
+    trees = Trees.parse(calibrated(MODEL.replace("calibration=2 -1\n", ""), 1.5, -0.25))
+    assert (trees.slope, trees.intercept) == (1.5, -0.25)

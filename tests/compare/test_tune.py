@@ -1,0 +1,113 @@
+"""Numbers are chosen by what they gain, and what is told of the choice is of questions that had no say in it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fusion.compare.tune import Knob, choose, folds, steps, tune
+from fusion.errors import BadInput
+from fusion.lib.trees import Trees
+from fusion.recall.engine import fuse
+from fusion.recipe import Learned
+from tests.compare.material import FIRST_COME, question
+from tests.lib.test_trees import MODEL
+
+BM25 = Knob("rerank.signals.bm25", (0, 2))
+
+
+def test_a_number_that_helps_is_chosen_and_validated() -> None:
+    """In all 12 questions the evidence has the words and comes second: 0 of 12 without bm25, 12 with."""
+    cases = [question(fold, n) for fold in ("a", "b", "c") for n in range(4)]
+    ticks: list[int] = []
+    tuned = tune(cases, FIRST_COME, [BM25], ticks.append)
+    assert tuned.changed == {"rerank.signals.bm25": 2}
+    assert tuned.recipe.rerank.signals == {"agreement": 1, "bm25": 2}
+    told = tuned.as_json()
+    assert (told["base_eib"], told["cross_validated_eib"], told["cross_validated_all"]) == (0.0, 1.0, 1.0)
+    assert (told["verdict"]["better"], told["verdict"]["wins"]) == ("tuned", 12)
+    assert [(p["value"], p["base"], p["eib"]) for p in told["curves"]["rerank.signals.bm25"]] == [
+        (0.0, True, 0.0),
+        (2, False, 1.0),
+    ]
+    assert told["folds"]["b"] == {
+        "questions": 4,
+        "base_eib": 0.0,
+        "held_out_eib": 1.0,
+        "chosen_without_it": {"rerank.signals.bm25": 2},
+    }
+    assert sum(ticks) <= steps(cases, [BM25])
+
+
+def test_luck_is_not_chosen() -> None:
+    """In half of the questions the words mislead: two gains, two losses a fold, so the mean gain of 0 moves nothing."""
+    cases = [question(fold, n, evidence_has_the_words=n < 2) for fold in ("a", "b", "c") for n in range(4)]
+    tuned = tune(cases, FIRST_COME, [BM25])
+    assert (tuned.changed, tuned.recipe) == ({}, FIRST_COME)
+    assert tuned.as_json()["verdict"]["better"] is None
+
+
+def test_a_fold_has_no_say_in_what_answers_it() -> None:
+    """Words help all 4 questions of a and of b, and mislead the 4 of c, which the order of the backend answers.
+
+    Without a, b gains 4 and c loses 4: nothing moves, and a keeps its 0; so it is without b. Without c all 8 gain, and
+    c loses what it had. All 12 together gain 8 - 4, more than the error, so the number moves: on its own questions it
+    gets 8 of 12. What is told is 0 of 12, and that the base with its 4 is better.
+    """
+    cases = [question(fold, n) for fold in ("a", "b") for n in range(4)]
+    cases += [question("c", n, evidence_has_the_words=False) for n in range(4)]
+    tuned = tune(cases, FIRST_COME, [BM25])
+    told = tuned.as_json()
+    assert tuned.changed == {"rerank.signals.bm25": 2}
+    chosen = [told["folds"][fold]["chosen_without_it"] for fold in "abc"]
+    assert chosen == [{}, {}, {"rerank.signals.bm25": 2}]
+    assert (told["cross_validated_eib"], told["base_eib"], told["verdict"]["losses"]) == (0.0, round(4 / 12, 4), 4)
+
+
+def test_a_thrifty_number_is_as_high_as_costs_nothing() -> None:
+    """A floor of .3 costs nothing, .4 half a thousandth, .5 a tenth: .4 it is."""
+    knob = Knob("rerank.floor", (0.3, 0.4, 0.5), thrifty=True)
+    gains = {
+        0.3: dict.fromkeys(range(4), 0.0),
+        0.4: dict.fromkeys(range(4), -0.0005),
+        0.5: dict.fromkeys(range(4), -0.1),
+    }
+    assert choose(knob, 0.3, gains, range(4)) == 0.4
+
+
+def test_questions_without_an_answer_count_for_empty_blocks_only() -> None:
+    """The base finds nothing, so a floor over everything costs nothing and saves everything: all ten are left empty."""
+    cases = [question("a", n, answerable=n % 2 == 0) for n in range(20)]
+    told = tune(cases, FIRST_COME, [Knob("rerank.floor", (0.0, 1.1), thrifty=True)]).as_json()
+    assert (told["questions"], told["unanswerable"], told["cross_validated_left_empty"]) == (10, 10, 1.0)
+
+
+def test_one_conversation_is_cut_in_five() -> None:
+    """Every fifth question is a fold; nine questions cannot be cut, for one fold would have a single one."""
+    parts = folds([question("a", n) for n in range(10)])
+    assert list(parts.values()) == [[n, n + 5] for n in range(5)]
+    with pytest.raises(BadInput, match="too few questions"):
+        folds([question("a", n) for n in range(9)])
+
+
+async def test_a_recipe_without_its_model_ranks_by_weights_and_says_so() -> None:
+    """The answer is that of the same recipe without a model, degraded, with the fault; with its trees it is whole."""
+    case = question("a", 1)
+    weights = replace(FIRST_COME.rerank, signals={"bm25": 1.0})
+    plain = replace(FIRST_COME, rerank=weights)
+    trees = Trees.parse(MODEL)
+    fused = {
+        name: (await fuse(case.request, replace(plain, rerank=replace(weights, model=model)), case.world)).fused
+        for name, model in {
+            "none": None,
+            "gone": Learned("learned.txt", "ab", None, "learned.txt cannot be used"),
+            "there": Learned("learned.txt", "ab", trees),
+        }.items()
+    }
+    assert fused["gone"].block == fused["none"].block
+    assert (fused["none"].degraded, fused["gone"].degraded, fused["there"].degraded) == (False, True, False)
+    assert fused["gone"].rerank["learned"] == {"file": "learned.txt", "fault": "learned.txt cannot be used"}
+    assert fused["there"].rerank["learned"] == {"file": "learned.txt"}
+    assert "learned" not in fused["none"].rerank
+    assert 0.0 < fused["there"].memories[0].score < 1.0

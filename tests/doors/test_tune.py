@@ -1,0 +1,118 @@
+"""`fusion tune`: what it writes can be read and asked, what it cannot do it says, and nothing is left half-written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fusion.doors.cli import app
+from fusion.doors.tune import toml
+from fusion.errors import SettingsError
+from fusion.lib.trees import digest
+from fusion.recipe import Dedup, Fusing, Gathering, Judging, Learned, Packing, Recipe
+from fusion.settings import load as load_settings
+from fusion.settings import read_recipe, recipes
+from tests.compare.test_learn import labels
+from tests.lib.test_trees import MODEL
+
+
+def tune(*arguments: str | Path) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, ["tune", *map(str, arguments)])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_a_recipe_that_is_written_is_read_back_the_same(tmp_path: Path) -> None:
+    """Numbers, truths, texts, weights and signals: one hash before and after."""
+    recipe = Recipe(
+        name="mine",
+        gather=Gathering(depth=42),
+        dedup=Dedup(guarded=False),
+        fuse=Fusing(k=30, weights={"my notes": 0.5}),
+        rerank=Judging(signals={"bm25": 2.0, "dense": 0.5}, judge="always", floor=0.35),
+        pack=Packing(source_share=0.6, excerpts=False),
+    )
+    file = tmp_path / "mine.toml"
+    file.write_text(toml(recipe, ["Made from nothing."]), encoding="utf-8")
+    assert read_recipe(file).hash == recipe.hash
+    assert file.read_text(encoding="utf-8").startswith("# Made from nothing.\n# What is not written here")
+
+
+def test_a_recipe_and_its_model_are_one(tmp_path: Path) -> None:
+    """With its model beside it the recipe has trees; the model changes its hash; changed or gone, the weights are left,
+    and the fault says so."""
+    plain = Recipe(name="learned", rerank=Judging(signals={"bm25": 1.0}))
+    (tmp_path / "learned.txt").write_text(MODEL, encoding="utf-8")
+    file = tmp_path / "learned.toml"
+    file.write_text(
+        f'[rerank]\nmodel = "learned.txt"\nmodel_hash = "{digest(MODEL)}"\n[rerank.signals]\nbm25 = 1\n',
+        encoding="utf-8",
+    )
+    read = read_recipe(file)
+    assert isinstance(read.rerank.model, Learned)
+    assert read.rerank.model.trees is not None
+    assert read.hash != plain.hash
+    (tmp_path / "learned.txt").write_text(MODEL + "\n", encoding="utf-8")
+    changed = read_recipe(file)
+    assert changed.rerank.model is not None
+    assert (changed.rerank.model.trees, changed.hash) == (None, plain.hash)
+    assert changed.rerank.model.fault.endswith("it is not the one that the recipe was made with")
+    (tmp_path / "learned.txt").unlink()
+    gone = read_recipe(file).rerank.model
+    assert gone is not None
+    assert "No such file" in gone.fault
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'model = "../other.txt"\nmodel_hash = "ab"',
+        'model = ""\nmodel_hash = "ab"',
+        'model = "a.txt"',
+        'model_hash = "ab"',
+    ],
+)
+def test_a_model_is_a_file_beside_its_recipe(tmp_path: Path, line: str) -> None:
+    """A path, nothing, one without a hash, or a hash alone: the recipe is refused and its file named."""
+    (tmp_path / "learned.toml").write_text(f"[rerank]\n{line}\n", encoding="utf-8")
+    with pytest.raises(SettingsError, match=r"learned\.toml: rerank\.model"):
+        read_recipe(tmp_path / "learned.toml")
+
+
+def test_feedback_becomes_a_recipe_that_can_be_asked_with(tmp_path: Path) -> None:
+    """Its recipe stands among the home's, its trees are there; a second time it is not written over without --force."""
+    pytest.importorskip("lightgbm")
+    home, file = tmp_path / "home", labels(tmp_path / "votes.jsonl", 40)
+    arguments = ("--home", home, "--data", file, "--format", "feedback", "--learner", "--json")
+    code, out, _ = tune(*arguments)
+    told = json.loads(out)
+    assert (code, told["answers"]) == (0, 40)
+    found = recipes(load_settings(home=home))["learned"]
+    assert found.hash == told["recipe_hash"]
+    assert found.rerank.model is not None
+    assert found.rerank.model.trees is not None
+    assert sorted(p.name for p in (home / "recipes").iterdir()) == ["learned.toml", "learned.txt"]
+    code, _, err = tune(*arguments)
+    assert (code, "--force" in err) == (2, True)
+    assert tune(*arguments, "--force")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--data", "nowhere.json"), "there is no such file"),
+        (("--data", ".", "--recipe", "best"), "there are deep, default, hook, seed003"),
+        (("--data", ".", "--name", "a/b"), "letters, digits"),
+        (("--data", ".", "--only", "luck"), "there are rerank.signals.maxsim"),
+        (("--data", ".", "--format", "feedback"), "add --learner"),
+        (("--data", ".", "--format", "novel"), "no format is called 'novel'"),
+        (("--data", ".", "--format", "folder"), "needs --queries"),
+    ],
+)
+def test_what_cannot_be_is_named(tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
+    """Exit code 2, one line of a problem, and nothing is written."""
+    code, _, err = tune("--home", tmp_path / "home", "--json", *arguments)
+    assert (code, says in json.loads(err)["detail"]) == (2, True)
+    assert not (tmp_path / "home").exists()
