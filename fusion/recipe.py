@@ -88,8 +88,6 @@ class Judging(_Part):
 
     signals: Mapping[str, float] = field(default_factory=dict)
     """weight by signal name (`fusion/recall/signals.py` lists them); absent is 0"""
-    model: Learned | None = None
-    """what `fusion tune --learner` made; in a file, `model = "name.txt"` and `model_hash`"""
     judge: Literal["never", "gate", "always"] = "gate"
     """gate: only when the best local scores lie close together"""
     gate_top: int = 4
@@ -105,6 +103,8 @@ class Judging(_Part):
     """local score that the best memory must reach; otherwise the block is empty, for all of it would be noise"""
     judge_floor: float = 2.0
     """judge's score (0 to 10) under which a memory that it scored is left out"""
+    model: Learned | None = None
+    """what `fusion tune --learner` made; in a file, `model = "name.txt"` and `model_hash`"""
 
 
 @dataclass(frozen=True)
