@@ -31,7 +31,6 @@ from fusion.ingest.tombstones import (
     Burial,
     bury,
     bury_foreign,
-    file_lines,
     lift,
     with_what_follows,
 )
@@ -278,7 +277,9 @@ class Journal:
                 if stored.event.supersedes is not None:
                     self._records.pop(stored.event.supersedes, None)
                     self._orders.clear()  # what it replaces may stand in another document
-            if any(keys_of(stored.event)[1] is None for stored in outcome) and self._barred.keys:
+            if any(keys_of(stored.event)[1] is None for stored in outcome) and (
+                self._barred.keys or self._barred.lines
+            ):
                 self._barred = await self._database.read(Barred.of)  # an explicit wish may have lifted something
         return outcome
 
@@ -298,7 +299,7 @@ class Journal:
             found = db.execute(
                 f"select event_id from tombstone where key in ({', '.join('?' * len(marks))})", marks
             ).fetchone()
-            if found is not None:
+            if found is not None or self._says_gone(event):
                 return Stored("", event, "blocked")
             # What is said anew, or was forgotten and is wanted again, is another event: the key is the newest's.
             db.execute("update event set natural = null where natural = ?", (natural,))
@@ -358,7 +359,10 @@ class Journal:
         return found
 
     async def neighbours(self, event_ids: Sequence[str], span: int) -> Mapping[str, Sequence[Record]]:
-        """By event id, up to ``span`` events before it and after it in its document, or else session, in order."""
+        """By event id, up to ``span`` events before it and after it in its document, or else session, in order.
+
+        Without a piece of a file that shares a line with a forgotten one: no answer shows it either.
+        """
         at_hand = await self.records(event_ids)
         orders = {}
         for record in at_hand.values():
@@ -373,7 +377,8 @@ class Journal:
             ids = orders[key].ids
             beside[event_id] = [*ids[max(0, at - span) : at], *ids[at + 1 : at + 1 + span]]
         every = await self.records(list(dict.fromkeys(i for ids in beside.values() for i in ids)))
-        return {event_id: [every[i] for i in ids if i in every] for event_id, ids in beside.items()}
+        shown = {i: record for i, record in every.items() if not self._says_gone(record.event)}
+        return {event_id: [shown[i] for i in ids if i in shown] for event_id, ids in beside.items()}
 
     async def _order(self, key: tuple[object, ...]) -> _Order:
         """A document's events in reading order, without what was forgotten or superseded."""
@@ -462,6 +467,10 @@ class Journal:
         """
         return self._barred.hides(backend, hit)
 
+    def _says_gone(self, event: Event) -> bool:
+        """Whether an event is a piece of a file that has a line of a forgotten one; the same rule as `hides`."""
+        return event.place is not None and self._barred.says_gone(event.text, event.place, event.scope)
+
     async def matching(
         self, scope: Scope, criteria: Criteria, limit: int, *, beyond: int = 0, among: Sequence[str] | None = None
     ) -> Sequence[Record]:
@@ -516,16 +525,16 @@ class Journal:
         """What stands behind such a ref. Raises NotFound, also where it was shown to others only."""
         return await self._database.read(lambda db: foreign.resolve(db, ref, scope))
 
-    def forgotten_lines(self, tenant: str, document: str, lines: Sequence[str]) -> frozenset[int]:
+    def forgotten_lines(self, scope: Scope, document: str, lines: Sequence[str]) -> frozenset[int]:
         """Which lines of a user's own file, by number from 1, say what was forgotten; the same rule as `hides`."""
-        gone = self._barred.lines.get((tenant, document))
-        if not gone:
+        if not self._barred.lines:
             return frozenset()
         # Line by line, and in the pieces that a file is taken in by: short lines are known by their piece alone.
         pieces = [(n, n, line) for n, line in enumerate(lines, start=1)]
         pieces += [(piece.start, piece.end, piece.text) for piece in chunks("\n".join(lines))]
-        said = ((start, end, file_lines(text, Place(document, start, end, "line"))) for start, end, text in pieces)
-        return frozenset(n for start, end, hashes in said if not gone.isdisjoint(hashes) for n in range(start, end + 1))
+        said = ((Place(document, start, end, "line"), text) for start, end, text in pieces)
+        gone = [place for place, text in said if self._barred.says_gone(text, place, scope)]
+        return frozenset(n for place in gone for n in range(place.start, place.end + 1))
 
     async def document(self, name: str, scope: Scope, start: int, limit: int) -> Sequence[Record]:
         """The memories that stand in a document at or after ``start``, in its order, at most ``limit``.
@@ -553,8 +562,8 @@ class Journal:
             last = f"select * from event where {which} order by place_start desc, seq desc limit 1"
             return rows or db.execute(last, values).fetchall()
 
-        rows = await self._database.read(work)
-        return [record_of(row) for row in rows]
+        records = map(record_of, await self._database.read(work))
+        return [record for record in records if not self._says_gone(record.event)]
 
     # Deliveries
 

@@ -1,13 +1,14 @@
 """Tombstones: what was forgotten is gone from its row, and what must not come back is known by hashes alone.
 
 A memory is barred by its natural key, by its words within their owner, and, if it is a piece of a user's own file, by
-its lines within that file; one that never came through here by its backend and native id, too. An explicit remember of
-the same words lifts all that one forgetting put up.
+its lines within that file, by whatever name that goes here and there (`_shelf`); one that never came through here by
+its backend and native id, too. An explicit remember of the same words lifts all that one forgetting put up.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -39,6 +40,10 @@ LINE_WORDS = 3
 """a line of a forgotten part of a file is known again from this many: shorter ones are headings and rules"""
 
 _FOREIGN = "foreign\0"
+_OWNER = re.compile(r"[^\0]*\0[^\0]*\0([^\0]*)\0")
+"""the user in a key of words: kind, tenant, user, hash"""
+_TELLS_APART = re.compile(r"-[0-9a-f]{8}(?=/)")
+"""what a folder's name has behind it where another of that name was there first"""
 BORN_FORGOTTEN = "born forgotten"
 """what the natural key of an event begins with that stands for another's item"""
 
@@ -55,27 +60,34 @@ class Burial:
 class Barred:
     """The tombstones that every answer is held against, in memory: hashes only."""
 
-    lines: dict[tuple[str, str], set[str]] = field(default_factory=dict)
-    """by tenant and document"""
+    lines: dict[tuple[str, str], dict[str, set[str]]] = field(default_factory=dict)
+    """by tenant and shelf, then by line: the users who forgot it, "" for nobody named"""
     keys: set[str] = field(default_factory=set)
     """of words, and of items that did not come through here"""
 
     @classmethod
     def of(cls, db: Connection) -> Barred:
         barred = cls()
-        for tenant, document, line in db.execute("select tenant, document, line from hidden"):
-            barred.lines.setdefault((tenant, document), set()).add(line)
+        for tenant, document, line, words in db.execute("select tenant, document, line, words from hidden"):
+            barred._bar(tenant, document, line, _user(words))
         barred.keys.update(
             key for (key,) in db.execute("select key from tombstone") if key.startswith((WORDS, _FOREIGN))
         )
         return barred
 
+    def __bool__(self) -> bool:
+        return bool(self.keys or self.lines)
+
     def add(self, hit: Hit, backend: str | None = None) -> None:
         """Bars what says this; with a ``backend``, also the item itself."""
         keys = [_words(hit.text, hit.speaker, hit.scope), *_itself(backend, hit)]
         self.keys.update(key for key in keys if key.startswith((WORDS, _FOREIGN)))
-        if hit.place is not None and (lines := file_lines(hit.text, hit.place)):
-            self.lines.setdefault((hit.scope.tenant, hit.place.document), set()).update(lines)
+        if hit.place is not None:
+            for line in file_lines(hit.text, hit.place):
+                self._bar(hit.scope.tenant, hit.place.document, line, hit.scope.user_id or "")
+
+    def _bar(self, tenant: str, document: str, line: str, user: str) -> None:
+        self.lines.setdefault((tenant, _shelf(document)), {}).setdefault(line, set()).add(user)
 
     def hides(self, backend: str, hit: Hit) -> bool:
         """Whether a hit says what was forgotten. What the journal knows by its id is left to the journal.
@@ -83,15 +95,40 @@ class Barred:
         A piece of a file is known by its lines, wherever they stand by now, and not by its number: another text may
         have come there since.
         """
-        if hit.place is not None and self.lines:
-            gone = self.lines.get((hit.scope.tenant, hit.place.document))
-            if gone is not None and not gone.isdisjoint(file_lines(hit.text, hit.place)):
-                return True
+        if hit.place is not None and self.says_gone(hit.text, hit.place, hit.scope):
+            return True
         if not self.keys:
             return False
         # The words of what has an event's id are the journal's to judge.
         says = [] if hit.event_id is not None else [_words(hit.text, hit.speaker, hit.scope)]
         return not self.keys.isdisjoint((*says, *_itself(backend, hit)))
+
+    def says_gone(self, text: str, place: Place, scope: Scope) -> bool:
+        """Whether a piece of a file has a line that was forgotten there; by another user, it is still this one's."""
+        gone = self.lines.get((scope.tenant, _shelf(place.document))) if self.lines else None
+        if gone is None:
+            return False
+        who = {"", scope.user_id}
+        return any(
+            line in gone and (scope.user_id is None or not who.isdisjoint(gone[line]))
+            for line in file_lines(text, place)
+        )
+
+
+def _shelf(document: str) -> str:
+    """A file's name with that of the folder that it is in: what every reader of it knows.
+
+    A document is called after the folder that somebody named to one reader (`docs/sub/a.md`), or to another
+    (`sub/a.md`), and that folder's name may carry a hash that tells it from another one's. Two files of one name in
+    two folders of one name are taken for one: rather too much is kept out of answers than too little.
+    """
+    return _TELLS_APART.sub("", "/".join(document.split("/")[-2:]))
+
+
+def _user(words: str | None) -> str:
+    """The user whose words these are, by their key; nobody where there is none: it was put up before they were."""
+    owner = _OWNER.match(words or "")
+    return owner[1] if owner else ""
 
 
 def _itself(backend: str | None, hit: Hit) -> list[str]:

@@ -16,6 +16,7 @@ from fusion.errors import NobodyAnswered, NotFound
 from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.intake import NewMemory
 from fusion.ingest.journal import Criteria
+from fusion.ingest.sources import read
 from fusion.settings import Settings, load
 from fusion.wiring import Fusion
 from tests.faults.home import settings_of
@@ -227,6 +228,37 @@ async def test_a_users_own_file_is_left_alone_and_what_it_says_is_not_shown(home
         await fusion.settle()
         assert "flower pot" not in (await fusion.fuse("where is the spare key?")).block
         assert "line that came before" in (await fusion.fuse("line that came before")).block
+
+
+async def test_a_followed_file_that_was_taken_in_and_forgotten_does_not_come_back_by_an_edit(
+    home: Path, tmp_path: Path
+) -> None:
+    """Ingest calls it notes/a.md; the backend that follows it, whose own folder has that name, calls it otherwise."""
+    file = tmp_path / "notes" / "a.md"
+    file.parent.mkdir()
+    file.write_text("# Keys\n\nThe spare key is under the third flower pot.\n")
+    paths = [str(file.parent)]
+    settings = settings_of(
+        home, markdown={"adapter": "adapters.markdown:Markdown", "paths": paths}, cortex="adapters.cortex:Cortex"
+    )
+
+    async def taken_in(fusion: Fusion) -> list[str]:
+        memories = [item for item in read([file.parent]) if isinstance(item, NewMemory)]
+        told = await fusion.remember(memories)
+        await fusion.settle()
+        return [one.ref for one in told]
+
+    async with Fusion.open(settings) as fusion:
+        [ref] = await taken_in(fusion)
+        [followed] = (await fusion.search("markdown", "spare key flower pot", Scope())).hits
+        assert followed.place is not None
+        assert followed.place.document != "notes/a.md"
+        await fusion.forget(ref, Scope())
+        file.write_text(file.read_text().replace("# Keys", "# All keys") + "\nAnd the other one is lost.\n")
+        await fusion.sources["markdown"].backend.refresh()  # type: ignore[attr-defined]
+        assert await taken_in(fusion) == [""]
+        assert "flower pot" not in (await fusion.fuse("where is the spare key?")).block
+        assert "flower pot" not in (await fusion.document(followed.place.document, Scope()))["text"]
 
 
 async def test_a_store_that_was_emptied_is_filled_again(home: Path) -> None:

@@ -468,6 +468,59 @@ async def test_a_users_own_file_is_hidden_where_something_was_forgotten(journal,
     assert b"heron" not in (tmp_path / "journal.sqlite").read_bytes()
 
 
+async def test_a_file_is_known_again_by_whatever_name_a_reader_gives_it(journal):
+    """Its folder was named to one reader, the folder above to another, and a hash tells it from a namesake."""
+    said = "## Ledger\n- the heron ledger is under the oak"
+    (stored,) = await append(journal, event(said, place=Place("docs/a.md", 5, 6, "line")))
+    await journal.bury(stored.ref, ME)
+    for name in ("docs/a.md", "docs-0a1b2c3d/a.md", "project/docs/a.md"):
+        assert journal.hides("md", Hit("x", said + "\n- and more", place=Place(name, 1, 3, "line"))), name
+    for name in ("docs/b.md", "project/a.md", "docs/2026/a.md"):
+        assert not journal.hides("md", Hit("x", said + "\n- and more", place=Place(name, 1, 3, "line"))), name
+
+
+async def test_what_one_user_forgot_in_a_file_another_keeps(journal, tmp_path):
+    """Two users of a tenant have a file of one name; what names no user is everybody's. After a restart, too."""
+    said, place = "- the heron ledger is under the oak", Place("docs/a.md", 5, 5, "line")
+    ada, berit = Scope(user_id="ada"), Scope(user_id="berit")
+    (stored,) = await append(journal, event(said, place=place, scope=ada))
+    await journal.bury(stored.ref, ada)
+    again = await Journal.open(tmp_path / "journal.sqlite")
+    for one in (journal, again):
+        hidden = [one.hides("md", Hit("x", said + "\n- more", place=place, scope=who)) for who in (ada, berit, Scope())]
+        assert hidden == [True, False, True]
+    await again.close()
+
+
+async def test_a_forgotten_part_of_a_file_that_was_edited_is_blocked(journal):
+    """Another heading, and so another text at another revision: the line that was forgotten is the same."""
+    place = Place("notes/a.md", 5, 6, "line")
+    (stored,) = await append(journal, event("## Ledger\n- the heron ledger is under the oak", place=place))
+    await journal.bury(stored.ref, ME)
+    edited, innocent = await append(
+        journal,
+        event("## Ledgers\n- the heron ledger is under the oak\n- more", place=place),
+        event("## Ledgers\n- more", place=Place("notes/a.md", 9, 10, "line")),
+    )
+    assert (edited.state, innocent.state) == ("blocked", "stored")
+
+
+async def test_what_shares_a_line_with_a_forgotten_part_of_a_file_stands_beside_nothing(journal):
+    """Two pieces of a long section overlap: with the first one forgotten, the second is in no answer and on no page."""
+    shared = "- the heron ledger is under the oak"
+    one, two, three = await append(
+        journal,
+        event(f"- first of all\n{shared}", place=Place("notes/a.md", 1, 2, "line")),
+        event(f"{shared}\n- after that", place=Place("notes/a.md", 2, 3, "line")),
+        event("- and the last one", place=Place("notes/a.md", 4, 4, "line")),
+    )
+    await journal.bury(one.ref, ME)
+    beside = await journal.neighbours([three.event.event_id], 2)
+    assert beside == {three.event.event_id: []}
+    assert [r.ref for r in await journal.document("notes/a.md", ME, 1, 10)] == [three.ref]
+    assert (await journal.find(two.ref, ME)).event.text  # it is kept, for itself
+
+
 async def test_a_part_of_a_file_without_long_lines_is_hidden_as_a_whole(journal):
     """No line of it has three words, so it is known by all of them together; one of its lines elsewhere is not."""
     said, place = "## PIN\n- 4711\n- 4712", Place("notes/a.md", 5, 7, "line")
@@ -475,7 +528,17 @@ async def test_a_part_of_a_file_without_long_lines_is_hidden_as_a_whole(journal)
     await journal.bury(stored.ref, ME)
     assert journal.hides("md", Hit("x", said + "\n", place=Place("notes/a.md", 9, 11, "line")))
     assert not journal.hides("md", Hit("x", "## PIN\n- none", place=place))
-    assert journal.forgotten_lines("default", "notes/a.md", said.split("\n")) == {1, 2, 3}
+    assert journal.forgotten_lines(Scope(), "notes/a.md", said.split("\n")) == {1, 2, 3}
+
+
+async def test_a_short_forgotten_part_of_a_file_is_shown_again_when_it_is_remembered_on_purpose(journal):
+    """Though no text of five words or more was ever forgotten."""
+    said, place = "- the heron ledger", Place("notes/a.md", 5, 5, "line")
+    (stored,) = await append(journal, event(said, place=place))
+    await journal.bury(stored.ref, ME)
+    assert journal.hides("md", Hit("x", said, place=place))
+    await append(journal, event(said))
+    assert not journal.hides("md", Hit("x", said, place=place))
 
 
 async def test_agents_of_one_user_do_not_supersede_each_other(journal):
