@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self, get_args
 
@@ -169,12 +170,18 @@ def _moment(item: Mapping[str, Any]) -> Moment | None:
     at = item.get("at")
     if at is None:
         return None
-    source = at if isinstance(at, dict) else item
-    utc = _time(at["utc"] if isinstance(at, dict) else at)
-    precision = source.get("precision", "second")
+    if isinstance(at, dict):
+        return _moment_of(at["utc"], at.get("precision", "second"), at.get("zone"))
+    return _moment_of(at, item.get("precision", "second"), item.get("zone"))
+
+
+@lru_cache(maxsize=8192)
+def _moment_of(at: str, precision: Any, zone: str | None) -> Moment:
+    """Remembered, as places are: the same memories come back query after query."""
+    utc = _time(at)
     if utc is None or precision not in _PRECISIONS:
         raise ValueError("a moment has a time and a precision")
-    return Moment(utc, precision, source.get("zone"))
+    return Moment(utc, precision, zone)
 
 
 def _time(value: str | None) -> datetime | None:
@@ -191,10 +198,14 @@ def _place(item: Mapping[str, Any]) -> Place | None:
     document, start = source.get("document"), source.get("start")
     if document is None or start is None:
         return None
-    unit = source.get("unit", "turn")
+    return _place_of(document, start, source.get("end", start), source.get("unit", "turn"))
+
+
+@lru_cache(maxsize=8192, typed=True)
+def _place_of(document: str, start: int, end: int, unit: Any) -> Place:
     if unit not in _UNITS:
         raise ValueError("a place is counted in turns or lines")
-    return Place(document, start, source.get("end", start), unit)
+    return Place(document, start, end, unit)
 
 
 def _key_in(file: str | None) -> str:

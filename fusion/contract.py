@@ -171,7 +171,9 @@ class Captured:
     extraction: Extraction = Extraction()
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, as every other value here is: a frozen one takes five times as long to make, and a question makes
+# hundreds. Nobody changes one all the same, for they are shared and remembered: `dataclasses.replace` makes another.
+@dataclass(slots=True, unsafe_hash=True)
 class Hit:
     """One thing a backend found. Hits come best first; ``score`` is for the receipt only.
 

@@ -49,7 +49,9 @@ def admit(
     dropped: Counter[str] = Counter()
     for rank, hit in enumerate(hits, start=1):
         record = records.get(hit.event_id) if hit.event_id else None
-        reason = _refusal(hit, query, record) or _unsupported(hit, query, records)
+        reason = _refusal(hit, query, record)
+        if reason is None and hit.derived_from:
+            reason = _unsupported(hit, query, records)
         if reason:
             dropped[reason] += 1
         else:

@@ -105,7 +105,9 @@ class Known:
         hit = self._hits[i]
         if hit.event_id and (same := self._events.get(hit.event_id)) is not None:
             return same, "same event"
-        found = self._in_its_place(i) or self._like(i)
+        found = self._in_its_place(i) if hit.place is not None else None
+        if found is None and i in self._possible:
+            found = self._like(i)
         if found is not None and hit.event_id:
             self._events[hit.event_id] = found[0]
         return found
@@ -145,6 +147,10 @@ BITS = 512
 """of a text's sketch, a multiple of 64; more would separate longer texts better and cost more to compare"""
 
 
+SHORT = 96
+"""words of a text; up to so many, half a sketch will do"""
+
+
 def possible(texts: Sequence[str], threshold: float) -> dict[int, list[int]]:
     """By index, the other texts that may be as alike as ``threshold``; every pair that is, is in it.
 
@@ -159,6 +165,8 @@ def possible(texts: Sequence[str], threshold: float) -> dict[int, list[int]]:
     sketches = [_sketch(text) for text in texts]
     sizes = np.array([size for size, _ in sketches], dtype=np.float32)
     chunks = np.frombuffer(b"".join([bits for _, bits in sketches]), dtype=np.uint64).reshape(len(texts), -1).T.copy()
+    if sizes.max() <= SHORT:  # half the bits tell short texts apart as well
+        chunks = chunks[: len(chunks) // 2] | chunks[len(chunks) // 2 :]
     common = np.zeros((len(texts), len(texts)), dtype=np.uint16)
     for chunk in chunks:
         common += np.bitwise_count(chunk[:, None] & chunk)

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import chain
 from typing import Any, Protocol
 
 from fusion.contract import Hit, Passage, Query, Scope, Verdict
@@ -250,7 +249,7 @@ def _or_the_pools(frequencies: Frequencies, pool: Sequence[Pooled], asked: Seque
     return Frequencies(
         documents=len(pool),
         average_length=sum(text.length for text in texts) / len(texts),
-        counts=Counter(chain.from_iterable(wanted & text.counts.keys() for text in texts)),
+        counts=Counter([term for text in texts for term in wanted if term in text.counts]),
     )
 
 

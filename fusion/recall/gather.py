@@ -347,17 +347,18 @@ def _mended(hit: object, counts: Counter[str]) -> Hit | None:
         if not isinstance(hit, Hit) or not _well_formed(hit):
             return None
         changes: dict[str, Any] = {}
-        text = hit.text
-        if len(text) > TEXT_CHARS:
-            counts["cut_text"] += 1
-            text = text[:TEXT_CHARS]
-        text, taken = clean(text)
+        taken = 0
+        text, score = hit.text, hit.score
+        if len(text) > TEXT_CHARS or not (text.isascii() and text.isprintable()):
+            if len(text) > TEXT_CHARS:
+                counts["cut_text"] += 1
+            text, taken = clean(text[:TEXT_CHARS])
+            if text != hit.text:
+                changes["text"] = text
         if not text or text.isspace():
             return None
-        if text is not hit.text:
-            changes["text"] = text
-        if hit.score is not None and not (type(hit.score) is float and isfinite(hit.score)):
-            changes["score"] = _number(hit.score)
+        if score is not None and not (type(score) is float and isfinite(score)):
+            changes["score"] = _number(score)
             if changes["score"] is None:
                 counts["bad_score"] += 1
         if hit.speaker is not None:

@@ -73,7 +73,10 @@ class Block:
 
 def escape(text: str) -> str:
     """Text that cannot close the fence: cleaned of what is invisible first, escaped after."""
-    return clean(text)[0].translate(_ESCAPES)
+    text = clean(text)[0]
+    if text.isascii() and "<" not in text and "&" not in text and ">" not in text:
+        return text
+    return text.translate(_ESCAPES)
 
 
 @dataclass

@@ -62,6 +62,7 @@ def local_signals(
     texts = [counted(text) for text in said]
     names = _names(query.text, pool)
     months, years = dates(query.text)
+    dated = bool(months or years)
     rows: list[dict[str, float]] = []
     for i, entry in enumerate(pool):
         hit = entry.candidate.hit
@@ -71,8 +72,8 @@ def local_signals(
         row = {
             "agreement": entry.rrf / agreement_ceiling if agreement_ceiling else 0.0,
             "bm25": lexical.score(*window),
-            "speaker": _speaker(hit, names),
-            "date": _date(hit, months, years),
+            "speaker": _speaker(hit, names) if names else 0.5,
+            "date": _date(hit, months, years) if dated else 0.0,
             "length": min(1.0, len(hit.text) / LONG),
         }
         if (cosine := likeness.dense.get(said[i])) is not None:
