@@ -198,8 +198,34 @@ class TestCalls:
         """In words and as data."""
         async with connected(fusion) as client:
             result = await client.call_tool("memory_forget", {"ref": "m1z"})
-        assert done(result) == {"ref": "m1z", "backends": {"markdown": "hidden"}, "also": []}
+        memory = {"ref": "m1z", "backends": {"markdown": "hidden"}}
+        assert done(result) == {"dry_run": False, "memories": [memory], "more": False}
         assert said(result) == "m1z is forgotten: markdown hidden."
+        assert fusion.forgettings == []
+
+    async def test_forget_shows_first_what_a_query_means(self, fusion: FakeFusion) -> None:
+        """And nothing is forgotten until the same is asked with dry_run false; fenced, for it is recalled text."""
+        asked = {"query": "the move to Postgres", "user_id": "ada"}
+        async with connected(fusion) as client:
+            shown = await client.call_tool("memory_forget", asked)
+            gone = await client.call_tool("memory_forget", {**asked, "dry_run": False})
+        memory = {"ref": "m1z", "snippet": fusion.text}
+        assert done(shown) == {"dry_run": True, "memories": [memory], "more": False}
+        assert said(shown).startswith("<memories nonce=")
+        assert f"[m1z] {fusion.text}" in said(shown)
+        assert "Nothing is forgotten yet." in said(shown)
+        assert done(gone)["memories"] == [{"ref": "m1z", "backends": {"markdown": "deleted"}}]
+        assert [(one.query, one.scope.user_id, one.dry_run) for one in fusion.forgettings] == [
+            ("the move to Postgres", "ada", True),
+            ("the move to Postgres", "ada", False),
+        ]
+
+    async def test_forget_can_show_what_a_ref_means(self, fusion: FakeFusion) -> None:
+        """Asked to only show it, it only shows it."""
+        async with connected(fusion) as client:
+            shown = await client.call_tool("memory_forget", {"ref": "[m1z]", "dry_run": True})
+        assert done(shown)["memories"] == [{"ref": "m1z", "snippet": fusion.text}]
+        assert [(one.refs, one.dry_run) for one in fusion.forgettings] == [(("m1z",), True)]
 
     @pytest.mark.parametrize(
         ("tool", "arguments", "says"),
@@ -225,6 +251,9 @@ class TestCalls:
             ("memory_store", {"text": "x", "kind": "thought"}, "kind: Input should be 'rule'"),
             ("memory_store", {"text": "x\0y"}, "text: has a NUL character; remove it"),
             ("memory_forget", {"ref": "m404"}, "There is no such memory here."),
+            ("memory_forget", {}, "give ref or query, one of the two"),
+            ("memory_forget", {"ref": "m1z", "query": "x"}, "give ref or query, one of the two"),
+            ("memory_forget", {"query": " "}, "query: is empty"),
             ("memory_recall", {"query": "x"}, "There is no tool 'memory_recall'; there are memory_fuse"),
         ],
     )
@@ -527,6 +556,17 @@ class TestStdio:
             done(await client.call_tool("memory_forget", {"ref": kept["ref"]}))
             assert "Postgres" not in said(await client.call_tool("memory_fuse", ASKED))
             refused(await client.call_tool("memory_get", {"ref": kept["ref"]}))
+            again = done(await client.call_tool("memory_store", {"text": "The bookings move to Postgres"}))
+            with clients.Client.of_home(home, start=False) as beside:
+                assert beside.settle(30)["settled"]
+            meant = {"query": "bookings that move to Postgres"}
+            shown = done(await client.call_tool("memory_forget", meant))
+            assert (shown["dry_run"], [one["ref"] for one in shown["memories"]]) == (True, [again["ref"]])
+            done(await client.call_tool("memory_get", {"ref": again["ref"]}))
+            [gone] = done(await client.call_tool("memory_forget", {**meant, "dry_run": False}))["memories"]
+            assert set(gone["backends"].values()) <= {"deleted", "absent"}
+            refused(await client.call_tool("memory_get", {"ref": again["ref"]}))
+            refused(await client.call_tool("memory_forget", {"ref": again["ref"], "dry_run": True}))
 
     async def test_its_options_fix_the_scope(self, home: Path) -> None:
         """What Ada's server stores is Ada's: Berit's does not find it, and cannot ask for it."""
@@ -541,6 +581,9 @@ class TestStdio:
                 assert (await client.call_tool("memory_get", {"ref": kept["ref"]})).is_error is not sees
             refused(await berit.call_tool("memory_fuse", {"query": "the spare key", "user_id": "ada"}))
             refused(await berit.call_tool("memory_forget", {"ref": kept["ref"]}))
+            meant = await berit.call_tool("memory_forget", {"query": "who keeps the spare key?"})
+            assert done(meant)["memories"] == []
+            refused(await berit.call_tool("memory_forget", {"query": "the spare key", "user_id": "ada"}))
 
     async def test_two_on_one_home_share_its_server(self, home: Path) -> None:
         """Started in the same moment: one server comes of it, and each sees what the other stored."""

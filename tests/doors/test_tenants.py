@@ -238,6 +238,7 @@ async def calls_tools(me: Tenant, other: Tenant, word: str) -> Replies:
     for query in (word, f"what did {other.mark} say?"):
         yield await tool(me, "memory_fuse", query=query)
         yield await tool(me, "memory_search", query=query)
+        yield await tool(me, "memory_forget", query=query)
     yield await tool(me, "memory_get", path=f"notes/{me.mark}.md")
     for ref in (*other.refs[:2], "m7zzzzzz"):
         for name in ("memory_get", "memory_forget"):
