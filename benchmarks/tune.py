@@ -65,6 +65,11 @@ def _case(fold: str, question: Question, request: FuseRequest, one: Recorded, sc
     def found(outcome: Outcome) -> float:
         return scorer.share(question, outcome) or 0.0
 
+    def answer(outcome: Outcome, budget: int) -> Mapping[str, Any]:
+        told = outcome.fused.recipe
+        arm = Arm(told["name"], Recipe(name=told["name"]), BACKENDS)
+        return scorer.row(question, arm, budget, outcome, outcome.fused.took_ms, 0.0).answer()
+
     return Case(
         fold=fold,
         request=replace(request, query=question.text),
@@ -72,4 +77,5 @@ def _case(fold: str, question: Question, request: FuseRequest, one: Recorded, sc
         answerable=question.answerable,
         found=found,
         useful=lambda ref: scorer.is_evidence(question, ref),
+        answer=answer,
     )

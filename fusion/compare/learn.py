@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import exp
 from pathlib import Path
 from statistics import mean
@@ -29,8 +29,8 @@ NAMES = (*SIGNALS, *CONTEXT)
 TREES = 150
 SETTINGS: Mapping[str, Any] = {
     "objective": "lambdarank",
-    "lambdarank_truncation_level": 30,  # about as many memories as fill a block
-    "num_leaves": 15,
+    "lambdarank_truncation_level": 60,  # about as many memories as a block can hold
+    "num_leaves": 7,  # three signals deep: own labels are few
     "learning_rate": 0.05,
     "min_data_in_leaf": 50,
     "lambda_l2": 5.0,
@@ -67,6 +67,8 @@ class Taught:
     text: str
     recipe: Recipe
     validated: Mapping[str, Any]
+    held_out: Mapping[int, Recipe] = field(default_factory=dict)
+    """by case, the recipe that was made without its fold"""
 
     def as_json(self) -> dict[str, Any]:
         return {"recipe_hash": self.recipe.hash, "model_hash": digest(self.text), **self.validated}
@@ -93,7 +95,8 @@ def learn(cases: Sequence[Case], base: Recipe, file: str, advance: Advance = lam
     without = {name: with_model(numbers, file, calibrated(text, slope, intercept)) for name, text in models.items()}
     told = validated(Scores(cases, advance), base, without, parts)
     text = calibrated(train([seen[i] for i in every]), slope, intercept)
-    return Taught(text, with_model(numbers, file, text), told)
+    held_out = {i: without[name] for name, fold in parts.items() for i in fold}
+    return Taught(text, with_model(numbers, file, text), told, held_out)
 
 
 def asking(base: Recipe, file: str) -> Recipe:

@@ -38,6 +38,8 @@ class Case:
     found: Callable[[Outcome], float]
     useful: Callable[[str], bool]
     """whether the memory of this ref is evidence"""
+    answer: Callable[[Outcome, int], Mapping[str, Any]] = lambda outcome, budget: {"block": outcome.fused.block}
+    """an answer of so many characters at most, as a referee is to see it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,8 @@ class Tuned:
     changed: Mapping[str, float]
     curves: Mapping[str, Sequence[Point]]
     validated: Mapping[str, Any]
+    held_out: Mapping[int, Recipe]
+    """by case, the recipe that was made without its fold"""
 
     def as_json(self) -> dict[str, Any]:
         curves = {name: [asdict(point) for point in points] for name, points in self.curves.items()}
@@ -199,7 +203,8 @@ def tune(
     for name, recipe in without.items():
         told["folds"][name]["chosen_without_it"] = changes(recipe)
     final = chosen(every)
-    return Tuned(final, changes(final), curves, told)
+    held_out = {i: without[name] for name, fold in parts.items() for i in fold}
+    return Tuned(final, changes(final), curves, told, held_out)
 
 
 def choose(knob: Knob, own: float, gains: Mapping[float, Mapping[int, float]], indices: Sequence[int]) -> float:
@@ -244,6 +249,23 @@ def validated(
         "cross_validated_left_empty": _mean(ours_empty),
         "verdict": {**asdict(pair), "better": {"a": "base", "b": "tuned", None: None}[pair.better]},
     }
+
+
+def answers(
+    cases: Sequence[Case], held_out: Mapping[int, Recipe], budgets: Sequence[int], advance: Advance = lambda n: None
+) -> list[Mapping[str, Any]]:
+    """What each case got by the recipe that was made without it, in blocks of these characters, for a referee."""
+
+    async def given() -> list[Mapping[str, Any]]:
+        rows = []
+        for i, recipe in sorted(held_out.items()):
+            for budget in budgets:
+                outcome = await fuse(replace(cases[i].request, budget_chars=budget), recipe, cases[i].world)
+                rows.append(cases[i].answer(outcome, budget))
+                advance(1)
+        return rows
+
+    return asyncio.run(given())
 
 
 def _mean(values: Iterable[float]) -> float | None:

@@ -25,7 +25,7 @@ from rich.table import Table
 import fusion
 from fusion.compare.learn import Taught, learn, learn_from_votes, read_labels
 from fusion.compare.learn import steps as steps_of_learning
-from fusion.compare.tune import KNOBS, Knob, Tuned, tune
+from fusion.compare.tune import KNOBS, Case, Knob, Tuned, answers, tune
 from fusion.compare.tune import steps as steps_of_tuning
 from fusion.errors import BadInput, NotFound, SettingsError
 from fusion.lib.trees import MAX_BYTES
@@ -33,6 +33,8 @@ from fusion.recipe import Recipe
 from fusion.settings import read_recipe
 
 FEEDBACK = "feedback"
+BUDGETS = (6000, 3000, 1500)
+"""characters of the answers that a referee sees"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class Wanted:
     folder: Path
     """where the recipe goes"""
     recordings: Path
+    answers: Path | None = None
+    """where the held-out answers go, a line of JSON each, for a referee"""
     learner: bool = False
     force: bool = False
     limit: int | None = None
@@ -78,10 +82,20 @@ def run(wanted: Wanted, *, quiet: bool = False) -> dict[str, Any]:
     if wanted.learner:
         with _bar("learning", steps_of_learning(found.cases), quiet) as advance:
             taught = learn(found.cases, wanted.base, model.name, advance)
+        _answers(found.cases, taught, wanted.answers, quiet)
         return _told(taught, wanted, file, model, origin, quiet)
     with _bar("trying values", steps_of_tuning(found.cases, knobs), quiet) as advance:
         tuned = tune(found.cases, wanted.base, knobs, advance)
+    _answers(found.cases, tuned, wanted.answers, quiet)
     return _told(tuned, wanted, file, None, origin, quiet)
+
+
+def _answers(cases: Sequence[Case], made: Tuned | Taught, file: Path | None, quiet: bool) -> None:
+    if file is None:
+        return
+    with _bar("answers", len(made.held_out) * len(BUDGETS), quiet) as advance:
+        rows = answers(cases, made.held_out, BUDGETS, advance)
+    _put(file, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
 def chosen_knobs(only: Sequence[str]) -> tuple[Knob, ...]:

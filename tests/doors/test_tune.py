@@ -116,3 +116,34 @@ def test_what_cannot_be_is_named(tmp_path: Path, arguments: tuple[str, ...], say
     code, _, err = tune("--home", tmp_path / "home", "--json", *arguments)
     assert (code, says in json.loads(err)["detail"]) == (2, True)
     assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.model
+@pytest.mark.slow
+def test_ones_own_notes_are_recorded_once_and_tuned(tmp_path: Path) -> None:
+    """Ten notes, ten queries, and one without an answer: held-out answers of three sizes each, and a second run stores
+    nothing again."""
+    things = ("oven", "van", "boat", "clock", "lamp", "chair", "kettle", "ladder", "piano", "stove")
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    for n, thing in enumerate(things):
+        (notes / f"{thing}.md").write_text(
+            f"# Repairs\n\nThe {thing} was repaired for {n}0 crowns.\n", encoding="utf-8"
+        )
+    queries = [{"query": f"What did the repair of the {thing} cost?", "files": [f"{thing}.md"]} for thing in things]
+    queries.append({"query": "Who watered the moon?", "files": []})
+    (tmp_path / "queries.json").write_text(json.dumps(queries), encoding="utf-8")
+    home, answers = tmp_path / "home", tmp_path / "answers.jsonl"
+    arguments = ("--home", home, "--data", notes, "--format", "folder", "--queries", tmp_path / "queries.json")
+    code, out, err = tune(*arguments, "--only", "bm25", "--answers", answers, "--json")
+    assert code == 0, err
+    told = json.loads(out)
+    assert (told["questions"], told["unanswerable"], len(told["folds"])) == (10, 1, 5)
+    assert (told["base_eib"], told["cross_validated_eib"]) == (1.0, 1.0)
+    assert (told["changed"], told["written"]) == ({}, [])
+    assert "notes (notes)" in told["data"]
+    assert len(answers.read_text(encoding="utf-8").splitlines()) == 11 * 3
+    kept = {file: file.stat().st_mtime_ns for file in (home / "tuning").iterdir()}
+    code, out, _ = tune(*arguments, "--only", "bm25")
+    assert (code, "so there is no file to write" in " ".join(out.split())) == (0, True)
+    assert kept == {file: file.stat().st_mtime_ns for file in (home / "tuning").iterdir()}
