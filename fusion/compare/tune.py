@@ -74,7 +74,7 @@ WEIGHTS = (0, 1, 2, 3, 4)
 KNOBS = (
     *(
         Knob(f"rerank.signals.{name}", WEIGHTS)
-        for name in ("maxsim", "window3", "window5", "dense", "bm25", "agreement", "speaker", "date", "length")
+        for name in ("maxsim", "window3", "window5", "alone", "dense", "bm25", "agreement", "speaker", "date", "length")
     ),
     Knob("fuse.k", (10, 30, 60, 100)),
     Knob("expand.span", (0, 1, 2)),

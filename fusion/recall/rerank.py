@@ -16,7 +16,7 @@ from fusion.lib.words import spoken
 from fusion.recall.context import in_context
 from fusion.recall.expand import Pooled
 from fusion.recall.show import shown
-from fusion.recall.signals import Signals, document_of, score
+from fusion.recall.signals import Signals, document_of, score, whole
 from fusion.recipe import Judging
 
 BESIDE_CHARS = 300
@@ -43,16 +43,14 @@ class Judged(NamedTuple):
 
 def by_local_score(pool: Sequence[Pooled], rows: Sequence[Signals], numbers: Judging) -> tuple[Judged, ...]:
     """The pool in the local order, best first; ties go to the better fused, then to the smaller ref."""
-    wanted = {name for name, weight in numbers.signals.items() if weight}
+    wanted = frozenset(name for name, weight in numbers.signals.items() if weight)
     if numbers.model is None:
         scores = [score(row, numbers.signals) for row in rows]
     else:
         rows = in_context(pool, rows, numbers.signals)
         trees = numbers.model.trees
         scores = trees.shares(rows) if trees is not None else [row["mean"] for row in rows]
-    judged = [
-        Judged(p, row, local, whole=wanted <= row.keys()) for p, row, local in zip(pool, rows, scores, strict=True)
-    ]
+    judged = [Judged(p, row, local, whole=whole(row, wanted)) for p, row, local in zip(pool, rows, scores, strict=True)]
     return tuple(sorted(judged, key=lambda j: (-j.local, -j.pooled.rrf, j.pooled.candidate.ref)))
 
 

@@ -8,6 +8,7 @@
 | maxsim    | IDF-weighted MaxSim of the query's tokens in the memory |
 | window3   | the same where each token may match in the memory or in what stands right before and after it |
 | window5   | the same, two before and two after: a reply by the words of its question, a fact by its occasion |
+| alone     | cosine, for a memory that nothing in the pool stands beside: it has no windows and is taken as a whole |
 | speaker   | 1: it was said by someone the query names; 0: by another while it names one; else ½ |
 | date      | it happened in a month or year that the query names |
 | length    | how much it says, up to `LONG` characters |
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-SIGNALS = ("agreement", "bm25", "dense", "maxsim", "window3", "window5", "speaker", "date", "length")
+SIGNALS = ("agreement", "bm25", "dense", "maxsim", "window3", "window5", "alone", "speaker", "date", "length")
+EITHER = frozenset({"window3", "window5", "alone"})
+"""a memory has windows, or it is alone: it never has all of these"""
 LONG = 300
 
 Signals = Mapping[str, float]
@@ -78,6 +81,8 @@ def local_signals(
         }
         if (cosine := likeness.dense.get(said[i])) is not None:
             row["dense"] = max(0.0, cosine)
+            if not beside[i]:
+                row["alone"] = row["dense"]
         rows.append(row)
     if likeness.matches:
         for row, found in zip(rows, _late_interaction(said, beside, frequencies, likeness), strict=True):
@@ -106,9 +111,13 @@ def _late_interaction(
 
     columns = np.stack([alone @ weights, widened((-1, 1)) @ weights, widened((-2, -1, 1, 2)) @ weights], axis=1)
     return [
-        {"maxsim": one, "window3": three, "window5": five} if text in likeness.matches else {}
-        for text, (one, three, five) in zip(said, columns.clip(0.0).tolist(), strict=True)
+        _seen(*found, windows=bool(others)) if text in likeness.matches else {}
+        for text, others, found in zip(said, beside, columns.clip(0.0).tolist(), strict=True)
     ]
+
+
+def _seen(maxsim: float, window3: float, window5: float, *, windows: bool) -> dict[str, float]:
+    return {"maxsim": maxsim, "window3": window3, "window5": window5} if windows else {"maxsim": maxsim}
 
 
 def score(row: Signals, weights: Mapping[str, float]) -> float:
@@ -120,6 +129,12 @@ def score(row: Signals, weights: Mapping[str, float]) -> float:
             best += weight
             total += weight * value
     return total / best if best else 0.0
+
+
+def whole(row: Signals, wanted: frozenset[str]) -> bool:
+    """Whether every signal that a recipe wants is there, as far as a memory can have it."""
+    needs = wanted - EITHER
+    return needs <= row.keys() and (needs == wanted or not EITHER.isdisjoint(row))
 
 
 def document_of(hit: Hit) -> tuple[object, ...] | None:

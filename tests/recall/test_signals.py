@@ -10,7 +10,7 @@ import pytest
 from fusion.contract import TokenVectors
 from fusion.lib.bm25 import K1, B, Bm25, Counted, Frequencies
 from fusion.lib.maxsim import best_matches, token_weights
-from fusion.recall.signals import LONG, SIGNALS, Likeness, dates, local_signals, score
+from fusion.recall.signals import LONG, SIGNALS, Likeness, dates, local_signals, score, whole
 from tests.recall.values import at, lone, pooled, query, turn
 
 NOTHING = Likeness()
@@ -127,4 +127,19 @@ def test_the_list_of_signals_is_what_is_computed() -> None:
     """A recipe's weights are checked against this list."""
     likeness = Likeness(("x",), {"x": np.array([1.0], np.float32)}, {"x": 0.7})
     (row,) = local_signals(query("x"), [pooled("a", turn(1, "x"))], 1.0, TEN, likeness)
-    assert set(row) == set(SIGNALS)
+    assert set(row) == set(SIGNALS) - {"window3", "window5"}
+    one, _ = local_signals(query("x"), [pooled("a", turn(1, "x")), pooled("b", turn(2, "x"))], 1.0, TEN, likeness)
+    assert set(one) == set(SIGNALS) - {"alone"}
+
+
+def test_a_memory_that_stands_alone_is_judged_as_a_whole() -> None:
+    """Its cosine counts in place of the windows, which it does not have; both kinds are whole without the other's."""
+    likeness = Likeness(("x",), {"x": np.array([1.0], np.float32)}, {"x": 0.7})
+    (row,) = local_signals(query("x"), [pooled("a", turn(1, "x"))], 1.0, TEN, likeness)
+    assert (row["alone"], row["maxsim"]) == (0.7, 1.0)
+    assert score(row, {"maxsim": 3, "window3": 3, "window5": 3, "alone": 3}) == pytest.approx((3 * 1 + 3 * 0.7) / 6)
+    wanted = frozenset({"maxsim", "window3", "alone"})
+    assert whole(row, wanted)
+    assert whole({"maxsim": 1.0, "window3": 1.0, "window5": 1.0}, wanted)
+    assert not whole({"bm25": 1.0}, frozenset({"alone"}))
+    assert not whole({"window3": 1.0, "window5": 1.0}, wanted)
