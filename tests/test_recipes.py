@@ -7,11 +7,13 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fusion.errors import SettingsError
+from fusion.lib.trees import Trees
 from fusion.recall.signals import SIGNALS
-from fusion.recipe import Recipe
+from fusion.recipe import Learned, Recipe
 from fusion.settings import config_root, load, read_recipe, recipes
 from fusion.wiring import _checked
 
@@ -32,6 +34,8 @@ def other(value: Any) -> Any:
         return value + 1
     if isinstance(value, str):
         return "always" if value == "never" else "never"
+    if value is None:
+        return Learned("mine.txt", "0123", Trees((), 1.0, 0.0, 0, *[np.zeros(0)] * 7))
     return {**value, "agreement": 0.5}
 
 

@@ -76,10 +76,11 @@ def test_windows_let_a_token_match_in_a_neighbour() -> None:
 
 
 def test_neighbours_are_of_the_same_document_only() -> None:
-    """The turn after, in another talk, is no neighbour."""
-    pool = [pooled("a", turn(1, "cup", document="one")), pooled("b", turn(2, "shelf", document="two"))]
-    matches = {"cup": np.array([1.0], np.float32), "shelf": np.array([0.0], np.float32)}
-    _, other = local_signals(query("cup"), pool, 1.0, Frequencies(), Likeness(("cup",), matches))
+    """The turn after, in another talk, is no neighbour; the next one in its own is."""
+    talks = ((1, "cup", "one"), (2, "shelf", "two"), (3, "door", "two"))
+    pool = [pooled(text, turn(number, text, document=document)) for number, text, document in talks]
+    matches = {"cup": np.array([1.0], np.float32)} | {t: np.array([0.0], np.float32) for t in ("shelf", "door")}
+    _, other, _ = local_signals(query("cup"), pool, 1.0, Frequencies(), Likeness(("cup",), matches))
     assert other["window5"] == 0
 
 
