@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 
+import fusion as package
 from fusion.errors import BadInput, FusionError, NotFound, SettingsError
 
 if TYPE_CHECKING:
@@ -49,6 +50,21 @@ Session = Annotated[str | None, typer.Option("--session", help="session_id.")]
 def main() -> None:
     """The console script."""
     app(prog_name="fusion")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"memory-fusion {package.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """What every command has; the help's own words stand with ``app``."""
 
 
 # The commands ----------------------------------------------------------------------------------------------------

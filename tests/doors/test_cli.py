@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from fusion import __version__
 from fusion.doors.cli import app
 from fusion.home import HomeLock
 
@@ -46,6 +47,12 @@ def test_the_package_imports_nothing_heavy() -> None:
     """`import fusion` alone, too."""
     code = f"import sys, fusion; print([m for m in {HEAVY!r} if m in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
+
+
+def test_the_version_is_told() -> None:
+    """Before anything is looked for, as the first line of a bug report."""
+    told = fusion("--version")
+    assert (told.exit_code, told.stdout) == (0, f"memory-fusion {__version__}\n")
 
 
 def test_wrong_usage_is_exit_code_2() -> None:
