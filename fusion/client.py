@@ -566,16 +566,26 @@ def ensure_server(home: Path, config: Path | None = None, *, timeout_s: float = 
         elif holder is None and started is not None and started.child.poll() is not None:
             raise ServerUnreachable(f"The server of {home} did not start:\n{started.last_words()}")
         time.sleep(0.05)
-    raise ServerUnreachable(f"The server of {home} was not ready within {timeout_s:g} s. See {home / LOG}")
+    holder = owner(home)
+    silent = f" Process {holder.pid} has the home: it is still starting, or hangs." if holder and holder.pid else ""
+    raise ServerUnreachable(f"The server of {home} was not ready within {timeout_s:g} s.{silent} See {home / LOG}")
 
 
 def stop_server(home: Path, *, timeout_s: float = 20.0) -> ServerRecord | None:
-    """Stops the server of a home and waits until the home is free; None: there was none."""
-    record = running_server(home)
-    if record is None:
-        return None
-    os.kill(record.pid, signal.SIGTERM)
+    """Stops the server of a home and waits until the home is free; None: there was none.
+
+    Raises ServerUnreachable where one neither answers nor leaves.
+    """
     deadline = time.monotonic() + timeout_s
+    while (record := running_server(home)) is None:
+        holder = owner(home)
+        if holder is None or not holder.serves:
+            return None
+        if time.monotonic() > deadline:
+            mend = f"; end it: kill {holder.pid}; if it stays: kill -9 {holder.pid}" if holder.pid else ""
+            raise ServerUnreachable(f"The server of {home} does not answer within {timeout_s:g} s{mend}")
+        time.sleep(0.05)  # it may be starting: then it is stopped once it can be
+    os.kill(record.pid, signal.SIGTERM)
     while (holder := owner(home)) is not None and holder.pid == record.pid:
         if time.monotonic() > deadline:
             raise ServerUnreachable(

@@ -257,3 +257,8 @@ class TestFindingTheServer:
         with HomeLock.take(home, "fusion serve"), pytest.raises(ServerUnreachable, match=r"within 0\.1 s"):
             ensure_server(home, timeout_s=0.1)
         assert not (home / LOG).exists()
+
+    def test_a_server_that_does_not_answer_is_not_told_as_stopped(self, home: Path) -> None:
+        """It has the home, so there is one: who it is, and what ends it."""
+        with HomeLock.take(home, "fusion serve"), pytest.raises(ServerUnreachable, match=f"kill -9 {os.getpid()}"):
+            stop_server(home, timeout_s=0.1)
