@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 import typer
 
 import fusion as package
-from fusion.errors import BadInput, FusionError, NotFound, SettingsError
+from fusion.errors import BadInput, FusionError, NotFound, ServerUnreachable, SettingsError
 
 if TYPE_CHECKING:
     from fusion.client import AsyncClient
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from fusion.settings import Settings
 
 T = TypeVar("T")
+
+RUN_AGAIN = "What it has acknowledged is kept: run this again, and it goes on from there"
+BROKEN_PIPE = 141
+"""the exit code of a command that nobody reads any more: what a shell shows of SIGPIPE"""
 
 app = typer.Typer(
     help="Ask all of an agent's memories at once; get one block that fits its prompt.\n\n"
@@ -619,15 +623,18 @@ def ingest(
             await follow(paths, whose, home, config, direct=direct, wait=wait, as_json=as_json)
             return
         there = None if dry_run else gateway(home, config, direct=direct)
-        summary = await read_and_send(
-            paths,
-            whose,
-            there,
-            wait=wait,
-            quiet=as_json,
-            home=None if dry_run else home_of(home, config),
-            looking=AsyncClient.of_home(home_of(home, config), config=config, start=False) if dry_run else None,
-        )
+        try:
+            summary = await read_and_send(
+                paths,
+                whose,
+                there,
+                wait=wait,
+                quiet=as_json,
+                home=None if dry_run else home_of(home, config),
+                looking=AsyncClient.of_home(home_of(home, config), config=config, start=False) if dry_run else None,
+            )
+        except ServerUnreachable as error:
+            raise ServerUnreachable(f"{error}. {RUN_AGAIN}") from error
         if as_json:
             print_json(summary)
         else:
@@ -784,8 +791,12 @@ async def told_as_usage(work: Coroutine[Any, Any, T], as_json: bool) -> T:
 def friendly(as_json: bool) -> Iterator[None]:
     try:
         yield
+        sys.stdout.flush()
     except FusionError as error:
         fail(error, as_json)
+    except BrokenPipeError:  # who read what we print has seen enough, as `head` has: nothing is wrong
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(BROKEN_PIPE) from None
     except OSError as error:
         fail(SettingsError(f"{error.strerror or error}: {error.filename}" if error.filename else str(error)), as_json)
     except KeyboardInterrupt:

@@ -38,7 +38,8 @@ async def over_all(
     rows: list[dict[str, Any]] = []
     failed: list[NobodyAnswered] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=quiet, transient=True) as bars:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True) as bars:
         bar = bars.add_task("comparing", total=len(questions))
         for question in questions:
             try:

@@ -98,7 +98,9 @@ async def _forgotten(
     client: AsyncClient, refs: Sequence[str], scope: Mapping[str, Any], *, quiet: bool
 ) -> list[wire.Forgotten]:
     receipts: list[wire.Forgotten] = []
-    with Progress(console=Console(stderr=True), disable=quiet or len(refs) <= AT_ONCE, transient=True) as bars:
+    console = Console(stderr=True)
+    quiet = quiet or len(refs) <= AT_ONCE or not console.is_terminal
+    with Progress(console=console, disable=quiet, transient=True) as bars:
         bar = bars.add_task("forgetting", total=len(refs))
         for first in range(0, len(refs), AT_ONCE):
             some = refs[first : first + AT_ONCE]

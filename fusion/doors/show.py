@@ -253,7 +253,7 @@ def memories(page: wire.Memories) -> None:
     else:
         _say("No memories here.")
     if page["next_cursor"]:
-        _say(f"More with --cursor {page['next_cursor']}")
+        _say(f"More: --cursor {page['next_cursor']}")
 
 
 def backends(answer: wire.Backends) -> None:

@@ -56,6 +56,23 @@ def fusion_json(*arguments: object) -> dict[str, Any]:
     return found
 
 
+def test_nobody_reads_on(home: Path) -> None:
+    """`fusion … | head -1`: the rest is not printed, and nothing is said of it on stderr."""
+    fusion("remember", "The bookings move to Postgres", "--home", home)
+    with start("fuse", "where do bookings live?", "--home", home) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        process.stdout = None
+        assert (process.communicate(timeout=60)[1], process.returncode) == ("", 141)
+
+
+def test_without_a_terminal_stderr_stays_empty(home: Path, tmp_path: Path) -> None:
+    """No progress bar is drawn where nobody sees it, nor an empty line in its place."""
+    (tmp_path / "note.md").write_text("# Staging\n\nIt listens on 4409.\n")
+    with start("ingest", tmp_path / "note.md", "--home", home) as process:
+        assert process.communicate(timeout=60) == ("1 remembered, 0 known already.\n", "")
+
+
 def test_remember_ask_read_forget(home: Path) -> None:
     """The first command starts the server, the others use it; what was forgotten is gone."""
     kept = fusion_json("remember", "The bookings move to Postgres", "--home", home, "--user", "nadia")["memories"][0]
