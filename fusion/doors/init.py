@@ -11,6 +11,7 @@ import asyncio
 import os
 import re
 import shlex
+import shutil
 import sys
 import tempfile
 import time
@@ -280,7 +281,7 @@ Go on:
     )
     # Only what is there is told of: the plugin stands in a checkout, and is no part of a wheel.
     if find_spec("fusion.doors.mcp"):
-        _say(asking, f"  claude mcp add memory-fusion -- fusion mcp{home}")
+        _say(asking, f"  claude mcp add memory-fusion -- {_command()} mcp{home}")
     plugin = Path(package.__file__).parent.parent / "integrations" / "claude-code"
     if plugin.is_dir():
         named = f"FUSION_HOME={shlex.quote(str(asking.home))} " if home else ""
@@ -288,6 +289,12 @@ Go on:
             asking,
             f"  {named}claude --plugin-dir {shlex.quote(str(plugin))}    recalls before each prompt, and captures",
         )
+
+
+def _command() -> str:
+    """What another program calls to run `fusion`: a virtual environment is on the PATH of the shell that entered it."""
+    found, own = shutil.which("fusion"), Path(sys.executable).with_name("fusion")
+    return shlex.quote(str(own)) if own.is_file() and found in (None, str(own)) else "fusion"
 
 
 def _home(asking: Asking) -> str:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,23 @@ def test_yes_sets_up_reads_in_and_answers(user: Path, home: Path) -> None:
     assert (home / "fusion.toml").stat().st_mode & 0o777 == 0o600
     assert home.stat().st_mode & 0o777 == 0o700
     assert [file.name for file in home.iterdir()] == ["fusion.toml"]
+
+
+def test_another_program_is_told_where_the_command_is(
+    user: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Claude Code has not entered our virtual environment; what is installed for everybody is called by its name."""
+    own = user / "venv" / "bin" / "fusion"
+    own.parent.mkdir(parents=True)
+    own.touch(mode=0o755)
+    monkeypatch.setattr(sys, "executable", str(own.with_name("python")))
+    elsewhere = user / "bin" / "fusion"
+    elsewhere.parent.mkdir()
+    elsewhere.touch(mode=0o755)
+    for path, called in ((user / "nowhere", own), (own.parent, own), (elsewhere.parent, "fusion")):
+        monkeypatch.setenv("PATH", str(path))
+        init(replace(asking(user, home, yes=True, force=True), quiet=False), over(FakeFusion()))
+        assert f"claude mcp add memory-fusion -- {called} mcp --home {home}\n" in capsys.readouterr().out
 
 
 def test_one_question_a_group(user: Path, home: Path) -> None:
