@@ -143,7 +143,7 @@ def compared(answer: wire.Compared) -> None:
     sides = (("a", answer["a"]), ("b", answer["b"]))
     _table(
         console,
-        ("", "arm", "recipe", "backends", "memories", "characters", "waited ms", "ranked ms", "receipt"),
+        ("", "arm", "recipe", "backends", "memories", "chars", "waited ms", "ranked ms"),
         (
             (
                 name,
@@ -154,7 +154,6 @@ def compared(answer: wire.Compared) -> None:
                 f"{side['characters']:,}",
                 f"{side['waited_ms']:.0f}",
                 f"{side['took_ms']:.0f}",
-                side["receipt_id"],
             )
             for name, side in sides
         ),
@@ -180,6 +179,7 @@ def compared(answer: wire.Compared) -> None:
     if not answer["only_a"] and not answer["only_b"]:
         _say("Both have the same memories.")
     _say(f"{len(answer['both'])} in both, {len(answer['only_a'])} only in a, {len(answer['only_b'])} only in b.")
+    _say(f"Receipts: a {answer['a']['receipt_id']}, b {answer['b']['receipt_id']}")
 
 
 def _reason(why: wire.Why, side: str) -> wire.Reason:
@@ -202,7 +202,7 @@ def verdict(told: Mapping[str, Any]) -> None:
         _say("")
     _table(
         _console(),
-        ("", "arm", "only here", "found alone by", "characters", "waited ms", "ranked ms", "empty"),
+        ("", "arm", "only here", "found alone by", "chars", "waited ms", "ranked ms", "empty"),
         (
             (
                 side,
@@ -239,7 +239,7 @@ def found(answer: wire.Found) -> None:
     rows = ((i, h["ref"], _score(h["score"]), _one_line(h["text"])) for i, h in enumerate(answer["hits"], start=1))
     backend = answer["backend"]
     if answer["hits"]:
-        _table(_console(), ("", "memory", "score", "text"), rows, right=(0, 2))
+        _table(_console(), ("", "memory", "score", "text"), rows, right=(0, 2), whole=(1,))
     else:
         _say(f"{backend['name']}: nothing ({backend['status']}) {backend.get('detail', '')}".rstrip())
 
@@ -497,11 +497,22 @@ def _console() -> Console:
 
 
 def _table(
-    console: Console, titles: Sequence[str], rows: Iterable[Sequence[object]], *, right: Sequence[int] = ()
+    console: Console,
+    titles: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    right: Sequence[int] = (),
+    whole: Sequence[int] = (),
 ) -> None:
+    """A table as wide as the terminal. Its first column, and those that are ``whole``, are copied: they do not wrap."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for column, title in enumerate(titles):
-        table.add_column(title, justify="right" if column in right else "left", overflow="fold")
+        table.add_column(
+            title,
+            justify="right" if column in right else "left",
+            overflow="fold",
+            no_wrap=column == 0 or column in whole,
+        )
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
     console.print(table)

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from fusion import __version__
+from fusion.doors import show
 from fusion.doors.cli import app
 from fusion.home import HomeLock
 
@@ -53,6 +54,18 @@ def test_the_version_is_told() -> None:
     """Before anything is looked for, as the first line of a bug report."""
     told = fusion("--version")
     assert (told.exit_code, told.stdout) == (0, f"memory-fusion {__version__}\n")
+
+
+def test_a_ref_is_printed_in_one_piece(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A ref is there to be copied: beside a long text, in a narrow terminal, it is the text that wraps."""
+    monkeypatch.setenv("COLUMNS", "60")
+    ref, text = "01a1fd23-b811-76ac-8272-2a5ebd5dfdcd", "The falafel place has closed. " * 5
+    hits: Any = [{"ref": ref, "score": 0.5, "text": text}]
+    backend: Any = {"name": "one", "status": "ok"}
+    show.found({"backend": backend, "hits": hits})
+    printed = capsys.readouterr().out
+    assert ref in printed
+    assert printed.count("falafel") == 5
 
 
 def test_wrong_usage_is_exit_code_2() -> None:
