@@ -447,6 +447,7 @@ class Fusion:
     async def _recall(self, query: str, scope: Scope) -> list[Found]:
         """What a question finds, the likeliest first: every sighting of it, nothing that only stands beside it.
 
+        Nor what has none of its words: to be of like meaning is enough to be recalled, and too little to be deleted.
         The judge is not asked: what is to be forgotten is sent to nobody first.
         """
         request = FuseRequest(query, scope)
@@ -455,7 +456,9 @@ class Fusion:
         rows = [
             row
             for row in outcome.receipt.body["candidates"]
-            if not row["beside"] and not row["decision"].startswith(("under", "the best is under"))
+            if not row["beside"]
+            and row["signals"]["bm25"] > 0
+            and not row["decision"].startswith(("under", "the best is under"))
         ]
         least = MEANT * max((row["local"] for row in rows), default=0.0)
         rows = [row for row in rows if row["local"] >= least]

@@ -193,6 +193,15 @@ async def test_a_query_means_what_recall_finds_of_ours_and_of_others(home: Path)
     assert Library.books == ()
 
 
+async def test_a_query_means_nothing_that_has_none_of_its_words(home: Path) -> None:
+    """What a backend gives for want of better may be recalled; it is not proposed for forgetting."""
+    async with Fusion.open(library(home, "Lending")) as fusion:
+        assert (await fusion.fuse("alarm code", scope=NADIA)).memories
+        assert (await fusion.forget_many(ForgetRequest(NADIA, query="alarm code", dry_run=True))).found == ()
+        assert not (await fusion.forget_many(ForgetRequest(NADIA, query="alarm code"))).receipts
+    assert len(Library.books) == 2
+
+
 async def test_a_query_does_not_list_what_goes_with_something_else(home: Path) -> None:
     """A fact that was learnt from a memory which is meant is not shown beside it; nor is what is far less like it."""
     async with Fusion.open(settings_of(home, triples="adapters.triples:Triples")) as fusion:
