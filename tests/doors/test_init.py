@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import pty
@@ -250,13 +251,18 @@ def test_ctrl_c_at_the_question_writes_nothing(user: Path, home: Path) -> None:
         seen = b""
         while b"their numbers" not in seen:
             seen += os.read(leader, 4096)
-        process.send_signal(signal.SIGINT)
         try:
-            code = process.wait(timeout=30)
+            # A signal that comes between the last look for one and the wait for a key is noticed at the next: as a
+            # person would, press again.
+            for _ in range(30):
+                process.send_signal(signal.SIGINT)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=1)
+                    break
         finally:
             process.kill()
     os.close(leader)
-    assert code in (1, 130)
+    assert process.returncode in (1, 130)
     assert not home.exists()
 
 
