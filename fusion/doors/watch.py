@@ -119,12 +119,19 @@ class _Changes:
                 stop_event=self._stop,
                 recursive=recursive,
             ):
-                self._found.put_nowait({_file_of(path) for _, path in found})
+                changed = {_file_of(path) for _, path in found}
+                # What was written into a new folder before it was followed has no notice of its own.
+                within = {file for path in changed if path.is_dir() for file in path.rglob("*") if self._is_meant(file)}
+                if files := {path for path in changed | within if not path.is_dir()}:
+                    self._found.put_nowait(files)
         finally:
             self._stop.set()  # who no longer hears of changes must not look as if there were none
 
     def _is_meant(self, path: Path) -> bool:
-        return path in self._files or any(_is_below(path, folder) for folder in self._folders)
+        if path in self._files:
+            return True
+        read = form_of(path) is not None or path.is_dir()
+        return read and any(_is_below(path, folder) for folder in self._folders)
 
 
 def _file_of(path: str) -> Path:
@@ -132,7 +139,7 @@ def _file_of(path: str) -> Path:
 
 
 def _is_below(path: Path, folder: Path) -> bool:
-    """Whether a file would be found by walking a folder."""
-    if form_of(path) is None or not path.is_relative_to(folder):
+    """Whether walking a folder comes by a path."""
+    if not path.is_relative_to(folder):
         return False
     return not any(part.startswith(".") or part in PASSED_OVER for part in path.relative_to(folder).parts)
