@@ -180,13 +180,13 @@ class TestRecall:
 
     def test_a_project_is_the_folder_that_the_session_was_begun_in(self) -> None:
         """As `fusion ingest` names it by a transcript's first line; somebody's home and a root are no projects."""
-        for folder, project in [("/work/hjul", "hjul"), ("/", None), ("", None), (str(Path.home()), None)]:
+        for folder, project in [("/srv/hjul", "hjul"), ("/", None), ("", None), (str(Path.home()), None)]:
             assert project_of(folder) == project
 
     async def test_a_session_that_goes_elsewhere_keeps_its_project(self, memory: FakeFusion, home: Path) -> None:
         """cwd follows `cd`; CLAUDE_PROJECT_DIR does not."""
-        told = {"prompt": "where do chains come from?", "cwd": "/work/elsewhere"}
-        environment = {**os.environ, "CLAUDE_PROJECT_DIR": "/work/hjul"}
+        told = {"prompt": "where do chains come from?", "cwd": "/srv/elsewhere"}
+        environment = {**os.environ, "CLAUDE_PROJECT_DIR": "/srv/hjul"}
         await asyncio.to_thread(hook, "user-prompt-submit", told, "--home", home, environment=environment)
         assert memory.requests[0].scope.project == "hjul"
 
@@ -353,7 +353,7 @@ class Talk:
             "parentUuid": None,
             "isSidechain": False,
             "userType": "external",
-            "cwd": "/work/hjul",
+            "cwd": "/srv/hjul",
             "sessionId": SESSION,
             "type": kind,
             "message": {"role": kind, "content": content},
@@ -366,7 +366,7 @@ class Talk:
 
     def told(self, **more: object) -> dict[str, object]:
         """What Claude Code tells a hook of this session."""
-        return {"session_id": SESSION, "transcript_path": str(self.path), "cwd": "/work/hjul", **more}
+        return {"session_id": SESSION, "transcript_path": str(self.path), "cwd": "/srv/hjul", **more}
 
 
 @pytest.fixture
@@ -476,7 +476,7 @@ class TestCapture:
         talk.add("user", "Our chains come from Kedjan in Uppsala.")
         hook("stop", talk.told(), "--home", real)
         kept(real)
-        told = {"session_id": "another", "cwd": "/work/hjul", "prompt": "where do our chains come from?"}
+        told = {"session_id": "another", "cwd": "/srv/hjul", "prompt": "where do our chains come from?"}
         printed, notice = hook("user-prompt-submit", told, "--home", real)
         assert notice == ""
         assert "Our chains come from Kedjan in Uppsala." in context("user-prompt-submit", printed)
