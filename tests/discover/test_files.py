@@ -149,9 +149,9 @@ def test_our_own_home_is_never_found(user: Path) -> None:
 def test_a_place_is_found_once(user: Path) -> None:
     """A folder in a folder that was found is read with it; one that is named twice is one."""
     write(user / "notes/a.md")
-    write(user / "notes/work/b.md")
+    write(user / "notes/office/b.md")
     rows(user / "notes/c.jsonl", {"text": "x"})
-    assert shown(find(user, user / "notes/work", [user / "notes", user / "notes/work"]).finds, user) == [
+    assert shown(find(user, user / "notes/office", [user / "notes", user / "notes/office"]).finds, user) == [
         ("notes", "notes", 2)
     ]
 
