@@ -241,6 +241,11 @@ def retire(files: Sequence[Mapping[str, Any]], *, dry_run: bool = False, **scope
     return Call("POST", "/v1/retire", _given({"files": [dict(f) for f in files], "dry_run": dry_run, **scope}))
 
 
+def flush_plan(context_window: int, **session: Any) -> Call[wire.FlushPlan]:
+    """Whether a session is to save now what it knows, and how; ``session`` is as `bodies.FlushBody` has it."""
+    return Call("POST", "/v1/flush/plan", _given({"context_window": context_window, **session}))
+
+
 def backends() -> Call[wire.Backends]:
     """Every backend, how it is, and what it holds."""
     return Call("GET", "/v1/backends")
@@ -389,6 +394,7 @@ class Client(_Either):
     forgotten = _sync(forgotten)
     sources = _sync(sources)
     retire = _sync(retire)
+    flush_plan = _sync(flush_plan)
 
     def send(self, call: Call[T]) -> T:
         """One request; a second try only where the first cannot have arrived."""
@@ -446,6 +452,7 @@ class AsyncClient(_Either):
     forgotten = _async(forgotten)
     sources = _async(sources)
     retire = _async(retire)
+    flush_plan = _async(flush_plan)
 
     async def send(self, call: Call[T]) -> T:
         """One request; a second try only where the first cannot have arrived."""

@@ -16,8 +16,18 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as UnreadableVariable
 
@@ -79,6 +89,26 @@ class ReceiptSettings(_Part):
     keep_days: float = Field(default=7.0, ge=0)
 
 
+class FlushSettings(_Part):
+    enabled: bool = True
+    reserve_floor_tokens: int = Field(default=20_000, ge=0)
+    soft_threshold_tokens: int = Field(default=4_000, ge=0)
+    force_transcript_bytes: int = Field(default=0, ge=0)
+    zone: str = ""
+    prompt: str = ""
+    system_prompt: str = ""
+
+    @field_validator("zone")
+    @classmethod
+    def _known(cls, zone: str) -> str:
+        if zone not in ("", "UTC"):
+            try:
+                ZoneInfo(zone)
+            except (ZoneInfoNotFoundError, ValueError, OSError):
+                raise ValueError("there is no such time zone; write an IANA name, Europe/Berlin") from None
+        return zone
+
+
 class HookSettings(_Part):
     start_wait_ms: int = Field(default=2000, ge=0, le=10_000)
 
@@ -126,6 +156,7 @@ class Settings(BaseSettings):
     judge: JudgeSettings = JudgeSettings()
     journal: JournalSettings = JournalSettings()
     receipts: ReceiptSettings = ReceiptSettings()
+    flush: FlushSettings = FlushSettings()
     hooks: HookSettings = HookSettings()
     checks: ChecksSettings = ChecksSettings()
     backends: dict[str, BackendSettings] = Field(default_factory=_four)

@@ -259,6 +259,29 @@ class BackendState(TypedDict):
     """whether something fails that is configured to work; ``notes`` say what"""
 
 
+class FlushRules(TypedDict):
+    enabled: bool
+    reserve_floor_tokens: int
+    soft_threshold_tokens: int
+    force_transcript_bytes: int
+
+
+class FlushPlan(TypedDict):
+    """Whether an agent should save now what it knows, and the turn to run; ``path`` is below its workspace."""
+
+    flush: bool
+    reason: str
+    """tokens, transcript or overflow; or what speaks against it, as `fusion.ingest.flush.Reason` lists them"""
+    threshold_tokens: int
+    expected_tokens: int | None
+    prompt: str
+    system_prompt: str
+    path: str
+    time: str
+    zone: str
+    rules: FlushRules
+
+
 class Settled(TypedDict):
     """Whether everything remembered is delivered and its vectors are there."""
 

@@ -167,6 +167,11 @@ class TestBackends:
 
 
 class TestMistakes:
+    def test_a_time_zone_that_is_none(self, tmp_path: Path) -> None:
+        """Named at the start, and not when the first day is written."""
+        with pytest.raises(SettingsError, match=r"flush.zone: there is no such time zone"):
+            load(written(tmp_path, '[flush]\nzone = "Mars/Olympus"\n'))
+
     @pytest.mark.parametrize(
         ("text", "key"),
         [

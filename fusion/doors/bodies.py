@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
@@ -20,6 +20,7 @@ from pydantic.json_schema import WithJsonSchema
 from fusion.compare.arms import ALL
 from fusion.contract import Audience, Kind, Moment, Origin, Place, Precision, Scope, Unit
 from fusion.errors import BadInput, TooLarge
+from fusion.ingest.flush import Access, Context, Rules, Trigger
 from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory, not_one_line
 from fusion.ingest.journal import Criteria
@@ -392,6 +393,49 @@ class RetireBody(Scoped):
 
     def whole(self) -> list[Whole]:
         return [Whole(file.source, tuple(file.keep), file.part) for file in self.files]
+
+
+class FlushBody(_Body):
+    """Where a session stands in its context window. What is not given of the rules is as the settings have it."""
+
+    context_window: int = Field(ge=1, le=2**40, description="tokens that the model takes")
+    total_tokens: int | None = Field(default=None, ge=0, le=2**40, description="tokens in use; none: not known")
+    message: str = Field(default="", description="what comes next, which has to fit as well")
+    transcript_bytes: int | None = Field(default=None, ge=0, le=2**53, description="size of the session's transcript")
+    compactions: int = Field(default=0, ge=0, le=2**31, description="of this session so far")
+    flushed_at: int | None = Field(default=None, ge=0, le=2**31, description="`compactions` at the last flush")
+    overflowed: bool = Field(default=False, description="the model has refused the context already")
+    trigger: Trigger = Field(default="user", description="what the turn answers to; only a user's is flushed")
+    workspace: Access = Field(default="rw", description="what the agent may do there; only rw is flushed")
+    cli_backend: bool = Field(default=False, description="another program's command line runs the turns")
+    zone: Annotated[str, Field(max_length=64), AfterValidator(_printable)] | None = Field(
+        default=None, description="the user's time zone: Europe/Berlin"
+    )
+    reserve_floor_tokens: int | None = Field(default=None, ge=0, le=2**40, description="kept free for the reply")
+    soft_threshold_tokens: int | None = Field(default=None, ge=0, le=2**40, description="how long before that")
+    force_transcript_bytes: int | None = Field(default=None, ge=0, le=2**53, description="0: its size is left out")
+
+    def context(self) -> Context:
+        return Context(
+            window_tokens=self.context_window,
+            total_tokens=self.total_tokens,
+            incoming=self.message,
+            transcript_bytes=self.transcript_bytes,
+            compactions=self.compactions,
+            flushed_at=self.flushed_at,
+            overflowed=self.overflowed,
+            trigger=self.trigger,
+            workspace=self.workspace,
+            cli_backend=self.cli_backend,
+        )
+
+    def rules(self, configured: Rules) -> Rules:
+        given: dict[str, Any] = {
+            "reserve_floor_tokens": self.reserve_floor_tokens,
+            "soft_threshold_tokens": self.soft_threshold_tokens,
+            "force_transcript_bytes": self.force_transcript_bytes,
+        }
+        return replace(configured, **{name: value for name, value in given.items() if value is not None})
 
 
 class SettleBody(_Body):

@@ -8,6 +8,7 @@ import importlib
 import os
 from collections.abc import Coroutine
 from dataclasses import fields
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -26,6 +27,7 @@ from fusion.doors import bodies, openapi
 from fusion.doors.encode import encode
 from fusion.doors.gate import Gate, Problem, Rules
 from fusion.errors import FusionError, NobodyAnswered, NotFound
+from fusion.ingest import flush
 from fusion.ingest.intake import Replayed
 from fusion.recall.admit import foreign_ref
 
@@ -42,6 +44,7 @@ FEEDBACK = TypeAdapter(bodies.FeedbackBody)
 SEARCH = TypeAdapter(bodies.SearchBody)
 FORGET = TypeAdapter(bodies.ForgetBody)
 RETIRE = TypeAdapter(bodies.RetireBody)
+FLUSH = TypeAdapter(bodies.FlushBody)
 SETTLE = TypeAdapter(bodies.SettleBody)
 
 
@@ -149,6 +152,14 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         scope = asked.scope(request.scope["tenant"])
         return reply(await fusion.document(asked.path, scope, start=asked.start, lines=asked.lines))
 
+    async def flush_plan(request: Request) -> Response:
+        body = bodies.parse(FLUSH, await request.body())
+        chosen = settings.flush
+        rules = flush.Rules(**chosen.model_dump(include={field.name for field in fields(flush.Rules)}))
+        zone = chosen.zone if body.zone is None else body.zone
+        words = {"prompt": chosen.prompt, "system_prompt": chosen.system_prompt}
+        return reply(flush.plan(body.context(), body.rules(rules), datetime.now(UTC), zone, **words))
+
     async def backends(request: Request) -> Response:
         return reply({"backends": await fusion.backends()})
 
@@ -192,6 +203,7 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         ("/v1/sources", sources, "GET"),
         ("/v1/retire", retire, "POST"),
         ("/v1/documents", document, "GET"),
+        ("/v1/flush/plan", flush_plan, "POST"),
         ("/v1/backends", backends, "GET"),
         ("/v1/status", status, "GET"),
         ("/v1/receipts/{receipt_id}", receipt, "GET"),

@@ -185,6 +185,23 @@ _FORGETTING = {
     "more": False,
     "next_cursor": None,
 }
+_FLUSH = {
+    "flush": True,
+    "reason": "tokens",
+    "threshold_tokens": 176_000,
+    "expected_tokens": 177_000,
+    "prompt": "Pre-compaction memory flush. …",
+    "system_prompt": "Pre-compaction memory flush turn. …",
+    "path": "memory/2026-03-14.md",
+    "time": "2026-03-14T10:30:00+01:00",
+    "zone": "Europe/Berlin",
+    "rules": {
+        "enabled": True,
+        "reserve_floor_tokens": 20_000,
+        "soft_threshold_tokens": 4_000,
+        "force_transcript_bytes": 0,
+    },
+}
 _HEALTH = {"status": "ok", "version": "0.1.0", "pid": 4711}
 _IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
@@ -312,6 +329,15 @@ def document(*, needs_key: bool = False) -> dict[str, Any]:
                 _DOCUMENT,
                 parameters=_query(bodies.DocumentQuery, path="notes/database.md"),
                 extra=(404,),
+            )
+        },
+        "/v1/flush/plan": {
+            "post": _operation(
+                "flush_plan",
+                "Whether an agent should save now what it knows, before its context is compacted, and with which words",
+                wire.FlushPlan,
+                _FLUSH,
+                body=(bodies.FlushBody, {"context_window": 200_000, "total_tokens": 177_000, "zone": "Europe/Berlin"}),
             )
         },
         "/v1/backends": {
@@ -470,6 +496,7 @@ def _schemas() -> dict[str, Any]:
         bodies.MomentBody,
         bodies.ForgetBody,
         bodies.RetireBody,
+        bodies.FlushBody,
         bodies.SettleBody,
     )
     outputs = (
@@ -489,6 +516,7 @@ def _schemas() -> dict[str, Any]:
         wire.Retired,
         wire.Backends,
         wire.Status,
+        wire.FlushPlan,
         wire.Settled,
         wire.Health,
         wire.Problem,

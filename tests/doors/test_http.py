@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from fusion.client import AsyncClient
 from fusion.contract import Moment, Place, Scope
 from fusion.errors import (
     FusionError,
@@ -27,7 +28,7 @@ from fusion.ingest.journal import Criteria
 from fusion.ingest.retire import Whole
 from fusion.recall.admit import foreign_ref
 from fusion.recall.gather import Answer
-from fusion.settings import KeySettings, ServerSettings, Settings
+from fusion.settings import FlushSettings, KeySettings, ServerSettings, Settings
 from tests.doors.fakes import COVERAGE, FakeFusion, app_over, until
 
 PROBLEM = "application/problem+json"
@@ -384,6 +385,25 @@ class TestOtherRoutes:
         assert problem["detail"] == "markdown did not answer (open): it is left alone for another 7 s"
         assert problem["backends"][0]["status"] == "open"
         assert response.headers["retry-after"] == "7"
+
+    async def test_a_flush_is_planned_by_the_settings_and_what_the_caller_knows(self, fusion: FakeFusion) -> None:
+        """The file's numbers and zone, each replaced by the request's; a threshold of nothing is a 422."""
+        session = {"context_window": 100_000, "total_tokens": 75_000, "message": "x" * 4_000}
+        chosen = Settings(flush=FlushSettings(zone="Asia/Tokyo", prompt="Save."))
+        async with http(fusion, chosen) as client:
+            plan = (await client.post("/v1/flush/plan", json=session)).json()
+            assert (plan["flush"], plan["reason"], plan["expected_tokens"]) == (True, "tokens", 76_000)
+            assert (plan["zone"], plan["prompt"].splitlines()[0]) == ("Asia/Tokyo", "Save.")
+            assert plan["rules"]["force_transcript_bytes"] == 0
+            given = {"soft_threshold_tokens": 3_000, "zone": "UTC", "force_transcript_bytes": 5}
+            plan = (await client.post("/v1/flush/plan", json={**session, **given})).json()
+            assert (plan["reason"], plan["threshold_tokens"], plan["zone"]) == ("not_yet", 77_000, "UTC")
+            plan = (await client.post("/v1/flush/plan", json={**session, **given, "transcript_bytes": 5})).json()
+            assert plan["reason"] == "transcript"
+            for wrong in ({"context_window": 24_000}, {"context_window": 10**6, "zone": "Mars"}, {"total_tokens": 1}):
+                is_problem(await client.post("/v1/flush/plan", json=wrong), 422)
+        async with AsyncClient.over(httpx.ASGITransport(app_over(fusion))) as memory:
+            assert (await memory.flush_plan(200_000, total_tokens=176_000))["flush"]
 
     async def test_backends_receipts_and_probes(self, client: httpx.AsyncClient) -> None:
         """The small routes."""

@@ -222,6 +222,11 @@ async def documents(me: Tenant, other: Tenant, word: str) -> Replies:
         yield await me.http.get("/v1/documents", params={"path": path})
 
 
+@case(("POST", "/v1/flush/plan"))
+async def plans_a_flush(me: Tenant, other: Tenant, word: str) -> Replies:
+    yield await me.post("/v1/flush/plan", {"context_window": 200_000, "message": word})
+
+
 @case(("POST", "/v1/settle"))
 async def settles(me: Tenant, other: Tenant, word: str) -> Replies:
     yield await me.post("/v1/settle", {"timeout_s": 30})

@@ -1,0 +1,181 @@
+"""Before an agent's context is compacted: whether it should first write down what it knows, and with which words.
+
+Seed 001 has it as OpenClaw does it (`memory-flush.ts`): shortly before the window is full, or once the transcript has
+grown large, the agent gets one silent turn in which it saves what is worth keeping to the day's log. This decides when
+that turn is due and writes its prompts; the agent's own host runs it. Everything here is pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from typing import Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from fusion.errors import BadInput
+from fusion.lib.chunk import tokens
+
+Access = Literal["rw", "ro", "none"]
+Trigger = Literal["user", "heartbeat", "cron", "subagent"]
+Reason = Literal[
+    "tokens",  # they reach the threshold
+    "transcript",  # its bytes reach theirs
+    "overflow",  # the model has refused the context already
+    "not_yet",
+    "unknown_tokens",  # neither tokens nor a transcript's size are known, so nothing can be decided
+    "already_flushed",
+    "disabled",
+    "unattended",
+    "read_only",
+    "cli_backend",
+]
+
+DAY = "YYYY-MM-DD"
+"""in a prompt: replaced by the day's date"""
+LOG = f"memory/{DAY}.md"
+SILENT = "NO_REPLY"
+
+SAFETY = (
+    f"Store durable memories only in {LOG} (create memory/ if needed).",
+    f"If {LOG} already exists, APPEND new content only and do not overwrite existing entries.",
+    (
+        "Treat workspace bootstrap/reference files such as MEMORY.md, SOUL.md, TOOLS.md, and AGENTS.md as read-only "
+        "during this flush; never overwrite, replace, or edit them."
+    ),
+)
+"""the three lines that every flush has, whatever the rest of its prompts says"""
+
+PROMPT = "Pre-compaction memory flush. Write down now what should outlive this context."
+SYSTEM_PROMPT = (
+    "Pre-compaction memory flush turn. The session is near auto-compaction; capture durable memories to disk. "
+    f"You may reply, but usually {SILENT} is correct."
+)
+_OR_NOTHING = f"If nothing to store, reply with {SILENT}."
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """When a flush is due. Tokens and bytes; ``force_transcript_bytes`` 0 leaves the transcript's size out.
+
+    The seed has 2 MB there and 4,000 for the soft threshold; current OpenClaw has the former off and a floor of 20,000.
+    """
+
+    enabled: bool = True
+    reserve_floor_tokens: int = 20_000
+    soft_threshold_tokens: int = 4_000
+    force_transcript_bytes: int = 0
+
+    def threshold(self, window_tokens: int) -> int:
+        """Of how many tokens on a flush is due. Raises BadInput where that would be at once, and for ever."""
+        threshold = window_tokens - self.reserve_floor_tokens - self.soft_threshold_tokens
+        if threshold <= 0:
+            raise BadInput(
+                f"a context window of {window_tokens:,} tokens leaves nothing beside reserve_floor_tokens "
+                f"({self.reserve_floor_tokens:,}) and soft_threshold_tokens ({self.soft_threshold_tokens:,}): "
+                "lower these two, or disable the flush"
+            )
+        return threshold
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Where a session stands. ``total_tokens`` None: its host does not know, or has not counted since it last changed.
+
+    ``incoming`` is the message that comes next, which the window has to hold as well. ``compactions`` counts those so
+    far, and ``flushed_at`` is that count as it was at the last flush.
+    """
+
+    window_tokens: int
+    total_tokens: int | None = None
+    incoming: str = ""
+    transcript_bytes: int | None = None
+    compactions: int = 0
+    flushed_at: int | None = None
+    overflowed: bool = False
+    trigger: Trigger = "user"
+    workspace: Access = "rw"
+    cli_backend: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Whether to flush now, and the turn to run. ``expected_tokens`` is what the window will hold with the message."""
+
+    flush: bool
+    reason: Reason
+    threshold_tokens: int
+    expected_tokens: int | None
+    prompt: str
+    system_prompt: str
+    path: str
+    """relative to the agent's workspace"""
+    time: str
+    zone: str
+    rules: Rules
+
+
+def plan(
+    context: Context, rules: Rules, now: datetime, zone: str = "", *, prompt: str = "", system_prompt: str = ""
+) -> Plan:
+    """The plan for a session at ``now``. ``zone`` is the user's, an IANA name; empty is the machine's own.
+
+    ``prompt`` and ``system_prompt`` replace ours, and get the safety lines all the same. Raises BadInput.
+    """
+    threshold = rules.threshold(context.window_tokens)
+    expected = None if context.total_tokens is None else context.total_tokens + tokens(context.incoming)
+    reason = _reason(context, rules, threshold, expected)
+    here = now.astimezone(_zone(zone))
+    name = zone or here.tzname() or "UTC"
+    time = f"Current time: {here:%A, %Y-%m-%d %H:%M} ({name})"
+    return Plan(
+        flush=reason in ("tokens", "transcript", "overflow"),
+        reason=reason,
+        threshold_tokens=threshold,
+        expected_tokens=expected,
+        prompt=_worded(prompt or PROMPT, (*SAFETY, _OR_NOTHING, time), here),
+        system_prompt=_worded(system_prompt or SYSTEM_PROMPT, SAFETY, here),
+        path=LOG.replace(DAY, f"{here:%Y-%m-%d}"),
+        time=here.isoformat(timespec="seconds"),
+        zone=name,
+        rules=rules,
+    )
+
+
+def _reason(context: Context, rules: Rules, threshold: int, expected: int | None) -> Reason:
+    """First what forbids it, then what demands it, the most pressing first."""
+    if not rules.enabled:
+        return "disabled"
+    if context.trigger != "user":
+        return "unattended"
+    if context.workspace != "rw":
+        return "read_only"
+    if context.cli_backend:
+        return "cli_backend"
+    if context.flushed_at == context.compactions:
+        return "already_flushed"
+    if context.overflowed:
+        return "overflow"
+    if expected is not None and expected >= threshold:
+        return "tokens"
+    size = context.transcript_bytes if rules.force_transcript_bytes else None
+    if size is not None and size >= rules.force_transcript_bytes:
+        return "transcript"
+    return "unknown_tokens" if expected is None and size is None else "not_yet"
+
+
+def _worded(text: str, lines: Sequence[str], here: datetime) -> str:
+    """A prompt with those of ``lines`` that it lacks, and the day in place of its pattern."""
+    missing = [line for line in lines if line not in text]
+    return "\n".join([text.rstrip(), *missing]).replace(DAY, f"{here:%Y-%m-%d}")
+
+
+def _zone(name: str) -> tzinfo | None:
+    if not name:
+        return None
+    if name == "UTC":
+        return UTC  # also where the system has no table of zones
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise BadInput("zone: there is no such time zone; write an IANA name, Europe/Berlin") from None
