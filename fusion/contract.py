@@ -156,13 +156,28 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
+class Episode:
+    """Something that happens in time, from ``start`` until before ``end``; ``entities`` are the names in it."""
+
+    start: datetime
+    end: datetime
+    entities: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Extraction:
-    """What capture learnt from one event, once, for every store."""
+    """What capture learnt from one event, once, for every store.
+
+    ``confidence``, 0 to 1, is how sure it is that the event's text holds: 1 for what was said, less for what a model
+    made of it.
+    """
 
     kind: Kind = "note"
     entities: tuple[Entity, ...] = ()
     facts: tuple[Fact, ...] = ()
     times: tuple[Moment, ...] = ()
+    episodes: tuple[Episode, ...] = ()
+    confidence: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,12 +279,16 @@ class Description:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What a backend is opened with. ``folder`` is its own and may not exist yet."""
+    """What a backend is opened with. ``folder`` is its own and may not exist yet.
+
+    ``model`` is there where the configuration names one; it is within its budget, or says so by an error.
+    """
 
     name: str
     folder: Path
     options: Mapping[str, object] = field(default_factory=dict)
     embedder: Embedder | None = None
+    model: LanguageModel | None = None
 
 
 class Backend(Protocol):
@@ -473,7 +492,13 @@ class Judge(Protocol):
 
 
 class LanguageModel(Protocol):
-    """A text model behind one call, for capture and upkeep."""
+    """A text model behind one call, for capture and upkeep. ``name`` is the model's, as its server knows it.
+
+    ``complete`` gives the whole answer as text. It raises the `fusion.errors.BackendError` that fits, also where the
+    answer was cut at ``max_tokens`` or refused: `InvalidAnswer`.
+    """
+
+    name: str
 
     async def complete(self, system: str, user: str, max_tokens: int) -> str: ...
 

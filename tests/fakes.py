@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -114,3 +115,42 @@ class FakeEmbedder:
         for i, piece in enumerate(pieces):
             vectors[i] = word_vector(piece, self.dimensions)
         return TokenVectors(np.rint(vectors * 127).astype(np.int8), 1 / 127, pieces, tuple(_WORD.findall(text.lower())))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One call of a model."""
+
+    system: str
+    user: str
+    max_tokens: int
+
+
+class FakeModel:
+    """The `LanguageModel` port with a script: each call takes the next answer, the last one again and again.
+
+    An answer is a text, a fault that is raised, or a function that makes one of the call. ``gate`` holds calls back,
+    with ``reached`` set; ``asked`` keeps what was asked.
+    """
+
+    name = "fake"
+
+    def __init__(self, *script: str | Exception | Callable[[Asked], str], gate: asyncio.Event | None = None) -> None:
+        self.script = list(script)
+        self.asked: list[Asked] = []
+        self.gate = gate
+        self.reached = asyncio.Event()
+        self.closed = False
+
+    async def complete(self, system: str, user: str, max_tokens: int) -> str:
+        self.asked.append(Asked(system, user, max_tokens))
+        self.reached.set()
+        if self.gate is not None:
+            await self.gate.wait()
+        answer = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer if isinstance(answer, str) else answer(self.asked[-1])
+
+    async def close(self) -> None:
+        self.closed = True

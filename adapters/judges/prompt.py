@@ -7,13 +7,12 @@ order. Its id says nothing of its place in the order.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from html import escape
 
 from fusion.contract import Passage
 from fusion.lib.budget import clip
-from fusion.lib.clean import clean
+from fusion.lib.prompt import quoted
 
 PASSAGE_CHARS = 2_000
 """What of a passage is shown: sixteen of them are then at most some 10,000 tokens a call."""
@@ -62,8 +61,3 @@ def ask(query: str, passages: Sequence[Passage], nonce: str) -> str:
         for passage in passages
     )
     return f"<query-{nonce}>\n{quoted(query)}\n</query-{nonce}>\n\n{shown}\n\nScore these {len(passages)} passages."
-
-
-def quoted(text: str) -> str:
-    """A text that can close no tag."""
-    return escape(unicodedata.normalize("NFKC", clean(text)[0]), quote=False)
