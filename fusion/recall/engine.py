@@ -7,7 +7,6 @@ the model and the judge say, the time and the nonce. A `World` that plays a reco
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -15,7 +14,7 @@ from typing import Any, Protocol
 
 from fusion.contract import Hit, Passage, Query, Scope, Verdict
 from fusion.errors import BadInput, NobodyAnswered, TooLarge
-from fusion.lib.bm25 import Frequencies, counted, terms
+from fusion.lib.bm25 import Frequencies, terms
 from fusion.lib.words import spoken
 from fusion.recall.admit import Admitted, Record, admit
 from fusion.recall.dedup import dedup
@@ -139,7 +138,7 @@ async def fuse(request: FuseRequest, recipe: Recipe, world: World) -> Outcome:
     ranked = rrf(candidates, recipe.fuse)
     beside = await _beside(ranked, query, recipe, world, left_s())
     pool = expand(ranked, beside, recipe.expand, recipe.dedup)
-    frequencies = _or_the_pools(await world.frequencies(query.scope, sorted(set(asked))), pool, asked)
+    frequencies = await world.frequencies(query.scope, sorted(set(asked)))
     texts = [spoken(p.candidate.hit.text, p.candidate.hit.speaker) for p in pool]
     likeness = await world.likeness(query.text, texts, max(0.0, left_s() * 0.5)) if pool else None
     best = ceiling([a.backend for a in answers if a.status == "ok"], recipe.fuse)
@@ -238,19 +237,6 @@ async def _beside(
     records = await world.records(ids) if ids else {}
     backend = {ref: name for ref, name, _ in finds}
     return {ref: admit(backend[ref], hits, query, records)[0] for ref, hits in found.items()}
-
-
-def _or_the_pools(frequencies: Frequencies, pool: Sequence[Pooled], asked: Sequence[str]) -> Frequencies:
-    """Frequencies of the pool itself, where the journal knows less than that: foreign memories are not in it."""
-    if frequencies.documents >= len(pool):
-        return frequencies
-    texts = [counted(spoken(p.candidate.hit.text, p.candidate.hit.speaker)) for p in pool]
-    wanted = frozenset(asked)
-    return Frequencies(
-        documents=len(pool),
-        average_length=sum(text.length for text in texts) / len(texts),
-        counts=Counter([term for text in texts for term in wanted if term in text.counts]),
-    )
 
 
 async def _judged(

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fusion.contract import Hit, Query
-from fusion.lib.bm25 import Bm25, Frequencies, counted, terms
+from fusion.lib.bm25 import Bm25, Counted, Frequencies, counted, terms
 from fusion.lib.maxsim import token_weights
 from fusion.lib.words import normalise, spoken
 from fusion.recall.expand import Pooled
@@ -58,11 +58,18 @@ class Likeness:
 def local_signals(
     query: Query, pool: Sequence[Pooled], agreement_ceiling: float, frequencies: Frequencies, likeness: Likeness
 ) -> list[dict[str, float]]:
-    """The signals of each memory of ``pool``, in its order. ``likeness`` is by the memory's spoken text."""
+    """The signals of each memory of ``pool``, in its order. ``likeness`` is by the memory's spoken text.
+
+    Where ``frequencies`` know less than the pool, because foreign memories are not in the journal, the pool's own
+    stand in for them.
+    """
     said = [spoken(p.candidate.hit.text, p.candidate.hit.speaker) for p in pool]
     beside = standing_beside(pool)
-    lexical = Bm25(terms(query.text), frequencies)
     texts = [counted(text) for text in said]
+    asked = terms(query.text)
+    if frequencies.documents < len(pool):
+        frequencies = _among(texts, asked)
+    lexical = Bm25(asked, frequencies)
     names = _names(query.text, pool)
     months, years = dates(query.text)
     dated = bool(months or years)
@@ -88,6 +95,13 @@ def local_signals(
         for row, found in zip(rows, _late_interaction(said, beside, frequencies, likeness), strict=True):
             row.update(found)
     return rows
+
+
+def _among(texts: Sequence[Counted], asked: Sequence[str]) -> Frequencies:
+    """Of these texts themselves, how many have each term."""
+    length = sum(text.length for text in texts) / len(texts)
+    counts = {term: sum(term in text.counts for text in texts) for term in set(asked)}
+    return Frequencies(len(texts), length, counts)
 
 
 def _late_interaction(
