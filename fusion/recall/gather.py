@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import lru_cache
 from itertools import islice
 from math import isfinite
 from typing import Any, Literal, SupportsFloat
@@ -341,20 +342,22 @@ _TRUST = frozenset({"trusted", "unknown", "untrusted", "quarantined"})
 _ORIGINS = frozenset({"owner", "agent", "tool", "import", "system"})
 
 
+_cleaned = lru_cache(maxsize=8192)(clean)
+"""remembered: the same memories come back query after query, and most of them have nothing to clean"""
+
+
 def _mended(hit: object, counts: Counter[str]) -> Hit | None:
     """The hit with shown texts cleaned and a score that is a number or ``None``; ``None`` if it is no hit at all."""
     try:
         if not isinstance(hit, Hit) or not _well_formed(hit):
             return None
         changes: dict[str, Any] = {}
-        taken = 0
         text, score = hit.text, hit.score
-        if len(text) > TEXT_CHARS or not (text.isascii() and text.isprintable()):
-            if len(text) > TEXT_CHARS:
-                counts["cut_text"] += 1
-            text, taken = clean(text[:TEXT_CHARS])
-            if text != hit.text:
-                changes["text"] = text
+        if len(text) > TEXT_CHARS:
+            counts["cut_text"] += 1
+        text, taken = _cleaned(text[:TEXT_CHARS])
+        if text != hit.text:
+            changes["text"] = text
         if not text or text.isspace():
             return None
         if score is not None and not (type(score) is float and isfinite(score)):
