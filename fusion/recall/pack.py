@@ -35,7 +35,7 @@ _ESCAPES = str.maketrans(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Member:
     """One memory inside an excerpt: cited, forgettable, votable."""
 
@@ -51,7 +51,7 @@ class Member:
     path: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Memory:
     """One excerpt. ``ref`` and ``score`` are its best member's; members stand in reading order."""
 
@@ -116,17 +116,17 @@ def pack(order: Sequence[Judged], numbers: Packing, floors: Judging, nonce: str)
     excerpts: dict[object, _Excerpt] = {}
     reasons: dict[str, str] = {}
     events = {j.pooled.candidate.hit.event_id for j in order}
-    sources = {_shelf(j, numbers) for j in order if j.local >= floors.floor}
+    shelves = [_shelf(j, numbers) for j in order]
+    sources = {shelf for shelf, j in zip(shelves, order, strict=True) if j.local >= floors.floor}
     share = numbers.budget_chars * numbers.source_share if len(sources) > 1 else numbers.budget_chars
-    for judged in order:
+    for judged, shelf in zip(order, shelves, strict=True):
         hit = judged.pooled.candidate.hit
         reason = _unworthy(judged, floors)
-        if reason is None and not events.isdisjoint(hit.derived_from):
+        if reason is None and hit.derived_from and not events.isdisjoint(hit.derived_from):
             reason = "its source says it"
         if reason is not None:
             reasons[judged.ref] = reason
             continue
-        shelf = _shelf(judged, numbers)
         excerpt = excerpts.get(shelf)
         if excerpt is None and len(excerpts) >= numbers.max_results:
             reasons[judged.ref] = f"{numbers.max_results} excerpts are in"
