@@ -15,11 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     SecretStr,
@@ -126,6 +127,7 @@ class BackendSettings(BaseModel):
     enabled: bool = True
     deadline_ms: int = Field(default=1000, gt=0)
     max_concurrent: int = Field(default=64, gt=0)
+    fallback_for: Annotated[tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v)] = ()
 
     @property
     def options(self) -> dict[str, object]:
@@ -183,7 +185,23 @@ class Settings(BaseSettings):
                 f"server.host = {self.server.host!r} is reachable from other machines: set FUSION_API_KEY "
                 "or add [[server.keys]] first, or bind 127.0.0.1"
             )
+        for name, backend in self.backends.items():
+            for other in backend.fallback_for:
+                if other not in self.backends:
+                    raise ValueError(f"backends.{name}.fallback_for = {other!r}: there is no such backend")
+            if name in self._behind(name):
+                raise ValueError(f"backends.{name}.fallback_for: it would stand in for itself")
         return self
+
+    def _behind(self, name: str) -> set[str]:
+        """The backends that one stands in for, and those that they do."""
+        found: set[str] = set()
+        left = [name]
+        while left:
+            new = set(self.backends[left.pop()].fallback_for) & self.backends.keys() - found
+            found |= new
+            left += new
+        return found
 
     @property
     def keys(self) -> tuple[KeySettings, ...]:

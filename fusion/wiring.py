@@ -831,6 +831,7 @@ async def _source(name: str, chosen: BackendSettings, home: Path, embedder: Embe
         deadline_s=chosen.deadline_ms / 1000,
         breaker=Breaker(),
         bulkhead=Bulkhead(chosen.max_concurrent),
+        fallback_for=chosen.fallback_for,
         disabled=disabled,
         broken=broken,
     )

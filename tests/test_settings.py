@@ -167,6 +167,22 @@ class TestBackends:
 
 
 class TestMistakes:
+    @pytest.mark.parametrize(
+        ("table", "wrong"),
+        [
+            ('markdown = {fallback_for = "qmd"}', "backends.markdown.fallback_for = 'qmd': there is no such backend"),
+            ('markdown = {fallback_for = "markdown"}', "backends.markdown.fallback_for: it would stand in for itself"),
+            (
+                'markdown = {fallback_for = "cortex"}\ncortex = {fallback_for = ["mem0", "markdown"]}',
+                "backends.markdown.fallback_for: it would stand in for itself",
+            ),
+        ],
+    )
+    def test_a_fallback_for_nobody_or_for_itself(self, tmp_path: Path, table: str, wrong: str) -> None:
+        """Each would never be asked; the second by way of another."""
+        with pytest.raises(SettingsError, match=re.escape(wrong)):
+            load(written(tmp_path, f"[backends]\n{table}\n"))
+
     def test_a_time_zone_that_is_none(self, tmp_path: Path) -> None:
         """Named at the start, and not when the first day is written."""
         with pytest.raises(SettingsError, match=r"flush.zone: there is no such time zone"):

@@ -80,6 +80,8 @@ class Source:
     disabled: str | None = None
     broken: bool = False
     """it was not switched off but could not be opened, which is a failure and not a wish"""
+    fallback_for: tuple[str, ...] = ()
+    """the sources it stands in for: where some of them are asked, it is asked once all of these have failed"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,8 @@ async def gather(query: Query, sources: Sequence[Source], deadline_s: float) -> 
     Cancelling it cancels every search under way; a search that does not heed that is left behind, keeps its place in
     the bulkhead until it ends, and what it finds then is dropped.
     """
+    if any(source.fallback_for for source in sources):
+        return await _gather_with_fallbacks(query, sources, deadline_s)
     refusals = [_refusal(query, source) for source in sources]
     asked = [source for source, refusal in zip(sources, refusals, strict=True) if refusal is None]
     begun = [
@@ -118,6 +122,46 @@ async def gather(query: Query, sources: Sequence[Source], deadline_s: float) -> 
         await _call_off(searches)
         raise
     return tuple(one.answer.result() if isinstance(one, _Search) else one for one in begun)
+
+
+FIRST_SHARE = 0.5
+"""of the time there is, what a source with a fallback gets: the rest is the fallback's"""
+
+
+async def _gather_with_fallbacks(query: Query, sources: Sequence[Source], deadline_s: float) -> tuple[Answer, ...]:
+    """As `gather`, where some wait for what they stand in for. No source may stand in for itself by way of others."""
+    named = {source.name for source in sources}
+    stood_in_for = {name for source in sources for name in source.fallback_for}
+    asked = [source for source in sources if _refusal(query, source) is None]
+    until = asyncio.get_running_loop().time() + deadline_s
+    answers: dict[str, asyncio.Task[Answer]] = {}
+
+    async def answer(source: Source) -> Answer:
+        found = await asyncio.gather(*(answers[name] for name in source.fallback_for if name in named))
+        if answered := [one.backend for one in found if one.status in ("ok", "empty")]:
+            return Answer(source.name, "skipped", detail=f"it stands in for {', '.join(answered)}, which answered")
+        left_s = until - asyncio.get_running_loop().time()
+        budget_s = left_s * FIRST_SHARE if source.name in stood_in_for else left_s
+        return await _one(query, source, min(source.deadline_s, budget_s), asked)
+
+    for source in sources:  # none begins before this task waits: by then all are there
+        answers[source.name] = asyncio.ensure_future(answer(source))
+    try:
+        return tuple(await asyncio.gather(*answers.values()))
+    except asyncio.CancelledError:
+        await asyncio.wait(answers.values(), timeout=GRACE_S)  # they are cancelled as well, and call their searches off
+        raise
+
+
+async def _one(query: Query, source: Source, budget_s: float, asked: Sequence[Source]) -> Answer:
+    begun = _refusal(query, source) or _begin(query, source, budget_s, asked)
+    if isinstance(begun, Answer):
+        return begun
+    try:
+        return await begun.answer
+    except asyncio.CancelledError:
+        await _call_off([begun])
+        raise
 
 
 def _is_last(source: Source, asked: Sequence[Source]) -> bool:
