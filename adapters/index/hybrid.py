@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from adapters.index.lexical import Lexical, analysis, erase
 from adapters.index.vectors import Known, Vectors
@@ -22,8 +22,12 @@ from fusion.contract import Embedder, Scope
 from fusion.errors import StoreBusy, StoreDamaged
 from fusion.lib.words import content_hash
 
+if TYPE_CHECKING:
+    from fusion.contract import Floats
+
 _log = logging.getLogger(__name__)
 Result = TypeVar("Result")
+Pick = Callable[[Sequence[str]], Iterable["Entry"]]
 
 RRF_K = 60
 # G. Cormack, C. Clarke and S. Büttcher, "Reciprocal Rank Fusion outperforms Condorcet…", SIGIR 2009.
@@ -61,32 +65,48 @@ class Index:
     """
 
     @classmethod
-    async def open(cls, folder: Path, embedder: Embedder | None, truth: Iterable[Entry] = ()) -> Self:
+    async def open(
+        cls,
+        folder: Path,
+        embedder: Embedder | None,
+        truth: Iterable[Entry] = (),
+        *,
+        pick: Pick | None = None,
+        stamp: str = "",
+    ) -> Self:
         """Opens the index in ``folder`` and makes it hold ``truth``: no entry less, and none more.
 
         What is missing or has changed can be found by its words when this returns, by its vector some time later
         (``settle``). Where files are damaged, or were written in another way or under another embedder, what they
         held is written again.
+
+        With ``pick``, which gives the entries of keys, no text waits in memory for its vector; and an index that still
+        has the ``stamp`` that its caller kept beside the truth is taken to hold it, so that ``truth`` is not looked at.
         """
-        index = cls(folder, embedder)
+        index = cls(folder, embedder, pick)
         try:
             await index._in_thread(index._open_files)
-            await index._mend(truth)
+            if pick is not None and stamp and stamp == index.stamp and not index._lexical_is_lost:
+                await index._resume()
+            else:
+                await index._mend(truth)
         except BaseException:
             await index.close()
             raise
         return index
 
-    def __init__(self, folder: Path, embedder: Embedder | None) -> None:
+    def __init__(self, folder: Path, embedder: Embedder | None, pick: Pick | None = None) -> None:
         self._folder = folder
         self._embedder = embedder
+        self._pick = pick
         self._threads = ThreadPoolExecutor(3, f"index-{folder.name}")
         # One writes, so two are left to search.
         self._files_open = False
         self._lexical_is_lost = False
         self._changes: list[tuple[Mapping[str, Entry | None], asyncio.Future[None]]] = []
         self._writing: asyncio.Task[None] | None = None
-        self._wanting: dict[str, tuple[str, str]] = {}
+        self._wanting: dict[str, tuple[str, str | None]] = {}
+        # Hash and text by key; no text where it can be picked.
         self._filling: asyncio.Task[None] | None = None
         self._retry = asyncio.Event()
         self._progress = asyncio.Condition()
@@ -111,6 +131,11 @@ class Index:
         return len(self._wanting)
 
     @property
+    def stamp(self) -> str:
+        """Names what the index holds: another one after each change of it, empty in the middle of one."""
+        return self._vectors.stamp
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What does not work at the moment, in words."""
         if self._embedder is None:
@@ -133,12 +158,19 @@ class Index:
             await self._submit(dict.fromkeys(keys))
 
     async def search(self, text: str, scope: Scope, limit: int) -> Sequence[Found]:
-        """The best ``limit`` entries that ``scope`` admits: the best by words and the best by vectors, fused by rank.
+        """The best ``limit`` that ``scope`` admits: those by words and those by vectors, fused by rank."""
+        return _fused(*await self.halves(text, scope, limit))[:limit]
 
-        Either half stands in for the other while that does not work; ``notes`` says so then.
+    async def halves(
+        self, text: str, scope: Scope, limit: int, vector: Floats | None = None
+    ) -> tuple[Sequence[tuple[str, float]], Sequence[tuple[str, float]]]:
+        """The best ``limit`` by words and the best by vectors, of what ``scope`` admits: keys with BM25, with cosine.
+
+        ``vector`` is the text's, where it is known already. Either half stands in for the other, and is empty, while
+        it does not work; ``notes`` says so then.
         """
         by_words, by_vectors = await asyncio.gather(
-            self.lexical(text, scope, limit), self.similar(text, scope, limit), return_exceptions=True
+            self.lexical(text, scope, limit), self.similar(text, scope, limit, vector), return_exceptions=True
         )
         if isinstance(by_words, BaseException):
             if not isinstance(by_words, StoreDamaged) or isinstance(by_vectors, BaseException) or not by_vectors:
@@ -150,7 +182,7 @@ class Index:
                 raise by_vectors
             self._note("similar", f"search by vectors does not work: {by_vectors}")
             by_vectors = ()
-        return _fused(by_words, by_vectors)[:limit]
+        return by_words, by_vectors
 
     async def lexical(self, text: str, scope: Scope, limit: int) -> Sequence[tuple[str, float]]:
         """The best ``limit`` keys by BM25, best first; nothing where the query has no words that count."""
@@ -164,16 +196,26 @@ class Index:
         self._faults.pop("lexical", None)
         return found
 
-    async def similar(self, text: str, scope: Scope, limit: int) -> Sequence[tuple[str, float]]:
-        """The best ``limit`` keys by cosine, best first, of those that have a vector; nothing without an embedder."""
+    async def similar(
+        self, text: str, scope: Scope, limit: int, vector: Floats | None = None
+    ) -> Sequence[tuple[str, float]]:
+        """The best ``limit`` keys by cosine, best first, of those that have a vector; nothing without an embedder.
+
+        ``vector`` is the text's, where it is known already.
+        """
         self._check_open()
         tags = self._vectors.tags(scope)
         if self._embedder is None or not self.vectors or (tags is not None and not tags):
             return []
-        query = (await self._embedder.embed([text], keep=False))[0]
+        query = (await self._embedder.embed([text], keep=False))[0] if vector is None else vector
         found = await self._in_thread(lambda: self._vectors.search(query, tags, limit))
         self._faults.pop("similar", None)
         return found
+
+    async def cosines(self, vector: Floats, keys: Sequence[str]) -> dict[str, float]:
+        """The cosine of a vector of unit length with those of these keys that have one."""
+        self._check_open()
+        return await self._in_thread(lambda: self._vectors.cosines(vector, keys))
 
     async def damage(self) -> str | None:
         """What is wrong with the files, if anything is. Whoever calls holds back what would write to them."""
@@ -182,16 +224,21 @@ class Index:
         return None if fault is None else await self._in_thread(self._damage)
 
     async def rebuild(self, truth: Iterable[Entry], fault: str) -> None:
-        """Writes the files again from ``truth``; ``fault`` says why. Searched are vectors alone meanwhile.
+        """Writes what is damaged again from ``truth``; ``fault`` says why. Whoever calls holds back other changes until
+        this returns.
 
-        Whoever calls holds back other changes until this returns.
+        Where the words are lost, vectors alone are searched meanwhile; where the record or vectors are, words are.
         """
         self._check_open()
         _log.warning("the index in %s is written again: %s", self._folder, fault)
-        self._rebuilding = fault
+        entries = list(truth) if iter(truth) is truth else truth
         try:
-            await self._in_thread(self._begin_anew)
-            await self._mend(truth)
+            await self._in_thread(lambda: self._begin_anew(fault))
+            await self._mend(entries)
+            if await self._in_thread(lambda: self._difference(self._lexical)):
+                # The record was lost, and with it which words are nobody's any more.
+                await self._in_thread(lambda: self._lose_words(fault))
+                await self._mend(entries)
         finally:
             self._rebuilding = None
         self._faults.pop("lexical", None)
@@ -232,9 +279,7 @@ class Index:
             self._vectors = self._open_vectors()
         except StoreDamaged as error:
             _log.warning("the index in %s is written again: %s", self._folder, error)
-            for path in self._folder.glob("vectors.sqlite*"):
-                path.unlink()
-            self._vectors = self._open_vectors()
+            self._vectors = self._new_vectors()
         try:
             self._lexical = self._open_lexical(self._folder / "lexical")
         except BaseException:
@@ -248,19 +293,33 @@ class Index:
             self._lexical.check()
         except StoreDamaged as error:
             return str(error)
+        if rows := self._vectors.damaged_rows():
+            return f"{rows} vectors are not what was written"
         return self._difference(self._lexical)
 
-    def _begin_anew(self) -> None:
-        """An empty lexical index, and the record as it is, or an empty one where it is damaged."""
-        with suppress(StoreDamaged):
-            self._lexical.close()
+    def _begin_anew(self, fault: str) -> None:
+        """Of record, vectors and words, what is damaged begins anew; what is whole stays and is searched."""
         try:
             self._vectors.check()
+            self._vectors.drop_damaged()
         except StoreDamaged:
+            scopes = self._vectors.scopes
             self._vectors.close()
-            for path in self._folder.glob("vectors.sqlite*"):
-                path.unlink()
-            self._vectors = self._open_vectors()
+            self._vectors = self._new_vectors(scopes)
+            with suppress(StoreDamaged):
+                self._lexical.check()
+                return
+        else:
+            with suppress(StoreDamaged):
+                self._lexical.check()
+                if self._difference(self._lexical) is None:
+                    return
+        self._lose_words(fault)
+
+    def _lose_words(self, fault: str) -> None:
+        self._rebuilding = fault
+        with suppress(StoreDamaged):
+            self._lexical.close()
         folder = self._folder / "lexical"
         erase(folder)
         self._lexical = Lexical(folder)
@@ -280,11 +339,17 @@ class Index:
         self._lexical_is_lost = True
         return Lexical(folder)
 
-    def _open_vectors(self) -> Vectors:
+    def _open_vectors(self, scopes: Sequence[tuple[int, Scope]] = ()) -> Vectors:
         identity, dimensions = (
             (None, 0) if self._embedder is None else (self._embedder.identity, self._embedder.dimensions)
         )
-        return Vectors(self._folder / "vectors.sqlite", analysis(), identity, dimensions)
+        return Vectors(self._folder / "vectors.sqlite", analysis(), identity, dimensions, scopes)
+
+    def _new_vectors(self, scopes: Sequence[tuple[int, Scope]] = ()) -> Vectors:
+        """An empty record. ``scopes`` are those that the words go by."""
+        for path in self._folder.glob("vectors.*"):
+            path.unlink()
+        return self._open_vectors(scopes)
 
     def _difference(self, lexical: Lexical) -> str | None:
         """Why the lexical index cannot be what the record says, if so. An index without its meta.json opens empty."""
@@ -295,15 +360,21 @@ class Index:
         return None
 
     async def _mend(self, truth: Iterable[Entry]) -> None:
-        surplus = await self._in_thread(self._vectors.known)
+        surplus = await self._in_thread(self._vectors.keys)
         for entries in _portions(truth, _COMMIT_ENTRIES):
             await self._submit({entry.key: entry for entry in entries})
-            for entry in entries:
-                surplus.pop(entry.key, None)
+            surplus.difference_update(entry.key for entry in entries)
         for keys in _portions(surplus, _COMMIT_ENTRIES):
             await self._submit(dict.fromkeys(keys))
         await self._in_thread(lambda: self._vectors.analysed(analysis()))
         self._lexical_is_lost = False
+
+    async def _resume(self) -> None:
+        """The index is what it was: only the vectors that are missing are still to come."""
+        if self._embedder is not None:
+            bare = await self._in_thread(self._vectors.bare)
+            self._wanting.update((key, (digest, None)) for key, digest in bare)
+            self._fill_behind()
 
     # Writing: what comes while a commit is under way goes into the next one together
 
@@ -340,12 +411,15 @@ class Index:
         for key in changes:
             self._wanting.pop(key, None)
         self._wanting.update(wanting)
+        self._fill_behind()
+
+    def _fill_behind(self) -> None:
         if self._embedder is None or not self._wanting or self._closed:
             return
         if self._filling is None or self._filling.done():
             self._filling = asyncio.create_task(self._fill(self._embedder))
 
-    def _write_files(self, changes: Mapping[str, Entry | None]) -> dict[str, tuple[str, str]]:
+    def _write_files(self, changes: Mapping[str, Entry | None]) -> dict[str, tuple[str, str | None]]:
         """Words first, then the record of them. Returns hash and text, by key, of the entries that have no vector.
 
         Should the process die in between, an entry that was to change is on record as changing, and one that was to be
@@ -357,8 +431,7 @@ class Index:
         changed = {key: state for key, state in new.items() if self._lexical_is_lost or known.get(key) != state}
         gone = [key for key, entry in changes.items() if entry is None]
         if changed or gone:
-            if touched := [key for key in (*changed, *gone) if key in known]:
-                self._vectors.changing(touched)
+            self._vectors.changing([key for key in (*changed, *gone) if key in known])
             self._lexical.change(((key, state.tag, put[key].text) for key, state in changed.items()), gone)
             try:
                 self._vectors.change(changed, gone)
@@ -368,7 +441,8 @@ class Index:
         if self._embedder is None:
             return {}
         have = self._vectors.with_vector(put)
-        return {key: (new[key].hash, entry.text) for key, entry in put.items() if key not in have}
+        keep = self._pick is None
+        return {key: (new[key].hash, entry.text if keep else None) for key, entry in put.items() if key not in have}
 
     # Filling in vectors
 
@@ -391,9 +465,13 @@ class Index:
                     delay_s = min(2 * delay_s, _LONGEST_RETRY_S)
             await self._tell()
 
-    async def _fill_some(self, embedder: Embedder, some: Mapping[str, tuple[str, str]]) -> None:
-        vectors = await embedder.embed([text for _, text in some.values()])
-        rows = [(key, digest, vector) for (key, (digest, _)), vector in zip(some.items(), vectors, strict=True)]
+    async def _fill_some(self, embedder: Embedder, some: Mapping[str, tuple[str, str | None]]) -> None:
+        texts = {key: text for key, (_, text) in some.items() if text is not None}
+        if self._pick is not None:
+            pick, keys = self._pick, list(some)
+            texts = {entry.key: entry.text for entry in await self._in_thread(lambda: pick(keys))}
+        vectors = await embedder.embed(list(texts.values()))
+        rows = [(key, some[key][0], vector) for key, vector in zip(texts, vectors, strict=True)]
         await self._in_thread(lambda: self._vectors.add(rows))
         for key, wanted in some.items():
             if self._wanting.get(key) == wanted:

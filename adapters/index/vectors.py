@@ -1,7 +1,7 @@
-"""What an index knows of each entry, in one SQLite file: scope, content hash, and its vector as soon as it has one.
+"""What an index knows of each entry, in one SQLite file: scope, content hash, and whether it has its vector.
 
-The vectors also lie in memory as one int8 matrix, and a search looks at all of them: exact, and at 100,000 entries
-still 7 ms. An approximate index would be faster from about a million on, but could not filter by scope.
+The vectors themselves lie beside it in a `Matrix`; an entry's row there is its ``slot``, and the record has the row's
+checksum, so that a row that is not what was written is filled in again.
 """
 
 from __future__ import annotations
@@ -11,34 +11,37 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from errno import EDQUOT, ENOSPC
+from heapq import heapify, heappop, heappush
 from pathlib import Path
-from threading import RLock
-from typing import TYPE_CHECKING
+from secrets import token_hex
+from threading import Lock, RLock
+from typing import TYPE_CHECKING, TypeVar
 
-import numpy as np
-
+from adapters.index.matrix import Matrix, quantised
 from fusion.contract import Scope
 from fusion.errors import StoreDamaged, StoreFull
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from adapters.index.matrix import Floats
 
-    Floats = NDArray[np.float32]
-
-_SCHEMA = """
+_VERSION = 2
+# Of the layout: a file of another one is derived data that is written again.
+_SCHEMA = f"""
 create table if not exists meta(name text primary key, value text not null) without rowid;
 create table if not exists scope(tag integer primary key, value text not null unique);
 create table if not exists entry(
-    key text primary key,
+    slot integer primary key,
+    key text not null unique,
     tag integer not null,
     hash text not null,
     written integer not null,
-    vector blob
+    sum integer
 );
+create index if not exists entry_bare on entry(slot) where sum is null;
+pragma user_version = {_VERSION};
 """
 _KNOWN = "select key, tag, case when written then hash else '' end from entry"
-_BLOCK = 2048
-# Rows upcast from int8 at a time: 2048 × 384 floats are 3 MB, which stays in the cache.
 _AT_ONCE = 500
 _REMEMBERED_SCOPES = 256
 
@@ -60,43 +63,69 @@ class Vectors:
     ``analysis`` names how texts become terms, ``identity`` the model that the vectors are of (``None``: there is no
     model now, and the vectors are left as they are). Where the file was written under another identity, its vectors are
     dropped; ``same_analysis`` says whether it was written under this analysis, and ``analysed`` that it is now.
+    ``scopes`` are the tags of a record that was lost, which other files still go by.
     """
 
-    def __init__(self, path: Path, analysis: str, identity: str | None, dimensions: int) -> None:
+    def __init__(
+        self,
+        path: Path,
+        analysis: str,
+        identity: str | None,
+        dimensions: int,
+        scopes: Sequence[tuple[int, Scope]] = (),
+    ) -> None:
         self._lock = RLock()
+        self._naming = Lock()
         self._scopes: list[tuple[int, Scope]] = []
         self._tags: dict[Scope, int] = {}
         self._admitted: dict[Scope, tuple[int, list[int]]] = {}
-        self._matrix = _Matrix(dimensions)
+        self._matrix: Matrix | None = None
+        self._free: list[int] = []
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.touch(mode=0o600)
         with _named_errors():
             self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
+            # Names are looked up beside whatever is being written.
+            self._names = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
             try:
-                self._load(analysis, identity, dimensions)
+                self._load(path, analysis, identity, dimensions, scopes)
             except BaseException:
-                self._database.close()
+                self.close()
                 raise
 
-    def _load(self, analysis: str, identity: str | None, dimensions: int) -> None:
+    def _load(
+        self, path: Path, analysis: str, identity: str | None, dimensions: int, scopes: Sequence[tuple[int, Scope]]
+    ) -> None:
         run = self._database.execute
         for pragma in ("page_size = 16384", "journal_mode = wal", "synchronous = normal", "secure_delete = on"):
             run(f"pragma {pragma}")
         self._check()
+        (version,) = run("pragma user_version").fetchone()
+        if version != _VERSION and run("select count(*) from sqlite_schema").fetchone() != (0,):
+            raise StoreDamaged(f"its layout is {version}, ours {_VERSION}")
         self._database.executescript(_SCHEMA)
-        self.same_analysis = self._meta("analysis") in {None, analysis}
-        if identity is not None:
-            if self._meta("embedder") not in {None, identity}:
-                run("update entry set vector = null")
-            self._set_meta("embedder", identity)
-            # Vectors of another length cannot be of this model, whatever the file says.
-            run("update entry set vector = null where length(vector) <> ?", (dimensions,))
-            rows = run("select key, tag, vector from entry where vector is not null order by key").fetchall()
-            vectors = np.frombuffer(b"".join(row[2] for row in rows), np.int8).reshape(-1, dimensions)
-            self._matrix.extend([row[0] for row in rows], [row[1] for row in rows], vectors)
+        for tag, scope in scopes:
+            run("insert or ignore into scope values (?, ?)", (tag, _scope_text(scope)))
         for tag, value in run("select tag, value from scope order by tag"):
             self._add_scope(tag, Scope(**json.loads(value)))
+        self.same_analysis = self._meta("analysis") in {None, analysis}
+        file = path.with_name("vectors.i8")
+        if identity is not None:
+            if self._meta("embedder") not in {None, identity}:
+                run("update entry set sum = null")
+                file.unlink(missing_ok=True)
+            self._set_meta("embedder", identity)
+            self._matrix = Matrix(file, dimensions)
+            rows = run("select slot, tag, sum from entry where sum is not null order by slot").fetchall()
+            slots, tags, sums = (tuple(column) for column in zip(*rows, strict=True)) if rows else ((), (), ())
+            self._bare(self._matrix.load(slots, tags, sums))
         self.size: int = run("select count(*) from entry").fetchone()[0]
+        (end,) = run("select coalesce(max(slot), -1) + 1 from entry").fetchone()
+        self._end: int = end
+        if end > self.size:
+            taken = {slot for (slot,) in run("select slot from entry")}
+            self._free = [slot for slot in range(end) if slot not in taken]
+            heapify(self._free)
 
     def check(self) -> None:
         """Raises ``StoreDamaged`` when the file is not what was written."""
@@ -108,39 +137,77 @@ class Vectors:
         if [row[0] for row in self._database.execute("pragma quick_check(1)")] != ["ok"]:
             raise StoreDamaged("the vector file fails SQLite's quick_check")
 
+    def damaged_rows(self) -> int:
+        """How many vectors are not on disk as they were written. They are dropped by ``drop_damaged``."""
+        return len(self._damaged())
+
+    def drop_damaged(self) -> None:
+        """Forgets the vectors that are not what was written, so that they are filled in again."""
+        if damaged := self._damaged():
+            with self._lock, _named_errors():
+                self._bare(damaged)
+
+    def _damaged(self) -> list[int]:
+        if self._matrix is None:
+            return []
+        with self._lock, _named_errors():
+            rows = self._database.execute("select slot, sum from entry where sum is not null order by slot").fetchall()
+        try:
+            found = self._matrix.damaged([slot for slot, _ in rows], [sum_ for _, sum_ in rows])
+        except FileNotFoundError:
+            found = [slot for slot, _ in rows]
+        return found
+
     @property
     def count(self) -> int:
         """How many entries have a vector."""
-        return self._matrix.count
+        return 0 if self._matrix is None else self._matrix.count
 
-    def known(self) -> dict[str, Known]:
-        """All that is on record, by key."""
+    @property
+    def stamp(self) -> str:
+        """Another one after every change of what is on record; empty while something is being changed."""
         with self._lock, _named_errors():
-            rows = self._database.execute(_KNOWN).fetchall()
-        return {key: Known(tag, digest) for key, tag, digest in rows}
+            return self._meta("stamp") or ""
+
+    @property
+    def scopes(self) -> tuple[tuple[int, Scope], ...]:
+        return tuple(self._scopes)
+
+    def keys(self) -> set[str]:
+        """All that is on record."""
+        with self._lock, _named_errors():
+            return {key for (key,) in self._database.execute("select key from entry")}
+
+    def bare(self) -> list[tuple[str, str]]:
+        """Key and hash of the entries that have no vector."""
+        with self._lock, _named_errors():
+            return self._database.execute("select key, hash from entry where sum is null").fetchall()
 
     def known_of(self, keys: Sequence[str]) -> dict[str, Known]:
         found: dict[str, Known] = {}
         with self._lock, _named_errors():
-            for low in range(0, len(keys), _AT_ONCE):
-                some = keys[low : low + _AT_ONCE]
-                marks = ",".join("?" * len(some))
-                for key, tag, digest in self._database.execute(f"{_KNOWN} where key in ({marks})", some):
+            for some in _some(keys):
+                for key, tag, digest in self._database.execute(f"{_KNOWN} where key in ({_marks(some)})", some):
                     found[key] = Known(tag, digest)
         return found
 
     def with_vector(self, keys: Iterable[str]) -> set[str]:
         """Those of ``keys`` that have one."""
-        with self._lock:
-            return {key for key in keys if key in self._matrix}
+        found: set[str] = set()
+        with self._lock, _named_errors():
+            for some in _some(list(keys)):
+                rows = self._database.execute(
+                    f"select key from entry where sum is not null and key in ({_marks(some)})", some
+                )
+                found.update(key for (key,) in rows)
+        return found
 
     def tag(self, scope: Scope) -> int:
         """The number that stands for exactly this scope."""
         with self._lock, _named_errors():
             if (tag := self._tags.get(scope)) is None:
                 tag = len(self._scopes) + 1
-                value = json.dumps(asdict(scope), sort_keys=True)
-                self._database.execute("insert into scope values (?, ?)", (tag, value))
+                self._database.execute("insert into scope values (?, ?)", (tag, _scope_text(scope)))
                 self._add_scope(tag, scope)
             return tag
 
@@ -163,6 +230,7 @@ class Vectors:
     def changing(self, keys: Sequence[str]) -> None:
         """Records that these are about to change elsewhere. ``change`` takes that back, and nothing else does."""
         with self._lock, _named_errors(), self._transaction() as run:
+            self._set_meta("stamp", "")
             for key in keys:
                 run("update entry set written = 0 where key = ?", (key,))
 
@@ -172,52 +240,106 @@ class Vectors:
         A vector stays where the text is the same, and is dropped where it is not.
         """
         with self._lock, _named_errors():
-            bare: list[str] = []
+            if self._matrix is not None:
+                for slot in self._matrix.reusable():
+                    heappush(self._free, slot)
+            free, end = list(self._free), self._end
+            gone: list[int] = []
+            bare: list[int] = []
+            kept: list[tuple[int, int]] = []
             with self._transaction() as run:
                 for key in drop:
-                    run("delete from entry where key = ?", (key,))
+                    gone += [slot for (slot,) in run("delete from entry where key = ? returning slot", (key,))]
                 for key, known in put.items():
-                    (is_bare,) = run(
-                        "insert into entry(key, tag, hash, written) values (?, ?, ?, 1) on conflict(key) do update set "
-                        "vector = case when hash = excluded.hash then vector end, "
-                        "tag = excluded.tag, hash = excluded.hash, written = 1 returning vector is null",
-                        (key, known.tag, known.hash),
+                    slot, is_bare = run(
+                        "insert into entry(slot, key, tag, hash, written) values (?, ?, ?, ?, 1) "
+                        "on conflict(key) do update set sum = case when hash = excluded.hash then sum end, "
+                        "tag = excluded.tag, hash = excluded.hash, written = 1 returning slot, sum is null",
+                        (free[0] if free else end, key, known.tag, known.hash),
                     ).fetchone()
+                    if free and slot == free[0]:
+                        heappop(free)
+                    elif slot == end:
+                        end += 1
                     if is_bare:
-                        bare.append(key)
+                        bare.append(slot)
+                    else:
+                        kept.append((slot, known.tag))
                 (size,) = run("select count(*) from entry").fetchone()
-            self.size = int(size)
-            for key in (*drop, *bare):
-                self._matrix.remove(key)
-            for key, known in put.items():
-                self._matrix.retag(key, known.tag)
+                self._set_meta("stamp", token_hex(8))
+            self.size, self._free, self._end = int(size), free, end
+            if self._matrix is None:
+                for slot in gone:
+                    heappush(self._free, slot)
+                return
+            self._matrix.rest(gone)
+            self._matrix.free(bare)
+            for slot, tag in kept:
+                self._matrix.retag(slot, tag)
 
     def add(self, vectors: Sequence[tuple[str, str, Floats]]) -> None:
         """Gives entries their vectors: (key, hash of the text it is of, vector). One that changed since is left."""
-        with self._lock, _named_errors():
-            added: list[tuple[str, int, NDArray[np.int8]]] = []
-            with self._transaction() as run:
-                for key, digest, vector in vectors:
-                    small = _quantised(vector)
-                    row = run(
-                        "update entry set vector = ? where key = ? and hash = ? returning tag",
-                        (small.tobytes(), key, digest),
-                    ).fetchone()
-                    if row is not None:
-                        added.append((key, row[0], small))
-            for key, _, _ in added:
-                self._matrix.remove(key)
-            if added:
-                self._matrix.extend([a[0] for a in added], [a[1] for a in added], np.stack([a[2] for a in added]))
+        matrix = self._matrix
+        if matrix is None:
+            return
+        with self._lock, _named_errors(), self._transaction() as run:
+            rows: dict[int, tuple[int, Floats]] = {}
+            for key, digest, vector in vectors:
+                found = run("select slot, tag from entry where key = ? and hash = ?", (key, digest)).fetchone()
+                if found is not None:
+                    rows[found[0]] = (found[1], vector)
+            slots = sorted(rows)
+            try:
+                sums = matrix.write(slots, [rows[s][0] for s in slots], [quantised(rows[s][1]) for s in slots])
+                for slot, sum_ in zip(slots, sums, strict=True):
+                    run("update entry set sum = ? where slot = ?", (sum_, slot))
+            except BaseException:
+                matrix.free(slots)
+                raise
 
     def search(self, query: Floats, tags: Sequence[int] | None, limit: int) -> list[tuple[str, float]]:
         """The best ``limit`` keys with their cosines, among these tags (``None``: all). Equal cosines: by key."""
-        with self._lock:
-            return self._matrix.search(query, tags, limit)
+        if self._matrix is None:
+            return []
+        allowed = None if tags is None else frozenset(tags)
+
+        def name(slots: Sequence[int]) -> list[tuple[int, str]]:
+            """Keys by slot, of entries that are still in scope."""
+            found: list[tuple[int, str]] = []
+            with self._naming, _named_errors():
+                for some in _some(slots):
+                    rows = self._names.execute(f"select slot, key, tag from entry where slot in ({_marks(some)})", some)
+                    found += [(slot, key) for slot, key, tag in rows if allowed is None or tag in allowed]
+            return found
+
+        return self._matrix.search(query, tags, limit, name)
+
+    def cosines(self, vector: Floats, keys: Sequence[str]) -> dict[str, float]:
+        """By key, the cosines of those of ``keys`` that have a vector."""
+        if self._matrix is None:
+            return {}
+        slots: dict[int, str] = {}
+        with self._naming, _named_errors():
+            for some in _some(keys):
+                slots |= self._names.execute(
+                    f"select slot, key from entry where sum is not null and key in ({_marks(some)})", some
+                )
+        found = self._matrix.cosines(vector, list(slots))
+        return dict(zip(slots.values(), found, strict=True))
 
     def close(self) -> None:
         with self._lock:
             self._database.close()
+            with self._naming:
+                self._names.close()
+            if self._matrix is not None:
+                self._matrix.close()
+
+    def _bare(self, slots: Sequence[int]) -> None:
+        for slot in slots:
+            self._database.execute("update entry set sum = null where slot = ?", (slot,))
+        if self._matrix is not None:
+            self._matrix.free(slots)
 
     def _add_scope(self, tag: int, scope: Scope) -> None:
         self._scopes.append((tag, scope))
@@ -244,78 +366,21 @@ class Vectors:
         run("commit")
 
 
-class _Matrix:
-    """Unit vectors in int8, with their keys and tags, row by row; the last row fills the gap of a removed one."""
-
-    def __init__(self, dimensions: int) -> None:
-        self._rows = np.empty((0, dimensions), np.int8)
-        self._scales = np.empty(0, np.float32)
-        self._tags = np.empty(0, np.int64)
-        self._keys: list[str] = []
-        self._row_of: dict[str, int] = {}
-
-    @property
-    def count(self) -> int:
-        return len(self._keys)
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._row_of
-
-    def extend(self, keys: Sequence[str], tags: Sequence[int], vectors: NDArray[np.int8]) -> None:
-        """Adds rows; none of ``keys`` may be there."""
-        start, end = self.count, self.count + len(keys)
-        if end > len(self._rows):
-            room = max(1024, 2 * end)
-            self._rows, self._scales, self._tags = (
-                np.concatenate([old[:start], np.empty((room - start, *old.shape[1:]), old.dtype)])
-                for old in (self._rows, self._scales, self._tags)
-            )
-        self._rows[start:end] = vectors
-        # The scale that restores unit length, exactly: rounding to int8 has changed it a little.
-        self._scales[start:end] = 1.0 / np.maximum(np.linalg.norm(vectors.astype(np.float32), axis=1), 1.0)
-        self._tags[start:end] = tags
-        self._row_of.update(zip(keys, range(start, end), strict=True))
-        self._keys.extend(keys)
-
-    def remove(self, key: str) -> None:
-        if (row := self._row_of.pop(key, None)) is None:
-            return
-        last = self._keys.pop()
-        if last != key:
-            end = len(self._keys)
-            for array in (self._rows, self._scales, self._tags):
-                array[row] = array[end]
-            self._keys[row] = last
-            self._row_of[last] = row
-
-    def retag(self, key: str, tag: int) -> None:
-        if (row := self._row_of.get(key)) is not None:
-            self._tags[row] = tag
-
-    def search(self, query: Floats, tags: Sequence[int] | None, limit: int) -> list[tuple[str, float]]:
-        rows, scales, chosen = self._rows[: self.count], self._scales[: self.count], None
-        if tags is not None:
-            chosen = np.flatnonzero(np.isin(self._tags[: self.count], tags))
-            rows, scales = rows[chosen], scales[chosen]
-        if not len(rows) or limit < 1:
-            return []
-        cosines = np.empty(len(rows), np.float32)
-        for low in range(0, len(rows), _BLOCK):
-            np.dot(rows[low : low + _BLOCK].astype(np.float32), query, out=cosines[low : low + _BLOCK])
-        # Rounded, so that two entries of the same text have the same cosine in whichever block they lie.
-        cosines = np.round(cosines * scales, 5)
-        best = np.arange(len(rows))
-        if len(rows) > limit:
-            edge = np.partition(cosines, len(rows) - limit)[len(rows) - limit]
-            best = np.flatnonzero(cosines >= edge)
-        at = best if chosen is None else chosen[best]
-        found = [(self._keys[row], float(cosine)) for row, cosine in zip(at, cosines[best], strict=True)]
-        return sorted(found, key=lambda hit: (-hit[1], hit[0]))[:limit]
+def _scope_text(scope: Scope) -> str:
+    return json.dumps(asdict(scope), sort_keys=True)
 
 
-def _quantised(vector: Floats) -> NDArray[np.int8]:
-    peak = float(np.abs(vector).max(initial=0.0)) or 1.0
-    return np.asarray(np.rint(vector * (127 / peak)), np.int8)
+Item = TypeVar("Item")
+
+
+def _some(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    """Portions that fit into one statement."""
+    for low in range(0, len(items), _AT_ONCE):
+        yield items[low : low + _AT_ONCE]
+
+
+def _marks(items: Sequence[object]) -> str:
+    return ",".join("?" * len(items))
 
 
 @contextmanager
@@ -326,3 +391,7 @@ def _named_errors() -> Iterator[None]:
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
             raise StoreFull(f"no space left for the vectors: {error}") from error
         raise StoreDamaged(f"the vector file does not work: {error}") from error
+    except OSError as error:
+        if error.errno in (ENOSPC, EDQUOT):
+            raise StoreFull(f"no space left for the vectors: {error}") from error
+        raise

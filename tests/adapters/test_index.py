@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sqlite3
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from math import log
@@ -22,7 +22,7 @@ from adapters.index.lexical import Lexical, terms
 from adapters.index.vectors import Known, Vectors
 from fusion.contract import Embedder, Scope
 from fusion.errors import StoreBusy, StoreDamaged, StoreFull
-from tests.fakes import FakeEmbedder
+from tests.fakes import FakeEmbedder, word_vector
 
 ANN, BOB = Scope(user_id="ann"), Scope(user_id="bob")
 CATS = [
@@ -269,6 +269,152 @@ async def test_the_vector_search_is_exact(tmp_path: Path) -> None:
     again = Vectors(tmp_path / "vectors.sqlite", "analysis", "model", 32)
     assert (again.size, again.count, again.same_analysis) == (4300, 4300, True)
     again.close()
+
+
+async def test_both_halves_and_the_cosines_of_keys(tmp_path: Path) -> None:
+    """What is fused can be had apart; a known vector is not made again; keys without one are left out."""
+    async with opened(tmp_path, embedder := FakeEmbedder()) as index:
+        await index.settle()
+        vector = (await embedder.embed(["red cat"], keep=False))[0]
+        encoded = embedder.encoded.total()
+        words, cosines = await index.halves("red cat", ANN, 10, vector)
+        assert words == await index.lexical("red cat", ANN, 10)
+        assert embedder.encoded.total() == encoded
+        assert cosines == await index.similar("red cat", ANN, 10)
+        assert await index.cosines(vector, ["car", "cat", "none"]) == {k: c for k, c in cosines if k in {"car", "cat"}}
+
+
+async def test_a_kept_stamp_opens_without_looking_at_the_truth(tmp_path: Path) -> None:
+    """The same stamp: the truth is not read, and what lacks its vector is picked by key. Any other: it is read."""
+    by_key = {entry.key: entry for entry in CATS}
+
+    def pick(keys: Sequence[str]) -> list[Entry]:
+        return [by_key[key] for key in keys]
+
+    def unread() -> Iterator[Entry]:
+        raise AssertionError("the truth was read")
+        yield
+
+    async with opened(tmp_path, FakeEmbedder(failing=True)) as index:
+        stamp = index.stamp
+    index = await Index.open(tmp_path, FakeEmbedder(), unread(), pick=pick, stamp=stamp)
+    await index.settle()
+    assert (index.vectors, index.pending, index.stamp) == (4, 0, stamp)
+    assert keys(await index.search("red cat", ANN, 10))[0] == "cat"
+    await index.drop(["dog"])
+    assert index.stamp not in {stamp, ""}
+    await index.close()
+    async with opened(tmp_path, FakeEmbedder()) as index:
+        assert index.size == 4
+        last = index.stamp
+    for kept in (stamp, ""):
+        with pytest.raises(AssertionError, match="was read"):
+            await Index.open(tmp_path, FakeEmbedder(), unread(), pick=pick, stamp=kept)
+    shutil.rmtree(tmp_path / "lexical")
+    with pytest.raises(AssertionError, match="was read"):
+        await Index.open(tmp_path, FakeEmbedder(), unread(), pick=pick, stamp=last)
+
+
+async def test_a_change_that_was_cut_short_leaves_no_stamp(tmp_path: Path) -> None:
+    """Dead between words and record: whatever stamp was kept, the truth is looked at."""
+
+    class Dies(Vectors):
+        def change(self, put: Mapping[str, Known], drop: Sequence[str]) -> None:
+            raise KeyboardInterrupt
+
+    index = await Index.open(tmp_path, None, CATS)
+    assert index.stamp
+    index._vectors.__class__ = Dies
+    with pytest.raises(KeyboardInterrupt):
+        index._write_files({"cat": None})
+    assert index.stamp == ""
+    await index.close()
+
+
+@pytest.mark.parametrize("how", ["flipped", "cut off", "lost"])
+async def test_damaged_vectors_are_filled_in_again(tmp_path: Path, how: str) -> None:
+    """Found at the next open and by a look while it runs; only what is damaged is encoded anew, words go on."""
+
+    def damage() -> None:
+        file = tmp_path / "vectors.i8"
+        content = bytearray(file.read_bytes())
+        content[40] ^= 0xFF  # in the second of four rows of 32
+        if how == "lost":
+            file.unlink()
+        else:
+            file.write_bytes(content if how == "flipped" else content[:32])
+
+    count = {"flipped": 1, "cut off": 3, "lost": 4}[how]
+    async with opened(tmp_path, FakeEmbedder()) as index:
+        before = await found_everywhere(index)
+    damage()
+    again = FakeEmbedder()
+    async with opened(tmp_path, again) as index:
+        assert await found_everywhere(index) == before
+        assert len([entry for entry in CATS if again.encoded[entry.text]]) == count
+        assert await index.damage() is None
+    if how == "cut off":
+        return  # to read behind the end of a file that is mapped into memory ends any process
+    async with opened(tmp_path, FakeEmbedder()) as index:
+        await index.settle()
+        damage()
+        fault = await index.damage()
+        assert fault == f"{count} vectors are not what was written"
+        await index.rebuild(CATS, fault)
+        assert keys(await index.lexical("red cat", ANN, 1)) == ["cat"]
+        assert await found_everywhere(index) == before
+        if how == "flipped":
+            assert await index.damage() is None
+
+
+async def test_words_are_searched_while_a_lost_record_is_written_again(tmp_path: Path) -> None:
+    """The record is garbage, the words are whole: at each step of the mending they answer, within their scopes."""
+    gate = asyncio.Event()
+    async with opened(tmp_path, embedder := FakeEmbedder()) as index:
+        await index.settle()
+        index._vectors._database.execute("pragma wal_checkpoint(truncate)")
+        DAMAGE["the record garbage"](tmp_path)
+        fault = await index.damage()
+        assert fault is not None
+        embedder.gate = gate
+        await index._in_thread(lambda: index._begin_anew(fault))
+        assert index.size == 0
+        assert keys(await index.search("red cat", ANN, 10)) == ["cat", "car"]
+        gate.set()
+        await index.rebuild(CATS[:3], fault)  # Bob's went away meanwhile
+        assert index.size == 3
+        assert await index.search("red cat", BOB, 10) == []
+        assert await index.damage() is None
+
+
+@settings(max_examples=20, deadline=None)
+@given(steps=st.lists(st.tuples(st.sampled_from(["put", "drop"]), st.integers(0, 12)), max_size=40))
+def test_slots_are_taken_again_and_never_twice(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
+) -> None:
+    """Whatever is put and dropped: each key is found by its own vector, in a file no longer than at its fullest."""
+    folder = tmp_path_factory.mktemp("vectors")
+    store = Vectors(folder / "vectors.sqlite", "analysis", "model", 8)
+    tag, held, most = store.tag(ANN), set[int](), 0
+    for what, number in steps:
+        key = f"k{number:02}"
+        if what == "put":
+            held.add(number)
+            store.change({key: Known(tag, "h")}, [])
+            store.add([(key, "h", np.asarray(word_vector(key, 8)))])
+        else:
+            held.discard(number)
+            store.change({}, [key])
+        most = max(most, len(held))
+    try:
+        assert (store.size, store.count) == (len(held), len(held))
+        assert store._end <= most + 1  # what was dropped rests for one change
+        for number in held:
+            vector = word_vector(f"k{number:02}", 8)
+            assert store.search(vector, [tag], 1)[0][0] == f"k{number:02}"
+            assert store.search(vector, [tag + 1], 1) == []
+    finally:
+        store.close()
 
 
 SCOPES = st.builds(

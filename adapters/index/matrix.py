@@ -1,0 +1,235 @@
+"""Unit vectors in int8, one row a slot, in one file that is mapped into memory: what is not searched takes no room.
+
+A search looks at every row, block by block, so it is exact up to the rounding to int8, and can be narrowed to any set
+of scopes; an approximate index could not. Rows are written with ``pwrite``, which says so when the disk is full, where
+writing to mapped memory would end the process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
+    Small = NDArray[np.int8]
+
+_BLOCK = 2048
+# Rows upcast from int8 at a time: 2048 × 384 floats are 3 MB, which stays in the cache.
+_READ = 16_384
+# Rows read at a time when all are looked through: 6 MB.
+_GROWTH = 1.5
+_LEAST_ROOM = 1024
+_SAME = 1e-5
+# Cosines this near are one: the same text in another block is summed in another order.
+
+
+def quantised(vector: Floats) -> Small:
+    """A vector's row: its largest component becomes ±127."""
+    peak = float(np.abs(vector).max(initial=0.0)) or 1.0
+    return np.asarray(np.rint(vector * (127 / peak)), np.int8)
+
+
+class Matrix:
+    """Slots count from 0. A slot is either taken, with a tag from 1 on, or it is free and never found.
+
+    Reads and writes may come from several threads at once. A slot that was freed is not to be taken again while a
+    search is under way that may have seen its old row: ``reusable`` says which may.
+    """
+
+    def __init__(self, path: Path, dimensions: int) -> None:
+        self._path = path
+        self._dimensions = dimensions
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._lock = Lock()
+        self._rows: Small = np.empty((0, dimensions), np.int8)
+        self._tags = np.zeros(0, np.int32)
+        self._scales = np.zeros(0, np.float32)
+        self._end = 0
+        self._searches = 0
+        self._resting: list[int] = []
+        self.count = 0
+        self._make_room(os.fstat(self._file).st_size // dimensions)
+
+    def load(self, slots: Sequence[int], tags: Sequence[int], sums: Sequence[int]) -> list[int]:
+        """Takes slots as they lie in the file; returns those whose rows are not what was written, which stay free."""
+        bad: list[int] = []
+        good: list[tuple[int, int]] = []
+        for slot, tag, (row_sum, expected) in zip(slots, tags, self._sums(slots, sums), strict=True):
+            if row_sum == expected:
+                good.append((slot, tag))
+            else:
+                bad.append(slot)
+        for low in range(0, len(good), _READ):
+            some = np.array(good[low : low + _READ], np.int64)
+            self._take(some[:, 0], some[:, 1].astype(np.int32), self._rows[some[:, 0]])
+        return bad
+
+    def damaged(self, slots: Sequence[int], sums: Sequence[int]) -> list[int]:
+        """Which of these rows are not on disk as they were written, whatever lies in memory."""
+        return [slot for slot, (found, sum_) in zip(slots, self._sums(slots, sums), strict=True) if found != sum_]
+
+    def write(self, slots: Sequence[int], tags: Sequence[int], vectors: Sequence[Small]) -> list[int]:
+        """Puts rows to disk, then lets them be found; returns their checksums. Raises ``OSError``: then none is."""
+        self.free(slots)
+        self._make_room(max(slots, default=-1) + 1)
+        for start, end in _runs(slots):
+            data = b"".join(row.tobytes() for row in vectors[start:end])
+            at = slots[start] * self._dimensions
+            while data:
+                written = os.pwrite(self._file, data, at)
+                data, at = data[written:], at + written
+        os.fdatasync(self._file)
+        self._take(np.array(slots, np.int64), np.array(tags, np.int32), np.stack(vectors))
+        return [crc32(row.tobytes()) for row in vectors]
+
+    def free(self, slots: Sequence[int]) -> None:
+        """These are not found any more."""
+        with self._lock:
+            taken = [slot for slot in slots if slot < self._end and self._tags[slot]]
+            self._tags[taken] = 0
+            self._scales[taken] = 0.0
+            self.count -= len(taken)
+
+    def rest(self, slots: Sequence[int]) -> None:
+        """These are nobody's now, and may be somebody else's as soon as no search can have seen them."""
+        self.free(slots)
+        with self._lock:
+            self._resting.extend(slots)
+
+    def reusable(self) -> list[int]:
+        """The slots at rest that may be taken again; each is told once."""
+        with self._lock:
+            if self._searches:
+                return []
+            rested, self._resting = self._resting, []
+            return rested
+
+    def retag(self, slot: int, tag: int) -> None:
+        with self._lock:
+            if slot < self._end and self._tags[slot]:
+                self._tags[slot] = tag
+
+    def has(self, slot: int) -> bool:
+        return slot < self._end and bool(self._tags[slot])
+
+    def search(
+        self,
+        query: Floats,
+        tags: Sequence[int] | None,
+        limit: int,
+        name: Callable[[Sequence[int]], Sequence[tuple[int, str]]],
+    ) -> list[tuple[str, float]]:
+        """The best ``limit`` with their cosines, among these tags (``None``: all). Equal cosines: by name.
+
+        ``name`` gives the names of slots that are still somebody's.
+        """
+        with self._lock:
+            rows, scales, taken, end, count = self._rows, self._scales, self._tags, self._end, self.count
+            self._searches += 1
+        try:
+            if limit < 1 or not count:
+                return []
+            chosen = None if tags is None else _having(taken[:end], tags)
+            cosines = _cosines(rows[:end], query, chosen)
+            cosines *= scales[:end] if chosen is None else scales[chosen]
+            if chosen is None and count < end:
+                cosines[taken[:end] == 0] = -2.0  # free
+            best = _best(cosines, limit)
+            slots = best if chosen is None else chosen[best]
+            scores = dict(zip(slots.tolist(), np.round(cosines[best], 5).tolist(), strict=True))
+            found = [(key, scores[slot]) for slot, key in name(slots.tolist()) if scores[slot] >= -1.5]
+            return sorted(found, key=lambda hit: (-hit[1], hit[0]))[:limit]
+        finally:
+            with self._lock:
+                self._searches -= 1
+
+    def cosines(self, query: Floats, slots: Sequence[int]) -> list[float]:
+        """Of each slot; 0 for one that was freed meanwhile."""
+        with self._lock:
+            rows, scales = self._rows, self._scales
+        chosen = np.array(slots, np.intp)
+        return np.round(_cosines(rows, query, chosen) * scales[chosen], 5).tolist()  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def _take(self, slots: NDArray[np.int64], tags: NDArray[np.int32], rows: Small) -> None:
+        # The scale that restores unit length, exactly: rounding to int8 has changed it a little.
+        lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float32))
+        with self._lock:
+            self._scales[slots] = 1.0 / np.maximum(lengths, 1.0)
+            self._tags[slots] = tags
+            self._end = max(self._end, int(slots.max(initial=-1)) + 1)
+            self.count += len(slots)
+
+    def _make_room(self, slots: int) -> None:
+        """The file grows without taking space: that is for ``write``, which can say that there is none."""
+        room = len(self._rows)
+        if slots <= room and room:
+            return
+        room = max(int(slots * _GROWTH), _LEAST_ROOM)
+        os.ftruncate(self._file, max(room * self._dimensions, os.fstat(self._file).st_size))
+        rows: Small = np.memmap(self._path, np.int8, "r", shape=(room, self._dimensions))
+        with self._lock:
+            more = room - len(self._tags)
+            self._rows = rows
+            self._tags = np.concatenate([self._tags, np.zeros(more, np.int32)])
+            self._scales = np.concatenate([self._scales, np.zeros(more, np.float32)])
+
+    def _sums(self, slots: Sequence[int], sums: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Of each slot the checksum of its row on disk and the one that it should have."""
+        size = self._dimensions
+        with self._path.open("rb") as file:
+            low, data = 0, b""
+            for slot, expected in zip(slots, sums, strict=True):
+                if not low <= slot < low + len(data) // size or not data:
+                    low = slot
+                    file.seek(low * size)
+                    data = file.read(_READ * size)
+                at = (slot - low) * size
+                yield crc32(data[at : at + size]), expected
+
+
+def _cosines(rows: Small, query: Floats, chosen: NDArray[np.intp] | None) -> Floats:
+    """Inner products of rows (or of the chosen ones) with a query, not yet of unit length."""
+    count = len(rows) if chosen is None else len(chosen)
+    products = np.empty(count, np.float32)
+    for low in range(0, count, _BLOCK):
+        block = rows[low : low + _BLOCK] if chosen is None else rows[chosen[low : low + _BLOCK]]
+        np.dot(block.astype(np.float32), query, out=products[low : low + _BLOCK])
+    return products
+
+
+def _having(taken: NDArray[np.int32], tags: Sequence[int]) -> NDArray[np.intp]:
+    """The slots of these tags, by a table: ten times as fast as ``np.isin``."""
+    wanted = np.zeros(int(max(taken.max(initial=0), max(tags, default=0))) + 1, np.bool_)
+    wanted[list(tags)] = True
+    return np.flatnonzero(wanted[taken])
+
+
+def _best(cosines: Floats, limit: int) -> NDArray[np.intp]:
+    """Places of the best ``limit``, and of all that equal the last of them."""
+    if len(cosines) <= limit:
+        return np.arange(len(cosines))
+    edge = np.partition(cosines, len(cosines) - limit)[len(cosines) - limit]
+    return np.flatnonzero(cosines >= edge - _SAME)
+
+
+def _runs(slots: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Where runs of neighbouring slots begin and end in a list of them."""
+    start = 0
+    for i in range(1, len(slots) + 1):
+        if i == len(slots) or slots[i] != slots[i - 1] + 1:
+            yield start, i
+            start = i
