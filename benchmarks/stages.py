@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from benchmarks.synthetic import question, sentence
 from fusion.contract import Hit, Moment, Place, Query, Scope
+from fusion.home import config_root
 from fusion.lib.bm25 import Frequencies, terms
 from fusion.lib.words import spoken
 from fusion.recall.admit import Admitted, admit
@@ -20,7 +21,7 @@ from fusion.recall.rerank import by_local_score
 from fusion.recall.rrf import ceiling, rrf
 from fusion.recall.signals import Likeness, local_signals
 from fusion.recipe import Recipe
-from fusion.settings import config_root, read_recipe
+from fusion.settings import read_recipe
 
 T = TypeVar("T")
 

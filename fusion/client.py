@@ -21,9 +21,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import aclosing, closing
+from dataclasses import dataclass, replace
 from functools import wraps
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from pathlib import Path
@@ -50,6 +50,8 @@ TIMEOUT_S = 30.0
 """for a whole request, until its last byte"""
 FORGET_S = 120.0
 """for a hundred memories, each deleted in every backend and asked for again"""
+VERB_S = 3600.0
+"""for a verb, which may go through a whole store"""
 CONNECT_S = 2.0
 START_TIMEOUT_S = 30.0
 IDLE_EXIT_S = 600
@@ -246,6 +248,17 @@ def flush_plan(context_window: int, **session: Any) -> Call[wire.FlushPlan]:
     return Call("POST", "/v1/flush/plan", _given({"context_window": context_window, **session}))
 
 
+def do(
+    backend: str, verb: str, arguments: Mapping[str, Any] | None = None, **scope: str | None
+) -> Call[dict[str, Any]]:
+    """Tells a backend to do one of its verbs; the reply is what came of it. `AsyncClient.stream` also tells on the way.
+
+    A verb takes as long as its store is large, so nothing but its end is waited for: up to an hour.
+    """
+    path = f"/v1/backends/{quote(backend, safe='')}/{quote(verb, safe='')}"
+    return Call("POST", path, {**(arguments or {}), **_given(scope)}, timeout_s=VERB_S)
+
+
 def backends() -> Call[wire.Backends]:
     """Every backend, how it is, and what it holds."""
     return Call("GET", "/v1/backends")
@@ -379,6 +392,7 @@ class Client(_Either):
     feedback = _sync(feedback)
     labels = _sync(labels)
     search = _sync(search)
+    do = _sync(do)
     remember = _sync(remember)
     memory = _sync(memory)
     memories = _sync(memories)
@@ -437,6 +451,7 @@ class AsyncClient(_Either):
     feedback = _async(feedback)
     labels = _async(labels)
     search = _async(search)
+    do = _async(do)
     remember = _async(remember)
     memory = _async(memory)
     memories = _async(memories)
@@ -462,21 +477,11 @@ class AsyncClient(_Either):
 
         timeout_s = call.timeout_s or self._timeout_s
         for last in (False, True):
-            if self._http is None:
-                url, headers = await asyncio.to_thread(self._address.resolve)
-                self._http = httpx.AsyncClient(
-                    base_url=url, headers=headers, transport=self._transport, trust_env=False
-                )
-            request = self._http.build_request(
-                call.method,
-                call.target(""),
-                content=call.content(),
-                headers=call.all_headers({}),
-                timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_S)),
-            )
+            there = await self._connected()
+            request = _request(there, call, timeout_s)
             try:
                 async with asyncio.timeout(timeout_s):
-                    response = await self._http.send(request)
+                    response = await there.send(request)
                 found: T = read(str(request.url), response.status_code, response.content)
                 return found
             except (httpx.TransportError, TimeoutError) as error:
@@ -484,6 +489,43 @@ class AsyncClient(_Either):
                 cause = TimeoutError(str(error)) if isinstance(error, httpx.TimeoutException) else error
                 self._address.give_up_or_retry(cause, unsent=isinstance(error, httpx.ConnectError), last=last)
         raise AssertionError("the last try returns or raises")
+
+    async def stream(self, call: Call[dict[str, Any]]) -> AsyncIterator[Mapping[str, Any]]:
+        """A verb's reply as it comes: any number of ``progress`` and ``line``, then the ``result``. Raises as `send`.
+
+        It is asked for once: what a verb has begun is not begun again by itself.
+        """
+        import httpx
+
+        there = await self._connected()
+        asked = replace(call, headers={**(call.headers or {}), "accept": "application/x-ndjson"})
+        request = _request(there, asked, call.timeout_s or self._timeout_s)
+        ended = False
+        try:
+            response = await there.send(request, stream=True)
+            async with aclosing(response):
+                if not response.is_success:
+                    read(str(request.url), response.status_code, await response.aread())
+                async for line in response.aiter_lines():
+                    part = orjson.loads(line)
+                    if "problem" in part:
+                        raise problem.error_of(part["problem"], part["problem"]["status"])
+                    ended = "result" in part
+                    yield part
+        except (httpx.TransportError, orjson.JSONDecodeError) as error:
+            self._address.give_up_or_retry(error, unsent=False, last=True)
+        if not ended:
+            raise ServerUnreachable(f"The server stopped before it had done {call.path}; run it again.")
+
+    async def _connected(self) -> httpx.AsyncClient:
+        import asyncio
+
+        import httpx
+
+        if self._http is None:
+            url, headers = await asyncio.to_thread(self._address.resolve)
+            self._http = httpx.AsyncClient(base_url=url, headers=headers, transport=self._transport, trust_env=False)
+        return self._http
 
     async def close(self) -> None:
         if self._http is not None:
@@ -495,6 +537,18 @@ class AsyncClient(_Either):
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
+
+
+def _request(there: httpx.AsyncClient, call: Call[Any], timeout_s: float) -> httpx.Request:
+    import httpx
+
+    return there.build_request(
+        call.method,
+        call.target(""),
+        content=call.content(),
+        headers=call.all_headers({}),
+        timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_S)),
+    )
 
 
 class _Unsent(Exception):

@@ -47,6 +47,12 @@ def find_home(
     return Path(environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "memory-fusion"
 
 
+def config_root() -> Path:
+    """The shipped `config/`: beside the packages in a checkout, inside `fusion` in a wheel."""
+    inside = Path(__file__).parent / "config"
+    return inside if inside.is_dir() else Path(__file__).parent.parent / "config"
+
+
 @dataclass(frozen=True, slots=True)
 class Owner:
     """Who holds a home; ``what`` is its command line, "fusion serve --home …"."""

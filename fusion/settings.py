@@ -33,7 +33,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 from pydantic_settings import SettingsError as UnreadableVariable
 
 from fusion.errors import SettingsError
-from fusion.home import find_home
+from fusion.home import config_root, find_home
 from fusion.lib.trees import MAX_BYTES, Trees, digest
 from fusion.recipe import Learned, Recipe
 
@@ -210,12 +210,6 @@ class Settings(BaseSettings):
             return self.server.keys
         digest = sha256(self.api_key.get_secret_value().encode()).hexdigest()
         return (*self.server.keys, KeySettings(name="environment", sha256=digest))
-
-
-def config_root() -> Path:
-    """The shipped `config/`: beside the packages in a checkout, inside `fusion` in a wheel."""
-    inside = Path(__file__).parent / "config"
-    return inside if inside.is_dir() else Path(__file__).parent.parent / "config"
 
 
 def load(config: Path | None = None, *, home: Path | None = None, **overrides: Any) -> Settings:

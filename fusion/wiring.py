@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -25,20 +25,26 @@ import fusion as package
 from fusion.compare.arms import ALL, Choice
 from fusion.compare.pair import Comparison, Side, compare
 from fusion.contract import (
+    DIMENSIONS,
     Backend,
+    Call,
     Checks,
     Describes,
     Description,
     Embedder,
+    Event,
     Features,
     Hit,
     Judge,
     Opening,
+    Operates,
     Query,
     Reads,
+    Route,
     Scope,
     Settles,
     Used,
+    Verb,
 )
 from fusion.errors import (
     BackendUnreachable,
@@ -63,6 +69,7 @@ from fusion.ingest.verify import PROBE_CHARS, Ask
 from fusion.lib.ids import cursor as cursor_of
 from fusion.lib.ids import parse_cursor
 from fusion.lib.words import spoken
+from fusion.mounts import routes_of, verbs_of
 from fusion.recall.admit import admit
 from fusion.recall.breaker import Breaker
 from fusion.recall.document import MAX_LINES, PAGE_LINES, lines_of_file, lines_of_memories, page
@@ -130,6 +137,11 @@ class Absent:
 
     async def close(self) -> None:
         """Nothing is open."""
+
+
+Line = Callable[[str], Awaitable[None]]
+Progress = Callable[[int, int | None], None]
+"""how a verb sends a line of its answer, and how far it is, as `fusion.contract.Call` has them"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -433,6 +445,42 @@ class Fusion:
             "next_cursor": cursor_of(entries[limit - 1][0]) if len(entries) > limit else None,
         }
 
+    def verb(self, backend: str, name: str) -> type[Verb]:
+        """What a backend can be told to do under that name. Raises NotFound, which names what there is."""
+        if backend not in self.sources:
+            raise NotFound(f"There is no backend {backend!r}: there are {', '.join(sorted(self.sources))}.")
+        verbs = verbs_of(self.settings.backends[backend].adapter)
+        if name not in verbs:
+            known = f"there are {', '.join(verbs)}" if verbs else "it has none"
+            raise NotFound(f"{backend} has no verb {name!r}: {known}.")
+        return verbs[name]
+
+    def routes(self) -> Mapping[str, Sequence[Route]]:
+        """The drop-in routes of each backend that has some."""
+        found = {name: routes_of(chosen.adapter) for name, chosen in self.settings.backends.items()}
+        return {name: routes for name, routes in found.items() if routes}
+
+    async def do(self, backend: str, verb: Verb, scope: Scope, line: Line, progress: Progress) -> object:
+        """Tells a backend to do what one of its verbs says. Raises BadInput, and BackendUnreachable where it is not."""
+        if isinstance(verb, Operates) and scope.tenant != Scope().tenant:
+            raise BadInput("That works on the whole store: it wants a key of the tenant default.")
+        return await verb(self._open(backend), self._call(scope, line, progress))
+
+    async def serve(
+        self, backend: str, route: Route, scope: Scope, request: Mapping[str, object], line: Line, progress: Progress
+    ) -> object:
+        """A drop-in route's reply; raises as `do`."""
+        return await route.handle(self._open(backend), self._call(scope, line, progress), request)
+
+    def _open(self, backend: str) -> Backend:
+        source = self._source(backend)
+        if source.disabled is not None:
+            raise BackendUnreachable(f"{backend} cannot do that: {source.disabled}")
+        return source.backend
+
+    def _call(self, scope: Scope, line: Line, progress: Progress) -> Call:
+        return Call(scope, datetime.now(UTC), Within(self, scope), line, progress)
+
     async def retire(self, scope: Scope, files: Sequence[Whole], *, dry_run: bool = False) -> Mapping[str, int]:
         """Retires what files do not have any more; by source, how many memories that are."""
         retired = await self.journal.retire(scope, files, dry_run=dry_run)
@@ -651,6 +699,33 @@ class Fusion:
     async def _finish(self) -> None:
         if self._after:
             await asyncio.wait(self._after)
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """The gateway as a verb gets it: nothing it is asked leaves the scope of who called."""
+
+    fusion: Fusion
+    scope: Scope
+
+    async def remember(self, events: Sequence[Event]) -> Sequence[tuple[str, str]]:
+        drafts = [replace(event, scope=self._scope_of(event)) for event in events]
+        memories = [
+            NewMemory(**{field.name: getattr(draft, field.name) for field in fields(NewMemory)}) for draft in drafts
+        ]
+        kept = await self.fusion.remember(memories, tenant=self.scope.tenant)
+        return [(one.event_id, one.status) for one in kept]
+
+    async def forget(self, ref: str) -> Mapping[str, str]:
+        return (await self.fusion.forget(ref, self.scope)).backends
+
+    async def settle(self) -> None:
+        await self.fusion.settle()
+
+    def _scope_of(self, event: Event) -> Scope:
+        """The caller's own dimensions, and where the caller named none, those of the draft."""
+        own = {name: getattr(self.scope, name) or getattr(event.scope, name) for name in (*DIMENSIONS, "project")}
+        return replace(event.scope, tenant=self.scope.tenant, **own)
 
 
 def _encodable(name: str) -> bool:

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from fusion.errors import SettingsError
+from fusion.home import config_root
 from fusion.lib.trees import Trees
 from fusion.recall.signals import SIGNALS
 from fusion.recipe import Learned, Recipe
-from fusion.settings import config_root, load, read_recipe, recipes
+from fusion.settings import load, read_recipe, recipes
 from fusion.wiring import _checked
 
 SHIPPED = {file.stem: read_recipe(file) for file in (config_root() / "recipes").glob("*.toml")}

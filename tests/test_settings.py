@@ -15,7 +15,8 @@ import pytest
 from pydantic import BaseModel
 
 from fusion.errors import SettingsError
-from fusion.settings import Chosen, Settings, config_root, load, new_file, toml_text
+from fusion.home import config_root
+from fusion.settings import Chosen, Settings, load, new_file, toml_text
 
 SHIPPED = config_root() / "fusion.toml"
 SAMPLE = config_root() / "sample" / "fusion.toml"

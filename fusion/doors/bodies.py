@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal, Self, TypeVar
+from functools import cache
+from typing import Annotated, Any, Literal, Self, TypeVar, get_type_hints
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model, model_validator
 from pydantic.functional_validators import AfterValidator, BeforeValidator
 from pydantic.json_schema import WithJsonSchema
 
 from fusion.compare.arms import ALL
-from fusion.contract import Audience, Kind, Moment, Origin, Place, Precision, Scope, Unit
+from fusion.contract import Audience, Kind, Moment, Origin, Place, Precision, Scope, Unit, Verb
 from fusion.errors import BadInput, TooLarge
 from fusion.ingest.flush import Access, Context, Rules, Trigger
 from fusion.ingest.forget import ForgetRequest
@@ -447,14 +448,20 @@ class SettleBody(_Body):
 def parse(model: TypeAdapter[T], body: bytes) -> T:
     """A request's body as ``model``. Raises BadInput, which names each wrong field."""
     try:
-        content = orjson.loads(body)
-        if _names_twice(body, content):
-            raise BadInput("The body names a field twice in one object; which of the two counts is anybody's guess.")
-        return model.validate_python(content)
-    except orjson.JSONDecodeError as error:
-        raise BadInput(f"The body is not JSON: {error}") from None
+        return model.validate_python(content_of(body))
     except ValidationError as error:
         raise BadInput(explain(error)) from None
+
+
+def content_of(body: bytes) -> object:
+    """What a body says. Raises BadInput where it is not JSON, or says a thing twice."""
+    try:
+        content: object = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise BadInput(f"The body is not JSON: {error}") from None
+    if _names_twice(body, content):
+        raise BadInput("The body names a field twice in one object; which of the two counts is anybody's guess.")
+    return content
 
 
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
@@ -482,6 +489,28 @@ def memories(body: bytes) -> list[NewMemory]:
     many = body.lstrip()[:1] == b"["
     found = parse(_MANY, body) if many else [parse(_ONE, body)]
     return [one.memory() for one in found]
+
+
+def verb(kind: type[Verb], body: bytes) -> tuple[Verb, Scoped]:
+    """A verb with its arguments, and in whose scope. Raises BadInput, which names each wrong argument."""
+    content_of(body)
+    try:
+        sent = _arguments(kind).validate_json(body)  # which takes a list for a tuple, and is strict all the same
+    except ValidationError as error:
+        raise BadInput(explain(error)) from None
+    given = {name: getattr(sent, name) for name in sent.model_fields_set - Scoped.model_fields.keys()}
+    return kind(**given), sent
+
+
+@cache
+def _arguments(kind: type[Verb]) -> TypeAdapter[Scoped]:
+    """What a verb's body may say: its own arguments, and a scope."""
+    hints = get_type_hints(kind, include_extras=True)
+    own: dict[str, Any] = {
+        f.name: (hints[f.name], ... if f.default is MISSING and f.default_factory is MISSING else None)
+        for f in fields(kind)  # type: ignore[arg-type]  # it is a dataclass, which no protocol can say
+    }
+    return TypeAdapter(create_model(kind.__name__, __base__=Scoped, **own))
 
 
 def in_query(model: type[B], parameters: Sequence[tuple[str, str]]) -> B:

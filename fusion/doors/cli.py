@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 import typer
 
 import fusion as package
+from fusion.doors.verbs import Commands
 from fusion.errors import BadInput, FusionError, NotFound, ServerUnreachable, SettingsError
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ BROKEN_PIPE = 141
 """the exit code of a command that nobody reads any more: what a shell shows of SIGPIPE"""
 
 app = typer.Typer(
+    cls=Commands,
     help="Ask all of an agent's memories at once; get one block that fits its prompt.\n\n"
     "New here? `fusion init` finds your notes and sessions and answers a first question.",
     no_args_is_help=True,

@@ -14,7 +14,7 @@ import hmac
 import math
 import re
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -113,9 +113,10 @@ class Refused(Exception):
 class Gate:
     """The ASGI layer. ``scope["tenant"]`` and ``scope["request_id"]`` are its gifts to the routes."""
 
-    def __init__(self, app: ASGIApp, rules: Rules) -> None:
+    def __init__(self, app: ASGIApp, rules: Rules, *, public: Collection[str] = PUBLIC) -> None:
         self._app = app
         self.rules = rules
+        self._public = public
         self._places = asyncio.Semaphore(rules.max_in_flight)
         self.queued = 0
         self.in_flight = 0
@@ -182,7 +183,7 @@ class Gate:
             await send(message)
 
         try:
-            public = scope["path"] in PUBLIC
+            public = scope["path"] in self._public
             self._check_names(scope, head)
             scope["tenant"] = "default" if public else self._tenant(head)
             self._check_body(scope["method"], head)

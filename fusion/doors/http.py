@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import importlib
 import os
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import fields
 from datetime import UTC, datetime
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -23,10 +24,12 @@ from starlette.types import Scope as Connection
 import fusion as package
 from fusion import problem
 from fusion.contract import Hit, Scope
+from fusion.contract import Route as DropIn
 from fusion.doors import bodies, openapi
 from fusion.doors.encode import encode
-from fusion.doors.gate import Gate, Problem, Rules
-from fusion.errors import FusionError, NobodyAnswered, NotFound
+from fusion.doors.gate import PUBLIC, Gate, Problem, Rules
+from fusion.doors.streaming import NDJSON, no_lines, no_progress, streamed
+from fusion.errors import BadInput, FusionError, NobodyAnswered, NotFound
 from fusion.ingest import flush
 from fusion.ingest.intake import Replayed
 from fusion.recall.admit import foreign_ref
@@ -71,7 +74,8 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
             Exception: on_error,
         },
     )
-    gate = Gate(app, Rules.of(settings, local_token=local_token))
+    public = {compat_path(name, one) for name, many in fusion.routes().items() for one in many if one.public}
+    gate = Gate(app, Rules.of(settings, local_token=local_token), public=PUBLIC | public)
 
     async def fuse(request: Request) -> Response:
         body = bodies.parse(FUSE, await request.body())
@@ -160,6 +164,15 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         words = {"prompt": chosen.prompt, "system_prompt": chosen.system_prompt}
         return reply(flush.plan(body.context(), body.rules(rules), datetime.now(UTC), zone, **words))
 
+    async def verb(request: Request) -> Response:
+        backend, name = request.path_params["backend"], request.path_params["verb"]
+        told, sent = bodies.verb(fusion.verb(backend, name), await request.body())
+        scope = sent.scope(request.scope["tenant"])
+        work = partial(fusion.do, backend, told, scope)
+        if NDJSON in request.headers.get("accept", ""):
+            return await streamed(work)
+        return reply(await while_connected(request, work(no_lines, no_progress)))
+
     async def backends(request: Request) -> Response:
         return reply({"backends": await fusion.backends()})
 
@@ -205,6 +218,7 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         ("/v1/documents", document, "GET"),
         ("/v1/flush/plan", flush_plan, "POST"),
         ("/v1/backends", backends, "GET"),
+        ("/v1/backends/{backend}/{verb}", verb, "POST"),
         ("/v1/status", status, "GET"),
         ("/v1/receipts/{receipt_id}", receipt, "GET"),
         ("/v1/settle", settle, "POST"),
@@ -216,9 +230,31 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
             app.add_route(path, endpoint, methods=methods, include_in_schema=False)
         else:
             app.add_api_route(path, endpoint, methods=methods, response_model=None, include_in_schema=False)
+    for backend, drop_ins in fusion.routes().items():
+        for drop_in in drop_ins:
+            app.add_route(compat_path(backend, drop_in), dropped_in(fusion, backend, drop_in), methods=[drop_in.method])
     app.router.routes.append(Route("/mcp", Mcp(app), methods=["POST"]))
     app.openapi = lambda: openapi.document(needs_key=bool(gate.rules.keys))  # type: ignore[method-assign]
     return gate
+
+
+def compat_path(backend: str, route: DropIn) -> str:
+    return f"/compat/{backend}{route.path}"
+
+
+def dropped_in(fusion: Fusion, backend: str, route: DropIn) -> Callable[[Request], Awaitable[Response]]:
+    """The endpoint of a route of another system's, which knows no users: it is asked for everybody's of a tenant."""
+
+    async def endpoint(request: Request) -> Response:
+        sent = bodies.content_of(body) if (body := await request.body()) else {}
+        if not isinstance(sent, dict):
+            raise BadInput("The body is not a JSON object.")
+        given = {**request.query_params, **sent, **request.path_params}
+        scope = Scope(request.scope["tenant"], audience="private")
+        asked = fusion.serve(backend, route, scope, given, no_lines, no_progress)
+        return reply(await while_connected(request, asked))
+
+    return endpoint
 
 
 class Mcp:

@@ -126,8 +126,8 @@ async def ingest(
         async with gateway as client:
             return await send(client, paths, scope, wait=wait, patience_s=patience_s, quiet=quiet, home=home)
     tally, whole = Tally(), WholeFiles()
-    with _bars(quiet) as bars:
-        for _ in _memories(read(paths, scope, progress=await _reading(bars, paths), wholly=whole), tally):
+    with bars(quiet) as shown:
+        for _ in _memories(read(paths, scope, progress=await _reading(shown, paths), wholly=whole), tally):
             pass
     if looking is not None:
         with suppress(ServerUnreachable):
@@ -153,8 +153,8 @@ async def send(
     bookmarks = Bookmarks(home, scope) if home is not None else None
     whole = WholeFiles()
     refused = False
-    with _bars(quiet) as bars:
-        progress = await _reading(bars, paths)
+    with bars(quiet) as shown:
+        progress = await _reading(shown, paths)
         found = _memories(read(paths, scope, progress=progress, bookmarks=bookmarks, only=only, wholly=whole), tally)
         for batch in batches(found):
             for memory, row in zip(batch, await _send(client, batch), strict=True):
@@ -168,7 +168,7 @@ async def send(
                 bookmarks.commit()
         tally.retired = await whole.retire(client, paths, scope)
         if wait:
-            settled = await _settle(client, bars, patience_s)
+            settled = await _settle(client, shown, patience_s)
     return tally.summary(dry_run=False, settled=settled)
 
 
@@ -278,7 +278,7 @@ def place_of(memory: NewMemory) -> str:
 
 
 @contextmanager
-def _bars(quiet: bool) -> Iterator[Progress]:
+def bars(quiet: bool) -> Iterator[Progress]:
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True) as bars:

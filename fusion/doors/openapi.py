@@ -12,6 +12,7 @@ from pydantic.json_schema import JsonSchemaMode
 import fusion as package
 from fusion import problem, wire
 from fusion.doors import bodies
+from fusion.doors.streaming import NDJSON
 
 _REF = "#/components/schemas/{model}"
 _AT = "2026-03-14T09:30:00Z"
@@ -345,6 +346,7 @@ def document(*, needs_key: bool = False) -> dict[str, Any]:
                 "backends", "Every backend, how it is, and what it holds", wire.Backends, {"backends": [_STATE]}
             )
         },
+        "/v1/backends/{backend}/{verb}": {"post": _do()},
         "/v1/status": {
             "get": _operation("status", "The home at a glance: stores, breakers, backlog, sizes", wire.Status, _STATUS)
         },
@@ -416,6 +418,25 @@ def _operation(
     operation["responses"] = {"200": {"description": "The answer", "content": _json(_named(answer), answered)}} | {
         str(status): _problem(status) for status in sorted(statuses)
     }
+    return operation
+
+
+def _do() -> dict[str, Any]:
+    """What a verb takes is in `fusion <backend> <verb> --help`: each adapter has its own."""
+    told = {"expired": 3, "decayed": 1, "consolidated": 12, "retired": 0, "conflicts_resolved": 2}
+    operation = _operation(
+        "do",
+        "Tell one backend to do what it can do beyond remembering and searching",
+        dict[str, Any],
+        told,
+        body=(bodies.Scoped, {"dry_run": True}),
+        parameters=[_path("backend", "cortex"), _path("verb", "lifecycle")],
+        extra=(404, 507),
+    )
+    body = operation["requestBody"]["content"]["application/json"]
+    body["schema"] = {"type": "object", "description": "a scope (user_id, …), and the verb's own arguments"}
+    lines = '{"progress":{"done":500,"total":50000}}\n{"result":{"expired":3}}\n'
+    operation["responses"]["200"]["content"][NDJSON] = {"schema": {"type": "string"}, "example": lines}
     return operation
 
 

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
-from fusion.contract import Hit, Scope
+from fusion.contract import Call, Hit, Route, Scope, Verb
 from fusion.doors import openapi
 from fusion.doors.gate import Gate
 from fusion.doors.http import create_app
@@ -20,6 +21,7 @@ from fusion.recall.engine import Fused, FuseRequest
 from fusion.recall.gather import Answer
 from fusion.recall.pack import Member, Memory
 from fusion.settings import Settings
+from tests.doors.verbed.cli import VERBS
 
 SMALL = """
 backends_only = true
@@ -159,6 +161,18 @@ class FakeFusion:
     async def retire(self, scope: Scope, files: Sequence[Whole], *, dry_run: bool) -> dict[str, int]:
         self.retired.extend((file, dry_run) for file in files)
         return {file.source: 1 for file in files if file.source in self.kept_sources}
+
+    def verb(self, backend: str, name: str) -> type[Verb]:
+        if backend != "markdown" or name not in VERBS:
+            raise NotFound(f"there is no verb {name!r} of {backend!r}")
+        return VERBS[name]
+
+    def routes(self) -> dict[str, Sequence[Route]]:
+        return {}
+
+    async def do(self, backend: str, verb: Verb, scope: Scope, line: Any, progress: Any) -> object:
+        await self._work()
+        return await verb(self, Call(scope, datetime(2026, 3, 14, tzinfo=UTC), None, line, progress))  # type: ignore[arg-type]
 
     async def backends(self) -> list[dict[str, Any]]:
         return [openapi._STATE]

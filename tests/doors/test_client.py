@@ -71,10 +71,10 @@ class TestBothClients:
             assert await asyncio.to_thread(ask) == ("<memory>[m1z] We move to Postgres in April.</memory>", "m0", "ok")
 
     def test_both_have_the_same_methods(self) -> None:
-        """Nothing can be asked by one that the other cannot ask."""
+        """Nothing can be asked by one that the other cannot ask; how a verb goes on is told to who has a loop."""
 
         def public(kind: type) -> set[str]:
-            return {name for name in vars(kind) if not name.startswith("_")} - {"over"}
+            return {name for name in vars(kind) if not name.startswith("_")} - {"over", "stream"}
 
         assert public(Client) == public(AsyncClient)
 

@@ -24,8 +24,8 @@ from fusion.client import AsyncClient
 from fusion.doors import show
 from fusion.doors.init import DECIDED, Asking, Unanswered, choose, init, look, set_up
 from fusion.errors import HomeLocked, SettingsError
-from fusion.home import HomeLock
-from fusion.settings import config_root, load
+from fusion.home import HomeLock, config_root
+from fusion.settings import load
 from tests.discover.fakes import MEMGRAPH, Bolt, listening
 from tests.doors.fakes import FakeFusion, app_over
 

@@ -210,6 +210,17 @@ async def forgets(me: Tenant, other: Tenant, word: str) -> Replies:
         assert not {row["ref"] for row in reply.json()["forgotten"]}.intersection(other.refs)
 
 
+@case(("POST", "/v1/backends/{backend}/{verb}"))
+async def tells_backends(me: Tenant, other: Tenant, word: str) -> Replies:
+    """A verb sees its caller's tenant; one that works on the whole store is for the operator."""
+    yield await me.post("/v1/backends/verbed/look", {"query": f"{word} {other.mark}", "user_id": "ana"})
+    yield await me.post("/v1/backends/verbed/look", {"query": f"{word} {other.mark}"})
+    yield (reply := await me.post("/v1/backends/verbed/sweep", {}))
+    assert reply.status_code == 422
+    for ref in (*other.refs[:2], *other.event_ids[:2]):
+        yield not_found(await me.post("/v1/backends/verbed/drop", {"ref": ref}), ref)
+
+
 @case(("GET", "/v1/receipts/{receipt_id}"))
 async def receipts(me: Tenant, other: Tenant, word: str) -> Replies:
     for receipt_id in (*other.receipts[-5:], "r" + 24 * "0"):
@@ -287,7 +298,11 @@ def test_every_route_has_a_case() -> None:
 async def two_tenants(home: Path) -> AsyncIterator[tuple[Fusion, Mapping[str, httpx.AsyncClient]]]:
     """One server over the four embedded backends and the reference one, and by tenant a client with its key."""
     keys = [{"name": n, "sha256": sha256(f"key of {n}".encode()).hexdigest(), "tenant": n} for n in TENANTS]
-    backends = {"memory": {"adapter": "adapters.inmemory:InMemory"}, "markdown": {"remember_turns": True}}
+    backends = {
+        "memory": {"adapter": "adapters.inmemory:InMemory"},
+        "verbed": {"adapter": "tests.doors.verbed:Verbed"},
+        "markdown": {"remember_turns": True},
+    }
     chosen = load(home=home, embedder={"adapter": ""}, server={"keys": keys}, backends=backends)
     async with Fusion.open(chosen) as fusion:
         transport = httpx.ASGITransport(create_app(fusion, chosen))

@@ -1,0 +1,263 @@
+"""What an adapter's folder exports, mounted: verbs as commands and as a route, drop-in routes below /compat."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from typer.testing import CliRunner, Result
+
+from fusion.client import AsyncClient, do
+from fusion.doors.cli import app
+from fusion.doors.http import create_app
+from fusion.doors.verbs import BATCH_LINES, backends
+from fusion.errors import BadInput, NotFound, StoreFull
+from fusion.settings import Settings, load
+from fusion.wiring import Fusion
+from tests.doors.fakes import SMALL, FakeFusion, app_over, serving
+from tests.doors.verbed.cli import Endless
+
+NDJSON = {"accept": "application/x-ndjson"}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home with one backend, whose folder exports verbs and routes."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "fusion.toml").write_text(SMALL.replace("adapters.inmemory:InMemory", "tests.doors.verbed:Verbed"))
+    return home
+
+
+@pytest.fixture
+async def client(home: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """The whole gateway over that home, in this process."""
+    settings = load(home=home)
+    async with Fusion.open(settings) as fusion:
+        transport = httpx.ASGITransport(create_app(fusion, settings))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            yield client
+
+
+def fusion(home: Path, *arguments: object, stdin: str | None = None) -> Result:
+    said = [*map(str, arguments), "--home", str(home), "--direct"]
+    return CliRunner().invoke(app, said, input=stdin)
+
+
+async def post(client: httpx.AsyncClient, verb: str, **body: Any) -> httpx.Response:
+    return await client.post(f"/v1/backends/memory/{verb}", json=body)
+
+
+class TestOverHttp:
+    async def test_the_result_is_the_reply(self, client: httpx.AsyncClient) -> None:
+        """Without further ado a verb is a POST whose reply is its result."""
+        reply = await post(client, "look", query="tea")
+        assert (reply.status_code, reply.json()) == (200, {"found": [], "kinds": []})
+
+    async def test_what_a_verb_keeps_is_an_event_of_its_callers(self, client: httpx.AsyncClient) -> None:
+        """It goes through the journal to every backend, belongs to who called, and is forgotten everywhere."""
+        (kept,) = (await post(client, "keep", lines=["Nadia drinks tea."], user_id="nadia")).json()["kept"]
+        for who, found in (("nadia", ["Nadia drinks tea."]), ("omar", []), (None, ["Nadia drinks tea."])):
+            scope = {} if who is None else {"user_id": who}
+            assert (await post(client, "look", query="tea", **scope)).json()["found"] == found
+        journalled = (await client.get(f"/v1/memories/{kept}", params={"user_id": "nadia"})).json()
+        assert journalled["text"] == "Nadia drinks tea."
+        assert (await post(client, "drop", ref=kept, user_id="omar")).status_code == 404
+        assert (await post(client, "drop", ref=kept, user_id="nadia")).json() == {"memory": "deleted"}
+        assert (await post(client, "look", query="tea")).json()["found"] == []
+
+    @pytest.mark.parametrize(
+        ("verb", "body", "status", "said"),
+        [
+            ("nope", {}, 404, "memory has no verb 'nope': there are count, keep, look, drop, sweep, wait"),
+            ("count", {}, 422, "to: is missing"),
+            ("count", {"to": "3"}, 422, "to: "),
+            ("count", {"to": 3, "three": 3}, 422, "three: there is no such field"),
+            ("count", {"to": -1}, 422, "to: count to 0 or more"),
+            ("count", {"to": 3}, 422, "line by line"),
+            ("keep", {"lines": [1]}, 422, "lines"),
+        ],
+    )
+    async def test_wrong_calls_are_told(
+        self, client: httpx.AsyncClient, verb: str, body: dict[str, Any], status: int, said: str
+    ) -> None:
+        """A verb that is not there names those that are; an argument is named with what is wrong with it."""
+        reply = await post(client, verb, **body)
+        assert reply.status_code == status
+        assert said in reply.json()["detail"]
+
+    async def test_a_backend_that_is_not_there(self, client: httpx.AsyncClient) -> None:
+        """Names those that are."""
+        reply = await client.post("/v1/backends/nope/count", json={})
+        assert reply.status_code == 404
+        assert "there are memory" in reply.json()["detail"]
+
+    async def test_one_that_could_not_be_opened(self, home: Path) -> None:
+        """Says why, as every other answer of it does."""
+        settings = load(home=home, backends={"memory": {"enabled": False}})
+        async with Fusion.open(settings) as fusion:
+            transport = httpx.ASGITransport(create_app(fusion, settings))
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+                reply = await post(client, "look", query="tea")
+        assert reply.status_code == 503
+        assert "disabled in the configuration" in reply.json()["detail"]
+
+    async def test_lines_come_as_they_are_made_and_the_result_last(self, client: httpx.AsyncClient) -> None:
+        """Asked for as NDJSON: progress and lines in their order, then the result."""
+        reply = await client.post("/v1/backends/memory/count", json={"to": 2}, headers=NDJSON)
+        assert reply.headers["content-type"] == "application/x-ndjson"
+        assert [json.loads(line) for line in reply.text.splitlines()] == [
+            {"progress": {"done": 0, "total": 2}},
+            {"line": "0 é"},
+            {"progress": {"done": 1, "total": 2}},
+            {"line": "1 é"},
+            {"result": {"counted": 2}},
+        ]
+
+    async def test_what_fails_at_once_has_a_status_and_what_fails_later_a_last_line(
+        self, client: httpx.AsyncClient
+    ) -> None:
+        """507 where nothing was sent yet … and after two numbers the same problem as the stream's end."""
+        late = await client.post("/v1/backends/memory/count", json={"to": 9, "fail_at": 2}, headers=NDJSON)
+        assert late.status_code == 200
+        last = json.loads(late.text.splitlines()[-1])
+        assert last["problem"]["type"].endswith("StoreFull")
+        early = await client.post("/v1/backends/memory/count", json={"to": 9, "fail_at": 0}, headers=NDJSON)
+        assert (early.status_code, early.json()["type"]) == (507, last["problem"]["type"])
+
+    async def test_a_reader_who_leaves_ends_the_work(self) -> None:
+        """Nothing goes on for nobody."""
+        async with serving(FakeFusion()) as url, AsyncClient(url) as client:
+            parts = client.stream(do("markdown", "wait"))
+            assert "progress" in await anext(parts)
+            await Endless.begun.wait()
+            await parts.aclose()  # type: ignore[attr-defined]  # a generator
+            await client.close()
+            await Endless.cancelled.wait()
+
+
+class TestClient:
+    async def test_the_end_or_the_way(self) -> None:
+        """`do` gives what came of it, `stream` all of it; both raise what the server raised."""
+        async with serving(FakeFusion()) as url, AsyncClient(url) as client:
+            assert await client.do("markdown", "sweep") == {"swept": True}
+            told = [part async for part in client.stream(do("markdown", "count", {"to": 3, "twice": True}))]
+            assert [part["line"] for part in told if "line" in part] == ["0 é", "0 é", "1 é", "1 é", "2 é", "2 é"]
+            assert told[-1] == {"result": {"counted": 3}}
+            with pytest.raises(NotFound, match="nope"):
+                await client.do("markdown", "nope")
+            with pytest.raises(BadInput, match="count to 0 or more"):
+                [part async for part in client.stream(do("markdown", "count", {"to": -1}))]
+            with pytest.raises(StoreFull):
+                [part async for part in client.stream(do("markdown", "count", {"to": 3, "fail_at": 1}))]
+
+
+class TestCommands:
+    def test_the_help_lists_backends_that_can_do_something(self, home: Path) -> None:
+        """From the home's file, without importing an adapter: the one that exports verbs, not the one that does not."""
+        with (home / "fusion.toml").open("a") as file:
+            file.write('[backends.plain]\nadapter = "adapters.inmemory:InMemory"\n')
+        code = (
+            f"import os, sys; os.environ['FUSION_HOME'] = {str(home)!r}; sys.argv = ['fusion', '--help']\n"
+            "from fusion.doors.cli import main\ntry:\n    main()\nexcept SystemExit:\n    pass\n"
+            "print([m for m in sys.modules if m.startswith(('adapters.', 'tests.doors.verbed', 'pydantic'))])"
+        )
+        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        assert "What memory can be told to do." in told
+        assert "plain" not in told
+        assert told.splitlines()[-1] == "[]"
+
+    def test_which_backends_there_are(self, home: Path) -> None:
+        """The shipped four, then the file's, then the environment's; ``backends_only`` and a broken file are heeded."""
+        assert backends(home, {}) == {"memory": "tests.doors.verbed:Verbed"}
+        assert backends(home, {"FUSION_BACKENDS__X__ADAPTER": "a:B"})["x"] == "a:B"
+        (home / "fusion.toml").write_text("[backends.mine]\nadapter = 'a:B'\n")
+        assert list(backends(home, {})) == ["markdown", "cortex", "mem0", "triples", "mine"]
+        (home / "fusion.toml").write_text("[[[")
+        assert list(backends(home, {})) == ["markdown", "cortex", "mem0", "triples"]
+
+    def test_help_of_a_verb(self, home: Path) -> None:
+        """Its docstring, its arguments with what they mean, and the options that all commands have."""
+        told = fusion(home, "memory", "count", "--help").stdout
+        for words in ("Count to a number", "How far", "Say everything twice", "--user", "--json", "--direct"):
+            assert words in told
+
+    def test_lines_go_to_stdout_alone(self, home: Path) -> None:
+        """What is written to a file is the lines, exactly; the result is told on stderr."""
+        told = fusion(home, "memory", "count", 2, "--twice")
+        assert (told.exit_code, told.stdout) == (0, "0 é\n0 é\n1 é\n1 é\n")
+        assert "counted  2" in told.stderr
+
+    def test_a_result_is_one_line_of_json_or_the_verbs_own_words(self, home: Path) -> None:
+        """As for every command."""
+        assert json.loads(fusion(home, "memory", "look", "tea", "--json").stdout) == {"found": [], "kinds": []}
+        assert fusion(home, "memory", "look", "tea").stdout == "nothing\n"
+        several = fusion(home, "memory", "look", "tea", "--kinds", "a", "--kinds", "b", "--json")
+        assert json.loads(several.stdout)["kinds"] == ["a", "b"]
+
+    def test_a_file_is_sent_in_batches_and_the_results_are_added_up(self, home: Path, tmp_path: Path) -> None:
+        """BATCH_LINES + 1 lines are two calls, whose ids come back as one list; - is stdin; a file must be there."""
+        file = tmp_path / "many"
+        file.write_text("".join(f"Thing {n}\n\n" for n in range(BATCH_LINES + 1)))
+        kept = json.loads(fusion(home, "memory", "keep", file, "--json").stdout)
+        assert (kept["calls"], len(set(kept["kept"]))) == (2, BATCH_LINES + 1)
+        again = json.loads(fusion(home, "memory", "keep", "-", "--json", stdin="One\nTwo").stdout)
+        assert (again["calls"], len(again["kept"])) == (1, 2)
+        missing = fusion(home, "memory", "keep", tmp_path / "nope")
+        assert (missing.exit_code, "There is no file" in missing.stderr) == (2, True)
+
+    def test_the_scope_is_kept(self, home: Path) -> None:
+        """--user is whose memories the verb is about."""
+        settings = load(home=home)
+        told = asyncio.run(_kept_and_looked(settings))
+        assert told == [["Omar drinks tea."], []]
+
+    def test_what_is_wrong_is_told(self, home: Path) -> None:
+        """A verb that is not there and a wrong argument are wrong usage; a failure is not."""
+        for arguments, code in ((["nope"], 2), (["count"], 2), (["count", "3", "--fail-at", "1"], 1)):
+            assert fusion(home, "memory", *arguments).exit_code == code
+        assert CliRunner().invoke(app, ["memory", "count", "1"]).exit_code == 2  # no home that has such a backend
+
+
+async def _kept_and_looked(settings: Settings) -> list[list[str]]:
+    async with Fusion.open(settings) as fusion:
+        transport = httpx.ASGITransport(create_app(fusion, settings))
+        async with AsyncClient.over(transport) as client:
+            await client.do("memory", "keep", {"lines": ["Omar drinks tea."]}, user_id="omar")
+            looked = [await client.do("memory", "look", {"query": "tea"}, user_id=who) for who in ("omar", "nadia")]
+    return [look["found"] for look in looked]
+
+
+class TestDropInRoutes:
+    async def test_path_query_and_body_reach_the_handler(self, client: httpx.AsyncClient) -> None:
+        """Below /compat/<backend>; of two with one name the path's wins."""
+        await post(client, "keep", lines=["Nadia drinks tea."])
+        reply = await client.get("/compat/memory/v1/things/tea", params={"a": "1", "id": "coffee"})
+        assert reply.json() == {"found": ["Nadia drinks tea."], "asked": {"a": "1", "id": "tea"}}
+        reply = await client.post("/compat/memory/v1/things/tea", json={"b": [2]})
+        assert reply.json()["asked"] == {"b": [2], "id": "tea"}
+
+    async def test_a_body_that_is_no_object(self, client: httpx.AsyncClient) -> None:
+        """Refused before the handler."""
+        assert (await client.post("/compat/memory/v1/things/tea", json=[1])).status_code == 422
+
+    async def test_only_public_ones_want_no_key(self, home: Path) -> None:
+        """A probe must get through; memories are private."""
+        settings = load(home=home, api_key="k")
+        async with Fusion.open(settings) as fusion:
+            transport = httpx.ASGITransport(create_app(fusion, settings))
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+                assert (await client.get("/compat/memory/healthz")).json() == {"status": "fine"}
+                assert (await client.get("/compat/memory/v1/things/tea")).status_code == 401
+
+    def test_a_fake_has_none(self) -> None:
+        """A gateway whose backends export no routes mounts none."""
+        paths = [getattr(route, "path", "") for route in app_over(FakeFusion())._app.routes]  # type: ignore[attr-defined]
+        assert not [path for path in paths if path.startswith("/compat")]

@@ -1,0 +1,7 @@
+"""A backend whose folder exports verbs and drop-in routes: the reference backend, and what one can do with it."""
+
+from adapters.inmemory import InMemory
+
+
+class Verbed(InMemory):
+    """Nothing of its own: what is exported stands beside it."""
