@@ -15,7 +15,7 @@ FusionError
 ├── StoreBusy                another writer holds the store; retry_after_s            (HTTP 503)
 ├── StoreDamaged             a file of ours is corrupt, or newer than this program
 ├── ReplayGap                a recording lacks an answer that a replay needs
-├── ModelMissing             the embedding model is not installed, or is not the pinned one
+├── ModelMissing             a model is not installed, is not the pinned one, or has no key
 └── BackendError             one backend failed: data in the receipt, never an error at the door
     ├── BackendUnreachable   refused, reset, no route, no such host
     ├── BackendTimeout       it did not answer within its deadline

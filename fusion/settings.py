@@ -82,6 +82,17 @@ class JudgeSettings(_Part):
     timeout_ms: int = Field(default=2500, gt=0)
 
 
+class ModelSettings(_Part):
+    adapter: str = ""
+    model: str = "claude-haiku-4-5-20251001"
+    api_key_env: str = ""
+    base_url: str = ""
+    calls_per_minute: int = Field(default=20, gt=0)
+    tokens_per_minute: int = Field(default=60_000, ge=10_000)
+    timeout_ms: int = Field(default=60_000, gt=0)
+    quiet_s: float = Field(default=30.0, ge=0)
+
+
 class JournalSettings(_Part):
     idempotency_keep_days: float = Field(default=7.0, ge=0)
 
@@ -156,6 +167,7 @@ class Settings(BaseSettings):
     server: ServerSettings = ServerSettings()
     embedder: EmbedderSettings = EmbedderSettings()
     judge: JudgeSettings = JudgeSettings()
+    model: ModelSettings = ModelSettings()
     journal: JournalSettings = JournalSettings()
     receipts: ReceiptSettings = ReceiptSettings()
     flush: FlushSettings = FlushSettings()

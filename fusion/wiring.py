@@ -36,6 +36,7 @@ from fusion.contract import (
     Features,
     Hit,
     Judge,
+    LanguageModel,
     Opening,
     Operates,
     Query,
@@ -68,6 +69,7 @@ from fusion.ingest.salvage import Salvaged
 from fusion.ingest.verify import PROBE_CHARS, Ask
 from fusion.lib.ids import cursor as cursor_of
 from fusion.lib.ids import parse_cursor
+from fusion.lib.metered import Metered
 from fusion.lib.words import spoken
 from fusion.mounts import routes_of, verbs_of
 from fusion.recall.admit import admit
@@ -196,13 +198,16 @@ class Fusion:
             judge = await _judge(settings)
             if judge is not None:
                 stack.push_async_callback(judge.close)
+            model, missing = _model(settings)
+            if model is not None:
+                stack.push_async_callback(model.close)
             receipts = Receipts(settings.home / "receipts.sqlite", settings.receipts.keep_days)
             stack.push_async_callback(receipts.close)
             # A folder that is not there was moved away to mend a damaged store, or never was: it holds nothing.
             folders = {name: settings.home / "backends" / name for name in settings.backends}
             if not damaged:
                 await journal.refill([name for name, folder in folders.items() if not folder.exists()])
-            sources = await _sources(settings, embedder, stack)
+            sources = await _sources(settings, embedder, model, stack)
             stores = {name: s.backend for name, s in sources.items() if s.disabled is None}
             # What cannot be marked as delivered is not delivered.
             deliverer = Deliverer(journal, {} if damaged else stores, ask=_asking(sources))
@@ -233,7 +238,7 @@ class Fusion:
                 live=live,
                 users={n: b for n, b in stores.items() if isinstance(b, Used)},
                 describing={n: b for n, b in stores.items() if isinstance(b, Describes)},
-                notes=notes,
+                notes=(*notes, *missing),
                 _damaged=damaged,
             )
             stack.push_async_callback(fusion._finish)
@@ -861,10 +866,27 @@ async def _judge(settings: Settings) -> Judge | None:
     return judge
 
 
-async def _sources(settings: Settings, embedder: Embedder | None, stack: AsyncExitStack) -> dict[str, Source]:
+def _model(settings: Settings) -> tuple[LanguageModel | None, tuple[str, ...]]:
+    """The language model within its budget, and what is degraded without it where one is configured."""
+    chosen = settings.model
+    if not chosen.adapter:
+        return None, ()
+    try:
+        opened: LanguageModel = resolve(chosen.adapter, "model.adapter").open(chosen.model_dump(exclude={"adapter"}))
+    except ModelMissing as error:
+        note = f"without the language model everything is learnt by rules: {error}"
+        log.error("%s", note)
+        return None, (note,)
+    metered = Metered(opened, calls_per_minute=chosen.calls_per_minute, tokens_per_minute=chosen.tokens_per_minute)
+    return metered, ()
+
+
+async def _sources(
+    settings: Settings, embedder: Embedder | None, model: LanguageModel | None, stack: AsyncExitStack
+) -> dict[str, Source]:
     """Every backend, opened at once and closed by ``stack``, also when the settings of another one are wrong."""
     opened = await asyncio.gather(
-        *(_source(name, chosen, settings.home, embedder) for name, chosen in settings.backends.items()),
+        *(_source(name, chosen, settings.home, embedder, model) for name, chosen in settings.backends.items()),
         return_exceptions=True,
     )
     sources = [one for one in opened if isinstance(one, Source)]
@@ -878,7 +900,9 @@ async def _sources(settings: Settings, embedder: Embedder | None, stack: AsyncEx
     return {source.name: source for source in sources}
 
 
-async def _source(name: str, chosen: BackendSettings, home: Path, embedder: Embedder | None) -> Source:
+async def _source(
+    name: str, chosen: BackendSettings, home: Path, embedder: Embedder | None, model: LanguageModel | None
+) -> Source:
     """The backend of that name, open; or one that is disabled and says why."""
     backend: Backend
     disabled: str | None = None
@@ -888,7 +912,7 @@ async def _source(name: str, chosen: BackendSettings, home: Path, embedder: Embe
     else:
         broken = True
         kind = resolve(chosen.adapter, f"backends.{name}.adapter")
-        opening = Opening(name, home / "backends" / name, chosen.options, embedder)
+        opening = Opening(name, home / "backends" / name, chosen.options, embedder, model)
         try:
             opening.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             async with asyncio.timeout(OPEN_S):

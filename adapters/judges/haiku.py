@@ -18,13 +18,13 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
-from importlib.util import find_spec
 from statistics import median
 from typing import TYPE_CHECKING, Any, Self
 
 from adapters.judges.prompt import SCHEMA, SYSTEM, ask
+from adapters.models.sdk import API, INSTALL, VARIABLE, asked_to_wait_s, connect, installed
 from fusion.contract import Passage, Verdict
 from fusion.errors import SettingsError
 from fusion.lib.budget import estimate_tokens
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
 log = logging.getLogger(__name__)
-
-API = "https://api.anthropic.com"
 
 MINUTE_S = 60.0
 FIRST_GUESS_S = 0.3
@@ -90,9 +88,9 @@ class Haiku:
     @classmethod
     def verify(cls, options: Mapping[str, object], environ: Mapping[str, str] = os.environ) -> None:
         """The SDK is installed and the variable that has the key is set; whether the key is good, only a call tells."""
-        if find_spec("anthropic") is None:
-            raise SettingsError("the judge needs the anthropic SDK: pip install 'memory-fusion[anthropic]'")
-        variable = _text(options, "api_key_env", "ANTHROPIC_API_KEY")
+        if not installed():
+            raise SettingsError(f"the judge needs the anthropic SDK: {INSTALL}")
+        variable = _text(options, "api_key_env", VARIABLE)
         if not environ.get(variable):
             raise SettingsError(f"{variable} is not set, so the judge is never asked: export {variable}=…")
 
@@ -108,13 +106,13 @@ class Haiku:
 
         Without a key or the SDK the judge is disabled, and one warning says so.
         """
-        variable = _text(options, "api_key_env", "ANTHROPIC_API_KEY")
+        variable = _text(options, "api_key_env", VARIABLE)
         key = environ.get(variable)
         base_url = _text(options, "base_url", "") or API
         if not base_url.startswith(("http://", "https://")):
             raise SettingsError(f"[judge] base_url begins with http:// or https://, not {base_url!r}")
         return cls(
-            _connect(key, base_url) if key else None,
+            connect(key, base_url) if key else None,
             model=_text(options, "model", "claude-haiku-4-5-20251001"),
             max_tokens=_whole(options, "max_tokens", 1024),
             calls_per_minute=_whole(options, "calls_per_minute", 30),
@@ -204,7 +202,7 @@ class Haiku:
 
     def _fault(self, error: Exception) -> Verdict:
         if isinstance(error, ImportError):
-            self._disable("the anthropic SDK is not installed: pip install 'memory-fusion[anthropic]'")
+            self._disable(f"the anthropic SDK is not installed: {INSTALL}")
             return Verdict("disabled", fault=self.disabled)
         status = getattr(error, "status_code", None)
         if status in (401, 403):
@@ -307,33 +305,12 @@ def _usage(reply: object) -> tuple[int, int]:
 
 
 def _retry_after_s(error: Exception) -> float:
-    """What the server asks for, in seconds, at most `MAX_COOLDOWN_S`; its dates are not read."""
-    headers = getattr(getattr(error, "response", None), "headers", {})
-    try:
-        seconds = float(headers.get("retry-after", ""))
-    except ValueError:
-        return COOLDOWN_S
-    return min(seconds, MAX_COOLDOWN_S) if seconds >= 0 else COOLDOWN_S
+    """How long to wait, in seconds, at most `MAX_COOLDOWN_S`."""
+    asked_s = asked_to_wait_s(error)
+    return COOLDOWN_S if asked_s is None else min(asked_s, MAX_COOLDOWN_S)
 
 
 # Opening
-
-
-def _connect(key: str, base_url: str) -> Future[AsyncAnthropic]:
-    """A client, made on a thread of its own: importing the SDK takes a second of CPU."""
-    worker = ThreadPoolExecutor(1, "anthropic")
-    client = worker.submit(_client, key, base_url)
-    worker.shutdown(wait=False)
-    return client
-
-
-def _client(key: str, base_url: str) -> AsyncAnthropic:
-    from anthropic import AsyncAnthropic
-
-    # Their debug lines have the request in them: the passages, and the headers with the key.
-    for chatty in ("anthropic", "httpx2", "httpcore2"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
-    return AsyncAnthropic(api_key=key, base_url=base_url, max_retries=0, timeout=None, open_telemetry=False)
 
 
 def _text(options: Mapping[str, object], name: str, default: str) -> str:

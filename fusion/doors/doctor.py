@@ -276,6 +276,8 @@ def _installed(settings: Settings) -> Iterator[Finding]:
         yield Finding("embedder", "warn", told, "[embedder] adapter in fusion.toml; without the line it has one")
     if settings.judge.adapter:
         wanted["judge"] = (settings.judge.adapter, settings.judge.model_dump(exclude={"adapter"}))
+    if settings.model.adapter:
+        wanted["model"] = (settings.model.adapter, settings.model.model_dump(exclude={"adapter"}))
     for name, backend in settings.backends.items():
         if backend.enabled:
             wanted[f"backends.{name}"] = (backend.adapter, backend.options)

