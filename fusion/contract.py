@@ -217,7 +217,9 @@ class Hit:
     path: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, event: Event, native_id: str | None = None, score: float | None = None) -> Hit:
+    def of(
+        cls, event: Event, native_id: str | None = None, score: float | None = None, path: tuple[str, ...] = ()
+    ) -> Hit:
         """The hit that an event itself is; ``native_id`` is the event's id unless the backend has another."""
         return cls(
             native_id=native_id or event.event_id,
@@ -236,6 +238,7 @@ class Hit:
             trust=event.trust,
             origin=event.origin,
             derived_from=event.derived_from,
+            path=path,
         )
 
 

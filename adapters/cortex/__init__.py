@@ -1,4 +1,4 @@
-"""The cortex: a graph of memories, entities and typed relations in one SQLite file, with vectors beside it."""
+"""The cortex: a graph of memories, entities and typed relations, on one of several stores, with vectors beside it."""
 
 from adapters.cortex.cortex import Cortex
 

@@ -1,7 +1,7 @@
 """Recall as seed 000 describes it: what is similar, and what the graph leads to, merged by weighted RRF.
 
-The similar are found by meaning and by words (the shared index; by words alone while vectors are missing), the linked
-by walking up to two hops from the entities that the query names. A memory that both find comes first:
+The similar are found by meaning and by words (by words alone while vectors are missing), the linked by walking up to
+two hops from the entities that the query names. A memory that both find comes first:
 .6 / (60 + 1) + .4 / (60 + 2) beats .6 / (60 + 1).
 """
 
@@ -9,53 +9,109 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from json import dumps
-from typing import ClassVar
+from typing import Self
 
-from adapters.graph import (
-    SCHEMA,
-    GraphStore,
-    link,
-    linked_memories,
-    memory_rows,
-    merge,
-    paths,
-    visible_memories,
-    walk,
+from adapters.cortex.port import Found, Graph, Link, Memory, View
+from adapters.cortex.sqlite import SqliteGraph
+from adapters.graph import Walking
+from fusion.contract import (
+    DIMENSIONS,
+    KINDS,
+    Captured,
+    Description,
+    Event,
+    Features,
+    Forgotten,
+    Hit,
+    Opening,
+    Query,
 )
-from fusion.contract import Hit, Query
-from fusion.lib.sqlite import Connection, hit_of, microseconds
 
-_ACCESS = """
-alter table memory add column access_count integer not null default 0;
-alter table memory add column last_accessed integer;
-"""
+K = 60
+"""RRF's constant: Cormack, Clarke, Büttcher, SIGIR 2009. It keeps the first few ranks close to one another."""
 
 
-class Cortex(GraphStore):
+class Cortex:
     """Memories with scope, time, versions and use; a hit that the graph found carries its path."""
 
-    schema: ClassVar[str] = SCHEMA + _ACCESS
+    features = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(KINDS))
 
-    def recall(self, db: Connection, query: Query, keys: Sequence[str]) -> list[Hit]:
-        similar = visible_memories(db, query, keys)
-        reached = walk(db, query, link(db, query), self.options)
-        linked = linked_memories(db, query, reached, similar, self.options)
-        merged = merge(similar, linked, self.options)[: query.limit]
-        chosen = {memory for memory, _ in merged}
-        why = paths(db, [found for found in linked if found.memory in chosen], reached)
-        rows = memory_rows(db, chosen)
-        return [hit_of(rows[memory], score, why.get(memory, ())) for memory, score in merged]
+    def __init__(self, graph: Graph, options: Walking, embeds: bool) -> None:
+        self.graph = graph
+        self._options = options
+        self._embeds = embeds
+
+    @classmethod
+    async def open(cls, opening: Opening) -> Self:
+        """Raises ``SettingsError`` for a wrong option, ``StoreDamaged`` for a corrupt or newer file."""
+        options = Walking.of(opening)
+        return cls(await SqliteGraph.open(opening, options), options, opening.embedder is not None)
+
+    async def search(self, query: Query) -> Sequence[Hit]:
+        if query.limit <= 0:
+            return []
+        view = View.of(query)
+        similar = fused(await self.graph.find(query.text, None, view, query.limit * 2))
+        links = await self.graph.link(query.text, view, similar, query.limit)
+        scores = merged(similar, links, self._options)
+        best = sorted(scores, key=lambda id_: -scores[id_])[: query.limit]
+        memories = await self.graph.get(best)
+        paths = {link.id: link.path for link in links}
+        return [
+            Hit.of(memories[id_].event, score=scores[id_], path=paths.get(id_, ()))
+            for id_ in best
+            if id_ in memories and query.scope.admits(memories[id_].event.scope)
+        ]
+
+    def accepts(self, event: Event) -> bool:
+        return event.kind in self.features.kinds
+
+    async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
+        await self.graph.add([Memory(captured.event, captured.extraction) for captured in batch])
+        return [(captured.event.event_id,) for captured in batch]
+
+    async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
+        """Deletes the memory with its mentions and relations. What other memories assert as well stays theirs."""
+        return "deleted" if await self.graph.delete([event_id]) else "absent"
+
+    async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:
+        """Within the same document and the same scope, by place; superseded versions left out."""
+        return [[Hit.of(near.event) for near in nears] for nears in await self.graph.beside(hits, span)]
 
     async def used(self, native_ids: Sequence[str], at: datetime) -> None:
         """Counts a use of each, and when the latest was: what recency and frequency are reckoned from."""
+        await self.graph.use(native_ids, at)
 
-        def count(db: Connection) -> None:
-            db.execute(
-                "update memory set access_count = access_count + 1, "
-                "last_accessed = max(coalesce(last_accessed, ?1), ?1) "
-                "where event_id in (select value from json_each(?2))",
-                (microseconds(at), dumps(list(native_ids))),
-            )
+    async def describe(self) -> Description:
+        held = await self.graph.holding()
+        notes = () if self._embeds else ("no embedding model: searched by words and graph only",)
+        return Description(
+            held.items, held.vectors, held.vectors_pending, (*notes, *held.faults), degraded=bool(held.faults)
+        )
 
-        await self._database.write(count)
+    async def check(self) -> str | None:
+        return await self.graph.check()
+
+    async def settle(self) -> None:
+        await self.graph.settle()
+
+    async def close(self) -> None:
+        await self.graph.close()
+
+
+def fused(found: Found) -> list[str]:
+    """Both lists as one by reciprocal rank fusion: 1/(60 + rank) from each, ranks from 1. Equal scores: by id."""
+    scores: dict[str, float] = {}
+    for ranked in (found.words, found.vectors):
+        for rank, (id_, _) in enumerate(ranked, start=1):
+            scores[id_] = scores.get(id_, 0.0) + 1 / (K + rank)
+    return sorted(scores, key=lambda id_: (-scores[id_], id_))
+
+
+def merged(similar: Sequence[str], links: Sequence[Link], how: Walking) -> dict[str, float]:
+    """Ids with their scores by weighted reciprocal rank fusion of what is similar and what is linked:
+    similar_weight / (K + rank) + graph_weight / (K + rank), ranks from 1."""
+    scores = {id_: how.similar_weight / (K + rank) for rank, id_ in enumerate(similar, start=1)}
+    for link in links:
+        scores[link.id] = scores.get(link.id, 0.0) + how.graph_weight / (K + link.rank)
+    return scores

@@ -1,11 +1,12 @@
 """A graph of memories, entities and relations in SQLite: what `cortex` and `triples` have in common."""
 
 from adapters.graph.options import Walking
-from adapters.graph.store import SCHEMA, GraphStore
+from adapters.graph.store import DEEPER, MANY, SCHEMA, GraphStore, beside
 from adapters.graph.walk import (
     K,
     Linked,
     Reached,
+    Seen,
     link,
     linked_memories,
     memory_rows,
@@ -17,12 +18,16 @@ from adapters.graph.walk import (
 )
 
 __all__ = [
+    "DEEPER",
     "K",
+    "MANY",
     "SCHEMA",
     "GraphStore",
     "Linked",
     "Reached",
+    "Seen",
     "Walking",
+    "beside",
     "link",
     "linked_memories",
     "memory_rows",

@@ -1,4 +1,4 @@
-"""A store of memories as a graph: events come in with what capture learnt, are searched, and go out again.
+"""Memories as a graph in SQLite: what the stores of `cortex` and `triples` have in common.
 
 SQLite is the truth; the index (lexical, vectors) is derived from it and brought into line at every opening.
 """
@@ -6,31 +6,14 @@ SQLite is the truth; the index (lexical, vectors) is derived from it and brought
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from json import dumps
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from adapters.graph.names import key
-from adapters.graph.options import Walking
 from adapters.index import Entry, Index
-from fusion.contract import (
-    DIMENSIONS,
-    KINDS,
-    Captured,
-    Description,
-    Entity,
-    Event,
-    Extraction,
-    Fact,
-    Features,
-    Forgotten,
-    Hit,
-    Opening,
-    Query,
-    Scope,
-)
+from fusion.contract import DIMENSIONS, Captured, Entity, Event, Extraction, Fact, Opening, Scope
 from fusion.lib.sqlite import (
     EVENT_COLUMNS,
     INSERT_EVENT,
@@ -38,7 +21,6 @@ from fusion.lib.sqlite import (
     Database,
     Row,
     event_row,
-    hit_of,
     scope_of,
     storable,
 )
@@ -94,20 +76,20 @@ DEEPER = 3
 """times the limit is asked of the index: it also holds what is superseded, expired, or an edge"""
 
 
-class GraphStore(ABC):
-    """Everything but the ranking, which a subclass adds as ``recall``.
+class GraphStore:
+    """SQLite and its index in step: captured events in, rows and index keys out. What is found a subclass ranks.
 
-    Native ids are event ids: they survive a rebuild.
+    Ids are event ids: they survive a rebuild.
     """
 
-    features = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(KINDS))
-    schema: ClassVar[str] = SCHEMA
-    options_type: ClassVar[type[Walking]] = Walking
+    schema: ClassVar[tuple[str, ...]] = (SCHEMA,)
+    """steps, as `Database.open` takes them"""
     facts_are_searched: ClassVar[bool] = False
     """whether relations have index entries of their own"""
+    searched: ClassVar[str] = "true"
+    """the condition under which a memory ``m`` has an index entry"""
 
-    def __init__(self, database: Database, index: Index, options: Walking, embeds: bool) -> None:
-        self.options = options
+    def __init__(self, database: Database, index: Index, embeds: bool) -> None:
         self._database = database
         self._index = index
         self._embeds = embeds
@@ -115,63 +97,16 @@ class GraphStore(ABC):
         self._publishing = asyncio.Lock()
 
     @classmethod
-    async def open(cls, opening: Opening) -> Self:
-        """Raises ``SettingsError`` for a wrong option, ``StoreDamaged`` for a corrupt or newer file."""
-        options = cls.options_type.of(opening)
-        database = await Database.open(opening.folder / "graph.sqlite", (cls.schema,))
+    async def open_files(cls, opening: Opening) -> tuple[Database, Index]:
+        """Raises ``StoreDamaged`` for a corrupt or newer file."""
+        database = await Database.open(opening.folder / "graph.sqlite", cls.schema)
         try:
             truth = await database.read(cls._all_entries)
             index = await Index.open(opening.folder / "index", opening.embedder, truth)
         except BaseException:
             await database.close()
             raise
-        return cls(database, index, options, opening.embedder is not None)
-
-    def learn(self, captured: Captured) -> Extraction:
-        """The entities and facts to keep of one event: what capture found, unless a subclass finds more."""
-        return captured.extraction
-
-    @abstractmethod
-    def recall(self, db: Connection, query: Query, keys: Sequence[str]) -> list[Hit]:
-        """The hits for ``query``, best first; ``keys`` is what the index found, not yet filtered by time."""
-
-    async def search(self, query: Query) -> Sequence[Hit]:
-        if query.limit <= 0:
-            return []
-        found = await self._index.search(query.text, query.scope, query.limit * DEEPER)
-        keys = [entry.key for entry in found]
-        hits = await self._database.read(lambda db: self.recall(db, query, keys))
-        return [hit for hit in hits if query.scope.admits(hit.scope)]
-
-    def accepts(self, event: Event) -> bool:
-        return event.kind in self.features.kinds
-
-    async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
-        if batch:
-            await self._publish(await self._database.write(lambda db: self._store(db, batch)))
-        return [(captured.event.event_id,) for captured in batch]
-
-    async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
-        """Deletes the memory with its mentions and relations. What other memories assert as well stays theirs."""
-
-        def delete(db: Connection) -> tuple[bool, list[str]]:
-            keys = self._keys(db, [event_id])
-            return db.execute("delete from memory where event_id = ?", (event_id,)).rowcount > 0, keys
-
-        existed, keys = await self._database.write(delete)
-        await self._publish(keys)
-        await self._database.checkpoint()  # the text must not be left in the write-ahead log
-        return "deleted" if existed else "absent"
-
-    async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:
-        """Within the same document and the same scope, by place; superseded versions left out."""
-        return await self._database.read(lambda db: [_beside(db, hit, span) for hit in hits])
-
-    async def describe(self) -> Description:
-        items = await self._database.read(lambda db: int(db.execute("select count(*) from memory").fetchone()[0]))
-        notes = () if self._embeds else ("no embedding model: searched by words and graph only",)
-        faults = self._index.faults
-        return Description(items, self._index.vectors, self._index.pending, (*notes, *faults), bool(faults))
+        return database, index
 
     async def check(self) -> str | None:
         """The index, which is written again from SQLite where it is damaged, and SQLite itself."""
@@ -191,15 +126,15 @@ class GraphStore(ABC):
 
     # SQLite
 
-    def _store(self, db: Connection, batch: Sequence[Captured]) -> list[str]:
-        """Inserts what is new of ``batch``; the index keys of all of it."""
+    def _insert(self, db: Connection, batch: Sequence[Captured]) -> list[str]:
+        """Inserts what is new of ``batch``; the ids of that."""
         ids = [captured.event.event_id for captured in batch]
-        known = {row[0] for row in db.execute(f"select event_id from memory where event_id in {_MANY}", (dumps(ids),))}
+        known = {row[0] for row in db.execute(f"select event_id from memory where event_id in {MANY}", (dumps(ids),))}
         new = {c.event.event_id: c for c in reversed(batch) if c.event.event_id not in known}
         db.executemany(INSERT_EVENT, [event_row(captured.event) for captured in reversed(new.values())])
-        memories = dict(db.execute(f"select event_id, id from memory where event_id in {_MANY}", (dumps(ids),)))
+        memories = dict(db.execute(f"select event_id, id from memory where event_id in {MANY}", (dumps(ids),)))
 
-        learnt = {memories[event_id]: (c.event, self.learn(c)) for event_id, c in new.items()}
+        learnt = {memories[event_id]: (c.event, c.extraction) for event_id, c in new.items()}
         names = {m: _names(event, extraction) for m, (event, extraction) in learnt.items()}
         entities = _entities(db, ((learnt[m][0].scope, found) for m, found in names.items()))
 
@@ -225,14 +160,28 @@ class GraphStore(ABC):
                 if _is_edge(fact)
             ],
         )
-        return self._keys(db, ids)
+        return list(new)
+
+    async def _delete(self, ids: Sequence[str]) -> frozenset[str]:
+        """Removes memories with their mentions and relations; those that were there. What other memories assert as
+        well stays theirs."""
+
+        def delete(db: Connection) -> tuple[frozenset[str], list[str]]:
+            keys = self._keys(db, ids)
+            gone = db.execute(f"delete from memory where event_id in {MANY} returning event_id", (dumps(list(ids)),))
+            return frozenset(row[0] for row in gone.fetchall()), keys
+
+        gone, keys = await self._database.write(delete)
+        await self._publish(keys)
+        await self._database.checkpoint()  # the text must not be left in the write-ahead log
+        return gone
 
     def _keys(self, db: Connection, event_ids: Sequence[str]) -> list[str]:
         """The index keys that these events have a part in, whether they exist or not."""
         keys = list(event_ids)
         if self.facts_are_searched:
             found = db.execute(
-                f"select distinct r.fact from memory m join relation r on r.memory = m.id where m.event_id in {_MANY}",
+                f"select distinct r.fact from memory m join relation r on r.memory = m.id where m.event_id in {MANY}",
                 (dumps(keys),),
             )
             keys.extend(row[0] for row in found)
@@ -268,7 +217,9 @@ class GraphStore(ABC):
         """Index entries as they should be: of ``keys``, or of everything."""
         chosen = () if keys is None else (dumps(keys),)
         rows = db.execute(
-            f"select * from memory {'' if keys is None else f'where event_id in {_MANY}'} order by id", chosen
+            f"select * from memory m where {cls.searched} {'' if keys is None else f'and event_id in {MANY}'} "
+            "order by id",
+            chosen,
         )
         entries = [Entry(row["event_id"], scope_of(row), spoken(row["text"], row["speaker"])) for row in rows]
         if cls.facts_are_searched:
@@ -276,7 +227,7 @@ class GraphStore(ABC):
                 "select r.fact, s.name as subject, r.predicate, o.name as object, m.*, min(r.id) "
                 "from relation r join memory m on m.id = r.memory "
                 "join entity s on s.id = r.subject join entity o on o.id = r.object "
-                f"{'' if keys is None else f'where r.fact in {_MANY}'} group by r.fact order by min(r.id)",
+                f"{'' if keys is None else f'where r.fact in {MANY}'} group by r.fact order by min(r.id)",
                 chosen,
             )
             entries.extend(
@@ -291,7 +242,7 @@ class GraphStore(ABC):
         return entries
 
 
-_MANY = "(select value from json_each(?))"
+MANY = "(select value from json_each(?))"
 """any number of values as one parameter"""
 
 
@@ -356,15 +307,13 @@ def _entities(db: Connection, mentioned: Iterable[tuple[Scope, dict[str, Entity]
     return {(row[0], row[1], row[2]): row[3] for row in rows}
 
 
-def _beside(db: Connection, hit: Hit, span: int) -> list[Hit]:
-    if hit.place is None or span <= 0:
-        return []
-    scope = hit.scope
+def beside(db: Connection, event_id: str, scope: Scope, span: int) -> list[Row]:
+    """Up to ``span`` memories before and after one in its document, in order, without it; superseded ones left out."""
     here: Row | None = db.execute(
         "select id, document, place_start, place_unit from memory where event_id = ? and tenant = ?",
-        (hit.native_id, scope.tenant),
+        (event_id, scope.tenant),
     ).fetchone()
-    if here is None:
+    if here is None or here["document"] is None or span <= 0:
         return []
     values = {
         **{field: here[field] for field in here.keys()},  # noqa: SIM118 – a Row iterates over its values
@@ -384,7 +333,7 @@ def _beside(db: Connection, hit: Hit, span: int) -> list[Hit]:
             values,
         ).fetchall()
         near += reversed(rows) if side == "<" else rows
-    return [hit_of(row) for row in near]
+    return near
 
 
 _SAME_SCOPE = " and ".join(f"m.{dimension} is :{dimension}" for dimension in DIMENSIONS)

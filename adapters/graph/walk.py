@@ -15,8 +15,8 @@ from math import log2
 
 from adapters.graph.names import named, spans
 from adapters.graph.options import Walking
-from fusion.contract import Query
-from fusion.lib.sqlite import Connection, Row, storable, visible
+from fusion.contract import Scope
+from fusion.lib.sqlite import Connection, Row, storable
 
 K = 60
 """RRF's constant: Cormack, Clarke, Büttcher, SIGIR 2009. It keeps the first few ranks close to one another."""
@@ -32,6 +32,10 @@ VISITED = 512
 
 TOGETHER = "mentioned with"
 """how a path names the edge between two entities of one memory"""
+
+
+Seen = tuple[str, Mapping[str, object]]
+"""the condition on a row ``m`` of ``memory`` under which a query sees it, and its parameters"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,28 +78,28 @@ def telling(mentions: int) -> float:
     return 1 / log2(1 + max(1, mentions))
 
 
-def link(db: Connection, query: Query) -> list[int]:
-    """The entities that a query names, rarest first, at most ``LINKED``."""
-    wanted = list({name for _, _, name in spans(query.text)})
+def link(db: Connection, text: str, scope: Scope) -> list[int]:
+    """The entities that ``text`` names, of whom ``scope`` asks for, rarest first, at most ``LINKED``."""
+    wanted = list({name for _, _, name in spans(text)})
     if not wanted:
         return []
-    mine = "" if query.scope.user_id is None else "and owner = :owner"
+    mine = "" if scope.user_id is None else "and owner = :owner"
     rows = db.execute(
         f"select key, id from entity where tenant = :tenant {mine} and key in (select value from json_each(:keys)) "
         "order by mentions, id",
         {
-            "tenant": storable(query.scope.tenant),
-            "owner": storable(query.scope.user_id or ""),
+            "tenant": storable(scope.tenant),
+            "owner": storable(scope.user_id or ""),
             "keys": dumps(wanted),
         },
     ).fetchall()
-    meant = set(named(query.text, {row["key"] for row in rows}))
+    meant = set(named(text, {row["key"] for row in rows}))
     return [row["id"] for row in rows if row["key"] in meant][:LINKED]
 
 
-def visible_memories(db: Connection, query: Query, event_ids: Sequence[str]) -> list[int]:
-    """The memories of these events that the query may see, in this order."""
-    seen, values = visible(query)
+def visible_memories(db: Connection, view: Seen, event_ids: Sequence[str]) -> list[int]:
+    """The memories of these events that are seen, in this order."""
+    seen, values = view
     rows = db.execute(
         f"select m.id from json_each(:ids) j join memory m on m.event_id = j.value where {seen} order by j.key",
         {**values, "ids": dumps(list(event_ids))},
@@ -108,12 +112,12 @@ def memory_rows(db: Connection, memories: Iterable[int]) -> dict[int, Row]:
     return {row["id"]: row for row in rows}
 
 
-def walk(db: Connection, query: Query, seeds: Sequence[int], how: Walking) -> dict[int, Reached]:
+def walk(db: Connection, view: Seen, seeds: Sequence[int], how: Walking) -> dict[int, Reached]:
     """The entities within ``how.hops`` - 1 edges of ``seeds``, each by its shortest way, by a relation rather than by a
     common mention. A hub (more than ``fan_out`` mentions) is a place to start from, never one to pass or to end at."""
     if not seeds:
         return {}
-    seen, values = visible(query)
+    seen, values = view
     forward, backward = (_RELATIONS.format(end=end, seen=seen) for end in ("subject", "object"))
     limits = {
         **values,
@@ -169,7 +173,7 @@ group by w.entity order by way, e.mentions, e.id limit :visited
 
 
 def linked_memories(
-    db: Connection, query: Query, reached: Mapping[int, Reached], similar: Sequence[int], how: Walking
+    db: Connection, view: Seen, reached: Mapping[int, Reached], similar: Sequence[int], how: Walking
 ) -> list[Linked]:
     """The memories that mention what was reached, strongest first.
 
@@ -185,7 +189,7 @@ def linked_memories(
             break
         near.append(entity.entity)
         room -= how.fan_out
-    seen, values = visible(query)
+    seen, values = view
     pairs = set(
         map(
             tuple,

@@ -13,13 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from adapters.index.lexical import Lexical, analysis, erase
 from adapters.index.vectors import Known, Vectors
 from fusion.contract import Embedder, Scope
-from fusion.errors import StoreBusy, StoreDamaged
+from fusion.errors import InvalidAnswer, StoreBusy, StoreDamaged
 from fusion.lib.words import content_hash
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ class Index:
         tags = self._vectors.tags(scope)
         if self._embedder is None or not self.vectors or (tags is not None and not tags):
             return []
-        query = (await self._embedder.embed([text], keep=False))[0] if vector is None else vector
+        query = (await vectors_of(self._embedder, [text], keep=False))[0] if vector is None else vector
         found = await self._in_thread(lambda: self._vectors.search(query, tags, limit))
         self._faults.pop("similar", None)
         return found
@@ -470,7 +471,7 @@ class Index:
         if self._pick is not None:
             pick, keys = self._pick, list(some)
             texts = {entry.key: entry.text for entry in await self._in_thread(lambda: pick(keys))}
-        vectors = await embedder.embed(list(texts.values()))
+        vectors = await vectors_of(embedder, list(texts.values()))
         rows = [(key, some[key][0], vector) for key, vector in zip(texts, vectors, strict=True)]
         await self._in_thread(lambda: self._vectors.add(rows))
         for key, wanted in some.items():
@@ -492,6 +493,19 @@ class Index:
     def _check_open(self) -> None:
         if self._closed:
             raise StoreBusy(f"the index in {self._folder} is closed")
+
+
+async def vectors_of(embedder: Embedder, texts: Sequence[str], *, keep: bool = True) -> Floats:
+    """``texts`` encoded, a vector each. Raises InvalidAnswer where what came back cannot be their vectors."""
+    vectors = await embedder.embed(texts, keep=keep)
+    if vectors.shape != (len(texts), embedder.dimensions):
+        raise InvalidAnswer(
+            f"{embedder.identity} gave vectors of shape {vectors.shape} for {len(texts)} texts, and says that it has "
+            f"{embedder.dimensions} dimensions"
+        )
+    if not isfinite(vectors.sum()):  # NaN and infinity stay so in a sum
+        raise InvalidAnswer(f"{embedder.identity} gave vectors with NaN or infinity in them")
+    return vectors
 
 
 def _fused(by_words: Sequence[tuple[str, float]], by_vectors: Sequence[tuple[str, float]]) -> list[Found]:

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from json import dumps
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from adapters.graph import (
+    DEEPER,
     GraphStore,
     K,
     Walking,
+    beside,
     link,
     linked_memories,
     memory_rows,
@@ -25,9 +27,22 @@ from adapters.graph import (
     walk,
 )
 from adapters.graph.names import key
+from adapters.index import Index
 from adapters.triples.parse import parse
-from fusion.contract import Captured, Entity, Extraction, Hit, Query
-from fusion.lib.sqlite import Connection, Row, hit_of, visible
+from fusion.contract import (
+    DIMENSIONS,
+    KINDS,
+    Captured,
+    Description,
+    Entity,
+    Event,
+    Features,
+    Forgotten,
+    Hit,
+    Opening,
+    Query,
+)
+from fusion.lib.sqlite import Connection, Database, Row, hit_of, visible
 from fusion.lib.words import stems
 
 ANSWERS = 0.5
@@ -56,26 +71,68 @@ class Options(Walking):
 class Triples(GraphStore):
     """Facts have native ids ``fact:…`` and no event id; passages are events."""
 
-    options_type: ClassVar[type[Walking]] = Options
+    features = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(KINDS))
     facts_are_searched: ClassVar[bool] = True
-    options: Options
 
-    def learn(self, captured: Captured) -> Extraction:
-        """What capture found, and the triples that stand in the text itself."""
-        event, known = captured.event, captured.extraction
-        parsed = parse(event.text, event.place.document if event.place else event.source)
-        return replace(
-            known,
-            facts=tuple(dict.fromkeys((*known.facts, *parsed.facts))),
-            entities=(*known.entities, *(Entity(name) for name in parsed.names)),
-        )
+    def __init__(self, database: Database, index: Index, embeds: bool, options: Options) -> None:
+        super().__init__(database, index, embeds)
+        self.options = options
 
-    def recall(self, db: Connection, query: Query, keys: Sequence[str]) -> list[Hit]:
-        similar = visible_memories(db, query, keys)
+    @classmethod
+    async def open(cls, opening: Opening) -> Self:
+        """Raises ``SettingsError`` for a wrong option, ``StoreDamaged`` for a corrupt or newer file."""
+        options = Options.of(opening)
+        return cls(*await cls.open_files(opening), opening.embedder is not None, options)
+
+    async def search(self, query: Query) -> Sequence[Hit]:
+        if query.limit <= 0:
+            return []
+        found = await self._index.search(query.text, query.scope, query.limit * DEEPER)
+        keys = [entry.key for entry in found]
+        hits = await self._database.read(lambda db: self._recall(db, query, keys))
+        return [hit for hit in hits if query.scope.admits(hit.scope)]
+
+    def accepts(self, event: Event) -> bool:
+        return event.kind in self.features.kinds
+
+    async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
+        learnt = [_with_its_own_triples(captured) for captured in batch]
+        ids = [captured.event.event_id for captured in batch]
+
+        def insert(db: Connection) -> list[str]:
+            self._insert(db, learnt)
+            return self._keys(db, ids)
+
+        if batch:
+            await self._publish(await self._database.write(insert))
+        return [(event_id,) for event_id in ids]
+
+    async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
+        return "deleted" if await self._delete([event_id]) else "absent"
+
+    async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:
+        """Within the same document and the same scope, by place; superseded versions left out."""
+
+        def near(db: Connection) -> list[list[Hit]]:
+            return [[hit_of(row) for row in beside(db, hit.native_id, hit.scope, span)] for hit in hits]
+
+        return await self._database.read(near)
+
+    async def describe(self) -> Description:
+        items = await self._database.read(lambda db: int(db.execute("select count(*) from memory").fetchone()[0]))
+        notes = () if self._embeds else ("no embedding model: searched by words and graph only",)
+        faults = self._index.faults
+        return Description(items, self._index.vectors, self._index.pending, (*notes, *faults), bool(faults))
+
+    def _recall(self, db: Connection, query: Query, keys: Sequence[str]) -> list[Hit]:
+        """The hits, best first; ``keys`` is what the index found, not yet filtered by time."""
+        seen = visible(query)
+        similar = visible_memories(db, seen, keys)
         facts = self._facts(db, query, keys)
         ends = [row[end] for row, *_ in facts[:MATCHED] for end in ("subject_id", "object_id")]
-        reached = walk(db, query, list(dict.fromkeys((*link(db, query), *ends))), self.options)
-        linked = linked_memories(db, query, reached, similar, self.options)
+        named = link(db, query.text, query.scope)
+        reached = walk(db, seen, list(dict.fromkeys((*named, *ends))), self.options)
+        linked = linked_memories(db, seen, reached, similar, self.options)
         passages = merge(similar, linked, self.options)[: query.limit]
         chosen = {memory for memory, _ in passages}
         why = paths(db, [found for found in linked if found.memory in chosen], reached)
@@ -111,6 +168,18 @@ class Triples(GraphStore):
         for row in rows:
             triples.setdefault(matching[row["fact"]], []).append(row)
         return list(triples.values())
+
+
+def _with_its_own_triples(captured: Captured) -> Captured:
+    """What capture found, and the triples that stand in the text itself."""
+    event, known = captured.event, captured.extraction
+    parsed = parse(event.text, event.place.document if event.place else event.source)
+    learnt = replace(
+        known,
+        facts=tuple(dict.fromkeys((*known.facts, *parsed.facts))),
+        entities=(*known.entities, *(Entity(name) for name in parsed.names)),
+    )
+    return Captured(event, learnt)
 
 
 _ENDS = "join entity s on s.id = r.subject join entity o on o.id = r.object"

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from adapters.cortex import Cortex
 from adapters.graph import Linked, Reached, Walking, link, linked_memories, merge, paths, ranks, walk
 from adapters.graph.names import key, named
 from adapters.index import Entry
-from fusion.contract import Fact, Opening, Scope
+from adapters.triples import Options, Triples
+from fusion.contract import Fact, Opening, Query, Scope
 from fusion.errors import SettingsError, StoreFull
-from fusion.lib.sqlite import Connection, Database
+from fusion.lib.sqlite import Connection, Database, visible
 from tests.backend_contract import event_id, make_captured, make_event, make_query
 
 NORMAL = Walking()
@@ -93,7 +93,7 @@ def test_equals_share_their_last_rank() -> None:
 class Graph:
     """A store without embedder, and one way to walk it."""
 
-    store: Cortex
+    store: Triples
 
     async def add(self, n: int, *facts: tuple[str, str, str], scope: Scope = ADA, **more: object) -> None:
         event = make_event(n, f"note number {n}", scope, **more)
@@ -106,8 +106,8 @@ class Graph:
         query = make_query(text, scope)
 
         def look(db: Connection) -> list[tuple[int, int, tuple[str, ...]]]:
-            reached = walk(db, query, link(db, query), how)
-            found = linked_memories(db, query, reached, (), how)
+            reached = reach(db, query, how)
+            found = linked_memories(db, visible(query), reached, (), how)
             why = paths(db, found, reached)
             return [(number(db, f), f.hops, why[f.memory]) for f in found]
 
@@ -115,8 +115,12 @@ class Graph:
 
     async def reached(self, text: str, scope: Scope = ADA, how: Walking = NORMAL) -> dict[str, Reached]:
         query = make_query(text, scope)
-        found = await self.store._database.read(lambda db: walk(db, query, link(db, query), how))
+        found = await self.store._database.read(lambda db: reach(db, query, how))
         return {reached.name: reached for reached in found.values()}
+
+
+def reach(db: Connection, query: Query, how: Walking) -> dict[int, Reached]:
+    return walk(db, visible(query), link(db, query.text, query.scope), how)
 
 
 def number(db: Connection, found: Linked) -> int:
@@ -126,7 +130,7 @@ def number(db: Connection, found: Linked) -> int:
 
 @pytest.fixture
 async def graph(tmp_path: Path) -> AsyncIterator[Graph]:
-    store = await Cortex.open(Opening("cortex", tmp_path / "cortex"))
+    store = await Triples.open(Opening("triples", tmp_path / "triples"))
     try:
         yield Graph(store)
     finally:
@@ -167,8 +171,8 @@ async def test_activation_spreads(graph: Graph) -> None:
     query = make_query("Alpha", ADA)
 
     def strengths(db: Connection) -> dict[int, float]:
-        reached = walk(db, query, link(db, query), Walking())
-        return {number(db, f): f.strength for f in linked_memories(db, query, reached, (), Walking())}
+        reached = reach(db, query, Walking())
+        return {number(db, f): f.strength for f in linked_memories(db, visible(query), reached, (), Walking())}
 
     found = await graph.store._database.read(strengths)
     alpha = 1 / log2(1 + 2)
@@ -215,9 +219,9 @@ async def test_of_a_hub_what_is_similar_comes_too(graph: Graph) -> None:
     query = make_query("Hub", ADA)
 
     def look(db: Connection) -> list[int]:
-        reached = walk(db, query, link(db, query), Walking(fan_out=4))
+        reached = reach(db, query, Walking(fan_out=4))
         memory = db.execute("select id from memory where event_id = ?", (event_id(2),)).fetchone()[0]
-        return [number(db, f) for f in linked_memories(db, query, reached, (memory,), Walking(fan_out=4))]
+        return [number(db, f) for f in linked_memories(db, visible(query), reached, (memory,), Walking(fan_out=4))]
 
     assert sorted(await graph.store._database.read(look)) == [2, 47, 48, 49, 50]
 
@@ -294,7 +298,7 @@ async def test_a_fact_about_itself_is_no_edge(graph: Graph) -> None:
 async def test_wrong_options_are_named(tmp_path: Path, options: dict[str, object], says: str) -> None:
     """A misspelt or impossible option is refused at the start, with what may stand there."""
     with pytest.raises(SettingsError, match=says):
-        await Cortex.open(Opening("cortex", tmp_path, options))
+        await Triples.open(Opening("triples", tmp_path, options))
 
 
 # The derived index
@@ -324,9 +328,9 @@ class Unwilling:
 
 async def test_a_failed_index_is_made_up_for(tmp_path: Path) -> None:
     """The index failed after SQLite had the memory: whoever remembered hears of it, and any later call brings it in."""
-    database = await Database.open(tmp_path / "graph.sqlite", (Cortex.schema,))
+    database = await Database.open(tmp_path / "graph.sqlite", Triples.schema)
     index = Unwilling()
-    store = Cortex(database, index, NORMAL, embeds=False)  # type: ignore[arg-type]
+    store = Triples(database, index, False, Options())  # type: ignore[arg-type]
     try:
         with pytest.raises(StoreFull):
             await store.remember([make_captured(make_event(1, "first"))])

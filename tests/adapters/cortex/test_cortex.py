@@ -172,10 +172,9 @@ async def test_use_is_counted_apart_from_searching(cortex: Cortex) -> None:
     await cortex.used([event_id(1), "unknown"], NOW)
     await cortex.used([event_id(1)], NOW - timedelta(days=1))
 
-    rows = await cortex._database.read(
-        lambda db: [tuple(r) for r in db.execute("select event_id, access_count, last_accessed from memory limit 2")]
-    )
-    assert rows == [(event_id(1), 2, int(NOW.timestamp() * 1_000_000)), (event_id(2), 0, None)]
+    known = await cortex.graph.get([event_id(1), event_id(2)])
+    states = [(id_, known[id_].state.access_count, known[id_].state.last_accessed) for id_ in sorted(known)]
+    assert states == [(event_id(1), 2, NOW), (event_id(2), 0, None)]
 
 
 # Faults

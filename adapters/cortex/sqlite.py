@@ -1,0 +1,318 @@
+"""The cortex in one SQLite file, its index (words, vectors) derived beside it: the embedded store.
+
+Nothing of what ends, is merged or superseded is written into the text's row but a mark, so that every version stays.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from json import dumps, loads
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from adapters.cortex.port import Change, Found, Holding, Known, Link, Memory, State, View
+from adapters.cortex.records import extraction_of, json_of
+from adapters.graph import (
+    DEEPER,
+    MANY,
+    SCHEMA,
+    GraphStore,
+    Seen,
+    Walking,
+    beside,
+    link,
+    linked_memories,
+    paths,
+    ranks,
+    visible_memories,
+    walk,
+)
+from adapters.index import Index
+from fusion.contract import Captured, Hit, Opening, Scope
+from fusion.lib.sqlite import Connection, Database, Row, event_of, microseconds, storable, time_of
+
+if TYPE_CHECKING:
+    from fusion.contract import Floats
+
+_USE = """
+alter table memory add column access_count integer not null default 0;
+alter table memory add column last_accessed integer;
+"""
+
+# Of memories that were kept before, the extraction is put together again from what the graph has of it.
+_STATE = """
+alter table memory add column lifetime text not null default 'permanent';
+alter table memory add column confidence real not null default 0.7;
+alter table memory add column tags text not null default '[]';
+alter table memory add column reinforced_count integer not null default 0;
+alter table memory add column reinforced_at integer;
+alter table memory add column conflict_group text;
+alter table memory add column conflict_status text;
+alter table memory add column contradicts text;
+alter table memory add column merged_into text;
+alter table memory add column ended_at integer;
+alter table memory add column extraction text not null default '{}';
+create index memory_conflict on memory(conflict_group) where conflict_group is not null;
+create index memory_merged on memory(merged_into) where merged_into is not null;
+update memory set extraction = json_object(
+    'kind', kind,
+    'entities', (select json_group_array(json_object('name', e.name, 'type', e.type))
+        from mention x join entity e on e.id = x.entity where x.memory = memory.id),
+    'facts', (select json_group_array(json_object('subject', s.name, 'predicate', r.predicate, 'object', o.name))
+        from relation r join entity s on s.id = r.subject join entity o on o.id = r.object where r.memory = memory.id)
+);
+"""
+
+_TIMES = frozenset({"last_accessed", "reinforced_at", "ended_at"})
+
+REINFORCED_BY = 0.05
+"""what confidence gains each time, up to 1: seed 000's number"""
+
+
+class SqliteGraph(GraphStore):
+    """`adapters.cortex.port.Graph` on SQLite."""
+
+    schema: ClassVar[tuple[str, ...]] = (SCHEMA + _USE, _STATE)
+    searched: ClassVar[str] = "m.merged_into is null"
+
+    def __init__(self, database: Database, index: Index, embeds: bool, walking: Walking) -> None:
+        super().__init__(database, index, embeds)
+        self._walking = walking
+
+    @classmethod
+    async def open(cls, opening: Opening, walking: Walking) -> Self:
+        """Raises ``StoreDamaged`` for a corrupt or newer file, ``StoreBusy`` while another process writes to it."""
+        return cls(*await cls.open_files(opening), opening.embedder is not None, walking)
+
+    # Writing
+
+    async def add(self, memories: Sequence[Memory]) -> None:
+        def insert(db: Connection) -> None:
+            new = frozenset(self._insert(db, [Captured(m.event, m.extraction) for m in memories]))
+            rows: dict[str, tuple[object, ...]] = {}
+            for memory in memories:
+                if memory.id in new:
+                    written = {name: getattr(memory.state, name) for name in _FIELDS}
+                    rows.setdefault(memory.id, (json_of(memory.extraction), *_values(written), memory.id))
+            assignments = ", ".join(f"{name} = ?" for name in ("extraction", *_FIELDS))
+            db.executemany(f"update memory set {assignments} where event_id = ?", rows.values())
+
+        if memories:
+            await self._database.write(insert)
+            await self._publish([memory.id for memory in memories])
+
+    async def alter(self, changes: Mapping[str, Change]) -> None:
+        alike: defaultdict[tuple[str, ...], list[tuple[object, ...]]] = defaultdict(list)
+        for id_, change in changes.items():
+            named = {name: value for name, value in change.items() if name in _FIELDS}
+            alike[tuple(named)].append((*_values(named), id_))
+
+        def write(db: Connection) -> None:
+            for names, rows in alike.items():
+                if names:
+                    assignments = ", ".join(f"{name} = ?" for name in names)
+                    db.executemany(f"update memory set {assignments} where event_id = ?", rows)
+
+        await self._database.write(write)
+        if searched := [id_ for id_, change in changes.items() if "merged_into" in change]:
+            await self._publish(searched)
+
+    async def reinforce(self, id: str, at: datetime) -> None:
+        await self._database.write(
+            lambda db: db.execute(
+                "update memory set confidence = min(1.0, confidence + ?1), reinforced_count = reinforced_count + 1, "
+                "reinforced_at = max(coalesce(reinforced_at, ?2), ?2) where event_id = ?3",
+                (REINFORCED_BY, microseconds(at), id),
+            )
+        )
+
+    async def use(self, ids: Sequence[str], at: datetime) -> None:
+        await self._database.write(
+            lambda db: db.execute(
+                "update memory set access_count = access_count + 1, "
+                f"last_accessed = max(coalesce(last_accessed, ?1), ?1) where event_id in {MANY.replace('?', '?2')}",
+                (microseconds(at), dumps(list(ids))),
+            )
+        )
+
+    async def delete(self, ids: Sequence[str]) -> frozenset[str]:
+        return await self._delete(ids)
+
+    # Reading
+
+    async def get(self, ids: Sequence[str]) -> Mapping[str, Memory]:
+        def look(db: Connection) -> dict[str, Memory]:
+            rows = db.execute(f"select * from memory where event_id in {MANY}", (dumps(list(ids)),))
+            return {row["event_id"]: _memory(row) for row in rows}
+
+        return await self._database.read(look)
+
+    async def versions(self, id: str) -> Sequence[Memory]:
+        return await self._database.read(lambda db: [_memory(row) for row in db.execute(_VERSIONS, (id,))])
+
+    async def page(self, after: str = "", limit: int = 500, scope: Scope | None = None) -> Sequence[Memory]:
+        mine, values = ("true", {}) if scope is None else _of(scope)
+
+        def look(db: Connection) -> list[Memory]:
+            rows = db.execute(
+                f"select * from memory m where m.event_id > :after and {mine} order by m.event_id limit :limit",
+                {**values, "after": after, "limit": limit},
+            )
+            return [_memory(row) for row in rows]
+
+        return await self._database.read(look)
+
+    async def find(self, text: str, vector: Floats | None, view: View, limit: int) -> Found:
+        # The index holds what is superseded and ended too, hence more is asked of it.
+        words, vectors = await self._index.halves(text, view.scope, limit * DEEPER, vector)
+        ids = list(dict.fromkeys(id_ for id_, _ in (*words, *vectors)))
+        condition, values = seen(view)
+
+        def look(db: Connection) -> frozenset[str]:
+            rows = db.execute(
+                f"select m.event_id from json_each(:ids) j join memory m on m.event_id = j.value where {condition}",
+                {**values, "ids": dumps(ids)},
+            )
+            return frozenset(row[0] for row in rows)
+
+        visible = await self._database.read(look)
+        return Found([f for f in words if f[0] in visible][:limit], [f for f in vectors if f[0] in visible][:limit])
+
+    async def cosines(self, vector: Floats, ids: Sequence[str]) -> Mapping[str, float]:
+        return await self._index.cosines(vector, ids)
+
+    async def link(self, text: str, view: View, similar: Sequence[str], limit: int) -> Sequence[Link]:
+        def look(db: Connection) -> list[Link]:
+            known = seen(view)
+            reached = walk(db, known, link(db, text, view.scope), self._walking)
+            near = visible_memories(db, known, similar)
+            found = linked_memories(db, known, reached, near, self._walking)
+            at = ranks(found)
+            wanted = frozenset(near)
+            found = [f for place, f in enumerate(found) if place < limit or f.memory in wanted]
+            why = paths(db, found, reached)
+            ids = dict(
+                db.execute(f"select id, event_id from memory where id in {MANY}", (dumps([f.memory for f in found]),))
+            )
+            return [Link(ids[f.memory], f.hops, at[f.memory], why[f.memory]) for f in found]
+
+        return await self._database.read(look)
+
+    async def beside(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Memory]]:
+        def look(db: Connection) -> list[list[Memory]]:
+            return [[_memory(row) for row in beside(db, hit.native_id, hit.scope, span)] for hit in hits]
+
+        return await self._database.read(look)
+
+    async def entities(self, scope: Scope, limit: int = 100) -> Sequence[Known]:
+        mine = "" if scope.user_id is None else "and owner = :owner"
+
+        def look(db: Connection) -> list[Known]:
+            rows = db.execute(
+                f"select name, type, mentions from entity where tenant = :tenant {mine} "
+                "order by mentions desc, key limit :limit",
+                {"tenant": storable(scope.tenant), "owner": storable(scope.user_id or ""), "limit": limit},
+            )
+            return [Known(*row) for row in rows]
+
+        return await self._database.read(look)
+
+    async def holding(self) -> Holding:
+        def look(db: Connection) -> tuple[dict[str, int], dict[str, int]]:
+            kinds = db.execute("select kind, count(*) from memory group by kind order by kind")
+            lifetimes = db.execute("select lifetime, count(*) from memory group by lifetime order by lifetime")
+            return dict(kinds.fetchall()), dict(lifetimes.fetchall())
+
+        kinds, lifetimes = await self._database.read(look)
+        index = self._index
+        return Holding(sum(kinds.values()), index.vectors, index.pending, index.faults, kinds, lifetimes)
+
+
+def seen(view: View) -> Seen:
+    """The condition on a row ``m`` of ``memory`` under which ``view`` sees it, and its parameters."""
+    condition, values = _of(view.scope)
+    terms = [condition, "m.trust <> 'quarantined'", "m.merged_into is null"]
+    newer = [
+        "s.supersedes = m.event_id and s.tenant = m.tenant and s.user_id is m.user_id and s.merged_into is null",
+        "not (s.conflict_status is not null and s.contradicts is m.event_id)",
+    ]
+    values["moment"] = microseconds(view.as_of or view.now)
+    if view.as_of is None:
+        terms.append("m.conflict_status is not 'resolved'")
+    else:
+        terms.append("coalesce(m.valid_from, m.at, m.recorded_at) <= :moment")
+        newer.append("coalesce(s.valid_from, s.at, s.recorded_at) <= :moment")
+    if view.known_at is not None:
+        values["known_at"] = microseconds(view.known_at)
+        terms.append("m.recorded_at <= :known_at")
+        newer.append("s.recorded_at <= :known_at")
+    if not view.history:
+        terms.append("(m.valid_to is null or m.valid_to > :moment) and (m.ended_at is null or m.ended_at > :moment)")
+        terms.append(f"not exists (select 1 from memory s where {' and '.join(newer)})")
+    return " and ".join(terms), values
+
+
+def _of(scope: Scope) -> tuple[str, dict[str, Any]]:
+    """The condition under which ``scope`` admits a row ``m``, and its parameters."""
+    values: dict[str, Any] = {"tenant": storable(scope.tenant)}
+    terms = ["m.tenant = :tenant"]
+    for dimension, value in scope.named().items():
+        terms.append(f"m.{dimension} = :{dimension}")
+        values[dimension] = storable(value)
+    if scope.audience != "private":
+        terms.append("m.audience = 'group'")
+    return " and ".join(terms), values
+
+
+_FIELDS = tuple(Change.__annotations__)
+
+_VERSIONS = """
+with recursive version(event_id, supersedes, tenant, user_id) as (
+    select event_id, supersedes, tenant, user_id from memory where event_id = ?
+    union
+    select m.event_id, m.supersedes, m.tenant, m.user_id from version v
+    join memory m on m.event_id = v.supersedes and m.tenant = v.tenant and m.user_id is v.user_id
+    union
+    select m.event_id, m.supersedes, m.tenant, m.user_id from version v
+    join memory m on m.supersedes = v.event_id and m.tenant = v.tenant and m.user_id is v.user_id
+)
+select m.* from version v join memory m on m.event_id = v.event_id
+order by coalesce(m.valid_from, m.at, m.recorded_at), m.event_id
+"""
+
+
+def _values(fields: Mapping[str, Any]) -> Iterable[object]:
+    for name, value in fields.items():
+        if name == "tags":
+            yield dumps([storable(tag) for tag in value])
+        elif name in _TIMES and value is not None:
+            yield microseconds(value)
+        else:
+            yield storable(value) if isinstance(value, str) else value
+
+
+def _memory(row: Row) -> Memory:
+    tags = row["tags"]
+    return Memory(
+        event_of(row),
+        extraction_of(row["extraction"]),
+        State(
+            lifetime=row["lifetime"],
+            confidence=row["confidence"],
+            tags=() if tags == "[]" else tuple(loads(tags)),
+            access_count=row["access_count"],
+            last_accessed=_time(row["last_accessed"]),
+            reinforced_count=row["reinforced_count"],
+            reinforced_at=_time(row["reinforced_at"]),
+            conflict_group=row["conflict_group"],
+            conflict_status=row["conflict_status"],
+            contradicts=row["contradicts"],
+            merged_into=row["merged_into"],
+            ended_at=_time(row["ended_at"]),
+        ),
+    )
+
+
+def _time(since_1970: int | None) -> datetime | None:
+    return None if since_1970 is None else time_of(since_1970)

@@ -1,0 +1,420 @@
+"""What every store of the cortex promises, as a suite that its own test inherits.
+
+    class TestSqliteGraph(StoreContract):
+        async def open_store(self, folder: Path, embedder: Embedder | None) -> Graph: ...
+
+Times are those of `tests.backend_contract`; the embedder is the deterministic one, in which texts that share words are
+near, so that the arithmetic can be shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from adapters.cortex.port import Graph, Memory, State, View
+from fusion.contract import Embedder, Entity, Event, Extraction, Fact, Hit, Moment, Place, Scope
+from tests.backend_contract import NOW, event_id, make_event
+from tests.fakes import FakeEmbedder
+
+ADA, BEN = Scope(user_id="ada"), Scope(user_id="ben")
+DAY = timedelta(days=1)
+
+EVIL = (
+    '"]->(n) DETACH DELETE n //',
+    "`x` = 1 or 1=1",
+    "'; drop table memory; --",
+    "$id",
+    "%",
+    "?1",
+    "\\",
+    "x" * 10_000,
+)
+
+
+def memory(n: int, text: str, *facts: tuple[str, str, str], state: State | None = None, **fields: object) -> Memory:
+    """A memory of Ada's with a fixed id and time; ``fields`` are further ones of its event."""
+    event = make_event(n, text, **({"scope": ADA} | fields))  # type: ignore[arg-type]
+    names = dict.fromkeys(name for fact in facts for name in (fact[0], fact[2]))
+    known = Extraction(event.kind, tuple(Entity(name) for name in names), tuple(Fact(*fact) for fact in facts))
+    return Memory(event, known, state or State())
+
+
+def look(scope: Scope = ADA, **how: object) -> View:
+    return View(scope, NOW, **how)  # type: ignore[arg-type]
+
+
+def numbers(ids: object) -> list[int]:
+    return [int(str(id_)[-12:], 16) for id_ in ids]  # type: ignore[attr-defined]
+
+
+class StoreContract(ABC):
+    """Inherit and provide ``open_store``."""
+
+    @abstractmethod
+    async def open_store(self, folder: Path, embedder: Embedder | None) -> Graph:
+        """A store on ``folder``, empty unless an earlier opening of the same folder left something there."""
+
+    @pytest.fixture
+    async def graph(self, tmp_path: Path) -> AsyncIterator[Graph]:
+        store = await self.open_store(tmp_path / "store", FakeEmbedder())
+        try:
+            yield store
+        finally:
+            await store.close()
+
+    async def seen(self, graph: Graph, text: str, view: View | None = None) -> list[int]:
+        """Numbers of what words find, best first."""
+        return numbers(id_ for id_, _ in (await graph.find(text, None, view or look(), 50)).words)
+
+    # Records in, records out
+
+    async def test_a_memory_comes_back_as_it_was(self, graph: Graph) -> None:
+        """Every field of event, extraction and state, to the letter and the microsecond."""
+        event = Event(
+            event_id=event_id(1),
+            text="Zoë wrote “naïve café” – 東京で会う 👍🏽\n\tthen a second line",
+            recorded_at=NOW + timedelta(microseconds=7),
+            scope=Scope("blue", "ada", "agent", "run", "session", "gateway", "private"),
+            kind="decision",
+            raw_kind="choice",
+            speaker="Zoë Ünal",
+            at=Moment(datetime(2025, 12, 24, 18, 30, 1, 2, tzinfo=UTC), "minute", "Asia/Tokyo"),
+            place=Place("diary/2025-12", 4, 5, "line"),
+            source="diary",
+            revision="r2",
+            trust="trusted",
+            origin="agent",
+            valid_from=NOW - DAY,
+            valid_to=NOW + DAY,
+            supersedes=event_id(99),
+            derived_from=(event_id(98), event_id(97)),
+        )
+        learnt = Extraction(
+            "decision", (Entity("Zoë", "person"),), (Fact("Zoë", "wrote", "Café"),), (Moment(NOW, "day", "UTC"),)
+        )
+        state = State(
+            "ttl", 0.85, ("naïve", "東京"), 3, NOW - DAY, 2, NOW, "group", "active", event_id(96), None, NOW + DAY
+        )  # fmt: skip
+        whole = Memory(event, learnt, state)
+        await graph.add([whole, memory(2, "plain")])
+        assert await graph.get([event_id(1), event_id(2), event_id(3)]) == {
+            event_id(1): whole,
+            event_id(2): memory(2, "plain"),
+        }
+
+    async def test_adding_again_changes_nothing(self, graph: Graph) -> None:
+        """An id that is there keeps its text and its state; within one batch the first one counts."""
+        await graph.add([memory(1, "first", state=State(confidence=0.9)), memory(1, "twice in a batch")])
+        await graph.add([memory(1, "another text")])
+        known = (await graph.get([event_id(1)]))[event_id(1)]
+        assert (known.event.text, known.state.confidence) == ("first", 0.9)
+        assert (await graph.holding()).items == 1
+
+    async def test_nothing_is_done_at_once(self, graph: Graph) -> None:
+        """Empty calls and unknown ids are no errors."""
+        await graph.add([])
+        await graph.alter({event_id(9): {"confidence": 0.5}})
+        await graph.use([event_id(9)], NOW)
+        await graph.reinforce(event_id(9), NOW)
+        assert await graph.delete([event_id(9)]) == frozenset()
+        assert await graph.get([]) == {}
+        assert await graph.versions(event_id(9)) == []
+        assert await graph.page() == []
+        assert (await graph.holding()).items == 0
+
+    async def test_what_is_altered_and_what_is_not(self, graph: Graph) -> None:
+        """Named fields are written, ``None`` too; the others stay."""
+        await graph.add([memory(1, "one", state=State(tags=("a",), ended_at=NOW)), memory(2, "two")])
+        await graph.alter({event_id(1): {"confidence": 0.4, "ended_at": None}, event_id(2): {"lifetime": "session"}})
+        known = await graph.get([event_id(1), event_id(2)])
+        assert known[event_id(1)].state == State(confidence=0.4, tags=("a",))
+        assert known[event_id(2)].state == State(lifetime="session")
+
+    async def test_reinforcement_is_atomic_and_capped(self, graph: Graph) -> None:
+        """.7 and four at once: .7 + 4 · .05 = .9, counted 4; three more stop at 1."""
+        await graph.add([memory(1, "one")])
+        await asyncio.gather(*(graph.reinforce(event_id(1), NOW) for _ in range(4)))
+        state = (await graph.get([event_id(1)]))[event_id(1)].state
+        assert state.confidence == pytest.approx(0.9)
+        assert (state.reinforced_count, state.reinforced_at) == (4, NOW)
+        for _ in range(3):
+            await graph.reinforce(event_id(1), NOW - DAY)
+        state = (await graph.get([event_id(1)]))[event_id(1)].state
+        assert (state.confidence, state.reinforced_count, state.reinforced_at) == (1.0, 7, NOW)
+
+    async def test_use_is_counted(self, graph: Graph) -> None:
+        """Twice is 2, and the latest time stays though it is told first: a clock that jumps back takes nothing back."""
+        await graph.add([memory(1, "one"), memory(2, "two")])
+        await graph.use([event_id(1), event_id(9)], NOW)
+        await graph.use([event_id(1)], NOW - DAY)
+        known = await graph.get([event_id(1), event_id(2)])
+        assert (known[event_id(1)].state.access_count, known[event_id(1)].state.last_accessed) == (2, NOW)
+        assert (known[event_id(2)].state.access_count, known[event_id(2)].state.last_accessed) == (0, None)
+
+    async def test_pages_have_everything_once(self, graph: Graph) -> None:
+        """By id, from after the last one; of everyone, or of one scope."""
+        await graph.add([memory(n, f"note {n}", scope=ADA if n % 2 else BEN) for n in range(1, 8)])
+        first = await graph.page(limit=3)
+        rest = await graph.page(after=first[-1].id, limit=100)
+        assert [numbers(m.id for m in page) for page in (first, rest)] == [[1, 2, 3], [4, 5, 6, 7]]
+        assert numbers(m.id for m in await graph.page(scope=BEN)) == [2, 4, 6]
+
+    async def test_holding(self, graph: Graph) -> None:
+        """Counts by kind and lifetime; every memory gets its vector."""
+        await graph.add([memory(1, "one", kind="rule"), memory(2, "two"), memory(3, "three", state=State("session"))])
+        await graph.settle()
+        held = await graph.holding()
+        assert (held.items, held.vectors, held.vectors_pending, held.faults) == (3, 3, 0, ())
+        assert (held.by_kind, held.by_lifetime) == ({"note": 2, "rule": 1}, {"permanent": 2, "session": 1})
+
+    async def test_what_is_kept_survives_reopening(self, tmp_path: Path) -> None:
+        """Closed and opened again: records, words and vectors are there."""
+        embedder = FakeEmbedder()
+        first = await self.open_store(tmp_path / "store", embedder)
+        await first.add([memory(1, "the office is in Lisbon", ("Office", "in", "Lisbon"))])
+        await first.settle()
+        await first.close()
+        await first.close()
+        again = await self.open_store(tmp_path / "store", embedder)
+        try:
+            await again.settle()
+            vector = (await embedder.embed(["office"]))[0]
+            found = await again.find("office", vector, look(), 5)
+            assert (numbers(i for i, _ in found.words), numbers(i for i, _ in found.vectors)) == ([1], [1])
+            assert [link.path for link in await again.link("Lisbon", look(), [], 5)] == [("Office", "in", "Lisbon")]
+        finally:
+            await again.close()
+
+    # Finding
+
+    async def test_cosines(self, graph: Graph) -> None:
+        """The cosine of a text with itself is 1, with one of other words far less; found and computed alike."""
+        await graph.add([memory(1, "alpha beta"), memory(2, "gamma delta")])
+        await graph.settle()
+        vector = (await FakeEmbedder().embed(["alpha beta"]))[0]
+        found = dict((await graph.find("", vector, look(), 5)).vectors)
+        assert found[event_id(1)] == pytest.approx(1.0, abs=0.02)
+        assert found[event_id(2)] < 0.6
+        again = await graph.cosines(vector, [event_id(1), event_id(2), event_id(9)])
+        assert again == pytest.approx(found, abs=0.001)
+
+    async def test_the_limit_counts_what_is_seen(self, graph: Graph) -> None:
+        """Other people's better matches, and what is superseded, do not use it up."""
+        theirs = [memory(n, "alpha beta gamma", scope=BEN) for n in range(10, 30)]
+        await graph.add([*theirs, memory(1, "alpha in a much longer text of other words"), memory(2, "nothing")])
+        await graph.settle()
+        vector = (await FakeEmbedder().embed(["alpha"]))[0]
+        found = await graph.find("alpha", vector, look(), 1)
+        assert (numbers(i for i, _ in found.words), numbers(i for i, _ in found.vectors)) == ([1], [1])
+
+    @pytest.mark.parametrize("text", ["", " ", "the and of", '"', "AND OR NOT", "(", "*", "a\x00b", *EVIL])
+    async def test_any_text_is_looked_for(self, graph: Graph, text: str) -> None:
+        """Operators and injections are words to look for, and harm nothing."""
+        await graph.add([memory(1, "alpha", ("Alpha", "is", "Beta"))])
+        await graph.find(text, None, look(), 5)
+        await graph.link(text, look(), [event_id(1)], 5)
+        assert await self.seen(graph, "alpha") == [1]
+
+    @pytest.mark.parametrize("evil", EVIL, ids=lambda evil: evil[:20])
+    async def test_hostile_names_are_only_text(self, graph: Graph, evil: str) -> None:
+        """A hostile name, label, relation or id is stored as it is, found, deleted, and crosses no scope."""
+        mine = Scope(user_id=evil[:200], session_id=evil[:200])
+        whole = memory(1, f"{evil} alpha", (f"Alpha {evil}", evil, "Beta"), ("Alpha", evil, evil), scope=mine)
+        whole = replace(whole, state=State(tags=(evil,)))
+        await graph.add([whole, memory(2, "alpha")])
+        assert (await graph.get([event_id(1)]))[event_id(1)] == whole
+        assert await self.seen(graph, "alpha", look(mine)) == [1]
+        assert await self.seen(graph, "alpha", look(ADA)) == [2]
+        await graph.link(f"Beta {evil}", look(mine), [], 5)
+        assert await graph.get([evil]) == {}
+        assert await graph.delete([evil]) == frozenset()
+        assert (await graph.holding()).items == 2
+
+    # What a view sees
+
+    async def test_superseded_is_history(self, graph: Graph) -> None:
+        """Current: the new version. Before it: the old one. With history: both. Either may arrive first."""
+        old = memory(1, "the office is in Paris", at=Moment(NOW - 100 * DAY))
+        new = memory(2, "the office is in Lisbon", at=Moment(NOW - 10 * DAY), supersedes=event_id(1))
+        await graph.add([new])
+        await graph.add([old])
+        assert await self.seen(graph, "office") == [2]
+        assert await self.seen(graph, "office", look(as_of=NOW - 50 * DAY)) == [1]
+        assert await self.seen(graph, "office", look(as_of=NOW - 200 * DAY)) == []
+        assert sorted(await self.seen(graph, "office", look(history=True))) == [1, 2]
+        assert numbers(m.id for m in await graph.versions(event_id(1))) == [1, 2]
+        assert numbers(m.id for m in await graph.versions(event_id(2))) == [1, 2]
+        await graph.delete([event_id(2)])
+        assert await self.seen(graph, "office") == [1]
+
+    async def test_nobody_supersedes_anothers_memory(self, graph: Graph) -> None:
+        """Ben's memory that claims to supersede Ada's changes nothing for Ada, and is no version of it."""
+        await graph.add([memory(1, "the office is in Paris")])
+        await graph.add([memory(2, "the office is gone", scope=BEN, supersedes=event_id(1))])
+        assert await self.seen(graph, "office") == [1]
+        assert numbers(m.id for m in await graph.versions(event_id(1))) == [1]
+
+    async def test_valid_while_it_is(self, graph: Graph) -> None:
+        """From ``valid_from``, included, to ``valid_to``, not included."""
+        february, march = datetime(2026, 2, 1, tzinfo=UTC), datetime(2026, 3, 1, tzinfo=UTC)
+        await graph.add([memory(1, "the canteen is closed", valid_from=february, valid_to=march)])
+        second = timedelta(seconds=1)
+        assert await self.seen(graph, "canteen", View(ADA, march - second)) == [1]
+        assert await self.seen(graph, "canteen", View(ADA, march)) == []
+        assert await self.seen(graph, "canteen", look(as_of=february)) == [1]
+        assert await self.seen(graph, "canteen", look(as_of=february - second)) == []
+        assert await self.seen(graph, "canteen", look(history=True)) == [1]
+
+    async def test_known_at_is_what_was_recorded(self, graph: Graph) -> None:
+        """Before the correction was recorded the old version is seen, after it the new one."""
+        old, new = memory(1, "office Paris"), memory(2, "office Lisbon", supersedes=event_id(1))
+        old = replace(old, event=replace(old.event, recorded_at=NOW - 20 * DAY))
+        new = replace(new, event=replace(new.event, recorded_at=NOW - 5 * DAY))
+        await graph.add([old, new])
+        assert await self.seen(graph, "office", look(known_at=NOW - 10 * DAY)) == [1]
+        assert await self.seen(graph, "office", look(known_at=NOW)) == [2]
+        assert await self.seen(graph, "office", look(known_at=NOW - 30 * DAY)) == []
+
+    async def test_ended_is_history(self, graph: Graph) -> None:
+        """What ended yesterday is not seen today, but as of the day before, and with history."""
+        await graph.add([memory(1, "office", at=Moment(NOW - 9 * DAY), state=State(ended_at=NOW - DAY))])
+        assert await self.seen(graph, "office") == []
+        assert await self.seen(graph, "office", look(as_of=NOW - 2 * DAY)) == [1]
+        assert await self.seen(graph, "office", look(history=True)) == [1]
+
+    async def test_merged_is_kept_and_not_found(self, graph: Graph) -> None:
+        """What was merged into another is in no view; freed, it is found again by words and by meaning."""
+        await graph.add([memory(1, "office"), memory(2, "office", state=State(merged_into=event_id(1)))])
+        await graph.settle()
+        assert await self.seen(graph, "office") == [1]
+        assert await self.seen(graph, "office", look(history=True)) == [1]
+        await graph.alter({event_id(2): {"merged_into": None}})
+        await graph.settle()
+        vector = (await FakeEmbedder().embed(["office"]))[0]
+        found = await graph.find("office", vector, look(), 5)
+        assert sorted(numbers(i for i, _ in found.words)) == sorted(numbers(i for i, _ in found.vectors)) == [1, 2]
+
+    async def test_both_sides_of_a_conflict_are_seen_until_one_loses(self, graph: Graph) -> None:
+        """Active: both. The older one lost: the newer. The newer one lost: the older is current again."""
+        active = State(conflict_group="g", conflict_status="active")
+        await graph.add(
+            [
+                memory(1, "office Paris", state=replace(active, contradicts=event_id(2))),
+                memory(2, "office Lisbon", supersedes=event_id(1), state=replace(active, contradicts=event_id(1))),
+            ]
+        )
+        assert sorted(await self.seen(graph, "office")) == [1, 2]
+        await graph.alter({event_id(1): {"conflict_status": "resolved"}, event_id(2): {"conflict_status": None}})
+        assert await self.seen(graph, "office") == [2]
+        assert await self.seen(graph, "office", look(history=True)) == [2]
+        await graph.alter({event_id(1): {"conflict_status": None}, event_id(2): {"conflict_status": "resolved"}})
+        assert await self.seen(graph, "office") == [1]
+
+    async def test_whose_it_is(self, graph: Graph) -> None:
+        """A named dimension sees only items with that value, a group nothing private, a tenant nothing of another."""
+        scopes = [
+            Scope(user_id="ada"),
+            Scope(user_id="ben"),
+            Scope(),
+            Scope(user_id="ada", audience="private"),
+            Scope("blue", user_id="ada"),
+            Scope(user_id="ada", agent_id="a", run_id="r", session_id="s"),
+        ]
+        await graph.add([memory(n, "alpha", scope=scope) for n, scope in enumerate(scopes, start=1)])
+        asked = [
+            (Scope(user_id="ada"), [1, 6]),
+            (Scope(user_id="ada", audience="private"), [1, 4, 6]),
+            (Scope(session_id="s"), [6]),
+            (Scope("blue"), [5]),
+            (Scope(), [1, 2, 3, 6]),
+        ]
+        for scope, expected in asked:
+            assert sorted(await self.seen(graph, "alpha", look(scope))) == expected
+
+    async def test_the_quarantined_are_never_seen(self, graph: Graph) -> None:
+        """Neither now, nor in history, nor does a link pass there."""
+        await graph.add(
+            [
+                memory(1, "alpha", ("Alpha", "is", "Beta"), trust="quarantined"),
+                memory(2, "beta", ("Beta", "is", "Gamma")),
+            ]
+        )
+        assert await self.seen(graph, "alpha", look(history=True)) == []
+        assert await graph.link("Alpha", look(), [], 5) == []
+
+    # Walking
+
+    async def links(self, graph: Graph, text: str, similar: list[int] | None = None, limit: int = 50) -> list[object]:
+        found = await graph.link(text, look(), [event_id(n) for n in similar or []], limit)
+        return [(numbers([link.id])[0], link.hops, link.rank) for link in found]
+
+    async def test_hops_are_measured(self, graph: Graph) -> None:
+        """Alpha – Beta – Gamma – Delta: the first memory is 1 hop from Alpha, the second 2, the third out of reach."""
+        names = ["Alpha", "Beta", "Gamma", "Delta"]
+        await graph.add([memory(n, f"note {n}", (names[n - 1], "precedes", names[n])) for n in (1, 2, 3)])
+        assert await self.links(graph, "tell me about Alpha") == [(1, 1, 1), (2, 2, 2)]
+        assert await self.links(graph, "nobody in particular") == []
+
+    async def test_paths_justify(self, graph: Graph) -> None:
+        """One relation reads as it was asserted; a chain starts at the query's entity and marks what it walks back."""
+        await graph.add(
+            [memory(1, "x", ("Julien", "corrected_by", "bug")), memory(2, "y", ("Release 4", "contains", "bug"))]
+        )
+        found = {numbers([link.id])[0]: link.path for link in await graph.link("what did julien do?", look(), [], 5)}
+        assert found == {
+            1: ("Julien", "corrected_by", "bug"),
+            2: ("Julien", "corrected_by", "bug", "^contains", "Release 4"),
+        }
+
+    async def test_equals_share_a_rank_and_similar_ones_come_too(self, graph: Graph) -> None:
+        """Three memories of one name are all third; at most one is asked for, and one of ``similar`` comes besides."""
+        await graph.add([memory(n, f"note {n}", ("Hub", "has", f"Spoke {n}")) for n in (1, 2, 3)])
+        assert await self.links(graph, "Hub") == [(3, 1, 3), (2, 1, 3), (1, 1, 3)]
+        assert await self.links(graph, "Hub", [1], limit=1) == [(1, 1, 3)]
+        assert await self.links(graph, "Hub", [2, 1], limit=1) == [(2, 1, 3), (1, 1, 3)]
+
+    async def test_nobody_walks_through_anothers_memory(self, graph: Graph) -> None:
+        """Alpha and Beta are linked only by Ben: Ada's walk does not pass there."""
+        await graph.add(
+            [memory(1, "x", ("Alpha", "knows", "Beta"), scope=BEN), memory(2, "y", ("Beta", "is", "Gamma"))]
+        )
+        assert await self.links(graph, "Alpha") == []
+
+    async def test_superseded_memories_carry_no_edges(self, graph: Graph) -> None:
+        """What is no longer so leads nowhere; as of then it did."""
+        await graph.add(
+            [
+                memory(1, "x", ("Alpha", "owns", "Beta"), at=Moment(NOW - 9 * DAY)),
+                memory(2, "y", ("Beta", "is", "Gamma"), at=Moment(NOW - 9 * DAY)),
+                memory(3, "z", supersedes=event_id(1), at=Moment(NOW - DAY)),
+            ]
+        )
+        assert await self.links(graph, "Alpha") == []
+        then = await graph.link("Alpha", look(as_of=NOW - 2 * DAY), [], 5)
+        assert [(numbers([link.id])[0], link.hops) for link in then] == [(1, 1), (2, 2)]
+
+    async def test_an_entity_goes_with_its_last_mention(self, graph: Graph) -> None:
+        """Deleting leaves no orphan, and takes nothing that another memory says."""
+        await graph.add([memory(1, "x", ("Alpha", "is", "Beta")), memory(2, "y", ("Alpha", "is", "Gamma"))])
+        assert [(e.name, e.mentions) for e in await graph.entities(ADA)] == [("Alpha", 2), ("Beta", 1), ("Gamma", 1)]
+        assert await graph.delete([event_id(1)]) == frozenset({event_id(1)})
+        assert [(e.name, e.mentions) for e in await graph.entities(ADA)] == [("Alpha", 1), ("Gamma", 1)]
+        assert await graph.entities(BEN) == []
+
+    # Beside
+
+    async def test_beside(self, graph: Graph) -> None:
+        """What stands before and after it in its document, in order, of the same user, current only."""
+        turns = [memory(n, f"turn {n}", place=Place("talk", n, n)) for n in range(1, 8)]
+        others = [memory(9, "ben", scope=BEN, place=Place("talk", 4, 4)), memory(10, "new", supersedes=event_id(5))]
+        await graph.add([*turns, *others])
+        hit = Hit.of(turns[3].event)
+        beside = await graph.beside([hit, Hit.of(others[1].event)], 2)
+        assert [numbers(m.id for m in near) for near in beside] == [[2, 3, 6, 7], []]
