@@ -11,17 +11,17 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 
 from adapters.embedders.cache import ByteLru, VectorStore
 from adapters.embedders.encoder import DIMENSIONS, MODEL_SHA256, Encoded, Encoder, find_model, verify
+from adapters.embedders.flights import Flight, Flights, landed, let_go
 from fusion.contract import TokenVectors
 from fusion.errors import ModelMissing, SettingsError
 
@@ -42,14 +42,6 @@ _URGENT_TEXTS = 8
 # A portion while a request waits: 40 ms, so that a deadline is met.
 _NICENESS = 10
 Result = TypeVar("Result")
-
-
-@dataclass(slots=True)
-class _Flight:
-    """A text that is being encoded, and whether it is to be kept on disk then."""
-
-    landed: asyncio.Future[Encoded]
-    keep: bool = True
 
 
 class MiniLM:
@@ -94,10 +86,9 @@ class MiniLM:
         self._query_threads = ThreadPoolExecutor(2, "minilm-query")
         self._store_threads = ThreadPoolExecutor(threads, "minilm-store", initializer=_step_back)
         self._abreast = threads
-        self._flights: dict[str, _Flight] = {}
-        self._query_flights: dict[str, _Flight] = {}
-        self._urgent_flights: dict[str, _Flight] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._flights: Flights[Encoded] = Flights()
+        self._query_flights: Flights[Encoded] = Flights()
+        self._urgent_flights: Flights[Encoded] = Flights()
         self._closed = False
 
     async def embed(self, texts: Sequence[str], *, keep: bool = True) -> NDArray[np.float32]:
@@ -142,16 +133,8 @@ class MiniLM:
         return [found.get(text) for text in texts]
 
     async def forget(self, texts: Sequence[str]) -> None:
-        under_way = [
-            flight
-            for flights in (self._flights, self._query_flights, self._urgent_flights)
-            for text in texts
-            if (flight := flights.get(text)) is not None
-        ]
-        for flight in under_way:
-            flight.keep = False
-        if under_way:
-            await asyncio.wait([flight.landed for flight in under_way])
+        every = (self._flights, self._query_flights, self._urgent_flights)
+        await let_go([flight for flights in every for flight in flights.of(texts)])
         await self._in_thread(self._store.forget, texts)
         for text in texts:
             self._dense.drop(text)
@@ -162,9 +145,8 @@ class MiniLM:
         if self._closed:
             return
         self._closed = True
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for flights in (self._flights, self._query_flights, self._urgent_flights):
+            await flights.close()
 
         def end() -> None:
             self._query_threads.shutdown(cancel_futures=True)
@@ -176,54 +158,14 @@ class MiniLM:
     async def _asked(self, texts: Sequence[str]) -> dict[str, Encoded]:
         """Encodes queries: at once, and kept in memory only."""
         found = {text: held for text in texts if (held := self._queries.get(text)) is not None}
-        joined = self._board(self._query_flights, [text for text in texts if text not in found], self._fly_query)
-        return found | await _landed(joined)
+        joined = self._query_flights.board([text for text in texts if text not in found], self._fly_query)
+        return found | await landed(joined)
 
     async def _kept(self, texts: Sequence[str]) -> dict[str, Encoded]:
         """Encodes what is being stored: side by side with others who store, and kept on disk."""
-        return await _landed(self._board(self._flights, texts, self._fly))
+        return await landed(self._flights.board(texts, self._fly))
 
-    def _board(
-        self,
-        flights: dict[str, _Flight],
-        texts: Sequence[str],
-        fly: Callable[[dict[str, _Flight]], Coroutine[Any, Any, None]],
-    ) -> dict[str, _Flight]:
-        """The flights of these texts: those already under way, and one task for all the others.
-
-        The task is nobody's own, so that a caller who gives up does not take the others' answer away.
-        """
-        mine: dict[str, _Flight] = {}
-        for text in texts:
-            if text not in flights:
-                mine[text] = flights[text] = _Flight(asyncio.get_running_loop().create_future())
-        joined = {text: flights[text] for text in texts}
-        if mine:
-            task = asyncio.create_task(self._guarded(flights, mine, fly))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        return joined
-
-    async def _guarded(
-        self,
-        flights: dict[str, _Flight],
-        mine: dict[str, _Flight],
-        fly: Callable[[dict[str, _Flight]], Coroutine[Any, Any, None]],
-    ) -> None:
-        fault: BaseException = ModelMissing("the embedder was closed while it encoded")
-        try:
-            await fly(mine)
-        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait for these texts must hear of it
-            fault = error
-        finally:
-            for text, flight in mine.items():
-                if flights.get(text) is flight:
-                    del flights[text]
-                if not flight.landed.done():
-                    flight.landed.set_exception(fault)
-                    flight.landed.exception()  # looked at, so that nobody complains when nobody waits any more
-
-    async def _fly_query(self, mine: dict[str, _Flight]) -> None:
+    async def _fly_query(self, mine: dict[str, Flight[Encoded]]) -> None:
         def encode(portion: Sequence[str]) -> list[Encoded]:
             return self._encoder.encode(portion, name_tokens=True)
 
@@ -234,7 +176,7 @@ class MiniLM:
                     self._queries.put(text, one, size)
                 mine[text].landed.set_result(one)
 
-    async def _fly(self, mine: dict[str, _Flight]) -> None:
+    async def _fly(self, mine: dict[str, Flight[Encoded]]) -> None:
         # A caller has at most as many portions in the queue as there are threads, so that others get their turn.
         turns = asyncio.Semaphore(self._abreast)
 
@@ -248,7 +190,7 @@ class MiniLM:
                 group.create_task(one(portion))
 
     async def _encode_and_keep(
-        self, portion: Sequence[str], flights: Mapping[str, _Flight], threads: ThreadPoolExecutor
+        self, portion: Sequence[str], flights: Mapping[str, Flight[Encoded]], threads: ThreadPoolExecutor
     ) -> None:
         def work() -> dict[str, Encoded]:
             encoded = dict(zip(portion, self._encoder.encode(portion), strict=True))
@@ -268,11 +210,11 @@ class MiniLM:
         if loop.time() >= until:
             return {}
 
-        async def fly(mine: dict[str, _Flight]) -> None:
+        async def fly(mine: dict[str, Flight[Encoded]]) -> None:
             await self._encode_and_keep(list(mine), mine, self._query_threads)
 
         # Texts that others are storing are not waited for: theirs is the longer queue.
-        joined = self._board(self._urgent_flights, portion, fly)
+        joined = self._urgent_flights.board(portion, fly)
         await asyncio.wait([f.landed for f in joined.values()], timeout=max(0.0, until - loop.time()))
         return {text: flight.landed.result().tokens for text, flight in joined.items() if flight.landed.done()}
 
@@ -291,10 +233,6 @@ class MiniLM:
     def _check_open(self) -> None:
         if self._closed:
             raise ModelMissing("the embedder is closed")
-
-
-async def _landed(flights: Mapping[str, _Flight]) -> dict[str, Encoded]:
-    return {text: await asyncio.shield(flight.landed) for text, flight in flights.items()}
 
 
 def _portions(texts: Sequence[str], most: int) -> Iterator[Sequence[str]]:
