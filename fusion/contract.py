@@ -407,8 +407,11 @@ class Verifies(Protocol):
     """An adapter's class that can say whether what it needs is installed. Nothing is opened, nothing loaded."""
 
     @classmethod
-    def verify(cls, options: Mapping[str, object]) -> None:
-        """Returns if all is well. Raises ``SettingsError`` or ``ModelMissing``, which say what mends it."""
+    def verify(cls, options: Mapping[str, object]) -> str | None:
+        """Returns if all is well; what it is then, in words, where there is more to say than its name.
+
+        Raises ``SettingsError`` or ``ModelMissing``, which say what mends it.
+        """
         ...
 
 
@@ -540,6 +543,17 @@ class Embedder(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class Delegates(Protocol):
+    """An embedder whose dense vectors come from elsewhere.
+
+    ``local`` is the model at hand, which compares a question with its candidates: at once, and with nothing sent.
+    ``None``: there is none, and they are compared by their words.
+    """
+
+    local: Embedder | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,9 +66,24 @@ class ServerSettings(_Part):
 
 
 class EmbedderSettings(_Part):
-    adapter: str = "adapters.embedders.minilm:MiniLM"
+    adapter: str = "adapters.embedders.providers:Providers"
+    provider: str = "local"
+    model: str = ""
+    url: str = ""
+    dimensions: int = Field(default=0, ge=0)
+    api_key_env: str = ""
+    api_key_file: str = ""
+    timeout_s: float = Field(default=30.0, gt=0)
+    query_timeout_ms: int = Field(default=800, gt=0)
+    requests_per_minute: int = Field(default=0, ge=0)
+    tokens_per_minute: int = Field(default=0, ge=0)
     token_cache_mb: int = Field(default=64, ge=1)
     token_store_mb: int = Field(default=1024, ge=1)
+
+    @property
+    def none(self) -> bool:
+        """Whether everything is to be found by its words only."""
+        return not self.adapter or self.provider == "none"
 
 
 class JudgeSettings(_Part):
@@ -316,14 +331,14 @@ def _with_defaults(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rooted(table: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Paths of a file, made absolute from where the file stands: keys `home`, `paths` and `*_folder`."""
+    """Paths of a file, made absolute from where the file stands: keys `home`, `paths`, `*_folder` and `*_file`."""
 
     def rooted(key: str, value: Any) -> Any:
         if isinstance(value, dict):
             return {k: rooted(k, v) for k, v in value.items()}
         if key == "paths" and isinstance(value, list):
             return [rooted("home", v) for v in value]
-        if (key == "home" or key.endswith("_folder")) and isinstance(value, str):
+        if (key == "home" or key.endswith(("_folder", "_file"))) and isinstance(value, str) and value:
             return str((folder / Path(value).expanduser()).resolve())
         return value
 

@@ -29,6 +29,7 @@ from fusion.contract import (
     Backend,
     Call,
     Checks,
+    Delegates,
     Describes,
     Description,
     Embedder,
@@ -164,6 +165,7 @@ class Fusion:
     """the backends that want to know what reached a prompt"""
     describing: Mapping[str, Describes]
     """the backends that say what they hold; both are looked for once, for to look is slow"""
+    embedder: Embedder | None = None
     notes: tuple[str, ...] = ()
     """what is degraded for the whole home, in words with the mend"""
     _opened: float = field(default_factory=time.monotonic)
@@ -218,10 +220,10 @@ class Fusion:
             live = Live(
                 sources=sources,
                 known=Known(journal.records, journal.neighbours, journal.frequencies, journal.hides),
-                embedder=embedder,
+                embedder=_at_hand(embedder),
                 judge=judge,
                 judge_timeout_s=settings.judge.timeout_ms / 1000,
-                lexical=not settings.embedder.adapter,
+                lexical=settings.embedder.none or (embedder is not None and _at_hand(embedder) is None),
             )
             noting = Noting(lambda items: journal.note_shown(items, datetime.now(UTC)))
             stack.push_async_callback(noting.close)
@@ -238,6 +240,7 @@ class Fusion:
                 live=live,
                 users={n: b for n, b in stores.items() if isinstance(b, Used)},
                 describing={n: b for n, b in stores.items() if isinstance(b, Describes)},
+                embedder=embedder,
                 notes=(*notes, *missing),
                 _damaged=damaged,
             )
@@ -561,7 +564,7 @@ class Fusion:
             ],
             "memories": asdict(counts),
             "receipts": {"kept": kept, "keep_days": self.settings.receipts.keep_days},
-            "embedder": None if self.live.embedder is None else self.live.embedder.identity,
+            "embedder": None if self.embedder is None else self.embedder.identity,
             "judge": None if self.live.judge is None else self.live.judge.name,
             "bytes": parts,
             "notes": list(self._notes),
@@ -833,7 +836,7 @@ def _mend(package: str) -> str:
 
 
 async def _embedder(settings: Settings) -> tuple[Embedder | None, tuple[str, ...]]:
-    if not settings.embedder.adapter:
+    if settings.embedder.none:
         return None, ("no embedding model is configured: everything is found by its words only",)
     options = settings.embedder.model_dump(exclude={"adapter"})
     try:
@@ -843,7 +846,16 @@ async def _embedder(settings: Settings) -> tuple[Embedder | None, tuple[str, ...
         note = f"without the embedding model everything is found by its words only: {error}"
         log.error("%s", note)
         return None, (note,)
+    if _at_hand(opened) is None:
+        return opened, ("without the local model a question and what was found are compared by their words only",)
     return opened, ()
+
+
+def _at_hand(embedder: Embedder | None) -> Embedder | None:
+    """The model that compares a question with what was found: a provider's server is too far for that."""
+    if isinstance(embedder, Delegates):
+        return embedder.local
+    return embedder
 
 
 async def _journal(file: Path, keys_kept_s: float) -> tuple[Journal, dict[str, str]]:

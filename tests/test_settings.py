@@ -132,11 +132,13 @@ class TestWhoWins:
         assert settings.server.allowed_hosts == ("memory.lan",)
 
     def test_relative_paths_count_from_their_file(self, tmp_path: Path) -> None:
-        """`paths`, `home` and every `…_folder`, in any table; absolute ones stay; ~ is the user's folder."""
-        text = 'home = "h"\nrecipes_folder = "mine"\n[backends.markdown]\npaths = ["../notes", "/abs", "~/x"]\n'
+        """`paths`, `home`, every `…_folder` and `…_file`, in any table; absolute ones stay; ~ is the user's folder."""
+        text = 'home = "h"\nrecipes_folder = "mine"\n[embedder]\napi_key_file = "key"\n'
+        text += '[backends.markdown]\npaths = ["../notes", "/abs", "~/x"]\n'
         settings = load(written(tmp_path / "etc", text))
         assert settings.home == tmp_path / "etc" / "h"
         assert settings.recipes_folder == tmp_path / "etc" / "mine"
+        assert settings.embedder.api_key_file == str(tmp_path / "etc" / "key")
         paths = settings.backends["markdown"].options["paths"]
         assert paths == [str(tmp_path / "notes"), "/abs", str(Path.home().resolve() / "x")]
 

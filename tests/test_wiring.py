@@ -33,11 +33,20 @@ from fusion.recall.engine import FuseRequest, fuse
 from fusion.recall.world import Replay
 from fusion.settings import Settings, load
 from fusion.wiring import Fusion, resolve
+from tests import chaos
+from tests.chaos import Call, Chaos
+from tests.fakes import word_vector
 
 NADIA, OMAR = Scope(user_id="nadia", audience="private"), Scope(user_id="omar", audience="private")
 EMBEDDED = {"markdown", "cortex", "mem0", "triples"}
 DECIDED = "We decided to move the bookings database to Postgres"
 ASKED = "where does the bookings database move?"
+
+
+async def ollama(call: Call) -> None:
+    """Ollama's own form, with the 768 numbers of its usual model."""
+    vectors = [word_vector(text, 768).tolist() for text in call.json["input"]]
+    await call.reply(json.dumps({"model": call.json["model"], "embeddings": vectors}).encode())
 
 
 class NoModel:
@@ -308,6 +317,52 @@ class TestWhatIsMissing:
         assert not fused.degraded
         counts = {"total": 4, "ok": 3, "failed": 0, "skipped": 1, "ratio": 1.0, "vectors_pending": 0}
         assert fused.coverage == counts
+
+
+class TestAProvider:
+    """Vectors from a server: here one on loopback that answers as Ollama does."""
+
+    @pytest.mark.model
+    async def test_a_question_sends_itself_and_nothing_else(self, home: Path) -> None:
+        """What is remembered is sent once for all four backends, a question once; candidates are compared here."""
+        async with Chaos(behaviour=ollama) as server:
+            chosen = load(home=home, embedder={"provider": "ollama", "url": server.url})
+            async with Fusion.open(chosen) as fusion:
+                await told(fusion, DECIDED)
+                before = len(server.calls)
+                fused = await fusion.fuse(ASKED, scope=NADIA)
+                assert DECIDED in fused.block
+                assert (await fusion.status())["embedder"] == "ollama/nomic-embed-text@768"
+        sent = [text for call in server.calls for text in call.json["input"]]
+        assert sent.count(f"search_document: {DECIDED}") == 1
+        assert [text for call in server.calls[before:] for text in call.json["input"]] == [f"search_query: {ASKED}"]
+
+    @pytest.mark.model
+    async def test_one_that_is_down_costs_the_vectors(self, home: Path) -> None:
+        """Words answer, named as degraded with what mends it; when it is back, the vectors fill in."""
+        async with Chaos(behaviour=chaos.status(503)) as server:
+            chosen = load(home=home, embedder={"provider": "ollama", "url": server.url})
+            async with Fusion.open(chosen) as fusion:
+                await fusion.remember([NewMemory(DECIDED, scope=NADIA)])
+                await fusion.settle()
+                assert DECIDED in (await fusion.fuse(ASKED, scope=NADIA)).block
+                notes = [note for state in await fusion.backends() for note in state.notes]
+                assert any("vectors are not filled in" in note and "answered 503" in note for note in notes)
+
+    async def test_one_that_cannot_be_had_fails_closed(self, home: Path) -> None:
+        """A079: no key, no server: the home does not open, and no other provider stands in."""
+        chosen = load(home=home, embedder={"provider": "voyage"})
+        with pytest.raises(SettingsError, match="there is no key in VOYAGE_API_KEY"):
+            async with Fusion.open(chosen):
+                raise AssertionError("it opened")
+
+    async def test_none_is_words_only(self, home: Path) -> None:
+        """A079: `provider = "none"` is noted, and nothing is called degraded for it."""
+        async with Fusion.open(load(home=home, embedder={"provider": "none"})) as fusion:
+            await told(fusion, DECIDED)
+            fused = await fusion.fuse(ASKED, scope=NADIA)
+            assert DECIDED in fused.block
+            assert not fused.degraded
 
 
 class TestNames:

@@ -1,5 +1,7 @@
 """What was encoded once: in memory within a number of bytes, and on disk in one SQLite file for each model.
 
+A key is the content hash of a text, and the file is the model's: provider, model and number of dimensions name it.
+
 All of it is derived: deleting the file costs time, nothing else.
 """
 
@@ -150,6 +152,19 @@ class VectorStore:
                         "insert or replace into tokens values (?, ?, ?)", (number, one.tokens.scale, vectors.tobytes())
                     )
                 self._evict(database)
+
+        self._attempt("write", write)
+
+    def put_dense(self, vectors: Mapping[str, NDArray[np.float32]]) -> None:
+        """Keeps dense vectors of texts that have no others, in one transaction."""
+
+        def write(database: sqlite3.Connection) -> None:
+            with _transaction(database):
+                database.executemany(
+                    "insert into text(hash, dense, used, bytes) values (?, ?, 0, 0) "
+                    "on conflict(hash) do update set dense = excluded.dense",
+                    [(content_hash(text), vector.tobytes()) for text, vector in vectors.items()],
+                )
 
         self._attempt("write", write)
 

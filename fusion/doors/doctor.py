@@ -269,11 +269,13 @@ def _backlog(home: Path) -> Iterator[Finding]:
 def _installed(settings: Settings) -> Iterator[Finding]:
     """Each adapter that the configuration names: it is there, and so is what it needs."""
     wanted: dict[str, tuple[str, Mapping[str, object]]] = {}
-    if settings.embedder.adapter:
+    if not settings.embedder.none:
         wanted["embedder"] = (settings.embedder.adapter, settings.embedder.model_dump(exclude={"adapter"}))
     else:
         told = "no embedding model is configured: everything is found by its words only"
-        yield Finding("embedder", "warn", told, "[embedder] adapter in fusion.toml; without the line it has one")
+        yield Finding(
+            "embedder", "warn", told, "[embedder] adapter and provider in fusion.toml; without the lines there is one"
+        )
     if settings.judge.adapter:
         wanted["judge"] = (settings.judge.adapter, settings.judge.model_dump(exclude={"adapter"}))
     if settings.model.adapter:
@@ -284,16 +286,17 @@ def _installed(settings: Settings) -> Iterator[Finding]:
         else:
             yield _ok(f"backends.{name}", "disabled in the configuration")
     for key, (path, options) in wanted.items():
+        found = path
         try:
             kind = resolve(path, f"{key}.adapter")
             if isinstance(kind, Verifies):
-                kind.verify(options)
+                found = kind.verify(options) or path
         except FusionError as error:
             told, _, command = str(error).partition(": pip install ")
             mend = f"pip install {command}" if command else "see fusion.toml"
             yield Finding(key, "fail", told if command else str(error), mend)
         else:
-            yield _ok(key, path)
+            yield _ok(key, found)
     if not settings.backends:
         yield Finding("backends", "fail", "none is configured", "add a [backends.NAME] table to fusion.toml")
 

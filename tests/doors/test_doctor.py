@@ -204,6 +204,17 @@ async def test_a_judge_without_a_key(filled: Path) -> None:
     assert "no module mine" in wrong(examine(filled, now=NOW))["backends.mine"].detail
 
 
+async def test_who_embeds_and_what_it_lacks(filled: Path) -> None:
+    """The provider and where texts go; one that cannot be had is wrong, with what to set."""
+    backend = SMALL.replace('[embedder]\nadapter = ""\n', "")
+    (filled / "fusion.toml").write_text(f'{backend}[embedder]\nprovider = "ollama"\n')
+    (found,) = [one for one in examine(filled, now=NOW) if one.check == "embedder"]
+    assert (found.status, "ollama/nomic-embed-text at http://127.0.0.1:11434" in found.detail) == ("ok", True)
+    (filled / "fusion.toml").write_text(f'{backend}[embedder]\nprovider = "mistral"\n')
+    (found,) = [one for one in examine(filled, now=NOW) if one.check == "embedder"]
+    assert (found.status, "set MISTRAL_API_KEY" in found.detail) == ("fail", True)
+
+
 async def test_a_store_that_a_server_writes_is_not_held_up(filled: Path) -> None:
     """Of a home that is open, only databases in WAL mode are read: readers of others would keep their writers out."""
     with sqlite3.connect(filled / "rollback.db") as db:

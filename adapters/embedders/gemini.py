@@ -1,0 +1,48 @@
+"""Google's Gemini API: https://ai.google.dev/api/embeddings. A request is a list of requests, one a text.
+
+``gemini-embedding-001`` is told by ``taskType`` what a text is for; ``gemini-embedding-2`` by a prompt before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from adapters.embedders.api import Api, Ask
+
+
+def _path(model: str) -> str:
+    return f"/models/{model}:batchEmbedContents"
+
+
+def _headers(key: str) -> Mapping[str, str]:
+    return {"x-goog-api-key": key}
+
+
+def _body(ask: Ask) -> dict[str, object]:
+    common: dict[str, object] = {"model": f"models/{ask.model}"}
+    if ask.model.startswith("gemini-embedding-001"):
+        common["taskType"] = "RETRIEVAL_QUERY" if ask.query else "RETRIEVAL_DOCUMENT"
+    if ask.dimensions is not None:
+        common["outputDimensionality"] = ask.dimensions
+    return {"requests": [{**common, "content": {"parts": [{"text": text}]}} for text in ask.texts]}
+
+
+def _vectors(reply: Any) -> Sequence[Any]:
+    return [one["values"] for one in reply["embeddings"]]
+
+
+GEMINI = Api(
+    name="gemini",
+    url="https://generativelanguage.googleapis.com/v1beta",
+    key_env="GEMINI_API_KEY",
+    model="gemini-embedding-001",
+    dimensions={"gemini-embedding-001": 3072, "gemini-embedding-2": 3072, "gemini-embedding-2-preview": 3072},
+    most_texts=100,
+    most_tokens=100_000,
+    longest=2048,
+    path=_path,
+    headers=_headers,
+    body=_body,
+    vectors=_vectors,
+)

@@ -1,0 +1,162 @@
+"""Which embedder: the model on this machine, a provider's server, or none.
+
+    [embedder]
+    provider = "local"   # local, openai, gemini, voyage, mistral, ollama, lmstudio, compatible, auto or none
+
+Texts leave this machine only where the configuration says so. A key in the environment alone sends nobody's memories
+out, for the default is ``local``. Whoever writes ``auto`` has agreed to what it does: the first that can be had of
+local, openai, gemini, voyage, mistral (seed 001), where a provider can be had when its key is in its usual variable.
+Ollama is never chosen by itself. A provider that is named and cannot be had is an error at the start, and no other
+stands in for it; one that does not answer later costs the vectors, which wait for it, and words are searched.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from adapters.embedders.api import Api
+from adapters.embedders.compatible import COMPATIBLE, LM_STUDIO
+from adapters.embedders.gemini import GEMINI
+from adapters.embedders.minilm import IDENTITY, MiniLM
+from adapters.embedders.mistral import MISTRAL
+from adapters.embedders.ollama import OLLAMA
+from adapters.embedders.openai import OPENAI
+from adapters.embedders.options import Options
+from adapters.embedders.voyage import VOYAGE
+from adapters.http import checked
+from fusion.contract import Embedder, TokenVectors, Verifies
+from fusion.errors import ModelMissing, SettingsError, Unauthorized
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from adapters.embedders.hosted import Hosted
+
+log = logging.getLogger(__name__)
+
+LOCAL, AUTO = "local", "auto"
+PRIORITY = (OPENAI, GEMINI, VOYAGE, MISTRAL)
+APIS: Mapping[str, Api] = {api.name: api for api in (*PRIORITY, OLLAMA, LM_STUDIO, COMPATIBLE)}
+
+
+class Providers:
+    """Opens the embedder that ``[embedder]`` chooses. SettingsError and ModelMissing say what mends them."""
+
+    @classmethod
+    def verify(cls, options: Mapping[str, object]) -> str:
+        """What is chosen, in words. Nobody is asked."""
+        api, chosen = choose(options)
+        if api is None:
+            MiniLM.verify(options)
+            return f"{IDENTITY}, on this machine"
+        return f"{api.name}/{chosen.model} at {checked(chosen.url)}: texts are sent there"
+
+    @classmethod
+    async def open(cls, folder: Path, options: Mapping[str, object]) -> Embedder:
+        api, chosen = choose(options)
+        if api is None:
+            return await MiniLM.open(folder, options)
+        from adapters.embedders.hosted import Hosted
+
+        dense = await Hosted.open(api, folder, chosen)
+        log.info("embeddings come from %s: texts are sent to %s", dense.identity, checked(chosen.url))
+        try:
+            local = await MiniLM.open(folder, options)
+        except ModelMissing:
+            local = None
+        return Composed(dense, local)
+
+
+class Composed:
+    """Dense vectors of ``dense``, token vectors of ``local``, which compares a question with its candidates.
+
+    So a question sends a provider itself and nothing else. Without ``local`` there are no token vectors.
+    """
+
+    def __init__(self, dense: Hosted, local: Embedder | None) -> None:
+        self.identity, self.dimensions = dense.identity, dense.dimensions
+        self.local = local
+        self._dense = dense
+
+    async def embed(self, texts: Sequence[str], *, keep: bool = True) -> NDArray[np.float32]:
+        return await self._dense.embed(texts, keep=keep)
+
+    async def query_tokens(self, text: str) -> TokenVectors:
+        return await self._late().query_tokens(text)
+
+    async def tokens(self, texts: Sequence[str], deadline_s: float) -> Sequence[TokenVectors | None]:
+        return await self._late().tokens(texts, deadline_s)
+
+    async def forget(self, texts: Sequence[str]) -> None:
+        await self._dense.forget(texts)
+        if self.local is not None:
+            await self.local.forget(texts)
+
+    async def close(self) -> None:
+        await self._dense.close()
+        if self.local is not None:
+            await self.local.close()
+
+    def _late(self) -> Embedder:
+        if self.local is None:
+            raise ModelMissing("only the local model gives a vector a token, and it is not installed")
+        return self.local
+
+
+def choose(options: Mapping[str, object], *, local: type[Verifies] = MiniLM) -> tuple[Api | None, Options]:
+    """The provider, ``None`` for the model on this machine (``local``), and what to open it with, complete.
+
+    Raises SettingsError where what is named cannot be had.
+    """
+    given = Options.of(options)
+    if given.provider == LOCAL:
+        return None, given
+    api = _first(given, options, local) if given.provider == AUTO else APIS.get(given.provider)
+    if api is None:
+        if given.provider == AUTO:
+            return None, given
+        names = ", ".join((LOCAL, *APIS, AUTO, "none"))
+        raise SettingsError(f"[embedder] provider = {given.provider!r}: there are {names}")
+    chosen = replace(
+        given,
+        model=given.model or api.model,
+        url=given.url or api.url,
+        api_key_env=given.api_key_env or ("" if given.api_key_file else api.key_env),
+    )
+    for name, value in (("url", chosen.url), ("model", chosen.model)):
+        if not value:
+            raise SettingsError(f"[embedder] provider = {api.name!r} needs {name} = …")
+    checked(chosen.url)
+    try:
+        chosen.key()
+    except Unauthorized as error:
+        mend = f"set {chosen.api_key_env}" if chosen.api_key_env else "mend it"
+        raise SettingsError(
+            f"[embedder] provider = {api.name!r}: {error}: {mend}, or name the file that has the key by api_key_file; "
+            'provider = "local" needs none'
+        ) from None
+    return api, chosen
+
+
+def _first(given: Options, options: Mapping[str, object], local: type[Verifies]) -> Api | None:
+    """The first that can be had, in the order of seed 001; ``None`` is the local model."""
+    if given.model or given.url or given.api_key_env or given.api_key_file or given.dimensions:
+        raise SettingsError(
+            '[embedder] provider = "auto" takes each provider as it is: name one, or leave out model, url, dimensions, '
+            "api_key_env and api_key_file"
+        )
+    try:
+        local.verify(options)
+    except ModelMissing as missing:
+        for api in PRIORITY:
+            if os.environ.get(api.key_env, "").strip():
+                return api
+        keys = ", ".join(api.key_env for api in PRIORITY)
+        raise SettingsError(f'[embedder] provider = "auto" finds none of {keys}, and {missing}') from None
+    return None

@@ -1,0 +1,33 @@
+"""Voyage AI: https://docs.voyageai.com/reference/embeddings-api. It embeds questions otherwise than texts."""
+
+from adapters.embedders.api import Api, Ask
+
+
+def _body(ask: Ask) -> dict[str, object]:
+    body: dict[str, object] = {
+        "model": ask.model,
+        "input": list(ask.texts),
+        "input_type": "query" if ask.query else "document",
+    }
+    return body if ask.dimensions is None else {**body, "output_dimension": ask.dimensions}
+
+
+VOYAGE = Api(
+    name="voyage",
+    url="https://api.voyageai.com/v1",
+    key_env="VOYAGE_API_KEY",
+    model="voyage-4",
+    dimensions={
+        "voyage-4-large": 1024,
+        "voyage-4": 1024,
+        "voyage-4-lite": 1024,
+        "voyage-3-large": 1024,
+        "voyage-3.5": 1024,
+        "voyage-3.5-lite": 1024,
+        "voyage-code-3": 1024,
+    },
+    most_texts=1000,
+    most_tokens=100_000,  # of 120,000 for the largest models
+    longest=32_000,
+    body=_body,
+)
