@@ -1,0 +1,217 @@
+"""QMD, the Markdown search engine, by its HTTP daemon (`qmd mcp --http --daemon`): ``POST /query``. Read only.
+
+    [backends.qmd]
+    adapter = "adapters.qmd:Qmd"
+    deadline_ms = 1000                  # its own; with rerank on a CPU QMD takes minutes
+    url = "http://localhost:8181"       # it refuses every other name of itself
+    collections = ["workspace"]         # of QMD's; left out, those that it searches by default
+    rerank = false                      # its language model orders what was found
+    limit = 30                          # documents at most
+    min_score = 0.0
+    private = ["MEMORY.md", "memory.md"]  # names of files that are never shown to a group
+    bound = { user_id = "ada" }         # whose the collections are, where the gateway serves several
+    tenant = "default"
+
+    [backends.markdown]
+    fallback_for = "qmd"                # our own index of the same folders answers when QMD does not
+
+QMD gives at most one snippet of a document, with its lines. A question is sent twice: its words to the full-text search
+(which wants every word, so stop words are left out), and the whole of it to the vector search.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
+from fnmatch import fnmatch
+from pathlib import PurePosixPath
+from typing import Any, Self
+
+from adapters.http import Http
+from fusion.contract import DIMENSIONS, Description, Features, Hit, Moment, Opening, Partial, Place, Query, Scope
+from fusion.errors import BackendError, HttpStatus, InvalidAnswer, SettingsError, Unauthorized
+from fusion.lib.words import STOP_WORDS, word_list
+
+HEALTH_S = 0.5
+START = "start it with `qmd mcp --http --daemon`"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The keys of the backend's table, as the module explains them."""
+
+    url: str = "http://localhost:8181"
+    collections: tuple[str, ...] = ()
+    rerank: bool = False
+    limit: int = 30
+    min_score: float = 0.0
+    private: tuple[str, ...] = ("MEMORY.md", "memory.md")
+    bound: Mapping[str, str] = field(default_factory=dict)
+    tenant: str = "default"
+
+    @classmethod
+    def of(cls, opening: Opening) -> Options:
+        """Raises SettingsError, which names the option and what may stand there."""
+        where = f"[backends.{opening.name}]"
+        known: dict[str, Any] = {one.name: getattr(cls(), one.name) for one in fields(cls)}
+        given: dict[str, Any] = dict(opening.options)
+        for name, value in given.items():
+            if name not in known:
+                raise SettingsError(f"{where} has no option {name!r}, only: {', '.join(known)}")
+            if not _fits(value, known[name]):
+                raise SettingsError(f"{where} {name} must be a {_SAID[type(known[name])]}")
+            if isinstance(value, list):
+                given[name] = tuple(value)
+        options = cls(**given)
+        if not 1 <= options.limit <= 1000 or not 0 <= options.min_score <= 1:
+            raise SettingsError(f"{where} limit is from 1 to 1000, min_score from 0 to 1")
+        if not all(
+            dimension in DIMENSIONS and isinstance(who, str) for dimension, who in given.get("bound", {}).items()
+        ):
+            raise SettingsError(f"{where} bound gives texts to some of {', '.join(DIMENSIONS)}")
+        return options
+
+    def features(self) -> Features:
+        return Features(bound={d: self.bound[d] for d in DIMENSIONS if d in self.bound}, tenant=self.tenant)
+
+
+_SAID = {
+    str: "text",
+    bool: "true or false",
+    int: "whole number",
+    float: "number",
+    dict: "table",
+    tuple: "list of texts",
+}
+
+
+def _fits(value: object, default: object) -> bool:
+    """Whether a setting is of the kind that its default is."""
+    if isinstance(default, tuple):
+        return isinstance(value, list | tuple) and all(isinstance(one, str) and one for one in value)
+    if isinstance(default, float):
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return type(value) is type(default)
+
+
+class Qmd:
+    """Asks a QMD daemon. Native ids are the documents' addresses, ``qmd://collection/path``."""
+
+    def __init__(self, http: Http, options: Options) -> None:
+        self.features = options.features()
+        self._http, self._options = http, options
+
+    @classmethod
+    async def open(cls, opening: Opening) -> Self:
+        """Does not connect: a daemon that is down now may be up at the first question."""
+        options = Options.of(opening)
+        return cls(Http(options.url), options)
+
+    async def search(self, query: Query) -> Sequence[Hit]:
+        limit = min(query.limit, self._options.limit)
+        body = request_of(query.text, limit, self._options)
+        if limit < 1 or not body["searches"]:
+            return []
+        try:
+            reply = await self._http.post("/query", body, query.deadline_s)
+        except Unauthorized:  # it has no keys: it guards itself against web pages
+            raise HttpStatus(
+                f"{self._http.server} answered 403: QMD wants to be called localhost in url", 403
+            ) from None
+        items = reply.get("results") if isinstance(reply, dict) else None
+        if not isinstance(items, list):
+            raise InvalidAnswer(f"{self._http.server}: the reply has no list of results")
+        whose = replace(query.scope, tenant=self.features.tenant, project=None)
+        found: dict[str, Hit] = {}
+        read = items[:limit]
+        dropped = 0
+        for item in read:
+            try:
+                hit = hit_of(item, whose, self._options)
+            except (KeyError, TypeError, ValueError):
+                dropped += 1
+                continue
+            if query.scope.admits(hit.scope):
+                found.setdefault(hit.native_id, hit)
+        if read and dropped == len(read):
+            raise InvalidAnswer(f"{self._http.server}: none of {dropped} items is a result")
+        return Partial(found.values(), dropped) if dropped else list(found.values())
+
+    async def describe(self) -> Description:
+        """That it runs; QMD does not say over HTTP what it holds."""
+        try:
+            health = await self._http.get("/health", HEALTH_S)
+        except BackendError as error:
+            return Description(notes=(f"{error}; {START}",), degraded=True)
+        if not isinstance(health, dict) or health.get("status") != "ok":
+            return Description(notes=(f"{self._http.server} answers, but not as QMD does",), degraded=True)
+        return Description()
+
+    async def close(self) -> None:
+        await self._http.close()
+
+
+_NEGATION = re.compile(r'-+(?=[\w"])')
+"""what its vector search refuses; some versions also within a word"""
+_NUMBERED = re.compile(r"\s*(\d+): ?")
+_HUNK = re.compile(r"@@ -(\d+),\d+ @@")
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def request_of(text: str, limit: int, options: Options) -> dict[str, Any]:
+    """The body of a question. QMD has a language of its own (quotes, ``-word``); whatever was asked is only words."""
+    words = [word for word in dict.fromkeys(word_list(text)) if word not in STOP_WORDS]
+    whole = " ".join(_NEGATION.sub(" ", text.replace("\0", " ")).split())
+    searches = [{"type": kind, "query": said} for kind, said in (("lex", " ".join(words)), ("vec", whole)) if said]
+    return {
+        "searches": searches,
+        "limit": limit,
+        "minScore": options.min_score,
+        "rerank": options.rerank,
+        **({"collections": list(options.collections)} if options.collections else {}),
+    }
+
+
+def hit_of(item: Any, whose: Scope, options: Options) -> Hit:
+    """One result of a reply. Raises KeyError, TypeError or ValueError where it is none."""
+    file, snippet = item["file"], item["snippet"]
+    if not isinstance(file, str) or not isinstance(snippet, str) or not file:
+        raise TypeError("a result has a file and a snippet")
+    document = file if file.startswith("qmd://") else f"qmd://{file}"
+    start, text = _lines(snippet, item.get("line"))
+    if not text.strip():
+        raise ValueError("a result says something")
+    name = PurePosixPath(document).name
+    private = any(fnmatch(name, pattern) for pattern in options.private)
+    return Hit(
+        native_id=document,
+        text=text,
+        scope=replace(whose, audience="private" if private else "group"),
+        score=item.get("score"),
+        at=_day(name),
+        place=Place(document, start, start + text.count("\n"), "line") if start else None,
+    )
+
+
+def _lines(snippet: str, line: object) -> tuple[int, str]:
+    """Where a snippet begins (0: not known), and its bare lines: QMD numbers them, below a header as diffs have it."""
+    lines = snippet.split("\n")
+    numbers = [_NUMBERED.match(one) for one in lines]
+    start = line if isinstance(line, int) and not isinstance(line, bool) and line > 0 else 0
+    if all(numbers):
+        start = start or int(numbers[0][1])  # type: ignore[index]  # none of them is None
+        lines = [one[number.end() :] for one, number in zip(lines, numbers, strict=True) if number]
+    if hunk := _HUNK.match(lines[0]):
+        start, lines = int(hunk[1]), lines[1:]
+    return start, "\n".join(lines)
+
+
+def _day(name: str) -> Moment | None:
+    """The day of a daily log."""
+    match = _DAY.match(name)
+    try:
+        return Moment(datetime.fromisoformat(match[0]).replace(tzinfo=UTC), "day") if match else None
+    except ValueError:  # 2026-13-45 is a name, not a day
+        return None

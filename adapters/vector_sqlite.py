@@ -1,0 +1,388 @@
+"""Everything that was remembered in one small SQLite file: 70 % by vector, 30 % by words (seed 003, stage 5).
+
+    [backends.vector_sqlite]
+    adapter = "adapters.vector_sqlite:VectorSqlite"
+    fallback_for = ["mem0", "cognee"]   # asked when none of these answers; left out, it is asked every time
+    vector_weight = 0.7
+    text_weight = 0.3
+
+It needs nothing but SQLite and the configured embedder (the seed's is OpenAI's text-embedding-3-small, with 1,536
+dimensions), so that it still answers when servers and indexes do not. Vectors are compared one by one, exactly: right
+for some ten thousand memories (1,536 dimensions take 6 kB each, in the file and in memory), slow beyond; the other
+backends are for more.
+
+Words are found at once; vectors fill in behind. Vectors of another model are never compared: they are made anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
+from json import dumps
+from typing import TYPE_CHECKING, Self
+
+from fusion.contract import (
+    DIMENSIONS,
+    KINDS,
+    Captured,
+    Description,
+    Embedder,
+    Event,
+    Features,
+    Forgotten,
+    Hit,
+    Opening,
+    Query,
+)
+from fusion.errors import FusionError, SettingsError
+from fusion.lib.sqlite import EVENT_COLUMNS, INSERT_EVENT, Connection, Database, Row, event_row, hit_of, visible
+from fusion.lib.words import spoken, stems
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
+
+SCHEMA = f"""
+create table memory (id integer primary key, {EVENT_COLUMNS});
+create index memory_successor on memory(supersedes) where supersedes is not null;
+create virtual table words using fts5(stems, tokenize = 'unicode61 remove_diacritics 0');
+create table vector (
+    memory integer primary key references memory on delete cascade, model text not null, vector blob not null
+);
+"""
+FILL = 64
+"""texts that are embedded at once"""
+CANDIDATES = 4
+"""times the limit is asked of words and of vectors before the two are merged (seed 001's candidateMultiplier)"""
+FIRST_RETRY_S, LONGEST_RETRY_S = 1.0, 60.0
+"""between two attempts to embed, while the model fails"""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What vectors and words count; only their proportion matters."""
+
+    vector_weight: float = 0.7
+    text_weight: float = 0.3
+
+    @classmethod
+    def of(cls, opening: Opening) -> Options:
+        """Raises SettingsError, which names the option."""
+        known = [one.name for one in fields(cls)]
+        for name, value in opening.options.items():
+            if name not in known:
+                raise SettingsError(f"[backends.{opening.name}] has no option {name!r}, only: {', '.join(known)}")
+            if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
+                raise SettingsError(f"[backends.{opening.name}] {name} = {value!r} must be a number from 0 to 1")
+        options = cls(**opening.options)  # type: ignore[arg-type]  # each was looked at
+        if not options.vector_weight + options.text_weight:
+            raise SettingsError(f"[backends.{opening.name}] vector_weight and text_weight are both 0")
+        return options
+
+
+def text_score(rank: float) -> float:
+    """FTS5's ``bm25()``, which is negative and the lower the better, as a number from 0 to 1 that grows with it."""
+    return -rank / (1.0 - rank) if rank < 0 else 0.0
+
+
+def merged(
+    by_vector: Mapping[int, float], by_words: Mapping[int, float], options: Options, *, has_vectors: bool
+) -> dict[int, float]:
+    """The union of both, each memory with its weighted score; without vectors words have all the weight."""
+    total = options.vector_weight + options.text_weight
+    vector, text = (options.vector_weight / total, options.text_weight / total) if has_vectors else (0.0, 1.0)
+    return {
+        memory: vector * by_vector.get(memory, 0.0) + text * by_words.get(memory, 0.0)
+        for memory in by_vector.keys() | by_words.keys()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Unit vectors and the memories they are of, row by row; a change makes another one, so that a search may go on."""
+
+    ids: NDArray[np.int64]
+    rows: Floats
+
+    @classmethod
+    def of(cls, found: Sequence[tuple[int, bytes]], dimensions: int) -> Matrix:
+        import numpy as np
+
+        rows = np.frombuffer(b"".join(vector for _, vector in found), np.float32).reshape(-1, dimensions)
+        return cls(np.fromiter((memory for memory, _ in found), np.int64, len(found)), rows)
+
+    def with_more(self, other: Matrix) -> Matrix:
+        import numpy as np
+
+        return Matrix(np.concatenate([self.ids, other.ids]), np.concatenate([self.rows, other.rows]))
+
+    def without(self, memories: Sequence[int]) -> Matrix:
+        import numpy as np
+
+        kept = ~np.isin(self.ids, memories)
+        return Matrix(self.ids[kept], self.rows[kept])
+
+    def nearest(self, query: Floats, limit: int) -> list[tuple[int, float]]:
+        """The ``limit`` memories of the highest cosine, best first; equals in the order of their ids."""
+        import numpy as np
+
+        cosines = np.round(self.rows @ query, 5)
+        best = np.lexsort((self.ids, -cosines))[:limit]
+        return [(int(self.ids[row]), float(cosines[row])) for row in best]
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """A question's vector, and those it is compared with."""
+
+    matrix: Matrix
+    asked: Floats
+
+
+@dataclass(eq=False)
+class VectorSqlite:
+    """Native ids are event ids."""
+
+    features = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(KINDS))
+
+    options: Options
+    database: Database
+    embedder: Embedder | None
+    matrix: Matrix | None = None
+    fault: str = ""
+    """what keeps vectors from being filled in"""
+    _filling: asyncio.Task[None] | None = None
+    _wanted: asyncio.Event = field(default_factory=asyncio.Event)
+    _again: asyncio.Event = field(default_factory=asyncio.Event)
+    _busy: bool = False
+    _attempts: int = 0
+    _changing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _idle: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    @classmethod
+    async def open(cls, opening: Opening) -> Self:
+        """Raises ``SettingsError`` for a wrong option, ``StoreDamaged`` for a corrupt or newer file."""
+        options = Options.of(opening)
+        store = cls(options, await Database.open(opening.folder / "vectors.sqlite", (SCHEMA,)), opening.embedder)
+        if store.embedder is not None:
+            store.matrix = Matrix.of(await store._known_vectors(store.embedder), store.embedder.dimensions)
+            store._wanted.set()
+            store._filling = asyncio.create_task(store._fill(store.embedder))
+        return store
+
+    # Reading
+
+    async def search(self, query: Query) -> Sequence[Hit]:
+        if query.limit < 1 or not query.text.strip():
+            return []
+        terms = list(dict.fromkeys(stems(query.text)))
+        near = await self._near(query.text)
+        return await self.database.read(lambda db: self._found(db, query, terms, near))
+
+    async def _near(self, text: str) -> Near | None:
+        """The vectors there are, and the question's; None where there are none or the model fails: words are enough."""
+        embedder, matrix = self.embedder, self.matrix
+        if embedder is None or matrix is None or not len(matrix.ids):
+            return None
+        try:
+            vectors = await embedder.embed([text], keep=False)
+        except (FusionError, OSError, RuntimeError) as error:
+            log.warning("the embedding model failed; words are searched alone: %s", type(error).__name__)
+            return None
+        return Near(matrix, vectors[0])
+
+    def _found(self, db: Connection, query: Query, terms: Sequence[str], near: Near | None) -> list[Hit]:
+        width = query.limit * CANDIDATES
+        by_words = _matching(db, query, terms, width)
+        by_vector = _nearest(db, query, near, width) if near else {}
+        scores = merged(by_vector, by_words, self.options, has_vectors=near is not None)
+        best = sorted(scores, key=lambda memory: (-scores[memory], memory))[: query.limit]
+        rows = _rows(db, best)
+        return [hit_of(rows[memory], round(scores[memory], 6)) for memory in best]
+
+    async def describe(self) -> Description:
+        def count(db: Connection) -> tuple[int, int]:
+            (items,) = db.execute("select count(*) from memory").fetchone()
+            model = self.embedder.identity if self.embedder else ""
+            (vectors,) = db.execute("select count(*) from vector where model = ?", (model,)).fetchone()
+            return items, vectors
+
+        items, vectors = await self.database.read(count)
+        if self.embedder is None:
+            return Description(items, notes=("found by words only: no embedding model is set up ([embedder])",))
+        notes = (self.fault,) if self.fault else ()
+        return Description(items, vectors, items - vectors, notes, bool(notes))
+
+    async def check(self) -> str | None:
+        """All is in one file, so there is nothing to write anew from: raises ``StoreDamaged`` with the mend."""
+        await self.database.check()
+        return None
+
+    # Writing
+
+    def accepts(self, event: Event) -> bool:
+        return True
+
+    async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
+        events = {captured.event.event_id: captured.event for captured in reversed(batch)}
+
+        def store(db: Connection) -> None:
+            known = db.execute(
+                "select event_id from memory where event_id in (select value from json_each(?))", (dumps(list(events)),)
+            )
+            there = {row["event_id"] for row in known}
+            for event in reversed(events.values()):
+                if event.event_id not in there:
+                    memory = db.execute(INSERT_EVENT, event_row(event)).lastrowid
+                    text = " ".join(stems(spoken(event.text, event.speaker)))
+                    db.execute("insert into words(rowid, stems) values (?, ?)", (memory, text))
+
+        if batch:
+            await self.database.write(store)
+            self._wanted.set()
+        return [(captured.event.event_id,) for captured in batch]
+
+    async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
+        def delete(db: Connection) -> list[int]:
+            found = [row["id"] for row in db.execute("select id from memory where event_id = ?", (event_id,))]
+            for memory in found:
+                db.execute("delete from words where rowid = ?", (memory,))
+                db.execute("delete from memory where id = ?", (memory,))
+            if found:
+                # The index only marks what is deleted; merging it drops the words, and SQLite overwrites their pages.
+                db.execute("insert into words(words) values ('optimize')")
+            return found
+
+        async with self._changing:  # a vector that is being made must not come after it
+            gone = await self.database.write(delete)
+            if gone and self.matrix is not None:
+                self.matrix = self.matrix.without(gone)
+        await self.database.checkpoint()
+        return "deleted" if gone else "absent"
+
+    async def settle(self) -> None:
+        """Returns when every vector is there, or when the model failed once more and words are all there is for now."""
+        if self._filling is None:
+            return
+        async with self._idle:
+            before = self._attempts
+            self._wanted.set()
+            self._again.set()
+            await self._idle.wait_for(
+                lambda: self._attempts > before and (bool(self.fault) or not (self._wanted.is_set() or self._busy))
+            )
+
+    async def close(self) -> None:
+        if self._filling is not None:
+            self._filling.cancel()
+            await asyncio.gather(self._filling, return_exceptions=True)
+        await self.database.close()
+
+    # Filling in vectors
+
+    async def _fill(self, embedder: Embedder) -> None:
+        wait_s = FIRST_RETRY_S
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()  # before the look: what is remembered during it is for the next one
+            self._busy = True
+            try:
+                more = await self._fill_some(embedder)
+                self.fault, wait_s = "", FIRST_RETRY_S
+            except Exception as error:  # noqa: BLE001 — whatever keeps vectors from coming, words are searched on
+                self.fault, more = f"vectors are not filled in: {error}", True
+            async with self._idle:
+                self._busy = False
+                self._attempts += 1
+                if more:
+                    self._wanted.set()
+                self._idle.notify_all()
+            if self.fault:
+                self._again.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(wait_s):
+                        await self._again.wait()
+                wait_s = min(2 * wait_s, LONGEST_RETRY_S)
+
+    async def _fill_some(self, embedder: Embedder) -> bool:
+        """Makes some of the missing vectors; whether there may be more."""
+
+        def missing(db: Connection) -> list[Row]:
+            return db.execute(
+                "select m.id, m.text, m.speaker from memory m left join vector v on v.memory = m.id and v.model = ? "
+                "where v.memory is null order by m.id limit ?",
+                (embedder.identity, FILL),
+            ).fetchall()
+
+        rows = await self.database.read(missing)
+        if not rows:
+            return False
+        vectors = await embedder.embed([spoken(row["text"], row["speaker"]) for row in rows])
+        made = [(row["id"], vector.astype("float32").tobytes()) for row, vector in zip(rows, vectors, strict=True)]
+
+        def store(db: Connection) -> list[tuple[int, bytes]]:
+            """Those whose memory is still there."""
+            return [
+                (memory, vector)
+                for memory, vector in made
+                if db.execute(
+                    "insert or replace into vector select id, ?, ? from memory where id = ?",
+                    (embedder.identity, vector, memory),
+                ).rowcount
+            ]
+
+        async with self._changing:
+            kept = await self.database.write(store)
+            more = Matrix.of(kept, embedder.dimensions)
+            self.matrix = more if self.matrix is None else self.matrix.with_more(more)
+        return len(rows) == FILL
+
+    async def _known_vectors(self, embedder: Embedder) -> list[tuple[int, bytes]]:
+        def load(db: Connection) -> list[tuple[int, bytes]]:
+            rows = db.execute("select memory, vector from vector where model = ? order by memory", (embedder.identity,))
+            return [(row["memory"], row["vector"]) for row in rows]
+
+        return await self.database.read(load)
+
+
+def _matching(db: Connection, query: Query, terms: Sequence[str], width: int) -> dict[int, float]:
+    """The ``width`` best memories that have one of the terms and that the question may see, with their scores."""
+    if not terms:
+        return {}
+    seen, values = visible(query)
+    match = " OR ".join('"' + term.replace('"', '""') + '"' for term in terms)
+    rows = db.execute(
+        "select m.id, bm25(words) as rank from words join memory m on m.id = words.rowid "
+        f"where words match :match and {seen} order by rank, m.id limit :width",
+        {**values, "match": match, "width": width},
+    )
+    return {row["id"]: text_score(row["rank"]) for row in rows}
+
+
+def _nearest(db: Connection, query: Query, near: Near, width: int) -> dict[int, float]:
+    """The ``width`` nearest memories that the question may see, with their cosines (below 0 they count nothing)."""
+    seen, values = visible(query)
+    step = width
+    while True:
+        nearest = near.matrix.nearest(near.asked, step)
+        ids = dumps([memory for memory, _ in nearest])
+        rows = db.execute(
+            f"select m.id from memory m join json_each(:ids) j on j.value = m.id where {seen}", {**values, "ids": ids}
+        )
+        allowed = {row["id"] for row in rows}
+        found = {memory: max(0.0, cosine) for memory, cosine in nearest if memory in allowed}
+        if len(found) >= width or len(nearest) < step:
+            return dict(list(found.items())[:width])
+        step *= 8  # most of the nearest are somebody else's, or of another time: look further
+
+
+def _rows(db: Connection, memories: Sequence[int]) -> dict[int, Row]:
+    rows = db.execute("select m.* from memory m join json_each(?) j on j.value = m.id", (dumps(list(memories)),))
+    return {row["id"]: row for row in rows}
