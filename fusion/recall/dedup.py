@@ -3,13 +3,14 @@
 Two hits are the same memory, in this order: same event → one span and its text contain the other → same content →
 word-set Jaccard at 0.6, guarded (a negation, number or date that differs keeps them apart) → else they are distinct.
 The survivor is the verbatim one, then the one that came through the gateway (it alone can be forgotten by its ref),
-then the better ranked, then the one with the smaller ref; every sighting is kept.
+then the one whose document holds most of what was found, then the better ranked, then the one with the smaller ref;
+every sighting is kept.
 A fact and the event it was derived from are never the same memory.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -45,7 +46,7 @@ def dedup(answers: Mapping[str, Sequence[Admitted]], rules: Dedup) -> tuple[Cand
     seen = [(backend, item) for backend, items in answers.items() for item in items]
     seen.sort(key=lambda s: (bool(s[1].hit.derived_from), s[1].hit.event_id is None, s[1].rank, s[1].ref))
     known = Known(rules, [item.hit for _, item in seen])
-    kept: dict[int, list[Sighting]] = {}
+    kept: dict[int, list[tuple[Hit, Sighting]]] = {}
     for i, (backend, item) in enumerate(seen):
         first, reason = known.find(i) or (i, "first seen")
         if first == i:
@@ -53,9 +54,31 @@ def dedup(answers: Mapping[str, Sequence[Admitted]], rules: Dedup) -> tuple[Cand
                 continue
             known.add(i)
             kept[i] = []
-        kept[first].append(Sighting(backend, item.ref, item.hit.native_id, item.rank, item.hit.score, reason))
-    candidates = (Candidate(seen[i][1].ref, seen[i][1].hit, tuple(sightings)) for i, sightings in kept.items())
+        sighting = Sighting(backend, item.ref, item.hit.native_id, item.rank, item.hit.score, reason)
+        kept[first].append((item.hit, sighting))
+    same = _in_their_fullest_document(list(kept.values()))
+    candidates = (Candidate(s[0][1].ref, s[0][0], tuple(sighting for _, sighting in s)) for s in same)
     return tuple(sorted(candidates, key=lambda c: (min(s.rank for s in c.sightings), c.ref)))
+
+
+def _in_their_fullest_document(same: list[list[tuple[Hit, Sighting]]]) -> list[list[tuple[Hit, Sighting]]]:
+    """Each memory's sightings, the survivor's first: of equals that one whose document holds most of what was found.
+
+    There stands what belongs to it. A copy that lies alone in another file or store has lost its neighbours.
+    """
+    if all(len({_shelf(hit) for hit, _ in sightings}) == 1 for sightings in same if len(sightings) > 1):
+        return same
+    found = Counter(shelf for sightings in same for shelf in {_shelf(hit) for hit, _ in sightings})
+
+    def worse(one: tuple[Hit, Sighting]) -> tuple[bool, bool, int]:
+        hit = one[0]
+        return bool(hit.derived_from), hit.event_id is None, -found[_shelf(hit)] if hit.place is not None else 0
+
+    return [sorted(sightings, key=worse) for sightings in same]  # stable: then the better rank, then the smaller ref
+
+
+def _shelf(hit: Hit) -> tuple[object, ...] | None:
+    return _document(hit, hit.place) if hit.place is not None else None
 
 
 def join(candidates: Sequence[Candidate], others: Iterable[tuple[str, Hit]], rules: Dedup) -> tuple[Candidate, ...]:

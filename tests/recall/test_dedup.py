@@ -161,3 +161,15 @@ def test_every_sighting_is_kept_once(answers: list[list[str]]) -> None:
     found = dedup(given_hits, GUARDED)
     kept = sorted(s.ref for c in found for s in c.sightings)
     assert kept == sorted(item.ref for items in given_hits.values() for item in items)
+
+
+def test_the_survivor_stands_where_its_neighbours_were_found() -> None:
+    """One store has the whole talk, another a copy of one turn, which it ranks first: the talk's own turn is shown."""
+    talk = [turn(1, "the kiln broke again"), turn(2, "so we ordered a new one"), turn(3, "it comes from Delft")]
+    copy = replace(turn(9, "So we ordered a new one."), native_id="9", place=Place("clippings", 7, 7))
+    found = dedup({"whole": admitted(*talk), "copies": admitted(copy, refs="c")}, GUARDED)
+    assert len(found) == 3
+    (twice,) = [c for c in found if len(c.sightings) == 2]
+    assert twice.hit is talk[1]
+    assert [(s.backend, s.rank) for s in twice.sightings] == [("whole", 2), ("copies", 1)]
+    assert twice.ref == twice.sightings[0].ref
