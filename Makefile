@@ -1,7 +1,7 @@
 # Needs Python 3.11 or newer and make, nothing else. `make fuse` and `make test` set everything up by themselves.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fuse serve test lint format lock bench wheel clean
+.PHONY: help setup fuse serve test test-neo4j lint format lock bench wheel clean
 .DELETE_ON_ERROR:
 
 # PYTHON=/path/to/python3.12 make fuse      to choose one
@@ -22,6 +22,7 @@ help:
 	@echo "make fuse    set up, ingest the sample workspace, ask one question of four memories"
 	@echo "make serve   the gateway on http://127.0.0.1:8765"
 	@echo "make test    set up and run all tests"
+	@echo "make test-neo4j  the tests that need a real Neo4j, which Maven fetches"
 	@echo "make lint    ruff, mypy, import contracts"
 	@echo "make bench   python -m benchmarks; BENCH='locomo --data …' chooses"
 	@echo "make lock    write requirements*.txt anew from pyproject.toml"
@@ -67,6 +68,17 @@ serve: $(STAMP) $(CONFIG)
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
+# A Neo4j Community in a process of its own, from Maven Central: needs Java 17 and mvn. Fetched once, then 20 seconds.
+NEO4J := .cache/neo4j/classpath
+
+$(NEO4J): tests/bolt/pom.xml
+	@mkdir -p $(@D)
+	mvn --quiet --batch-mode --no-transfer-progress --file tests/bolt/pom.xml dependency:build-classpath \
+	    -Dmdep.outputFile="$(CURDIR)/$@"
+
+test-neo4j: $(STAMP) $(NEO4J)
+	$(BIN)/python -m pytest -m neo4j $(or $(ARGS),tests/bolt tests/adapters)
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -92,5 +104,5 @@ wheel: $(STAMP)
 	$(BIN)/hatchling build --target wheel
 
 clean:
-	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) dist build .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -11,6 +11,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from tests.bolt.servers import arcade, neo4j_url  # noqa: F401 – fixtures: a database is started once for all who ask
+
 # Before numpy is imported anywhere: two test processes on two cores, each with one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 

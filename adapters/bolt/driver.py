@@ -1,0 +1,181 @@
+"""A pool of Bolt connections that outlives its server, and gives every failure a name of ours.
+
+One `Bolt` a backend. Work runs in managed transactions: reads in read transactions, which a replica may serve and in
+which the server refuses to write; writes in write transactions. Each has a deadline, which covers everything: waiting
+for a connection, logging on, the queries, every repetition.
+
+What is repeated, within the deadline: what the server calls transient (two writers met, a leader is being elected)
+after a short pause that grows; a connection that was lost, once and at once, for after a restart all of the pool's
+connections are dead, and the first that fails empties the pool. A commit that nobody confirmed is not repeated: it may
+have happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from adapters.bolt.dialects import Dialect, Schema
+from adapters.bolt.faults import lost, named, transient
+from adapters.bolt.options import Server
+from fusion.errors import BackendTimeout, BackendUnreachable, FusionError, SettingsError
+
+if TYPE_CHECKING:
+    from neo4j import AsyncDriver, AsyncManagedTransaction, AsyncResult, AsyncSession
+
+T = TypeVar("T")
+_NO_VALUES: Mapping[str, object] = {}
+Row = Mapping[str, Any]
+Values = Mapping[str, object]
+
+CONNECTIONS = 64
+"""as many as searches of one backend at once"""
+
+PAUSE_S = 0.01
+"""before a transient failure is tried again; doubled each time, up to a second, and blurred so that two do not meet"""
+
+
+class Run(Protocol):
+    """Runs a statement in the transaction at hand: all its rows, which the statement itself has to bound."""
+
+    async def __call__(self, statement: str, values: Values = ...) -> list[Row]: ...
+
+
+class Bolt:
+    """Does not connect before it is asked: a server that is down now may be up by then."""
+
+    def __init__(self, server: Server, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self.shown = server.shown
+        self._server = server
+        self._driver: AsyncDriver | None = None
+        self._session: dict[str, Any] = {}
+        self._closed = False
+
+    async def read(self, statement: str, values: Values, deadline_s: float) -> list[Row]:
+        """The rows of one query, in a read transaction."""
+        return await self.reading(lambda run: run(statement, values), deadline_s)
+
+    async def reading(self, work: Callable[[Run], Awaitable[T]], deadline_s: float) -> T:
+        """Several queries that see one state. ``work`` may be repeated from its start."""
+        return await self._managed(work, deadline_s, write=False)
+
+    async def write(self, statement: str, values: Values, deadline_s: float) -> list[Row]:
+        """The rows of one statement that writes; durable when it returns."""
+        return await self.writing(lambda run: run(statement, values), deadline_s)
+
+    async def writing(self, work: Callable[[Run], Awaitable[T]], deadline_s: float) -> T:
+        """Several statements that happen together or not at all. ``work`` may be repeated from its start; none of it
+        has happened then."""
+        return await self._managed(work, deadline_s, write=True)
+
+    async def define(self, schema: Schema, deadline_s: float) -> None:
+        """Makes what is missing of ``schema``. Raises ``SettingsError`` where a vector index of that name has another
+        size: it was made for another model."""
+
+        async def define(session: AsyncSession) -> None:
+            existing: dict[str, int | None] = {}
+            for statement in self.dialect.existing:
+                existing.update(self.dialect.names_of(await _run(session.run, statement)))
+            for index in schema.vectors:
+                size = existing.get(index.name)
+                if size is not None and size != index.dimensions:
+                    raise SettingsError(
+                        f"{self.shown}: the vector index {index.name} holds {size} dimensions, and the embedding model "
+                        f"has {index.dimensions}; drop the index or choose another database"
+                    )
+            for statement in self.dialect.ddl(schema, existing):
+                await _run(session.run, statement)
+
+        # Statements about the schema run in transactions of their own: neither database mixes them with data.
+        await self._repeated(define, deadline_s)
+
+    async def close(self) -> None:
+        self._closed = True
+        driver, self._driver = self._driver, None
+        if driver is not None:
+            await driver.close()
+
+    async def _managed(self, work: Callable[[Run], Awaitable[T]], deadline_s: float, *, write: bool) -> T:
+        async def transaction(tx: AsyncManagedTransaction) -> T:
+            return await work(partial(_run, tx.run))
+
+        async def once(session: AsyncSession) -> T:
+            return await (session.execute_write if write else session.execute_read)(transaction)
+
+        return await self._repeated(once, deadline_s, write=write)
+
+    async def _repeated(
+        self, once: Callable[[AsyncSession], Awaitable[T]], deadline_s: float, *, write: bool = True
+    ) -> T:
+        from neo4j import READ_ACCESS, WRITE_ACCESS
+        from neo4j.exceptions import DriverError, Neo4jError
+
+        driver = self._opened()
+        mode = WRITE_ACCESS if write else READ_ACCESS
+        last: Exception | None = None
+        again = True
+        attempt = 0
+        # What the driver raises may quote values of the query: none of it is a cause to keep.
+        try:
+            async with asyncio.timeout(deadline_s):
+                while True:
+                    try:
+                        async with driver.session(default_access_mode=mode, **self._session) as session:
+                            return await once(session)
+                    except (DriverError, Neo4jError) as error:
+                        last = error
+                        if transient(error):
+                            await asyncio.sleep(min(1.0, PAUSE_S * 2**attempt) * random.uniform(0.5, 1.5))
+                            attempt += 1
+                        elif again and lost(error):
+                            again = False
+                        else:
+                            raise
+        except TimeoutError:
+            if last is not None:
+                raise named(last, self.shown) from None
+            raise BackendTimeout(f"{self.shown}: no answer within {deadline_s * 1000:.0f} ms") from None
+        except FusionError:
+            raise
+        except Exception as error:  # noqa: BLE001 – bytes that are no Bolt come out of the driver as errors of any kind
+            raise named(error, self.shown) from None
+
+    def _opened(self) -> AsyncDriver:
+        """The driver, made at the first question: it belongs to the running loop, and its package is imported late."""
+        if self._closed:
+            raise BackendUnreachable(f"{self.shown}: the connection was closed")
+        if self._driver is None:
+            from neo4j import AsyncGraphDatabase
+            from neo4j.exceptions import ConfigurationError
+
+            from adapters.bolt.logon import LogOn
+
+            # It logs whole queries and their values at DEBUG, and what it repeats as warnings.
+            logging.getLogger("neo4j").setLevel(logging.ERROR)
+            try:
+                self._driver = AsyncGraphDatabase.driver(
+                    self._server.url,
+                    auth=LogOn(self._server),
+                    max_connection_pool_size=CONNECTIONS,
+                    connection_timeout=self._server.connect_ms / 1000,
+                    # Repeating is done here, under the question's own deadline.
+                    max_transaction_retry_time=-1,
+                    telemetry_disabled=True,
+                )
+            except (ConfigurationError, ValueError) as error:
+                raise SettingsError(f"{self.shown}: {error}") from None
+            self._session = {"database": self._server.database or self.dialect.database, "fetch_size": 1000}
+            if self._server.clustered:
+                # What was written has to be seen by the next reader, whichever member of the cluster serves it.
+                self._session["bookmark_manager"] = AsyncGraphDatabase.bookmark_manager()
+        return self._driver
+
+
+async def _run(run: Callable[..., Awaitable[AsyncResult]], statement: str, values: Values = _NO_VALUES) -> list[Row]:
+    result = await run(statement, values)
+    return [dict(zip(record.keys(), record.values(), strict=True)) async for record in result]

@@ -1,0 +1,119 @@
+"""What goes wrong over Bolt, in our own words. A server's message may quote what was stored: only codes are shown."""
+
+from __future__ import annotations
+
+from fusion.errors import (
+    BackendError,
+    BackendTimeout,
+    BackendUnreachable,
+    InvalidAnswer,
+    RateLimited,
+    SettingsError,
+    Unauthorized,
+)
+
+FULL = ("OutOfMemory", "OutOfDiskSpace")
+
+
+def transient(error: Exception) -> bool:
+    """Whether a pause may mend it: two writers met, or the server is not ready yet."""
+    from neo4j.exceptions import TransientError
+
+    return isinstance(error, TransientError) and not _read_only(error) and not _timed_out(error)
+
+
+def lost(error: Exception) -> bool:
+    """Whether another connection may do at once: this one was lost, or led to a server that does not write any more.
+    Not so for a commit that nobody confirmed, which may have happened."""
+    from neo4j.exceptions import DriverError, NotALeader, WriteServiceUnavailable
+
+    if isinstance(error, WriteServiceUnavailable):
+        return False
+    return isinstance(error, (DriverError, NotALeader)) and error.is_retryable()
+
+
+def named(error: Exception, server: str) -> BackendError | SettingsError:
+    """The error of ours that fits one of the driver's. ``server`` is its address as errors name it."""
+    from neo4j.exceptions import (
+        AuthError,
+        ConfigurationError,
+        ConnectionAcquisitionTimeoutError,
+        DatabaseUnavailable,
+        DriverError,
+        Forbidden,
+        IncompleteCommit,
+        Neo4jError,
+        ServiceUnavailable,
+        SessionExpired,
+        TransientError,
+    )
+
+    code = getattr(error, "code", None) or type(error).__name__
+    if _read_only(error):
+        return BackendUnreachable(f"{server} is a replica that only reads; name the main instance in url")
+    if _timed_out(error):
+        return BackendTimeout(f"{server} stopped the query at its own time limit ({code})")
+    match error:
+        case Neo4jError() if "RateLimit" in code:
+            return RateLimited(f"{server} asks to wait after failed log-ons ({code})")
+        case AuthError() | Forbidden():
+            return Unauthorized(f"{server} does not accept user and password for this ({code})")
+        case DatabaseUnavailable():
+            return BackendUnreachable(f"{server}: the database is not available ({code})")
+        case Neo4jError() if any(word in code for word in FULL):
+            return BackendUnreachable(f"{server} has no room left ({code})")
+        case TransientError():
+            return BackendTimeout(f"{server} was busy until the end ({code})")
+        case IncompleteCommit():
+            return BackendUnreachable(f"{server}: the connection was lost while it committed; it may have happened")
+        case ServiceUnavailable() | SessionExpired() | OSError():
+            return BackendUnreachable(f"{server}: {_reason(error)}")
+        case ConnectionAcquisitionTimeoutError():
+            return BackendTimeout(f"{server}: no free connection")
+        case ConfigurationError():
+            return InvalidAnswer(f"{server} speaks no Bolt that the driver knows")
+        case Neo4jError() if "DatabaseNotFound" in code:
+            return SettingsError(f"{server} has no database of that name; see the option database")
+        case Neo4jError() | DriverError():
+            return InvalidAnswer(f"{server} failed on a query of ours ({code})")
+    return InvalidAnswer(f"{server}: the answer is not Bolt ({code})")
+
+
+def _reason(error: BaseException) -> str:
+    """Why there is no connection, from what the driver wraps: its own words quote addresses of every kind."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, ConnectionRefusedError):
+            return "connection refused"
+        if isinstance(seen, TimeoutError):
+            return "no connection in time"
+        if type(seen).__name__ == "gaierror":
+            return "no such host"
+        if type(seen).__name__ in ("SSLError", "SSLCertVerificationError", "BoltSecurityError"):
+            return "no trusted TLS connection"
+        seen = seen.__cause__ or seen.__context__
+    return "the connection was lost"
+
+
+def _read_only(error: Exception) -> bool:
+    """Neo4j has codes for it, of which the driver makes an error of its own where there is but one server. Memgraph has
+    one code for all of its errors, and says it in words."""
+    from neo4j.exceptions import ForbiddenOnReadOnlyDatabase, Neo4jError, NotALeader, WriteServiceUnavailable
+
+    if isinstance(error, (ForbiddenOnReadOnlyDatabase, NotALeader, WriteServiceUnavailable)):
+        return True
+    return isinstance(error, Neo4jError) and _memgraphs(error) and "forbidden on the replica" in (error.message or "")
+
+
+def _timed_out(error: Exception) -> bool:
+    from neo4j.exceptions import Neo4jError
+
+    if not isinstance(error, Neo4jError):
+        return False
+    return "TransactionTimedOut" in (error.code or "") or (
+        _memgraphs(error) and "transaction timeout" in (error.message or "").lower()
+    )
+
+
+def _memgraphs(error: object) -> bool:
+    return str(getattr(error, "code", "")).startswith("Memgraph.")
