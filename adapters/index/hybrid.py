@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from adapters.index.lexical import Lexical, analysis, erase
+from adapters.index.move import Moving
 from adapters.index.vectors import Known, Vectors
 from fusion.contract import Embedder, Scope
 from fusion.errors import InvalidAnswer, StoreBusy, StoreDamaged
@@ -99,6 +101,7 @@ class Index:
     def __init__(self, folder: Path, embedder: Embedder | None, pick: Pick | None = None) -> None:
         self._folder = folder
         self._embedder = embedder
+        self._moved_to: Embedder | None = None
         self._pick = pick
         self._threads = ThreadPoolExecutor(3, f"index-{folder.name}")
         # One writes, so two are left to search.
@@ -127,6 +130,12 @@ class Index:
         return self._vectors.count
 
     @property
+    def embedder(self) -> Embedder | None:
+        """Whose vectors are here: the one it was opened with, until it has moved to another one."""
+        moved = self._moved_to
+        return moved if moved is not None and moved.identity == self._vectors.identity else self._embedder
+
+    @property
     def pending(self) -> int:
         """How many of them are waiting for one."""
         return len(self._wanting)
@@ -139,7 +148,7 @@ class Index:
     @property
     def notes(self) -> tuple[str, ...]:
         """What does not work at the moment, in words."""
-        if self._embedder is None:
+        if self.embedder is None:
             return ("no embedding model: search goes by words alone", *self._faults.values())
         return self.faults
 
@@ -206,10 +215,16 @@ class Index:
         """
         self._check_open()
         tags = self._vectors.tags(scope)
-        if self._embedder is None or not self.vectors or (tags is not None and not tags):
+        if not self.vectors or (tags is not None and not tags):
             return []
-        query = (await vectors_of(self._embedder, [text], keep=False))[0] if vector is None else vector
-        found = await self._in_thread(lambda: self._vectors.search(query, tags, limit))
+        found: Sequence[tuple[str, float]] | None = None
+        while found is None:  # once more where the index moved to another model between the two steps
+            embedder = self.embedder
+            if embedder is None:
+                return []
+            query = vector if vector is not None else (await vectors_of(embedder, [text], keep=False))[0]
+            vector = None
+            found = await self._in_thread(partial(self._vectors.search, query, tags, limit, embedder.identity))
         self._faults.pop("similar", None)
         return found
 
@@ -243,6 +258,41 @@ class Index:
         finally:
             self._rebuilding = None
         self._faults.pop("lexical", None)
+
+    async def move(
+        self, embedder: Embedder, progress: Callable[[int, int | None], None], *, pick: Pick | None = None
+    ) -> None:
+        """Gives every entry a vector of another model; those that are here answer until all are there, then these do.
+
+        Raises what ``embedder`` raises. Then, and after a kill, the same call goes on where this one stopped. ``pick``
+        gives the entries of keys, where ``open`` was not told how.
+        """
+        self._check_open()
+        texts = pick or self._pick
+        if texts is None:
+            raise TypeError("an index that was opened without pick has no texts to move")
+        path = self._folder / "vectors.sqlite"
+        moving = await self._in_thread(lambda: Moving(path, embedder.identity, embedder.dimensions))
+        try:
+            while some := await self._in_thread(moving.portion):
+                picked = await self._in_thread(partial(texts, [key for _, key, _ in some]))
+                by_key = {entry.key: entry.text for entry in picked}
+                rows = [(slot, digest, by_key[key]) for slot, key, digest in some if key in by_key]
+                rows = [row for row in rows if content_hash(row[2]) == row[1]]  # others are changing just now
+                if rows:
+                    vectors = await vectors_of(embedder, [text for _, _, text in rows])
+                    pairs = zip(rows, vectors, strict=True)
+                    await self._in_thread(partial(moving.add, [(slot, d, vector) for (slot, d, _), vector in pairs]))
+                progress(*await self._in_thread(moving.counts))
+                self._check_open()
+        finally:
+            await asyncio.shield(self._in_thread(moving.close))
+        self._moved_to = embedder
+        await self._in_thread(lambda: self._vectors.turn(embedder.identity, embedder.dimensions))
+        self._embedder = embedder
+        bare = dict(await self._in_thread(self._vectors.bare))
+        self._wanting = {entry.key: (bare[entry.key], entry.text) for entry in texts(list(bare))}
+        self._fill_behind()
 
     async def settle(self) -> None:
         """Returns when every entry has its vector, or when the embedder has failed once more (see ``notes``)."""
@@ -348,7 +398,7 @@ class Index:
 
     def _new_vectors(self, scopes: Sequence[tuple[int, Scope]] = ()) -> Vectors:
         """An empty record. ``scopes`` are those that the words go by."""
-        for path in self._folder.glob("vectors.*"):
+        for path in self._folder.glob("vectors*"):
             path.unlink()
         return self._open_vectors(scopes)
 
@@ -415,10 +465,10 @@ class Index:
         self._fill_behind()
 
     def _fill_behind(self) -> None:
-        if self._embedder is None or not self._wanting or self._closed:
+        if self.embedder is None or not self._wanting or self._closed:
             return
         if self._filling is None or self._filling.done():
-            self._filling = asyncio.create_task(self._fill(self._embedder))
+            self._filling = asyncio.create_task(self._fill())
 
     def _write_files(self, changes: Mapping[str, Entry | None]) -> dict[str, tuple[str, str | None]]:
         """Words first, then the record of them. Returns hash and text, by key, of the entries that have no vector.
@@ -447,9 +497,9 @@ class Index:
 
     # Filling in vectors
 
-    async def _fill(self, embedder: Embedder) -> None:
+    async def _fill(self) -> None:
         delay_s = _RETRY_S
-        while self._wanting:
+        while self._wanting and (embedder := self.embedder) is not None:
             self._retry.clear()
             try:
                 await self._fill_some(embedder, dict(islice(self._wanting.items(), _FILL_ENTRIES)))
@@ -473,7 +523,8 @@ class Index:
             texts = {entry.key: entry.text for entry in await self._in_thread(lambda: pick(keys))}
         vectors = await vectors_of(embedder, list(texts.values()))
         rows = [(key, some[key][0], vector) for key, vector in zip(texts, vectors, strict=True)]
-        await self._in_thread(lambda: self._vectors.add(rows))
+        if not await self._in_thread(lambda: self._vectors.add(rows, embedder.identity)):
+            return  # the index has moved to another model meanwhile: these are still wanted, of that one
         for key, wanted in some.items():
             if self._wanting.get(key) == wanted:
                 del self._wanting[key]

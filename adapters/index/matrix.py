@@ -45,7 +45,9 @@ class Matrix:
     search is under way that may have seen its old row: ``reusable`` says which may.
     """
 
-    def __init__(self, path: Path, dimensions: int) -> None:
+    def __init__(self, path: Path, dimensions: int, identity: str = "") -> None:
+        self.identity = identity
+        """the model that the rows are of"""
         self._path = path
         self._dimensions = dimensions
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

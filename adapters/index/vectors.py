@@ -19,6 +19,8 @@ from threading import Lock, RLock
 from typing import TYPE_CHECKING, TypeVar
 
 from adapters.index.matrix import Matrix, quantised
+from adapters.index.move import ADOPT, rows_file
+from adapters.index.move import SCHEMA as MOVING
 from fusion.contract import Scope
 from fusion.errors import StoreDamaged, StoreFull
 
@@ -39,6 +41,7 @@ create table if not exists entry(
     sum integer
 );
 create index if not exists entry_bare on entry(slot) where sum is null;
+{MOVING}
 pragma user_version = {_VERSION};
 """
 _KNOWN = "select key, tag, case when written then hash else '' end from entry"
@@ -62,8 +65,9 @@ class Vectors:
 
     ``analysis`` names how texts become terms, ``identity`` the model that the vectors are of (``None``: there is no
     model now, and the vectors are left as they are). Where the file was written under another identity, its vectors are
-    dropped; ``same_analysis`` says whether it was written under this analysis, and ``analysed`` that it is now.
-    ``scopes`` are the tags of a record that was lost, which other files still go by.
+    dropped, and those that were built beside for this one take their place; ``same_analysis`` says whether it was
+    written under this analysis, and ``analysed`` that it is now. ``scopes`` are the tags of a record that was lost,
+    which other files still go by.
     """
 
     def __init__(
@@ -80,7 +84,7 @@ class Vectors:
         self._tags: dict[Scope, int] = {}
         self._admitted: dict[Scope, tuple[int, list[int]]] = {}
         self._matrix: Matrix | None = None
-        self._free: list[int] = []
+        self._path = path
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.touch(mode=0o600)
         with _named_errors():
@@ -88,14 +92,12 @@ class Vectors:
             # Names are looked up beside whatever is being written.
             self._names = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
             try:
-                self._load(path, analysis, identity, dimensions, scopes)
+                self._load(analysis, identity, dimensions, scopes)
             except BaseException:
                 self.close()
                 raise
 
-    def _load(
-        self, path: Path, analysis: str, identity: str | None, dimensions: int, scopes: Sequence[tuple[int, Scope]]
-    ) -> None:
+    def _load(self, analysis: str, identity: str | None, dimensions: int, scopes: Sequence[tuple[int, Scope]]) -> None:
         run = self._database.execute
         for pragma in ("page_size = 16384", "journal_mode = wal", "synchronous = normal", "secure_delete = on"):
             run(f"pragma {pragma}")
@@ -109,23 +111,58 @@ class Vectors:
         for tag, value in run("select tag, value from scope order by tag"):
             self._add_scope(tag, Scope(**json.loads(value)))
         self.same_analysis = self._meta("analysis") in {None, analysis}
-        file = path.with_name("vectors.i8")
         if identity is not None:
             if self._meta("embedder") not in {None, identity}:
-                run("update entry set sum = null")
-                file.unlink(missing_ok=True)
+                self._adopt(identity)
             self._set_meta("embedder", identity)
-            self._matrix = Matrix(file, dimensions)
-            rows = run("select slot, tag, sum from entry where sum is not null order by slot").fetchall()
-            slots, tags, sums = (tuple(column) for column in zip(*rows, strict=True)) if rows else ((), (), ())
-            self._bare(self._matrix.load(slots, tags, sums))
+            self._matrix = self._read_rows(identity, dimensions)
         self.size: int = run("select count(*) from entry").fetchone()[0]
-        (end,) = run("select coalesce(max(slot), -1) + 1 from entry").fetchone()
-        self._end: int = end
-        if end > self.size:
-            taken = {slot for (slot,) in run("select slot from entry")}
-            self._free = [slot for slot in range(end) if slot not in taken]
-            heapify(self._free)
+        self._free, self._end = self._free_slots()
+
+    def turn(self, identity: str, dimensions: int) -> None:
+        """Lets the vectors that were built beside (`Moving`) answer from now on, in one step, also on disk.
+
+        An entry that has none there waits for its vector, as after any change.
+        """
+        with self._lock, _named_errors():
+            self._adopt(identity)
+            old, self._matrix = self._matrix, self._read_rows(identity, dimensions)
+            self._free, self._end = self._free_slots()
+        if old is not None:
+            old.close()
+
+    def _adopt(self, identity: str) -> None:
+        """Makes the record say that its vectors are those of another model; where none were built, that it has none."""
+        built = self._meta("moving") == identity
+        with self._transaction() as run:
+            run(ADOPT if built else "update entry set sum = null")
+            if built:
+                run("delete from moving")
+                run("delete from meta where name = 'moving'")
+            self._set_meta("rows", rows_file(identity))
+            self._set_meta("embedder", identity)
+
+    def _read_rows(self, identity: str, dimensions: int) -> Matrix:
+        """The rows on disk, as far as they are what the record says; files of other models go."""
+        file = self._path.with_name(self._meta("rows") or "vectors.i8")
+        wanted = {file.name, rows_file(self._meta("moving") or identity)}
+        for other in self._path.parent.glob("vectors*.i8"):
+            if other.name not in wanted:
+                other.unlink()
+        matrix = Matrix(file, dimensions, identity)
+        rows = self._database.execute("select slot, tag, sum from entry where sum is not null order by slot").fetchall()
+        slots, tags, sums = (tuple(column) for column in zip(*rows, strict=True)) if rows else ((), (), ())
+        for slot in matrix.load(slots, tags, sums):
+            self._database.execute("update entry set sum = null where slot = ?", (slot,))
+        return matrix
+
+    def _free_slots(self) -> tuple[list[int], int]:
+        """The slots that are nobody's, as a heap, and the first that never was anybody's."""
+        (end,) = self._database.execute("select coalesce(max(slot), -1) + 1 from entry").fetchone()
+        taken = {slot for (slot,) in self._database.execute("select slot from entry")} if end > self.size else set()
+        free = [slot for slot in range(end) if slot not in taken] if taken else []
+        heapify(free)
+        return free, end
 
     def check(self) -> None:
         """Raises ``StoreDamaged`` when the file is not what was written."""
@@ -162,6 +199,11 @@ class Vectors:
     def count(self) -> int:
         """How many entries have a vector."""
         return 0 if self._matrix is None else self._matrix.count
+
+    @property
+    def identity(self) -> str | None:
+        """The model that the vectors are of."""
+        return None if self._matrix is None else self._matrix.identity
 
     @property
     def stamp(self) -> str:
@@ -277,12 +319,15 @@ class Vectors:
             for slot, tag in kept:
                 self._matrix.retag(slot, tag)
 
-    def add(self, vectors: Sequence[tuple[str, str, Floats]]) -> None:
-        """Gives entries their vectors: (key, hash of the text it is of, vector). One that changed since is left."""
-        matrix = self._matrix
-        if matrix is None:
-            return
+    def add(self, vectors: Sequence[tuple[str, str, Floats]], identity: str) -> bool:
+        """Gives entries their vectors: (key, hash of the text it is of, vector). One that changed since is left.
+
+        False: ``identity``, whose they are, is not the model of those that are here, and none was taken.
+        """
         with self._lock, _named_errors(), self._transaction() as run:
+            matrix = self._matrix
+            if matrix is None or matrix.identity != identity:
+                return False
             rows: dict[int, tuple[int, Floats]] = {}
             for key, digest, vector in vectors:
                 found = run("select slot, tag from entry where key = ? and hash = ?", (key, digest)).fetchone()
@@ -296,11 +341,18 @@ class Vectors:
             except BaseException:
                 matrix.free(slots)
                 raise
+        return True
 
-    def search(self, query: Floats, tags: Sequence[int] | None, limit: int) -> list[tuple[str, float]]:
-        """The best ``limit`` keys with their cosines, among these tags (``None``: all). Equal cosines: by key."""
-        if self._matrix is None:
-            return []
+    def search(
+        self, query: Floats, tags: Sequence[int] | None, limit: int, identity: str | None
+    ) -> list[tuple[str, float]] | None:
+        """The best ``limit`` keys with their cosines, among these tags (``None``: all). Equal cosines: by key.
+
+        ``None``: ``identity``, whose vector the query is, is not the model of those that are here.
+        """
+        matrix = self._matrix
+        if matrix is None or matrix.identity != identity:
+            return None
         allowed = None if tags is None else frozenset(tags)
 
         def name(slots: Sequence[int]) -> list[tuple[int, str]]:
@@ -312,7 +364,7 @@ class Vectors:
                     found += [(slot, key) for slot, key, tag in rows if allowed is None or tag in allowed]
             return found
 
-        return self._matrix.search(query, tags, limit, name)
+        return matrix.search(query, tags, limit, name)
 
     def cosines(self, vector: Floats, keys: Sequence[str]) -> dict[str, float]:
         """By key, the cosines of those of ``keys`` that have a vector."""

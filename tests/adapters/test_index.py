@@ -252,7 +252,7 @@ async def test_the_vector_search_is_exact(tmp_path: Path) -> None:
     store = Vectors(tmp_path / "vectors.sqlite", "analysis", "model", 32)
     tags = [store.tag(Scope(user_id=f"u{i}")) for i in range(5)]
     store.change({f"k{i:04}": Known(tags[i % 5], "h") for i in range(5000)}, [])
-    store.add([(f"k{i:04}", "h", vectors[i]) for i in range(5000)])
+    assert store.add([(f"k{i:04}", "h", vectors[i]) for i in range(5000)], "model")
     gone = {int(i) for i in draw.choice(5000, 700, replace=False)}
     store.change({}, [f"k{i:04}" for i in gone])
     assert (store.size, store.count) == (4300, 4300)
@@ -260,11 +260,13 @@ async def test_the_vector_search_is_exact(tmp_path: Path) -> None:
         rows = [i for i in range(5000) if i not in gone and (chosen is None or tags[i % 5] in chosen)]
         for query in draw.standard_normal((5, 32)).astype(np.float32):
             query = query / np.linalg.norm(query)
-            found = store.search(query, chosen, 20)
+            found = store.search(query, chosen, 20, "model") or []
             exact = sorted((float(vectors[i] @ query) for i in rows), reverse=True)[:20]
             # int8 leaves an error of up to half a step of 1/127 of the largest component, in each of 32.
             assert [cosine for _, cosine in found] == pytest.approx(exact, abs=0.02)
             assert len({key for key, _ in found}) == 20
+    assert store.search(vectors[0], None, 20, "another model") is None
+    assert not store.add([("k0000", "h", vectors[0])], "another model")
     store.close()
     again = Vectors(tmp_path / "vectors.sqlite", "analysis", "model", 32)
     assert (again.size, again.count, again.same_analysis) == (4300, 4300, True)
@@ -401,7 +403,7 @@ def test_slots_are_taken_again_and_never_twice(
         if what == "put":
             held.add(number)
             store.change({key: Known(tag, "h")}, [])
-            store.add([(key, "h", np.asarray(word_vector(key, 8)))])
+            store.add([(key, "h", np.asarray(word_vector(key, 8)))], "model")
         else:
             held.discard(number)
             store.change({}, [key])
@@ -411,8 +413,8 @@ def test_slots_are_taken_again_and_never_twice(
         assert store._end <= most + 1  # what was dropped rests for one change
         for number in held:
             vector = word_vector(f"k{number:02}", 8)
-            assert store.search(vector, [tag], 1)[0][0] == f"k{number:02}"
-            assert store.search(vector, [tag + 1], 1) == []
+            assert (store.search(vector, [tag], 1, "model") or [])[0][0] == f"k{number:02}"
+            assert store.search(vector, [tag + 1], 1, "model") == []
     finally:
         store.close()
 

@@ -1,0 +1,90 @@
+"""Vectors of another model, built beside those that answer, until they can take their place in one step.
+
+They lie in a `Matrix` of their own, on the same slots; the record has the hash of the text that each is of, so that one
+whose text changed meanwhile does not count. All of it survives a kill: whoever begins again goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from adapters.index.matrix import Matrix, quantised
+from fusion.lib.words import content_hash
+
+if TYPE_CHECKING:
+    from adapters.index.matrix import Floats
+
+PORTION = 128
+SCHEMA = """
+create table if not exists moving(slot integer primary key, hash text not null, sum integer not null);
+"""
+ADOPT = """
+update entry set sum = (select moving.sum from moving where moving.slot = entry.slot and moving.hash = entry.hash)
+"""
+_MISSING = """
+select entry.slot, entry.key, entry.hash from entry left join moving using (slot, hash)
+where entry.slot > ? and entry.written and moving.slot is null order by entry.slot limit ?
+"""
+_COUNTS = "select count(*), count(moving.slot) from entry left join moving using (slot, hash)"
+
+
+def rows_file(identity: str) -> str:
+    """The file of a model that was moved to."""
+    return f"vectors-{content_hash(identity)[:8]}.i8"
+
+
+class Moving:
+    """A move of the record at ``path`` to the model of this identity: begun, or taken up where it was left.
+
+    Errors are SQLite's and the system's. May be used from several threads, one at a time.
+    """
+
+    def __init__(self, path: Path, identity: str, dimensions: int) -> None:
+        file = path.with_name(rows_file(identity))
+        self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30.0)
+        run = self._database.execute
+        if run("select value from meta where name = 'moving'").fetchone() != (identity,):
+            run("begin immediate")
+            run("delete from moving")
+            run("insert or replace into meta values ('moving', ?)", (identity,))
+            run("commit")
+            file.unlink(missing_ok=True)
+        self._matrix = Matrix(file, dimensions, identity)
+        self._slot = -1
+        self._added = 0
+
+    def portion(self) -> list[tuple[int, str, str]]:
+        """Slot, key and hash of some that are still to come; none when they all are there, or cannot be had now."""
+        found = self._database.execute(_MISSING, (self._slot, PORTION)).fetchall()
+        if not found and self._added:
+            # What changed behind us meanwhile.
+            self._slot, self._added = -1, 0
+            found = self._database.execute(_MISSING, (self._slot, PORTION)).fetchall()
+        if found:
+            self._slot = found[-1][0]
+        return found
+
+    def add(self, rows: Sequence[tuple[int, str, Floats]]) -> None:
+        """Slot, hash of the text, and the vector that it has in the other model."""
+        rows = sorted(rows, key=lambda row: row[0])
+        slots = [slot for slot, _, _ in rows]
+        sums = self._matrix.write(slots, [1] * len(slots), [quantised(vector) for _, _, vector in rows])
+        self._database.execute("begin immediate")
+        self._database.executemany(
+            "insert or replace into moving values (?, ?, ?)",
+            [(slot, digest, sum_) for (slot, digest, _), sum_ in zip(rows, sums, strict=True)],
+        )
+        self._database.execute("commit")
+        self._added += len(rows)
+
+    def counts(self) -> tuple[int, int]:
+        """How many are there, of how many."""
+        total, done = self._database.execute(_COUNTS).fetchone()
+        return done, total
+
+    def close(self) -> None:
+        self._database.close()
+        self._matrix.close()
