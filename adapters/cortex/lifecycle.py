@@ -1,0 +1,257 @@
+"""Upkeep, in the order of seed 000: expire → decay → retire → consolidate → resolve conflicts.
+
+Nothing is deleted: what ends keeps its row and says when it ended, so that history and questions about the past still
+have it. What is decided depends on the store and the clock alone and is written a page at a time, so that a run which
+was killed is finished by the next, and one that has nothing to do changes nothing.
+
+Two passes: the first notes which memories a newer version replaces, the second decides. In memory there are a sketch of
+each memory that may have a near-duplicate (`WINDOW` at most) and the members of open conflicts; texts only of one page.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import blake2b
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Literal
+
+from adapters.cortex.port import Change, Graph, Memory
+from fusion.contract import Embedder, Scope
+from fusion.lib.jaccard import jaccard, telling
+from fusion.lib.words import spoken, words
+
+if TYPE_CHECKING:
+    from datasketch import MinHash
+
+PAGE = 500
+WINDOW = 50_000
+"""memories whose sketches are compared with each other; in a larger store, runs of so many, oldest first"""
+TIED = 0.01
+"""confidences that differ by no more are the same: the newer memory wins"""
+BANDS, ROWS = 8, 4
+"""of a sketch: two memories of Jaccard similarity s are looked at with the chance 1 - (1 - s**4)**8, which is .99 at
+.8 and .4 at .5; more bands would find more, at 400 bytes a band and memory"""
+PERMUTATIONS = BANDS * ROWS
+
+UNSKETCHED = 'near-duplicates were not looked for: pip install "memory-fusion[upkeep]"'
+
+Ending = Literal["expired", "decayed", "retired"]
+Progress = Callable[[int, int | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """When a memory ends, and which are the same: the seed's numbers."""
+
+    ttl: timedelta = timedelta(hours=720)
+    """of a memory with the lifetime ``ttl``, from when it was recorded"""
+    idle: timedelta = timedelta(hours=24)
+    """without use, after which a ``session`` memory is over"""
+    same: float = 0.92
+    """cosine above which two permanent memories say the same; of shared words where there is no embedding model"""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a run did, or with ``dry_run`` would do, in memories."""
+
+    expired: int = 0
+    decayed: int = 0
+    consolidated: int = 0
+    retired: int = 0
+    conflicts_resolved: int = 0
+    scanned: int = 0
+    dry_run: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def ending(memory: Memory, now: datetime, rules: Rules) -> tuple[Ending, datetime] | None:
+    """Why a memory is over by ``now``, and since when; None while it is not. A clock that went back ends nothing."""
+    state, event = memory.state, memory.event
+    deadlines: list[tuple[Ending, datetime]] = []
+    if state.lifetime == "ttl":
+        deadlines.append(("expired", event.recorded_at + rules.ttl))
+    if state.lifetime == "session":
+        deadlines.append(("decayed", max(event.recorded_at, state.last_accessed or event.recorded_at) + rules.idle))
+    if event.valid_to is not None:
+        deadlines.append(("retired", event.valid_to))
+    return next(((why, at) for why, at in deadlines if at <= now), None)
+
+
+def best(members: Sequence[Memory]) -> Memory:
+    """The one of the highest confidence; of those within `TIED` of it, the newest."""
+    top = max(member.state.confidence for member in members)
+    # Written as a sum, .95 - .01 is a little more than .94.
+    close = [member for member in members if member.state.confidence >= top - TIED - 1e-9]
+    return max(close, key=lambda member: (member.event.recorded_at, member.id))
+
+
+def settled(group: Sequence[Memory], now: datetime) -> dict[str, Change]:
+    """What ends a conflict: its best member goes on as if there had been none, every other one is resolved."""
+    winner = best(group)
+    return {
+        member.id: {"conflict_status": None} if member is winner else {"conflict_status": "resolved", "ended_at": now}
+        for member in group
+    }
+
+
+async def tend(
+    graph: Graph,
+    embedder: Embedder | None,
+    now: datetime,
+    rules: Rules | None = None,
+    *,
+    scope: Scope | None = None,
+    dry_run: bool = False,
+    progress: Progress = lambda done, total: None,
+) -> Report:
+    """Goes through the memories that ``scope`` admits, or through all. May be stopped anywhere and run again."""
+    rules = rules or Rules()
+    twins = Twins() if find_spec("datasketch") else None
+    counts: Counter[str] = Counter()
+    superseded: set[str] = set()
+    total = 0
+    async for page in pages(graph, scope):
+        superseded |= {memory.event.supersedes for memory in page if memory.event.supersedes is not None}
+        total += len(page)
+    conflicts: defaultdict[str, list[Memory]] = defaultdict(list)
+    async for page in pages(graph, scope):
+        changes: dict[str, Change] = {}
+        lasting: list[Memory] = []
+        for memory in page:
+            state = memory.state
+            if state.ended_at is not None or state.merged_into is not None:
+                continue
+            if over := ending(memory, now, rules):
+                why, at = over
+                counts[why] += 1
+                changes[memory.id] = {"ended_at": at}
+            elif state.conflict_group is not None:  # what was disputed is not merged, whoever won
+                if state.conflict_status == "active":
+                    conflicts[state.conflict_group].append(memory)
+            elif state.lifetime == "permanent" and memory.id not in superseded:
+                lasting.append(memory)
+        if twins is not None:
+            merged = await twins.merged(lasting, graph, embedder, rules.same)
+            counts["consolidated"] += len(merged)
+            changes |= merged
+        if not dry_run and changes:
+            await graph.alter(changes)
+            await _free_orphans(graph, changes)
+        counts["scanned"] += len(page)
+        progress(counts["scanned"], total)
+    for group in conflicts.values():
+        changes = settled(group, now)
+        counts["conflicts_resolved"] += len(changes) - 1
+        if not dry_run:
+            await graph.alter(changes)
+    return Report(**counts, dry_run=dry_run, notes=() if twins is not None else (UNSKETCHED,))
+
+
+async def pages(graph: Graph, scope: Scope | None = None, size: int = PAGE) -> AsyncIterator[Sequence[Memory]]:
+    """All memories in the order of their ids, so many at a time; what is added meanwhile behind the last one, too."""
+    after = ""
+    while page := await graph.page(after, size, scope):
+        yield page
+        after = page[-1].id
+
+
+async def _free_orphans(graph: Graph, changes: Mapping[str, Change]) -> None:
+    """A memory that was merged into one which somebody forgot in that moment stands for itself again."""
+    into = {id_: change["merged_into"] for id_, change in changes.items() if change.get("merged_into")}
+    there = await graph.get([one for one in into.values() if one is not None])
+    orphans: dict[str, Change] = {id_: {"merged_into": None} for id_, one in into.items() if one not in there}
+    if orphans:
+        await graph.alter(orphans)
+
+
+class Twins:
+    """Finds near-duplicates: MinHash-LSH proposes, over everything seen so far, and only what it proposes is compared.
+
+    Broder, "On the resemblance and containment of documents", 1997; Indyk and Motwani, "Approximate nearest
+    neighbors", 1998. Two memories of different owners or speakers, or that differ in a negation, number or date,
+    never meet: each sketch is exclusive-ored with a hash of those, which moves it to buckets of its own.
+    """
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        from datasketch import MinHashLSH
+
+        self._index = MinHashLSH(num_perm=PERMUTATIONS, params=(BANDS, ROWS))
+        self._size = 0
+
+    async def merged(
+        self, page: Sequence[Memory], graph: Graph, embedder: Embedder | None, same: float
+    ) -> dict[str, Change]:
+        """Which of a page, or of what came before it, says what a better one says, and is merged into that."""
+        found: dict[str, Change] = {}
+        sketches = {memory.id: self._sketch(memory) for memory in page}
+        met = {memory.id: memory for memory in page}
+        for memory in page:
+            if self._size >= WINDOW:
+                self._begin()
+            near = [str(id_) for id_ in self._index.query(sketches[memory.id])]
+            met |= await graph.get([id_ for id_ in near if id_ not in met])
+            near = [id_ for id_ in near if id_ in met]
+            if not (alike := await _alike(memory, [met[id_] for id_ in near], graph, embedder, same)):
+                self._add(memory.id, sketches[memory.id])
+                continue
+            keeps = best([memory, *alike])
+            found |= {one.id: {"merged_into": keeps.id} for one in (memory, *alike) if one is not keeps}
+            for one in alike:
+                if one is not keeps:
+                    self._drop(one.id)
+            if keeps is memory:
+                self._add(memory.id, sketches[memory.id])
+        return found
+
+    def _sketch(self, memory: Memory) -> MinHash:
+        from datasketch import MinHash
+
+        said = words(_said(memory))
+        sketch = MinHash(num_perm=PERMUTATIONS)
+        sketch.update_batch([word.encode("utf-8", "replace") for word in said])
+        apart = repr((memory.event.scope, memory.event.speaker, sorted(telling(said)))).encode("utf-8", "replace")
+        salt = int.from_bytes(blake2b(apart, digest_size=4).digest(), "big")
+        sketch.hashvalues ^= salt
+        return sketch
+
+    def _add(self, id: str, sketch: MinHash) -> None:
+        self._index.insert(id, sketch)
+        self._size += 1
+
+    def _drop(self, id: str) -> None:
+        self._index.remove(id)
+        self._size -= 1
+
+
+async def _alike(
+    memory: Memory, others: Sequence[Memory], graph: Graph, embedder: Embedder | None, same: float
+) -> list[Memory]:
+    """Those that say what ``memory`` says: cosine over ``same``; without vectors, as many of their words in common."""
+    others = [one for one in others if _may_be_one(memory, one)]
+    if not others:
+        return []
+    cosines: Mapping[str, float] = {}
+    if embedder is not None:
+        (vector,) = await embedder.embed([_said(memory)])
+        cosines = await graph.cosines(vector, [one.id for one in others])
+    mine = words(_said(memory))
+    return [one for one in others if cosines.get(one.id, jaccard(mine, words(_said(one)))) > same]
+
+
+def _may_be_one(a: Memory, b: Memory) -> bool:
+    """Buckets may collide, so what must not be merged is looked at itself."""
+    if (a.event.scope, a.event.speaker) != (b.event.scope, b.event.speaker):
+        return False
+    return not telling(words(a.event.text) ^ words(b.event.text))
+
+
+def _said(memory: Memory) -> str:
+    """As the store has it in its index, and its vector is of."""
+    return spoken(memory.event.text, memory.event.speaker)
