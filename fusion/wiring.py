@@ -60,6 +60,7 @@ from fusion.errors import (
 )
 from fusion.home import HomeLock, sizes
 from fusion.ingest.deliver import Deliverer
+from fusion.ingest.distil import Distiller
 from fusion.ingest.foreign import Noting, Shown, is_foreign
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, Forgetter, Forgetting, Found, preview_of
 from fusion.ingest.intake import Acknowledged, Intake, NewMemory
@@ -166,6 +167,7 @@ class Fusion:
     describing: Mapping[str, Describes]
     """the backends that say what they hold; both are looked for once, for to look is slow"""
     embedder: Embedder | None = None
+    distiller: Distiller | None = None
     notes: tuple[str, ...] = ()
     """what is degraded for the whole home, in words with the mend"""
     _opened: float = field(default_factory=time.monotonic)
@@ -217,6 +219,11 @@ class Fusion:
                 await journal.refill([name for name in stores if await _emptied(journal, sources[name])])
                 await deliverer.start()
             stack.push_async_callback(deliverer.close)
+            distiller = None
+            if model is not None and not damaged:
+                distiller = Distiller(journal, deliverer, model, quiet_s=settings.model.quiet_s)
+                distiller.start()
+                stack.push_async_callback(distiller.close)
             live = Live(
                 sources=sources,
                 known=Known(journal.records, journal.neighbours, journal.frequencies, journal.hides),
@@ -232,7 +239,8 @@ class Fusion:
                 recipes=known,
                 sources=sources,
                 journal=journal,
-                intake=Intake(journal, deliverer),
+                intake=Intake(journal, deliverer, distiller=distiller),
+                distiller=distiller,
                 deliverer=deliverer,
                 noting=noting,
                 forgetter=Forgetter(journal, deliverer, embedder.forget if embedder is not None else None),
@@ -600,7 +608,12 @@ class Fusion:
         return {"labels": page.labels, "next_cursor": None if page.next is None else cursor_of(page.next)}
 
     async def settle(self) -> None:
-        """Returns when everything acknowledged is delivered and searchable in every way, or failed for good."""
+        """Returns when everything acknowledged is delivered and searchable in every way, or failed for good.
+
+        With a model, what it has to distil by now is distilled; the last turns of a conversation still wait for more.
+        """
+        if self.distiller is not None:
+            await self.distiller.settle()
         await self.deliverer.settle()
         waiting = {n: s.backend for n, s in self.sources.items() if isinstance(s.backend, Settles) and not s.disabled}
         ends = await asyncio.gather(*(backend.settle() for backend in waiting.values()), return_exceptions=True)
@@ -616,7 +629,9 @@ class Fusion:
 
     @property
     def _notes(self) -> tuple[str, ...]:
-        return (*self.notes, *self._damaged.values())
+        failing = self.distiller.fault if self.distiller is not None else ""
+        waiting = (f"conversations wait to be distilled, the language model fails: {failing}",) if failing else ()
+        return (*self.notes, *self._damaged.values(), *waiting)
 
     async def check(self) -> Mapping[str, str]:
         """Looks for damage in the journal and in every backend that can be looked through. By store, what was found.

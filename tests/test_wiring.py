@@ -35,7 +35,8 @@ from fusion.settings import Settings, load
 from fusion.wiring import Fusion, resolve
 from tests import chaos
 from tests.chaos import Call, Chaos
-from tests.fakes import word_vector
+from tests.fakes import FakeModel, word_vector
+from tests.test_settings import environment
 
 NADIA, OMAR = Scope(user_id="nadia", audience="private"), Scope(user_id="omar", audience="private")
 EMBEDDED = {"markdown", "cortex", "mem0", "triples"}
@@ -363,6 +364,74 @@ class TestAProvider:
             fused = await fusion.fuse(ASKED, scope=NADIA)
             assert DECIDED in fused.block
             assert not fused.degraded
+
+
+class Witnessing(InMemory):
+    """Keeps what it was opened with."""
+
+    opening: Opening | None = None
+
+    @classmethod
+    async def open(cls, opening: Opening) -> Self:
+        backend = cls()
+        backend.opening = opening
+        return backend
+
+
+class Scripted(FakeModel):
+    """A language model that answers every question alike."""
+
+    @classmethod
+    def open(cls, options: Mapping[str, object]) -> Self:
+        return cls('[{"text": "Nadia moved to Faro.", "confidence": 0.7}]')
+
+
+def modelled(home: Path, **model: object) -> Settings:
+    """A home with one backend and a language model."""
+    tables = {"notes": {"adapter": "tests.test_wiring:Witnessing"}}
+    return load(home=home, backends_only=True, embedder={"adapter": ""}, model=model, backends=tables)
+
+
+def opening_of(fusion: Fusion) -> Opening:
+    backend = fusion.sources["notes"].backend
+    assert isinstance(backend, Witnessing)
+    assert backend.opening is not None
+    return backend.opening
+
+
+class TestALanguageModel:
+    async def test_a_key_in_the_environment_alone_sends_nothing(self, tmp_path: Path) -> None:
+        """Only the configuration turns a model on; without it no backend gets one, and nothing is distilled."""
+        with environment(ANTHROPIC_API_KEY="sk-made-up", OPENAI_API_KEY="sk-made-up"):
+            async with Fusion.open(modelled(tmp_path)) as fusion:
+                assert fusion.distiller is None
+                assert opening_of(fusion).model is None
+                assert not any("language model" in note for note in fusion.notes)
+
+    async def test_a_conversation_is_distilled_and_found(self, tmp_path: Path) -> None:
+        """With a model a turn becomes a memory in every backend, and each backend is opened with the model."""
+        chosen = {"adapter": "tests.test_wiring:Scripted", "quiet_s": 0}
+        async with Fusion.open(modelled(tmp_path, **chosen)) as fusion:
+            turn = NewMemory("I have a flat by the sea now.", scope=NADIA, kind="turn", speaker="Nadia")
+            await fusion.remember([turn])
+            await fusion.settle()
+            assert opening_of(fusion).model is not None
+            answer = await fusion.search("notes", "Faro", NADIA)
+            assert [hit.text for hit in answer.hits if hit.derived_from] == ["Nadia moved to Faro."]
+
+    async def test_a_model_without_its_key_degrades_and_says_so(self, tmp_path: Path) -> None:
+        """The gateway starts, learns by rules, and names the variable."""
+        chosen = {"adapter": "adapters.models.gateway:Gateway", "api_key_env": "NOBODYS_KEY"}
+        async with Fusion.open(modelled(tmp_path, **chosen)) as fusion:
+            assert fusion.distiller is None
+            assert any("NOBODYS_KEY is not set" in note for note in fusion.notes)
+
+    async def test_a_wrong_option_stops_the_start(self, tmp_path: Path) -> None:
+        """It is named, as every mistake in the configuration is."""
+        chosen = {"adapter": "adapters.models.gateway:Gateway", "base_url": "ftp://x"}
+        with pytest.raises(SettingsError, match="base_url"):
+            async with Fusion.open(modelled(tmp_path, **chosen)):
+                pass
 
 
 class TestNames:

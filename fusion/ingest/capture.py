@@ -10,11 +10,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
-from functools import lru_cache
 from itertools import groupby
-from zoneinfo import ZoneInfo
 
 from fusion.contract import Entity, Event, Extraction, Fact, Kind, Moment, Precision
+from fusion.lib.moment import zone_of
 from fusion.lib.words import STOP_WORDS
 
 READ_CHARS = 20_000
@@ -384,16 +383,8 @@ def times(text: str, said: Moment) -> list[Moment]:
     return list(found)
 
 
-@lru_cache(maxsize=64)
-def _zone(name: str | None) -> tzinfo:
-    try:
-        return ZoneInfo(name) if name else UTC
-    except (KeyError, ValueError, OSError):  # unknown; no name of a zone; a folder of the zone database
-        return UTC
-
-
 def _moment(match: re.Match[str], said: Moment) -> Moment:
-    zone = _zone(said.zone)
+    zone = zone_of(said.zone)
 
     def at(start: datetime, precision: Precision) -> Moment:
         return Moment(start.astimezone(UTC), precision, said.zone)

@@ -200,8 +200,12 @@ class Deliverer:
     async def _remember(self, name: str, batch: Sequence[Due]) -> Sequence[tuple[str, ...]]:
         store = self._stores[name]
         assert isinstance(store, Remembers)  # noqa: S101
+        # What a model made of others is kept; everything else is the same whenever it is learnt.
+        made = [d.event.event_id for d in batch if d.event.derived_from]
+        learnt = await self._journal.learnt(made) if made else {}
+        captured = [Captured(d.event, learnt.get(d.event.event_id) or self._extraction(d.event)) for d in batch]
         async with asyncio.timeout(TELL_S):
-            told = await store.remember([Captured(d.event, self._extraction(d.event)) for d in batch])
+            told = await store.remember(captured)
         if len(told) != len(batch):
             raise InvalidAnswer(f"{name} acknowledged {len(told)} of {len(batch)} events")
         return told

@@ -14,6 +14,7 @@ import orjson
 from fusion.contract import Event, Kind, Moment, Origin, Place, Scope, Trust
 from fusion.errors import BadInput, KeyInUse
 from fusion.ingest.deliver import Deliverer
+from fusion.ingest.distil import Distiller
 from fusion.ingest.journal import Journal, Stored, reused
 from fusion.lib.clean import clean
 from fusion.lib.envelope import without_own_block
@@ -81,10 +82,15 @@ class Intake:
     """Takes memories in for one home."""
 
     def __init__(
-        self, journal: Journal, deliverer: Deliverer, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self,
+        journal: Journal,
+        deliverer: Deliverer,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        distiller: Distiller | None = None,
     ) -> None:
         self._journal = journal
         self._deliverer = deliverer
+        self._distiller = distiller
         self._clock = clock
         self._under_way: dict[tuple[str, str], str] = {}
         """by tenant and Idempotency-Key, the hash of the request that is being kept now"""
@@ -111,6 +117,8 @@ class Intake:
         with self._alone(guard):
             outcome = await self._journal.append(events, idempotency=guard, reply=reply)
         self._deliverer.wake()
+        if self._distiller is not None:
+            self._distiller.wake()
         if isinstance(outcome, str):
             return Replayed(Acknowledged(**one) for one in orjson.loads(outcome))
         return _acknowledge(prepared, outcome)

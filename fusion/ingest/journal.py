@@ -3,7 +3,7 @@
 SQLite in WAL mode with ``synchronous=FULL``: what `append` returned is on the disk. One row an event, never changed but
 for being superseded or forgotten. Beside the events stand the deliveries (what each backend still has to be told),
 the tombstones (what must not come back), the document frequencies of each owner's words, the Idempotency-Keys, and
-what people said of answers (`labels.py`).
+what people said of answers (`labels.py`), and what a model is to learn of conversations (`lessons.py`).
 What the read path asks on every request (`records`, `neighbours`) is answered from memory once it was read.
 """
 
@@ -18,11 +18,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_args
 
-from fusion.contract import Event, Forgotten, Hit, Place, Scope
+from fusion.contract import Event, Extraction, Forgotten, Hit, Place, Scope
 from fusion.errors import BadInput, KeyReused, NotFound
-from fusion.ingest import foreign, labels, retire, tombstones
+from fusion.ingest import foreign, labels, lessons, retire, tombstones
 from fusion.ingest.foreign import Shown, is_foreign
 from fusion.ingest.labels import LabelPage, Vote
+from fusion.ingest.lessons import Lesson
 from fusion.ingest.retire import SourceCount, Whole
 from fusion.ingest.rows import RETIRED, WORDS, Record, count, keys_of, owner_of, record_of, row_of, whose
 from fusion.ingest.tombstones import (
@@ -86,7 +87,7 @@ create index event_tenant on event(tenant, seq);
 create index event_user on event(tenant, user_id, seq);
 """
 """the newest memories of a tenant or a user, page by page, without a look at everybody else's"""
-STEPS = (_SCHEMA, _LISTING, tombstones.SCHEMA + retire.SCHEMA + foreign.SCHEMA, labels.SCHEMA)
+STEPS = (_SCHEMA, _LISTING, tombstones.SCHEMA + retire.SCHEMA + foreign.SCHEMA, labels.SCHEMA, lessons.SCHEMA)
 """what leads from each version of the file to the next"""
 
 CACHED_RECORDS = 20_000
@@ -192,6 +193,7 @@ class Journal:
         self._database = database
         self._keys_kept_s = keys_kept_s
         self._stores: tuple[str, ...] = ()
+        self._distils = False
         self._records: OrderedDict[str, Record] = OrderedDict()
         self._orders: OrderedDict[tuple[object, ...], _Order] = OrderedDict()
         self._changes = 0
@@ -268,20 +270,24 @@ class Journal:
             return stored
 
         outcome = await self._database.write(work)
-        self._changes += 1
         if not isinstance(outcome, str):
-            self._counted = self._counted or bool(outcome)
-            for stored in outcome:
-                self._outdate(stored.event)
-                self._records.pop(stored.event.event_id, None)
-                if stored.event.supersedes is not None:
-                    self._records.pop(stored.event.supersedes, None)
-                    self._orders.clear()  # what it replaces may stand in another document
+            self._note(outcome)
             if any(keys_of(stored.event)[1] is None for stored in outcome) and (
                 self._barred.keys or self._barred.lines
             ):
                 self._barred = await self._database.read(Barred.of)  # an explicit wish may have lifted something
         return outcome
+
+    def _note(self, outcome: Sequence[Stored]) -> None:
+        """What is remembered of the journal in memory is brought into line with what was written."""
+        self._changes += 1
+        self._counted = self._counted or bool(outcome)
+        for stored in outcome:
+            self._outdate(stored.event)
+            self._records.pop(stored.event.event_id, None)
+            if stored.event.supersedes is not None:
+                self._records.pop(stored.event.supersedes, None)
+                self._orders.clear()  # what it replaces may stand in another document
 
     def _append_one(self, db: Connection, event: Event, last: bool) -> Stored:
         """``last``: no other event of this call has its place."""
@@ -320,6 +326,8 @@ class Journal:
         db.executemany("insert into delivery(seq, backend) values(?, ?)", [(seq, name) for name in self._stores])
         db.executemany("insert or ignore into derived values(?, ?)", [(s, event.event_id) for s in event.derived_from])
         count(db, event, +1)
+        if self._distils and event.kind == "turn" and event.trust != "quarantined":
+            lessons.add(db, seq)
         return Stored(short_ref(seq), event, state)
 
     def _superseding(self, db: Connection, event: Event, place_key: str | None) -> tuple[Event, State]:
@@ -708,6 +716,51 @@ class Journal:
             )
         )
 
+    # What a model is to learn
+
+    def distil(self) -> None:
+        """From now on every turn that is kept is listed for a model; those from before are not."""
+        self._distils = True
+
+    async def lessons(self, limit: int) -> Sequence[Lesson]:
+        """The turns that have been on the list for longest, whether it is time for them or not."""
+        return await self._database.read(lambda db: lessons.oldest(db, limit))
+
+    async def distilled(self, seqs: Sequence[int], found: Sequence[tuple[Event, Extraction]]) -> Sequence[Stored]:
+        """Keeps what was distilled from these turns and takes them off the list, in one transaction: once a turn.
+
+        Nothing is kept of turns that are not on the list any more, and no memory of which a source was forgotten
+        meanwhile.
+        """
+
+        def work(db: Connection) -> list[Stored]:
+            if not lessons.take(db, seqs):
+                return []
+            stored = []
+            for event, extraction in found:
+                if all(_is_live(db, source) for source in event.derived_from):
+                    one = self._append_one(db, event, last=True)
+                    if one.state == "stored":
+                        lessons.keep(db, one.event.event_id, extraction)
+                    stored.append(one)
+            return stored
+
+        outcome = await self._database.write(work)
+        self._note(outcome)
+        return outcome
+
+    async def not_distilled(self, seqs: Sequence[int], next_at: datetime) -> None:
+        """An answer about these turns made no sense; the next try is not before ``next_at``."""
+        await self._database.write(lambda db: lessons.again(db, seqs, next_at))
+
+    async def never_distilled(self, seqs: Sequence[int], reason: str) -> None:
+        """These turns are given up: what the rules learnt of them stands."""
+        await self._database.write(lambda db: lessons.give_up(db, seqs, reason))
+
+    async def learnt(self, event_ids: Sequence[str]) -> Mapping[str, Extraction]:
+        """What a model learnt of those of these events that it made."""
+        return await self._database.read(lambda db: lessons.kept(db, event_ids))
+
     async def backlog(self) -> Mapping[str, int]:
         """By backend, how many deliveries are open."""
         rows = await self._database.read(
@@ -868,6 +921,11 @@ def counts(db: Connection, tenant: str) -> Counts:
 
 _LIVE = f"forgotten = 0 and superseded_by is not '{RETIRED}'"
 """what a backend is to have: earlier versions too, but nothing that was forgotten or retired"""
+
+
+def _is_live(db: Connection, event_id: str) -> bool:
+    """Whether a store is to have an event."""
+    return bool(db.execute(f"select 1 from event where event_id = ? and {_LIVE}", (event_id,)).fetchone())
 
 
 def _current(db: Connection, place_key: str | None) -> str | None:

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from fusion.contract import Event, Hit, Place, Scope
-from fusion.ingest import labels
+from fusion.ingest import labels, lessons
 from fusion.ingest.rows import WORDS, Record, count, keys_of, record_of, words_key
 from fusion.lib.ids import uuid7
 from fusion.lib.sqlite import EVENT_NAMES, Connection, event_of, event_row, microseconds
@@ -178,6 +178,7 @@ def bury(db: Connection, row: Any, by: str, now: datetime) -> Burial:
         count(db, record.event, -1)
     _put_up(db, record.event.event_id, words, [natural] if natural else [], Hit.of(record.event))
     db.execute("update event set text = '', speaker = null, forgotten = 1 where seq = ?", (row["seq"],))
+    lessons.drop(db, record.event.event_id, row["seq"])
     db.execute(
         "update delivery set state = 'forget', attempts = 0, next_at = 0 where seq = ? and state <> 'declined'",
         (row["seq"],),

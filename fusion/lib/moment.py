@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
+from zoneinfo import ZoneInfo
 
 from fusion.contract import Moment, Precision
 
@@ -30,3 +32,30 @@ def moment(written: str) -> Moment:
         return Moment(found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC), precision)
     except OverflowError:
         raise ValueError(f"{written!r} is out of range") from None
+
+
+_LENGTH = {"second": timedelta(seconds=1), "minute": timedelta(minutes=1), "hour": timedelta(hours=1)}
+
+
+def end_of(moment: Moment) -> datetime:
+    """Where a time ends that is known so precisely: a day has one day, a month its own length, in its own zone.
+
+    Raises OverflowError, and ValueError for the year after 9999.
+    """
+    if moment.precision in _LENGTH:
+        return moment.utc + _LENGTH[moment.precision]
+    local = moment.utc.astimezone(zone_of(moment.zone))
+    if moment.precision == "day":
+        return (local + timedelta(days=1)).astimezone(UTC)  # wall time: a day in March may have 23 hours
+    if moment.precision == "month":
+        return local.replace(year=local.year + local.month // 12, month=local.month % 12 + 1).astimezone(UTC)
+    return local.replace(year=local.year + 1).astimezone(UTC)
+
+
+@lru_cache(maxsize=64)
+def zone_of(name: str | None) -> tzinfo:
+    """The zone of an IANA name; UTC for none, and for what is none."""
+    try:
+        return ZoneInfo(name) if name else UTC
+    except (KeyError, ValueError, OSError):  # unknown; no name of a zone; a folder of the zone database
+        return UTC

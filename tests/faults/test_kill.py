@@ -138,6 +138,33 @@ async def test_at_every_statement_of_an_append(tmp_path: Path) -> None:
     assert texts(file, "event") == {f"{what} {n}": 1 for n in range(1, statement + 1) for what in ("turn", "note")}
 
 
+def test_at_every_statement_of_distilling(tmp_path: Path) -> None:
+    """Killed before its 1st, 2nd, … statement until it survives them all: each turn is kept, and distilled once.
+
+    What one victim leaves undone the next one does.
+    """
+    file = tmp_path / "journal.sqlite"
+    acknowledged: set[int] = set()
+    said: list[list[object]] = []
+    with nursery() as home:
+        for statement in range(1, 200):
+            said = home.kill("distil", file, statement, statement)
+            assert is_sound(file)
+            kept = texts(file, "event")
+            if ["kept", statement] in said:
+                acknowledged.add(statement)
+            turns = {n for n in range(1, statement + 1) if f"This is turn {n} of our talk" in kept}
+            assert acknowledged <= turns
+            assert set(kept.values()) == {1} or not kept
+            made = {n for n in range(1, statement + 1) if f"memory {n}" in kept}
+            assert made <= turns
+            if ["distilled", statement] in said:
+                assert made == turns
+                break
+    assert ["distilled", statement] in said
+    assert len(acknowledged) > 3, "there are statements behind the acknowledgement"
+
+
 def test_at_random(tmp_path: Path) -> None:
     """Four writers at once, killed after 1 to 40 acknowledgements: nothing acknowledged is lost or there twice."""
     file = tmp_path / "journal.sqlite"

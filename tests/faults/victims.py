@@ -6,16 +6,20 @@ import asyncio
 import itertools
 import json
 import os
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
 
 from fusion.contract import Scope
+from fusion.ingest.deliver import Deliverer
+from fusion.ingest.distil import Distiller
 from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.intake import NewMemory
 from fusion.ingest.journal import Criteria, Journal
 from fusion.lib.sqlite import Database
 from fusion.wiring import Fusion
+from tests.fakes import Asked, FakeModel
 from tests.faults.home import settings_of
 from tests.ingest.stores import event
 
@@ -50,6 +54,27 @@ async def append(file: str, n: str, statement: str) -> None:
     batch = [event(f"turn {n}", int(n)), event(f"note {n}", int(n), source="notes")]
     await journal.append(batch, idempotency=("default", n, "body"), reply=lambda stored: "kept")
     say("kept", int(n))
+
+
+async def distil(file: str, n: str, statement: str) -> None:
+    """One turn, and what a model makes of it and of the turns that those before it left behind."""
+
+    def memories(asked: Asked) -> str:
+        turns = re.findall(r'number="(\d+)".*?\nThis is turn (\d+)', asked.user)
+        made = [{"text": f"memory {turn}", "confidence": 1, "from": [int(number)]} for number, turn in turns]
+        return json.dumps(made)
+
+    journal = await Journal.open(Path(file))
+    watch(journal._database, killer(int(statement)))
+    distiller = Distiller(journal, Deliverer(journal, {}), FakeModel(memories), quiet_s=0)
+    journal.distil()
+    await journal.append([event(f"This is turn {n} of our talk", int(n), kind="turn")])
+    say("kept", int(n))
+    distiller.start()
+    await distiller.settle()
+    say("distilled", int(n))
+    await distiller.close()
+    await journal.close()
 
 
 async def write(file: str) -> None:

@@ -1,0 +1,97 @@
+"""Which turns a model is still to distil, and what it learnt of the memories that it made: rows of the journal.
+
+A turn is listed when it is kept, and taken off when it was distilled, was not worth it, or was forgotten; what was
+given up stays with its reason. The extraction of a distilled memory is kept here, for a model does not answer the same
+twice; every other extraction is a pure function of its event, and is not kept at all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import orjson
+from pydantic import TypeAdapter
+
+from fusion.contract import Event, Extraction
+from fusion.lib.sqlite import Connection, event_of, microseconds, storable, time_of
+
+SCHEMA = """
+create table lesson(
+    seq integer primary key references event(seq), attempts integer not null default 0,
+    next_at integer not null default 0, given_up text
+);
+create index lesson_open on lesson(seq) where given_up is null;
+create table learnt(event_id text primary key, extraction text not null) without rowid;
+"""
+
+_EXTRACTION: TypeAdapter[Extraction] = TypeAdapter(Extraction)
+_THESE = "seq in (select value from json_each(?))"
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """A turn that is still to be distilled, after so many answers that made no sense; not before ``next_at``."""
+
+    seq: int
+    event: Event
+    attempts: int
+    next_at: datetime
+
+
+def add(db: Connection, seq: int) -> None:
+    """Lists a turn."""
+    db.execute("insert or ignore into lesson(seq) values(?)", (seq,))
+
+
+def take(db: Connection, seqs: Sequence[int]) -> set[int]:
+    """Takes turns off the list; those that stood on it."""
+    rows = db.execute(
+        f"delete from lesson where given_up is null and {_THESE} returning seq", (json.dumps(list(seqs)),)
+    ).fetchall()
+    return {row["seq"] for row in rows}
+
+
+def oldest(db: Connection, limit: int) -> list[Lesson]:
+    """The turns that have been on the list for longest."""
+    rows = db.execute(
+        "select e.*, l.attempts, l.next_at from lesson l join event e using(seq) "
+        "where l.given_up is null order by l.seq limit ?",
+        (limit,),
+    )
+    return [Lesson(r["seq"], event_of(r), r["attempts"], time_of(r["next_at"])) for r in rows]
+
+
+def again(db: Connection, seqs: Sequence[int], next_at: datetime) -> None:
+    """One more answer about these made no sense; the next try is not before ``next_at``."""
+    db.execute(
+        f"update lesson set attempts = attempts + 1, next_at = ? where {_THESE}",
+        (microseconds(next_at), json.dumps(list(seqs))),
+    )
+
+
+def give_up(db: Connection, seqs: Sequence[int], reason: str) -> None:
+    db.execute(f"update lesson set given_up = ? where {_THESE}", (storable(reason), json.dumps(list(seqs))))
+
+
+def keep(db: Connection, event_id: str, extraction: Extraction) -> None:
+    """Keeps what was learnt of a distilled memory."""
+    written = storable(orjson.dumps(extraction).decode())
+    db.execute("insert or replace into learnt values(?, ?)", (event_id, written))
+
+
+def kept(db: Connection, event_ids: Sequence[str]) -> dict[str, Extraction]:
+    """What is kept of these, by event id."""
+    rows = db.execute(
+        "select event_id, extraction from learnt where event_id in (select value from json_each(?))",
+        (json.dumps(list(event_ids)),),
+    )
+    return {row["event_id"]: _EXTRACTION.validate_json(row["extraction"]) for row in rows}
+
+
+def drop(db: Connection, event_id: str, seq: int) -> None:
+    """Forgets what was to be learnt, and what was learnt, of an event."""
+    db.execute("delete from learnt where event_id = ?", (event_id,))
+    db.execute("delete from lesson where seq = ?", (seq,))

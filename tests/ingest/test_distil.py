@@ -1,0 +1,330 @@
+"""Distilling: conversations become memories, each turn once, and nothing waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fusion.contract import Event, Extraction, Fact, Place, Scope
+from fusion.errors import BackendUnreachable, HttpStatus, RateLimited
+from fusion.ingest.deliver import Deliverer
+from fusion.ingest.distil import ATTEMPTS, BEFORE, LEAST_CHARS, SOURCE, TURNS, Distiller, worth_it
+from fusion.ingest.forget import Forgetter
+from fusion.ingest.intake import Intake, NewMemory
+from fusion.ingest.journal import Journal
+from tests.fakes import Asked, FakeModel
+from tests.ingest.stores import ME, Shelf, Time, event
+
+QUIET_S = 30.0
+
+
+def answer(*texts: str, **fields: object) -> str:
+    memories = [{"text": text, "kind": "fact", "confidence": 0.8, "from": [1], **fields} for text in texts]
+    return json.dumps({"memories": memories})
+
+
+@dataclass
+class Home:
+    """A journal, a shelf, and a model that distils what is remembered."""
+
+    journal: Journal
+    shelf: Shelf
+    time: Time
+    deliverer: Deliverer
+    distiller: Distiller
+    intake: Intake
+    model: FakeModel
+
+    async def say(self, *texts: str, first: int = 0, **fields: Any) -> list[str]:
+        """Ana and Tom, turn about; the event ids."""
+        fields = {"scope": Scope(user_id="ana"), "kind": "turn", **fields}
+        turns = [
+            NewMemory(text, speaker=("Ana", "Tom")[n % 2], place=Place("chat", n, n), **fields)
+            for n, text in enumerate(texts, start=first)
+        ]
+        return [one.event_id for one in await self.intake.remember(turns)]
+
+    async def settle(self) -> None:
+        """Everything that is ready by now is distilled and delivered."""
+        await self.distiller.settle()
+        await self.deliverer.settle()
+
+    async def later(self, seconds: float = QUIET_S) -> None:
+        self.time.pass_by(seconds)
+        self.distiller.wake()
+        await self.settle()
+
+    @property
+    def made(self) -> list[Event]:
+        return [c.event for c in self.shelf.kept.values() if c.event.source == SOURCE]
+
+
+@asynccontextmanager
+async def home(folder: Path, model: FakeModel, time: Time | None = None) -> AsyncIterator[Home]:
+    time = time or Time()
+    journal = await Journal.open(folder / "journal.sqlite")
+    shelf = Shelf()
+    deliverer = Deliverer(journal, {"shelf": shelf}, clock=time.now, sleep=time.sleep)
+    distiller = Distiller(journal, deliverer, model, quiet_s=QUIET_S, clock=time.now, sleep=time.sleep)
+    await deliverer.start()
+    distiller.start()
+    try:
+        yield Home(journal, shelf, time, deliverer, distiller, Intake(journal, deliverer, time.now, distiller), model)
+    finally:
+        await distiller.close()
+        await deliverer.close()
+        await journal.close()
+
+
+LONG = ("I moved to Lisbon last week, near the river.", "That is wonderful news, how is the new flat?")
+
+
+async def test_a_conversation_becomes_memories(tmp_path: Path):
+    """Asked once when it was quiet for 30 s; the memory names its turns, is its owner's, and goes to every backend."""
+    model = FakeModel(answer("Ana lives in Lisbon.", facts=[["Ana", "lives in", "Lisbon"]], **{"from": [1, 2]}))
+    async with home(tmp_path, model) as at:
+        ids = await at.say(*LONG)
+        await at.settle()
+        assert at.shelf.texts == list(LONG)  # delivered at once
+        assert model.asked == []
+        await at.later(QUIET_S - 1)
+        assert model.asked == []
+        await at.later(1)
+        assert len(model.asked) == 1
+        (made,) = at.made
+        assert (made.text, made.kind, made.derived_from) == ("Ana lives in Lisbon.", "fact", tuple(ids))
+        assert (made.scope, made.origin, made.speaker) == (Scope(user_id="ana"), "system", None)
+        learnt = at.shelf.kept[made.event_id].extraction
+        assert (learnt.confidence, learnt.facts) == (0.8, (Fact("Ana", "lives in", "Lisbon"),))
+        await at.later(3600)
+        assert len(model.asked) == 1  # once
+
+
+async def test_what_was_learnt_is_kept_for_every_store(tmp_path: Path):
+    """A store that is new, or is told again, gets the model's extraction without the model being asked."""
+    model = FakeModel(answer("Ana lives in Lisbon.", kind="decision"))
+    async with home(tmp_path, model) as at:
+        await at.say(*LONG)
+        await at.later()
+        (made,) = at.made
+        first = at.shelf.kept[made.event_id].extraction
+        late = Shelf()
+        deliverer = Deliverer(at.journal, {"late": late}, clock=at.time.now, sleep=at.time.sleep)
+        await deliverer.start()
+        await deliverer.settle()
+        await deliverer.close()
+        assert late.kept[made.event_id].extraction == first
+        assert first.kind == "decision"
+        assert len(model.asked) == 1
+
+
+async def test_a_long_conversation_goes_in_exchanges_with_what_was_said_before(tmp_path: Path):
+    """19 turns: 8 and 8 at once, 3 when it is quiet; each is shown with the three turns before it."""
+    model = FakeModel("[]")
+    async with home(tmp_path, model) as at:
+        await at.say(*(f"This is turn number {n} of our talk." for n in range(2 * TURNS + 3)))
+        await at.settle()
+        assert len(model.asked) == 2
+        await at.later()
+        assert [asked.user.count("</turn-") for asked in model.asked] == [TURNS, TURNS, 3] == [8, 8, 3]
+        assert [asked.user.count("</before-") for asked in model.asked] == [0, BEFORE, BEFORE]
+        assert "turn number 7" in model.asked[1].user
+
+
+async def test_two_conversations_are_not_mixed(tmp_path: Path):
+    """By owner and session: nothing of one is shown with another."""
+    model = FakeModel("[]")
+    async with home(tmp_path, model) as at:
+        await at.say(*(f"ana says {text}" for text in LONG))
+        await at.say(*(f"kim says {text}" for text in LONG), scope=Scope(user_id="kim"))
+        await at.later()
+        assert ["ana says" in asked.user for asked in model.asked] == [True, False]
+        assert ["kim says" in asked.user for asked in model.asked] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("sides", "expected"),
+    [
+        ([("Ana", "x" * LEAST_CHARS), ("Tom", "x" * LEAST_CHARS)], True),
+        ([("Ana", "x" * LEAST_CHARS), ("Tom", "x" * (LEAST_CHARS - 1))], False),
+        ([("Ana", "x" * LEAST_CHARS)], True),
+        ([("Ana", "x" * 10), ("Ana", "y" * 10)], True),  # 10 + 10 of one side
+        ([("Ana", " " * 50)], False),
+    ],
+)
+def test_each_side_says_enough(sides: list[tuple[str, str]], expected: bool):
+    """Twenty characters a side (seed 000), counted over the exchange."""
+    assert worth_it([event(text, speaker=speaker) for speaker, text in sides]) is expected
+
+
+async def test_what_is_not_worth_it_is_not_asked_about(tmp_path: Path):
+    """Nor is a note, a quarantined turn, or what was there before the model was."""
+    journal = await Journal.open(tmp_path / "journal.sqlite")
+    await journal.append([event(LONG[0], 99, kind="turn")])
+    await journal.close()
+    model = FakeModel("[]")
+    async with home(tmp_path, model) as at:
+        await at.say("ok", "fine")
+        await at.say(LONG[0], first=10, kind="note")
+        await at.say(LONG[0], first=20, trust="quarantined")
+        await at.later()
+        assert model.asked == []
+        assert await at.journal.lessons(9) == []
+
+
+async def test_an_answer_that_makes_no_sense_is_asked_for_again_in_halves(tmp_path: Path):
+    """Prose about 8 turns: a minute later the first 4 are tried, then 2 and 2, then the other 4; all of them stay."""
+    model = FakeModel("I am sorry.")
+    async with home(tmp_path, model) as at:
+        texts = [f"This is turn number {n} of our talk." for n in range(8)]
+        await at.say(*texts)
+        await at.settle()
+        assert len(model.asked) == 1
+        await at.later(59)
+        assert len(model.asked) == 1
+        for _ in range(5):
+            await at.later(120)
+        assert [asked.user.count("</turn-") for asked in model.asked] == [8, 4, 2, 2, 4, 2, 2]
+        assert ATTEMPTS == 3  # 8, 4 and 2 about each turn: then it is given up
+        assert await at.journal.lessons(9) == []
+        assert at.shelf.texts == texts
+
+
+@pytest.mark.parametrize("fault", [BackendUnreachable("refused"), HttpStatus("busy", 503), OSError("x")])
+async def test_a_model_that_fails_is_never_held_against_a_turn(tmp_path: Path, fault: Exception):
+    """Tried after 1 s, 2 s, 4 s …, and distilled when it is back; its fault is told meanwhile."""
+    model = FakeModel(fault)
+    async with home(tmp_path, model) as at:
+        await at.say(*LONG)
+        await at.later()
+        for _ in range(ATTEMPTS + 2):
+            assert at.distiller.fault
+            slept = len(at.time.slept)
+            at.time.pass_by(60)
+            await at.time.asleep(slept + 1)
+        model.script = [answer("Ana lives in Lisbon.")]
+        at.distiller.wake()
+        at.time.pass_by(60)
+        await at.settle()
+        assert [made.text for made in at.made] == ["Ana lives in Lisbon."]
+        assert at.distiller.fault == ""
+
+
+async def test_to_be_asked_to_wait_is_no_fault(tmp_path: Path):
+    """The minute's budget is spent for 47 s: it sleeps 47 s, and nothing is degraded."""
+    model = FakeModel(RateLimited("spent", 47.0), answer("Ana lives in Lisbon."))
+    async with home(tmp_path, model) as at:
+        await at.say(*LONG)
+        await at.later()
+        assert at.time.slept[-1] == 47
+        assert at.distiller.fault == ""
+        at.distiller.wake()
+        at.time.pass_by(47)
+        await at.settle()
+        assert len(at.made) == 1
+
+
+async def test_a_refused_question_counts_as_nonsense(tmp_path: Path):
+    """HTTP 400 is about what was said, so it is not asked for ever."""
+    model = FakeModel(HttpStatus("no", 400))
+    async with home(tmp_path, model) as at:
+        await at.say(*LONG)
+        for _ in range(9):
+            await at.later(3600)
+        assert len(model.asked) == ATTEMPTS
+
+
+async def test_what_is_forgotten_meanwhile_is_not_distilled(tmp_path: Path):
+    """A turn is forgotten while the model has it: what was made of it is not kept; what was made of the other is."""
+
+    def made(asked: Asked) -> str:
+        memories = [
+            {"text": text, "kind": "fact", "confidence": 1, "from": sources}
+            for text, sources in (("Ana lives in Lisbon.", [1]), ("Tom is glad.", [2]), ("Both talk.", [1, 2]))
+        ]
+        return json.dumps(memories)
+
+    model = FakeModel(made, gate=asyncio.Event())
+    async with home(tmp_path, model) as at:
+        ids = await at.say(*LONG)
+        at.time.pass_by(QUIET_S)
+        at.distiller.wake()
+        await model.reached.wait()
+        record = (await at.journal.records(ids))[ids[0]]
+        await at.journal.bury(record.ref, ME)
+        assert model.gate is not None
+        model.gate.set()
+        await at.settle()
+        assert [one.text for one in at.made] == ["Tom is glad."]
+
+
+async def test_a_memory_goes_with_its_source(tmp_path: Path):
+    """Forgetting the turn forgets what was made of it, and what was learnt of that, in journal and backends."""
+    model = FakeModel(answer("The canary is called Zerlina.", facts=[["canary", "is called", "Zerlina"]]))
+    async with home(tmp_path, model) as at:
+        ids = await at.say("My canary has such a funny name, guess.", LONG[1])
+        await at.later()
+        assert len(at.made) == 1
+        record = (await at.journal.records(ids))[ids[0]]
+        receipt = await Forgetter(at.journal, at.deliverer).forget(record.ref, ME)
+        assert receipt is not None
+        assert at.made == []
+    for file in tmp_path.iterdir():
+        assert b"Zerlina" not in file.read_bytes()
+
+
+async def test_what_was_forgotten_is_not_distilled_again(tmp_path: Path):
+    """The same memory of the same turns is blocked by its tombstone; told in many words it is known by them."""
+    text = "Ana lives in a small flat in Lisbon near the river."
+    model = FakeModel(answer(text))
+    async with home(tmp_path, model) as at:
+        await at.say(*LONG)
+        await at.later()
+        (made,) = at.made
+        record = (await at.journal.records([made.event_id]))[made.event_id]
+        await Forgetter(at.journal, at.deliverer).forget(record.ref, ME)
+        await at.say("Did I tell you about the flat by the river?", LONG[1], first=10)
+        await at.later()
+        assert len(model.asked) == 2
+        assert at.made == []
+
+
+async def test_a_memory_is_as_good_as_the_worst_of_its_sources(tmp_path: Path):
+    """Trusted and untrusted make untrusted."""
+    model = FakeModel(answer("Ana lives in Lisbon.", **{"from": [1, 2]}))
+    async with home(tmp_path, model) as at:
+        await at.say(LONG[0], trust="trusted")
+        await at.say(LONG[1], first=1, trust="untrusted")
+        await at.later()
+        assert [made.trust for made in at.made] == ["untrusted"]
+
+
+async def test_after_a_crash_the_rest_is_distilled(tmp_path: Path):
+    """The list is in the journal: what the first process asked about without an answer, the next one does."""
+    hanging = FakeModel("[]", gate=asyncio.Event())
+    time = Time()
+    async with home(tmp_path, hanging, time) as at:
+        await at.say(*LONG)
+        at.time.pass_by(QUIET_S)
+        at.distiller.wake()
+        await hanging.reached.wait()
+    async with home(tmp_path, FakeModel(answer("Ana lives in Lisbon.")), time) as at:
+        await at.settle()
+        assert [made.text for made in at.made] == ["Ana lives in Lisbon."]
+
+
+async def test_what_was_taken_off_the_list_is_kept_once(tmp_path: Path):
+    """Two that distil the same turns: the second finds them off the list, and keeps nothing."""
+    async with home(tmp_path, FakeModel("[]")) as at:
+        ids = await at.say(*LONG)
+        seqs = [lesson.seq for lesson in await at.journal.lessons(9)]
+        made = [(event("Ana lives in Lisbon.", source=SOURCE, derived_from=tuple(ids)), Extraction())]
+        assert len(await at.journal.distilled(seqs, made)) == 1
+        assert await at.journal.distilled(seqs, made) == []
