@@ -6,13 +6,14 @@ Nothing of what ends, is merged or superseded is written into the text's row but
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from json import dumps, loads
+from json import dumps
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from adapters.cortex.port import Change, Found, Holding, Known, Link, Memory, State, View
-from adapters.cortex.records import extraction_of, json_of
+from adapters.cortex.port import Change, Found, Holding, Known, Link, Memory, View
+from adapters.cortex.records import json_of
+from adapters.cortex.rows import FIELDS, REINFORCED_BY, columns, memory_in
 from adapters.graph import (
     DEEPER,
     MANY,
@@ -30,7 +31,7 @@ from adapters.graph import (
 )
 from adapters.index import Index
 from fusion.contract import Captured, Hit, Opening, Scope
-from fusion.lib.sqlite import Connection, Database, Row, event_of, microseconds, storable, time_of
+from fusion.lib.sqlite import Connection, Database, microseconds, storable
 
 if TYPE_CHECKING:
     from fusion.contract import Floats
@@ -64,11 +65,6 @@ update memory set extraction = json_object(
 );
 """
 
-_TIMES = frozenset({"last_accessed", "reinforced_at", "ended_at"})
-
-REINFORCED_BY = 0.05
-"""what confidence gains each time, up to 1: seed 000's number"""
-
 
 class SqliteGraph(GraphStore):
     """`adapters.cortex.port.Graph` on SQLite."""
@@ -93,9 +89,9 @@ class SqliteGraph(GraphStore):
             rows: dict[str, tuple[object, ...]] = {}
             for memory in memories:
                 if memory.id in new:
-                    written = {name: getattr(memory.state, name) for name in _FIELDS}
-                    rows.setdefault(memory.id, (json_of(memory.extraction), *_values(written), memory.id))
-            assignments = ", ".join(f"{name} = ?" for name in ("extraction", *_FIELDS))
+                    written = {name: getattr(memory.state, name) for name in FIELDS}
+                    rows.setdefault(memory.id, (json_of(memory.extraction), *columns(written), memory.id))
+            assignments = ", ".join(f"{name} = ?" for name in ("extraction", *FIELDS))
             db.executemany(f"update memory set {assignments} where event_id = ?", rows.values())
 
         if memories:
@@ -105,8 +101,8 @@ class SqliteGraph(GraphStore):
     async def alter(self, changes: Mapping[str, Change]) -> None:
         alike: defaultdict[tuple[str, ...], list[tuple[object, ...]]] = defaultdict(list)
         for id_, change in changes.items():
-            named = {name: value for name, value in change.items() if name in _FIELDS}
-            alike[tuple(named)].append((*_values(named), id_))
+            named = {name: value for name, value in change.items() if name in FIELDS}
+            alike[tuple(named)].append((*columns(named), id_))
 
         def write(db: Connection) -> None:
             for names, rows in alike.items():
@@ -144,12 +140,12 @@ class SqliteGraph(GraphStore):
     async def get(self, ids: Sequence[str]) -> Mapping[str, Memory]:
         def look(db: Connection) -> dict[str, Memory]:
             rows = db.execute(f"select * from memory where event_id in {MANY}", (dumps(list(ids)),))
-            return {row["event_id"]: _memory(row) for row in rows}
+            return {row["event_id"]: memory_in(row) for row in rows}
 
         return await self._database.read(look)
 
     async def versions(self, id: str) -> Sequence[Memory]:
-        return await self._database.read(lambda db: [_memory(row) for row in db.execute(_VERSIONS, (id,))])
+        return await self._database.read(lambda db: [memory_in(row) for row in db.execute(_VERSIONS, (id,))])
 
     async def page(self, after: str = "", limit: int = 500, scope: Scope | None = None) -> Sequence[Memory]:
         mine, values = ("true", {}) if scope is None else _of(scope)
@@ -159,7 +155,7 @@ class SqliteGraph(GraphStore):
                 f"select * from memory m where m.event_id > :after and {mine} order by m.event_id limit :limit",
                 {**values, "after": after, "limit": limit},
             )
-            return [_memory(row) for row in rows]
+            return [memory_in(row) for row in rows]
 
         return await self._database.read(look)
 
@@ -201,7 +197,7 @@ class SqliteGraph(GraphStore):
 
     async def beside(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Memory]]:
         def look(db: Connection) -> list[list[Memory]]:
-            return [[_memory(row) for row in beside(db, hit.native_id, hit.scope, span)] for hit in hits]
+            return [[memory_in(row) for row in beside(db, hit.native_id, hit.scope, span)] for hit in hits]
 
         return await self._database.read(look)
 
@@ -265,8 +261,6 @@ def _of(scope: Scope) -> tuple[str, dict[str, Any]]:
     return " and ".join(terms), values
 
 
-_FIELDS = tuple(Change.__annotations__)
-
 _VERSIONS = """
 with recursive version(event_id, supersedes, tenant, user_id) as (
     select event_id, supersedes, tenant, user_id from memory where event_id = ?
@@ -280,39 +274,3 @@ with recursive version(event_id, supersedes, tenant, user_id) as (
 select m.* from version v join memory m on m.event_id = v.event_id
 order by coalesce(m.valid_from, m.at, m.recorded_at), m.event_id
 """
-
-
-def _values(fields: Mapping[str, Any]) -> Iterable[object]:
-    for name, value in fields.items():
-        if name == "tags":
-            yield dumps([storable(tag) for tag in value])
-        elif name in _TIMES and value is not None:
-            yield microseconds(value)
-        else:
-            yield storable(value) if isinstance(value, str) else value
-
-
-def _memory(row: Row) -> Memory:
-    tags = row["tags"]
-    return Memory(
-        event_of(row),
-        extraction_of(row["extraction"]),
-        State(
-            lifetime=row["lifetime"],
-            confidence=row["confidence"],
-            tags=() if tags == "[]" else tuple(loads(tags)),
-            access_count=row["access_count"],
-            last_accessed=_time(row["last_accessed"]),
-            reinforced_count=row["reinforced_count"],
-            reinforced_at=_time(row["reinforced_at"]),
-            conflict_group=row["conflict_group"],
-            conflict_status=row["conflict_status"],
-            contradicts=row["contradicts"],
-            merged_into=row["merged_into"],
-            ended_at=_time(row["ended_at"]),
-        ),
-    )
-
-
-def _time(since_1970: int | None) -> datetime | None:
-    return None if since_1970 is None else time_of(since_1970)

@@ -135,7 +135,7 @@ class GraphStore:
         memories = dict(db.execute(f"select event_id, id from memory where event_id in {MANY}", (dumps(ids),)))
 
         learnt = {memories[event_id]: (c.event, c.extraction) for event_id, c in new.items()}
-        names = {m: _names(event, extraction) for m, (event, extraction) in learnt.items()}
+        names = {m: mentioned(event, extraction) for m, (event, extraction) in learnt.items()}
         entities = _entities(db, ((learnt[m][0].scope, found) for m, found in names.items()))
 
         def entity(memory: int, name: str) -> int:
@@ -157,7 +157,7 @@ class GraphStore:
                 )
                 for memory, (event, extraction) in learnt.items()
                 for fact in extraction.facts
-                if _is_edge(fact)
+                if is_edge(fact)
             ],
         )
         return list(new)
@@ -267,16 +267,16 @@ def _owner(scope: Scope) -> tuple[str, str]:
     return storable(scope.tenant), storable(scope.user_id or "")
 
 
-def _is_edge(fact: Fact) -> bool:
+def is_edge(fact: Fact) -> bool:
     """Whether a fact has two different ends and something between them."""
     ends = key(fact.subject), key(fact.object)
     return all(ends) and ends[0] != ends[1] and bool(key(fact.predicate))
 
 
-def _names(event: Event, extraction: Extraction) -> dict[str, Entity]:
+def mentioned(event: Event, extraction: Extraction) -> dict[str, Entity]:
     """What an event mentions, by key: its entities, both ends of its facts, and who said it."""
     found = list(extraction.entities)
-    found += [Entity(name) for f in extraction.facts if _is_edge(f) for name in (f.subject, f.object)]
+    found += [Entity(name) for f in extraction.facts if is_edge(f) for name in (f.subject, f.object)]
     if event.speaker:
         found.append(Entity(event.speaker, SPEAKER))
     names: dict[str, Entity] = {}

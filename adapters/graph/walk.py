@@ -129,8 +129,13 @@ def walk(db: Connection, view: Seen, seeds: Sequence[int], how: Walking) -> dict
         "visited": VISITED,
     }
     rows = db.execute(_WALK.format(seen=seen, forward=forward, backward=backward), limits)
+    return arrived(tuple(row)[:7] for row in rows)
+
+
+def arrived(ways: Iterable[tuple[int, int, int | None, str | None, int, str, int]]) -> dict[int, Reached]:
+    """Entities by the best way to each: (entity, depth, came, predicate, inverse, name, mentions), nearest first."""
     reached: dict[int, Reached] = {}
-    for entity, depth, came, predicate, inverse, name, mentions, _ in rows:
+    for entity, depth, came, predicate, inverse, name, mentions in ways:
         arriving = FURTHER * reached[came].activation if came in reached else 1.0
         activation = arriving * telling(mentions)
         reached[entity] = Reached(entity, name, depth, activation, came, predicate or "", bool(inverse))
@@ -210,6 +215,11 @@ def linked_memories(
         )
         if row[0] in reached
     )
+    return strongest(pairs, reached, similar)
+
+
+def strongest(pairs: Iterable[tuple[int, int]], reached: Mapping[int, Reached], similar: Sequence[int]) -> list[Linked]:
+    """What is linked by these pairs of an entity and a memory that mentions it, strongest first; see above."""
     place = {entity: i for i, entity in enumerate(reached)}  # nearest first, then rarest
     strength: defaultdict[int, float] = defaultdict(float)
     nearest: dict[int, int] = {}
@@ -239,12 +249,13 @@ def paths(db: Connection, found: Sequence[Linked], reached: Mapping[int, Reached
     )
     for memory, *edge in rows:
         asserted[memory].append(tuple(edge))
-    return {f.memory: _path(f, reached, asserted[f.memory]) for f in found}
+    return {f.memory: path_of(f, reached, asserted[f.memory]) for f in found}
 
 
-def _path(
+def path_of(
     found: Linked, reached: Mapping[int, Reached], edges: Sequence[tuple[int, str, int, str, str]]
 ) -> tuple[str, ...]:
+    """The chain of one; ``edges`` are what its memory asserts: (subject, predicate, object, and both names)."""
     chain: list[str] = []
     passed = set()
     at: Reached | None = reached[found.entity]
