@@ -243,6 +243,22 @@ def retire(files: Sequence[Mapping[str, Any]], *, dry_run: bool = False, **scope
     return Call("POST", "/v1/retire", _given({"files": [dict(f) for f in files], "dry_run": dry_run, **scope}))
 
 
+def memory_search(query: str, *, max_results: int = 6, min_score: float = 0.0, **more: Any) -> Call[wire.ToolFound]:
+    """Single memories in the shape of an agent's tool; ``more`` is scope, citations, backends, as_of, timeout_ms."""
+    asked = {"query": query, "maxResults": max_results, "minScore": min_score, **more}
+    return Call("POST", "/v1/tools/memory_search", _given(asked))
+
+
+def memory_get(path: str, *, start: int = 1, lines: int | None = None, **scope: str | None) -> Call[wire.ToolRead]:
+    """A page of what a result names; an empty text for everything else."""
+    return Call("POST", "/v1/tools/memory_get", _given({"path": path, "from": start, "lines": lines, **scope}))
+
+
+def memory_append(text: str, **scope: str | None) -> Call[wire.Appended]:
+    """Lines for today's log, redacted."""
+    return Call("POST", "/v1/tools/memory_append", _given({"text": text, **scope}))
+
+
 def flush_plan(context_window: int, **session: Any) -> Call[wire.FlushPlan]:
     """Whether a session is to save now what it knows, and how; ``session`` is as `bodies.FlushBody` has it."""
     return Call("POST", "/v1/flush/plan", _given({"context_window": context_window, **session}))
@@ -409,6 +425,9 @@ class Client(_Either):
     sources = _sync(sources)
     retire = _sync(retire)
     flush_plan = _sync(flush_plan)
+    memory_search = _sync(memory_search)
+    memory_get = _sync(memory_get)
+    memory_append = _sync(memory_append)
 
     def send(self, call: Call[T]) -> T:
         """One request; a second try only where the first cannot have arrived."""
@@ -468,6 +487,9 @@ class AsyncClient(_Either):
     sources = _async(sources)
     retire = _async(retire)
     flush_plan = _async(flush_plan)
+    memory_search = _async(memory_search)
+    memory_get = _async(memory_get)
+    memory_append = _async(memory_append)
 
     async def send(self, call: Call[T]) -> T:
         """One request; a second try only where the first cannot have arrived."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NewType, Protocol, Self, runtime_checkable
 
@@ -365,6 +365,19 @@ class Reads(Protocol):
         """The document of that name as it is now; ``None`` for every other name, whatever it looks like.
 
         A name is the caller's text: nothing outside the backend's own documents may be reached by it.
+        """
+        ...
+
+
+@runtime_checkable
+class Logs(Protocol):
+    """A backend that can keep a log of each day which people read as well."""
+
+    async def append(self, text: str, scope: Scope, day: date) -> Place | None:
+        """Appends lines to the log of ``day`` and changes nothing else: where they stand, once they are durable.
+
+        ``None`` where it keeps no log that whoever is in ``scope`` would read: then the text is a memory like others.
+        Raises ``StoreFull``; then nothing of it is left behind.
         """
         ...
 

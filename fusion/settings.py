@@ -136,6 +136,10 @@ class FlushSettings(_Part):
         return zone
 
 
+class ToolSettings(_Part):
+    citations: Literal["auto", "on", "off"] = "auto"
+
+
 class HookSettings(_Part):
     start_wait_ms: int = Field(default=2000, ge=0, le=10_000)
 
@@ -186,6 +190,7 @@ class Settings(BaseSettings):
     journal: JournalSettings = JournalSettings()
     receipts: ReceiptSettings = ReceiptSettings()
     flush: FlushSettings = FlushSettings()
+    tools: ToolSettings = ToolSettings()
     hooks: HookSettings = HookSettings()
     checks: ChecksSettings = ChecksSettings()
     backends: dict[str, BackendSettings] = Field(default_factory=_four)

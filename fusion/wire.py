@@ -259,6 +259,67 @@ class BackendState(TypedDict):
     """whether something fails that is configured to work; ``notes`` say what"""
 
 
+class ToolResult(TypedDict):
+    """One memory that a search found. ``path`` is its document, or its ref where it stands in none."""
+
+    path: str
+    startLine: int
+    endLine: int
+    score: float
+    snippet: str
+    source: Literal["memory", "sessions"]
+    ref: str
+    kind: str
+    trust: str
+    backends: list[str]
+    vectorScore: NotRequired[float]
+    textScore: NotRequired[float]
+    citation: NotRequired[str]
+    at: NotRequired[str]
+    speaker: NotRequired[str]
+
+
+class ToolFound(TypedDict):
+    """What memory_search found; where nobody answered, an empty list with ``error`` and what to do."""
+
+    results: list[ToolResult]
+    provider: NotRequired[str]
+    model: NotRequired[str | None]
+    fallback: NotRequired[dict[str, str] | None]
+    degraded: NotRequired[bool]
+    notice: NotRequired[str | None]
+    disabled: NotRequired[bool]
+    unavailable: NotRequired[bool]
+    error: NotRequired[str]
+    warning: NotRequired[str]
+    action: NotRequired[str]
+
+
+ToolRead = TypedDict(
+    "ToolRead",
+    {
+        "text": str,
+        "path": str,
+        "from": NotRequired[int],
+        "lines": NotRequired[int],
+        "truncated": NotRequired[bool],
+        "nextFrom": NotRequired[int],
+    },
+)
+
+
+class Appended(TypedDict):
+    """Where lines stand now; ``path`` is the log's, or the ref of the note that they became."""
+
+    path: str | None
+    ref: str | None
+    status: str
+    """appended, or what became of the note: stored, duplicate, blocked, skipped"""
+    redacted: int
+    startLine: NotRequired[int]
+    endLine: NotRequired[int]
+
+
 class FlushRules(TypedDict):
     enabled: bool
     reserve_floor_tokens: int

@@ -38,6 +38,7 @@ from fusion.contract import (
     Hit,
     Judge,
     LanguageModel,
+    Logs,
     Opening,
     Operates,
     Query,
@@ -61,6 +62,7 @@ from fusion.errors import (
 from fusion.home import HomeLock, sizes
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
+from fusion.ingest.flush import local
 from fusion.ingest.foreign import Noting, Shown, is_foreign
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, Forgetter, Forgetting, Found, preview_of
 from fusion.ingest.intake import Acknowledged, Intake, NewMemory
@@ -360,6 +362,32 @@ class Fusion:
     ) -> Sequence[Acknowledged]:
         """Journals events and returns; they are delivered behind. What is acknowledged is kept, whatever happens."""
         return await self.intake.remember(items, tenant=tenant, idempotency_key=idempotency_key)
+
+    @property
+    def embedding_model(self) -> str | None:
+        """The identity of the model that texts are compared by."""
+        return None if self.embedder is None else self.embedder.identity
+
+    async def append(self, text: str, scope: Scope) -> Mapping[str, Any]:
+        """Keeps lines in today's log: the user's own where a backend keeps one for that scope, else as a note of ours.
+
+        The day is that of the user's zone (``[flush] zone``), as in the plan of a flush. Raises BadInput, StoreFull.
+        """
+        note = NewMemory(text=text, scope=scope, kind="note", origin="agent")
+        event, redacted = self.intake.prepared(note, scope.tenant)
+        if event is None:
+            return {"path": None, "ref": None, "status": "skipped", "redacted": 0}
+        day = local(event.recorded_at, self.settings.flush.zone).date()
+        asked = Query("", scope, event.recorded_at)
+        for source in self.sources.values():
+            log_of = source.backend
+            if source.disabled is None and isinstance(log_of, Logs) and not unable(asked, log_of.features):
+                place = await log_of.append(event.text, scope, day)
+                if place is not None:
+                    lines = {"startLine": place.start, "endLine": place.end}
+                    return {"path": place.document, **lines, "ref": None, "status": "appended", "redacted": redacted}
+        (kept,) = await self.intake.remember([note], tenant=scope.tenant)
+        return {"path": kept.ref, "ref": kept.ref, "status": kept.status, "redacted": kept.redacted}
 
     async def memory(self, ref: str, scope: Scope) -> Mapping[str, Any]:
         """One event as the journal has it, or one item of a backend's own, as that has it now.

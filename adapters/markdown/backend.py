@@ -8,11 +8,13 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import unquote
 
 from adapters.index import Entry, Found, Index
+from adapters.markdown import log
 from adapters.markdown.files import Root, Seen, Signature, Skip, Unreadable, read, roots, scan
 from adapters.markdown.items import document_of, note_item, scope_of, text_of
 from adapters.markdown.notes import Notes, file_of, parse, write
@@ -29,8 +31,10 @@ from fusion.contract import (
     Hit,
     Kind,
     Opening,
+    Place,
     Query,
     Reading,
+    Scope,
 )
 from fusion.errors import BadInput, FusionError, SettingsError
 
@@ -61,6 +65,7 @@ class Markdown:
         for root in self._roots[1:]:
             if root.folder.is_relative_to(os.path.realpath(opening.folder)):
                 raise SettingsError(f"[backends.markdown] paths lie in our own folder: {root.folder}")
+        self._log = _log_of(self._options.log_folder, self._roots[1:])
         self._notes = Notes(self._roots[0].folder)
         self._embedder = opening.embedder
         self._clock = clock
@@ -187,6 +192,16 @@ class Markdown:
         Raises ``StoreFull``; then nothing that is half an entry is left behind.
         """
         return await self._finished(self._remember([captured.event for captured in batch]))
+
+    async def append(self, text: str, scope: Scope, day: date) -> Place | None:
+        """Appends to the user's log of that day, where one is set and whoever is in ``scope`` would find it there."""
+        if self._log is None or not scope.admits(self._options.bind):
+            return None
+        root, folder = self._log
+        path = f"{folder}{day.isoformat()}.md"
+        start, end = await self._finished(asyncio.to_thread(log.append, root.folder, path, text))
+        self._next_scan = self._clock()  # who asks next finds it
+        return Place(root.document(path), start, end, "line")
 
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
         return await self._finished(self._forget(event_id, native_ids))
@@ -392,6 +407,19 @@ class Markdown:
     async def _finished(self, work: Coroutine[Any, Any, T]) -> T:
         """Runs to its end even if the caller goes away: files, index and table are never left out of step."""
         return await asyncio.shield(self._start(work))
+
+
+def _log_of(folder: Path | None, roots: Sequence[Root]) -> tuple[Root, str] | None:
+    """The root that a folder of logs is in, and its way from there, with ``/`` behind each step."""
+    if folder is None:
+        return None
+    real = Path(os.path.realpath(folder))
+    for root in roots:
+        if not root.only and real.is_relative_to(root.folder):
+            if not real.is_dir():
+                raise SettingsError(f"[backends.markdown] log_folder: there is no folder {folder}; make it")
+            return root, "".join(f"{step}/" for step in real.relative_to(root.folder).parts)
+    raise SettingsError("[backends.markdown] log_folder must be in one of paths: what is appended there is to be found")
 
 
 def _visible(hit: Hit, query: Query) -> bool:

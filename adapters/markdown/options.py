@@ -17,6 +17,8 @@ class Options:
     ``paths``: folders and single files of the user's. ``bind``: whose they are (scope dimensions by name).
     ``private``: names of files that are never shown to a group. ``ignore``: names or relative paths (shell
     patterns) that are left out. ``remember_turns``: write every turn of a conversation down, not just notes.
+    ``log_folder``: the folder, in one of ``paths``, that has the user's daily logs (``YYYY-MM-DD.md``), for what an
+    agent appends to today's; empty: such lines become notes of the gateway's own.
     ``chunk_tokens``, ``chunk_overlap``: in tokens of about four bytes. ``max_file_mb``: larger files are skipped.
     ``scan_interval_s``: how long a search trusts its last look at the files, in seconds.
     """
@@ -26,6 +28,7 @@ class Options:
     private: tuple[str, ...] = ("MEMORY.md", "memory.md")
     ignore: tuple[str, ...] = (".*", "node_modules", "__pycache__")
     remember_turns: bool = False
+    log_folder: Path | None = None
     chunk_tokens: int = 400
     chunk_overlap: int = 80
     max_file_mb: float = 4.0
@@ -47,6 +50,7 @@ class Options:
             bind=_scope(given.get("bind", {})),
             private=_texts(given, "private", cls().private),
             ignore=_texts(given, "ignore", cls().ignore),
+            log_folder=_folder(given, "log_folder"),
             remember_turns=_flag(given, "remember_turns", cls().remember_turns),
             chunk_tokens=int(_number(given, "chunk_tokens", cls().chunk_tokens, 16)),
             chunk_overlap=int(_number(given, "chunk_overlap", cls().chunk_overlap, 0)),
@@ -65,6 +69,13 @@ def _texts(given: Mapping[str, object], key: str, default: tuple[str, ...]) -> t
     if not all(isinstance(item, str | Path) and str(item) for item in value):
         raise SettingsError(f"[backends.markdown] {key} must be a list of texts")
     return tuple(str(item) for item in value)
+
+
+def _folder(given: Mapping[str, object], key: str) -> Path | None:
+    value = given.get(key) or None
+    if value is not None and not isinstance(value, str | Path):
+        raise SettingsError(f"[backends.markdown] {key} must be the path of a folder")
+    return Path(value).expanduser() if value else None
 
 
 def _flag(given: Mapping[str, object], key: str, default: bool) -> bool:

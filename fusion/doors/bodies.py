@@ -439,6 +439,46 @@ class FlushBody(_Body):
         return replace(configured, **{name: value for name, value in given.items() if value is not None})
 
 
+class SearchToolBody(Scoped):
+    """memory_search, by the names that OpenClaw's agents know."""
+
+    query: Asked = Field(json_schema_extra={"minLength": 1, "maxLength": QUERY_LIMIT})
+    max_results: int = Field(default=6, alias="maxResults", ge=1, le=50, description="results at most")
+    min_score: float = Field(default=0.0, alias="minScore", ge=0, le=1, description="results of at least this score")
+    citations: Literal["auto", "on", "off"] | None = Field(default=None, description="instead of the setting")
+    backends: Annotated[list[Name], Field(min_length=1, max_length=64)] | None = Field(
+        default=None, description="ask only these"
+    )
+    as_of: Until | None = Field(default=None, description="what was true then; a date is the end of that day")
+    timeout_ms: int | None = Field(default=None, ge=1, le=60_000, description="for everything, end to end")
+
+    def request(self, tenant: str) -> FuseRequest:
+        return FuseRequest(
+            query=ask(self.query),
+            scope=self.scope(tenant),
+            as_of=self.as_of,
+            budget_chars=min(200_000, 4000 * self.max_results),  # one memory takes 4,000 of a block at most
+            max_results=self.max_results,
+            backends=None if self.backends is None else tuple(self.backends),
+            timeout_ms=self.timeout_ms,
+            explain=True,
+        )
+
+
+class GetToolBody(Scoped):
+    """memory_get: a page of a document, or a memory by its ref. Any path may be asked for."""
+
+    path: str = Field(description="as a result of memory_search names it")
+    start: int = Field(default=1, alias="from", ge=1, le=2**53, description="the first line or turn")
+    lines: int = Field(default=PAGE_LINES, ge=1, le=MAX_LINES, description="lines or turns at most")
+
+
+class AppendToolBody(Scoped):
+    """memory_append: lines for today's log."""
+
+    text: Told = Field(max_length=MAX_TEXT_CHARS)
+
+
 class SettleBody(_Body):
     """How long to wait until everything remembered is delivered and its vectors are there."""
 

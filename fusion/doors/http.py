@@ -25,14 +25,16 @@ import fusion as package
 from fusion import problem
 from fusion.contract import Hit, Scope
 from fusion.contract import Route as DropIn
-from fusion.doors import bodies, openapi
+from fusion.doors import bodies, openapi, tools
 from fusion.doors.encode import encode
 from fusion.doors.gate import PUBLIC, Gate, Problem, Rules
 from fusion.doors.streaming import NDJSON, no_lines, no_progress, streamed
 from fusion.errors import BadInput, FusionError, NobodyAnswered, NotFound
 from fusion.ingest import flush
 from fusion.ingest.intake import Replayed
+from fusion.lib.budget import clip
 from fusion.recall.admit import foreign_ref
+from fusion.recall.document import MAX_CHARS
 
 if TYPE_CHECKING:
     from fusion.recall.gather import Answer
@@ -48,6 +50,9 @@ SEARCH = TypeAdapter(bodies.SearchBody)
 FORGET = TypeAdapter(bodies.ForgetBody)
 RETIRE = TypeAdapter(bodies.RetireBody)
 FLUSH = TypeAdapter(bodies.FlushBody)
+SEARCH_TOOL = TypeAdapter(bodies.SearchToolBody)
+GET_TOOL = TypeAdapter(bodies.GetToolBody)
+APPEND_TOOL = TypeAdapter(bodies.AppendToolBody)
 SETTLE = TypeAdapter(bodies.SettleBody)
 
 
@@ -156,6 +161,39 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         scope = asked.scope(request.scope["tenant"])
         return reply(await fusion.document(asked.path, scope, start=asked.start, lines=asked.lines))
 
+    async def memory_search(request: Request) -> Response:
+        body = bodies.parse(SEARCH_TOOL, await request.body())
+        try:
+            fused = await while_connected(request, fusion.fuse(body.request(request.scope["tenant"])))
+        except NobodyAnswered as error:
+            return reply(tools.unavailable(error))
+        found = tools.searched(
+            fused,
+            limit=body.max_results,
+            min_score=body.min_score,
+            citations=body.citations or settings.tools.citations,
+            audience=body.audience,
+            embedder=fusion.embedding_model,
+        )
+        return reply(found)
+
+    async def memory_get(request: Request) -> Response:
+        body = bodies.parse(GET_TOOL, await request.body())
+        scope = body.scope(request.scope["tenant"])
+        try:
+            return reply(tools.read(await fusion.document(body.path, scope, start=body.start, lines=body.lines)))
+        except NotFound:
+            pass  # it may be a memory that stands in no document, and is named by its ref
+        try:
+            memory = await fusion.memory(known(body.path), scope)
+        except NotFound:
+            return reply(tools.nothing(body.path))
+        return reply({"text": clip(memory["text"], MAX_CHARS), "path": body.path})
+
+    async def memory_append(request: Request) -> Response:
+        body = bodies.parse(APPEND_TOOL, await request.body())
+        return reply(await fusion.append(body.text, body.scope(request.scope["tenant"])))
+
     async def flush_plan(request: Request) -> Response:
         body = bodies.parse(FLUSH, await request.body())
         chosen = settings.flush
@@ -217,6 +255,9 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         ("/v1/retire", retire, "POST"),
         ("/v1/documents", document, "GET"),
         ("/v1/flush/plan", flush_plan, "POST"),
+        ("/v1/tools/memory_search", memory_search, "POST"),
+        ("/v1/tools/memory_get", memory_get, "POST"),
+        ("/v1/tools/memory_append", memory_append, "POST"),
         ("/v1/backends", backends, "GET"),
         ("/v1/backends/{backend}/{verb}", verb, "POST"),
         ("/v1/status", status, "GET"),

@@ -186,6 +186,30 @@ _FORGETTING = {
     "more": False,
     "next_cursor": None,
 }
+_TOOL_FOUND = {
+    "results": [
+        {
+            "path": "notes/database.md",
+            "startLine": 12,
+            "endLine": 14,
+            "score": 0.81,
+            "vectorScore": 0.74,
+            "textScore": 0.9,
+            "snippet": _MEMBER["text"],
+            "source": "memory",
+            "citation": "notes/database.md#L12-L14",
+            "ref": _REFERENCE,
+            "kind": "decision",
+            "trust": "unknown",
+            "backends": ["markdown", "cortex"],
+        }
+    ],
+    "provider": "local",
+    "model": "all-MiniLM-L6-v2-int8",
+    "fallback": None,
+    "degraded": False,
+    "notice": None,
+}
 _FLUSH = {
     "flush": True,
     "reason": "tokens",
@@ -330,6 +354,34 @@ def document(*, needs_key: bool = False) -> dict[str, Any]:
                 _DOCUMENT,
                 parameters=_query(bodies.DocumentQuery, path="notes/database.md"),
                 extra=(404,),
+            )
+        },
+        "/v1/tools/memory_search": {
+            "post": _operation(
+                "memory_search",
+                "An agent's tool: single memories with path, lines and citation; never an error for want of memory",
+                wire.ToolFound,
+                _TOOL_FOUND,
+                body=(bodies.SearchToolBody, {"query": "where do bookings live?", "maxResults": 3}),
+            )
+        },
+        "/v1/tools/memory_get": {
+            "post": _operation(
+                "memory_get",
+                "An agent's tool: lines of a document, or a memory; an empty text for what is not there",
+                wire.ToolRead,
+                {"text": _MEMBER["text"], "path": "notes/database.md", "from": 12, "lines": 3},
+                body=(bodies.GetToolBody, {"path": "notes/database.md", "from": 12, "lines": 3}),
+            )
+        },
+        "/v1/tools/memory_append": {
+            "post": _operation(
+                "memory_append",
+                "An agent's tool: append to today's log, and to nothing else",
+                wire.Appended,
+                {"path": _REFERENCE, "ref": _REFERENCE, "status": "stored", "redacted": 0},
+                body=(bodies.AppendToolBody, {"text": "Moved the bookings to Postgres.", "user_id": "nadia"}),
+                extra=(507,),
             )
         },
         "/v1/flush/plan": {
@@ -518,6 +570,9 @@ def _schemas() -> dict[str, Any]:
         bodies.ForgetBody,
         bodies.RetireBody,
         bodies.FlushBody,
+        bodies.SearchToolBody,
+        bodies.GetToolBody,
+        bodies.AppendToolBody,
         bodies.SettleBody,
     )
     outputs = (
@@ -538,6 +593,9 @@ def _schemas() -> dict[str, Any]:
         wire.Backends,
         wire.Status,
         wire.FlushPlan,
+        wire.ToolFound,
+        wire.ToolRead,
+        wire.Appended,
         wire.Settled,
         wire.Health,
         wire.Problem,

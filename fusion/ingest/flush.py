@@ -125,7 +125,7 @@ def plan(
     threshold = rules.threshold(context.window_tokens)
     expected = None if context.total_tokens is None else context.total_tokens + tokens(context.incoming)
     reason = _reason(context, rules, threshold, expected)
-    here = now.astimezone(_zone(zone))
+    here = local(now, zone)
     name = zone or here.tzname() or "UTC"
     time = f"Current time: {here:%A, %Y-%m-%d %H:%M} ({name})"
     return Plan(
@@ -168,6 +168,11 @@ def _worded(text: str, lines: Sequence[str], here: datetime) -> str:
     """A prompt with those of ``lines`` that it lacks, and the day in place of its pattern."""
     missing = [line for line in lines if line not in text]
     return "\n".join([text.rstrip(), *missing]).replace(DAY, f"{here:%Y-%m-%d}")
+
+
+def local(now: datetime, zone: str) -> datetime:
+    """``now`` as the user's clock shows it; an empty ``zone`` is this machine's. Raises BadInput."""
+    return now.astimezone(_zone(zone))
 
 
 def _zone(name: str) -> tzinfo | None:

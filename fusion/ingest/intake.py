@@ -144,6 +144,10 @@ class Intake:
         finally:
             del self._under_way[tenant, key]
 
+    def prepared(self, item: NewMemory, tenant: str) -> tuple[Event | None, int]:
+        """What an item would be kept as, and how many secrets were masked in it; None when nothing is left of it."""
+        return self._prepare(0, item, tenant)
+
     def _prepare(self, number: int, item: NewMemory, tenant: str) -> tuple[Event | None, int]:
         """The event that an item is, and how many secrets were taken out of it; None when nothing is left."""
         if not item.text.strip():

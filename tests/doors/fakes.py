@@ -61,6 +61,7 @@ class FakeFusion:
         """raised once each, before anything is done"""
         self.refuses: str | None = None
         self.forgettings: list[ForgetRequest] = []
+        self.appended: list[tuple[str, Scope]] = []
         self.kept_sources: set[str] = set()
         self.retired: list[tuple[Whole, bool]] = []
         self.text = "We move to Postgres in April."
@@ -139,6 +140,13 @@ class FakeFusion:
         if path != "notes/database.md":
             raise NotFound("There is no such document here.")
         return {**openapi._DOCUMENT, "path": path, "from": start}
+
+    embedding_model: str | None = "all-MiniLM-L6-v2-int8@8199be6f"
+
+    async def append(self, text: str, scope: Scope) -> dict[str, Any]:
+        await self._work()
+        self.appended.append((text, scope))
+        return {"path": "m1z", "ref": "m1z", "status": "stored", "redacted": 0}
 
     async def forget(self, ref: str, scope: Scope) -> dict[str, Any]:
         if ref != "m1z":

@@ -104,7 +104,7 @@ class TestTheTools:
     """What a client is shown before it calls anything."""
 
     async def test_they_say_what_they_do_and_what_they_touch(self, fusion: FakeFusion) -> None:
-        """Five tools with title, description and hints: three only read, one adds, one destroys; none leaves home."""
+        """Six tools with title, description and hints: three only read, two add, one destroys; none leaves home."""
         async with connected(fusion) as client:
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             assert client.instructions == INSTRUCTIONS
@@ -120,6 +120,7 @@ class TestTheTools:
             "memory_search": reads,
             "memory_get": reads,
             "memory_store": (False, False, False, False),
+            "memory_append": (False, False, False, False),
             "memory_forget": (False, True, True, False),
         }
         assert all(tool.title and tool.description for tool in tools.values())
@@ -164,18 +165,23 @@ class TestCalls:
         async with connected(Documented()) as client:
             result = await client.call_tool("memory_search", {**ASKED, "limit": 5, "backends": ["markdown"]})
             [found] = done(result)["results"]
-            page = done(await client.call_tool("memory_get", {"path": found["path"], "from": found["from"]}))
-        assert (found["ref"], found["path"], found["from"], found["to"]) == ("m1z", "notes/database.md", 12, 14)
+            page = done(await client.call_tool("memory_get", {"path": found["path"], "from": found["startLine"]}))
+        assert (found["ref"], found["path"], found["startLine"], found["endLine"]) == (
+            "m1z",
+            "notes/database.md",
+            12,
+            14,
+        )
         assert (found["snippet"], found["speaker"], found["backends"]) == (Documented.text, "Nadia", ["markdown"])
         assert said(result).count("</memories") == 1
-        assert (page["path"], page["from"], page["next_from"]) == ("notes/database.md", 12, 13)
+        assert (page["path"], page["from"], page["nextFrom"]) == ("notes/database.md", 12, 13)
 
     async def test_get_reads_a_memory_by_the_ref_that_the_block_prints(self, fusion: FakeFusion) -> None:
         """With or without its brackets."""
         async with connected(fusion) as client:
             for ref in ("m1z", "[m1z]"):
                 result = await client.call_tool("memory_get", {"ref": ref})
-                assert (done(result)["ref"], done(result)["content"]) == ("m1z", fusion.text)
+                assert (done(result)["ref"], done(result)["text"]) == ("m1z", fusion.text)
                 assert fusion.text in said(result)
                 assert said(result).startswith("<memories nonce=")
 
@@ -241,13 +247,13 @@ class TestCalls:
             ),
             ("memory_fuse", {"query": "x", "max_result": 3}, "max_result: there is no such field"),
             ("memory_fuse", {"query": "x", "as_of": "soon"}, "as_of: is no time; write ISO 8601"),
-            ("memory_search", {"query": "x", "limit": "many"}, "limit: Input should be a valid integer"),
+            ("memory_search", {"query": "x", "maxResults": "many"}, "maxResults: Input should be a valid integer"),
+            ("memory_search", {"query": "x", "minScore": 2}, "minScore: Input should be less than or equal to 1"),
+            ("memory_append", {"text": "x\0y"}, "text: has a NUL character; remove it"),
             ("memory_get", {}, "give ref or path, one of the two"),
             ("memory_get", {"ref": "m1z", "path": "a.md"}, "give ref or path, one of the two"),
             ("memory_get", {"path": "a.md", "from": 0}, "from: Input should be greater than or equal to 1"),
             ("memory_get", {"ref": "m404"}, "There is no such memory here."),
-            ("memory_get", {"path": "../../etc/passwd"}, "There is no such document here."),
-            ("memory_get", {"path": "a\0b"}, "There is no such document here."),
             ("memory_store", {"text": "x", "kind": "thought"}, "kind: Input should be 'rule'"),
             ("memory_store", {"text": "x\0y"}, "text: has a NUL character; remove it"),
             ("memory_forget", {"ref": "m404"}, "There is no such memory here."),
@@ -399,7 +405,7 @@ class TestHttp:
         """Every request is complete in itself: discovery, the tools, a call."""
         async with serving(fusion) as url, Client(f"{url}/mcp") as client:
             assert client.protocol_version == TODAY
-            assert len((await client.list_tools()).tools) == 5
+            assert len((await client.list_tools()).tools) == 6
             assert done(await client.call_tool("memory_fuse", ASKED))["memories"][0]["ref"] == "m1z"
 
     async def test_a_client_of_2025(self, fusion: FakeFusion) -> None:
@@ -550,9 +556,11 @@ class TestStdio:
             assert "The bookings move to Postgres" in said(fused)
             assert done(await client.call_tool("memory_get", {"ref": kept["ref"]}))["trust"] == "unknown"
             found = done(await client.call_tool("memory_search", {"query": "where do the chains come from?"}))
-            [hit] = [one for one in found["results"] if one.get("path")]
-            page = done(await client.call_tool("memory_get", {"path": hit["path"], "from": hit["from"], "lines": 1}))
-            assert (page["content"], page["truncated"], page["next_from"]) == ("# Chains", True, 2)
+            [hit] = [one for one in found["results"] if one["path"] != one["ref"]]
+            page = done(
+                await client.call_tool("memory_get", {"path": hit["path"], "from": hit["startLine"], "lines": 1})
+            )
+            assert (page["text"], page["truncated"], page["nextFrom"]) == ("# Chains", True, 2)
             done(await client.call_tool("memory_forget", {"ref": kept["ref"]}))
             assert "Postgres" not in said(await client.call_tool("memory_fuse", ASKED))
             refused(await client.call_tool("memory_get", {"ref": kept["ref"]}))
@@ -595,15 +603,15 @@ class TestStdio:
                     one.call_tool("memory_store", {"text": texts[0]}), two.call_tool("memory_store", {"text": texts[1]})
                 )
             ]
-            assert done(await one.call_tool("memory_get", {"ref": kept[1]}))["content"] == texts[1]
-            assert done(await two.call_tool("memory_get", {"ref": kept[0]}))["content"] == texts[0]
+            assert done(await one.call_tool("memory_get", {"ref": kept[1]}))["text"] == texts[1]
+            assert done(await two.call_tool("memory_get", {"ref": kept[0]}))["text"] == texts[0]
         assert running_server(home) is not None
 
     async def test_it_answers_before_there_is_a_server(self, home: Path) -> None:
         """A home whose server cannot start: the tools are there, recall is empty and says why, storing is an error."""
         (home / "fusion.toml").write_text("nonsense = true\n")
         async with piped(home) as client:
-            assert len((await client.list_tools()).tools) == 5
+            assert len((await client.list_tools()).tools) == 6
             notice = done(await client.call_tool("memory_fuse", ASKED))["notice"]
             assert "did not start" in notice
             assert "nonsense" in notice

@@ -233,6 +233,18 @@ async def documents(me: Tenant, other: Tenant, word: str) -> Replies:
         yield await me.http.get("/v1/documents", params={"path": path})
 
 
+@case(("POST", "/v1/tools/memory_search"), ("POST", "/v1/tools/memory_get"), ("POST", "/v1/tools/memory_append"))
+async def uses_tools(me: Tenant, other: Tenant, word: str) -> Replies:
+    """By path or ref of the other's there is nothing to read, and it looks like a path that never was."""
+    for query in (word, f"what did {other.mark} say?"):
+        yield await me.post("/v1/tools/memory_search", {"query": query})
+    for path in (*other.refs[:2], f"talk {me.example}", f"notes/{me.mark}.md", "m7zzzzzz"):
+        yield (reply := await me.post("/v1/tools/memory_get", {"path": path}))
+        if path != f"talk {me.example}":
+            assert reply.json() == {"text": "", "path": path}
+    yield await me.post("/v1/tools/memory_append", {"text": f"{me.mark} of {me.example} likes {word}"})
+
+
 @case(("POST", "/v1/flush/plan"))
 async def plans_a_flush(me: Tenant, other: Tenant, word: str) -> Replies:
     yield await me.post("/v1/flush/plan", {"context_window": 200_000, "message": word})

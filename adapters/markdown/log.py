@@ -1,0 +1,64 @@
+"""The log of a day in a folder of the user's: lines are appended to it, and nothing that stands there is touched."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+from pathlib import Path
+
+from adapters.markdown.files import below
+from fusion.errors import BadInput, StoreFull
+
+
+def append(folder: Path, path: str, text: str) -> tuple[int, int]:
+    """Adds ``text`` as lines of its own at the end of ``folder/path``, made if need be; from and to which line.
+
+    One writer at a time, by a lock on the file itself; durable when it returns. No link is followed on the way. Raises
+    ``StoreFull`` with nothing half written, and ``BadInput`` where something else than a file has the name.
+    """
+    try:
+        with below(folder, path) as (parent, name):
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            fd = os.open(name, flags, mode=0o600, dir_fd=parent)
+            try:
+                if not stat.S_ISREG(os.fstat(fd).st_mode):
+                    raise BadInput(f"{path} is no regular file, so nothing was written to it")
+                fcntl.flock(fd, fcntl.LOCK_EX)
+                return _grow(fd, text, parent)
+            finally:
+                os.close(fd)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreFull("no space left for the log: free some and try again; nothing was half written") from error
+        raise BadInput(f"{path} cannot be written to: {error.strerror}") from error
+
+
+def _grow(fd: int, text: str, parent: int) -> tuple[int, int]:
+    size = os.fstat(fd).st_size
+    before = _all(fd)
+    lines = text.strip("\n").split("\n")
+    data = "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
+    if before and not before.endswith(b"\n"):
+        data = b"\n" + data  # somebody's editor left the last line open
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+        os.fsync(fd)
+    except OSError:
+        os.ftruncate(fd, size)
+        raise
+    if not size:
+        os.fsync(parent)
+    start = before.count(b"\n") + (1 if not before or before.endswith(b"\n") else 2)
+    return start, start + len(lines) - 1
+
+
+def _all(fd: int) -> bytes:
+    parts: list[bytes] = []
+    os.lseek(fd, 0, os.SEEK_SET)
+    while part := os.read(fd, 1 << 20):
+        parts.append(part)
+    return b"".join(parts)
