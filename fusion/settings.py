@@ -167,7 +167,7 @@ class BackendSettings(BaseModel):
 def _four() -> dict[str, BackendSettings]:
     return {
         "markdown": BackendSettings.model_validate(
-            {"adapter": "adapters.markdown:Markdown", "paths": [], "remember_turns": False}
+            {"adapter": "adapters.markdown:Markdown", "paths": [], "watch": True, "remember_turns": False}
         ),
         "cortex": BackendSettings(adapter="adapters.cortex:Cortex"),
         "mem0": BackendSettings(adapter="adapters.mem0:Mem0"),

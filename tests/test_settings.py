@@ -125,7 +125,8 @@ class TestWhoWins:
             FUSION_SERVER__ALLOWED_HOSTS='["memory.lan"]',
         ):
             settings = load(home=home)
-        assert settings.backends["markdown"].options == {"paths": ["/notes"], "remember_turns": False}
+        options = {"paths": ["/notes"], "watch": True, "remember_turns": False}
+        assert settings.backends["markdown"].options == options
         assert not settings.backends["cortex"].enabled
         assert settings.backends["extra"].enabled
         assert set(settings.backends) == {"markdown", "cortex", "mem0", "triples", "extra"}

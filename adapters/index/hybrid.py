@@ -110,7 +110,8 @@ class Index:
         self._changes: list[tuple[Mapping[str, Entry | None], asyncio.Future[None]]] = []
         self._writing: asyncio.Task[None] | None = None
         self._wanting: dict[str, tuple[str, str | None]] = {}
-        # Hash and text by key; no text where it can be picked.
+        # Hash and text by key; no text where it can be picked: what is put now may not be there yet.
+        self._mending = False
         self._filling: asyncio.Task[None] | None = None
         self._retry = asyncio.Event()
         self._progress = asyncio.Condition()
@@ -411,8 +412,16 @@ class Index:
         return None
 
     async def _mend(self, truth: Iterable[Entry]) -> None:
+        self._mending = True
+        try:
+            await self._put_truth(truth)
+        finally:
+            self._mending = False
+
+    async def _put_truth(self, truth: Iterable[Entry]) -> None:
         surplus = await self._in_thread(self._vectors.keys)
-        for entries in _portions(truth, _COMMIT_ENTRIES):
+        rest = iter(truth)
+        while entries := await self._in_thread(lambda: list(islice(rest, _COMMIT_ENTRIES))):
             await self._submit({entry.key: entry for entry in entries})
             surplus.difference_update(entry.key for entry in entries)
         for keys in _portions(surplus, _COMMIT_ENTRIES):
@@ -492,7 +501,7 @@ class Index:
         if self._embedder is None:
             return {}
         have = self._vectors.with_vector(put)
-        keep = self._pick is None
+        keep = self._pick is None or not self._mending
         return {key: (new[key].hash, entry.text if keep else None) for key, entry in put.items() if key not in have}
 
     # Filling in vectors
@@ -518,9 +527,9 @@ class Index:
 
     async def _fill_some(self, embedder: Embedder, some: Mapping[str, tuple[str, str | None]]) -> None:
         texts = {key: text for key, (_, text) in some.items() if text is not None}
-        if self._pick is not None:
-            pick, keys = self._pick, list(some)
-            texts = {entry.key: entry.text for entry in await self._in_thread(lambda: pick(keys))}
+        pick, bare = self._pick, [key for key in some if key not in texts]
+        if pick is not None and bare:
+            texts |= {entry.key: entry.text for entry in await self._in_thread(lambda: pick(bare))}
         vectors = await vectors_of(embedder, list(texts.values()))
         rows = [(key, some[key][0], vector) for key, vector in zip(texts, vectors, strict=True)]
         if not await self._in_thread(lambda: self._vectors.add(rows, embedder.identity)):

@@ -333,6 +333,8 @@ class Vectors:
                 found = run("select slot, tag from entry where key = ? and hash = ?", (key, digest)).fetchone()
                 if found is not None:
                     rows[found[0]] = (found[1], vector)
+            if not rows:
+                return True
             slots = sorted(rows)
             try:
                 sums = matrix.write(slots, [rows[s][0] for s in slots], [quantised(rows[s][1]) for s in slots])

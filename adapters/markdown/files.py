@@ -207,7 +207,7 @@ def below(folder: Path, path: str) -> Iterator[tuple[int, str]]:
 
 
 def signature(about: os.stat_result) -> Signature:
-    return about.st_mtime_ns, about.st_ctime_ns, about.st_size, about.st_ino
+    return about.st_mtime_ns, about.st_ctime_ns, about.st_size, about.st_ino & 0x7FFF_FFFF_FFFF_FFFF  # as SQLite counts
 
 
 def ignored(path: str, patterns: Sequence[str]) -> bool:

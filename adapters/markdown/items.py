@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
-from adapters.index import Entry
 from adapters.markdown.files import Content, Root, Seen, Unreadable, ignored
 from adapters.markdown.notes import parse
 from adapters.markdown.options import Options
-from adapters.markdown.shelf import Document, Item
+from adapters.markdown.shelf import Document, Item, keyed
 from fusion.contract import Event, Hit, Moment, Place, Scope
 from fusion.lib.chunk import chunks, tokens
 from fusion.lib.front_matter import front_matter
-from fusion.lib.words import spoken
+from fusion.lib.words import content_hash, spoken
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -63,11 +63,8 @@ def note_item(name: str, event: Event, options: Options, copy: int = 1) -> Item:
     texts = [event.text]
     if tokens(event.text) > options.chunk_tokens:
         texts = [c.text for c in chunks(event.text, options.chunk_tokens, options.chunk_overlap)] or texts
-    entries = tuple(
-        Entry(f"{native}~{n}" if n else native, event.scope, spoken(text, event.speaker))
-        for n, text in enumerate(texts)
-    )
-    return Item(Hit.of(event, native), entries)
+    entries = [keyed(native, event.scope, spoken(text, event.speaker)) for text in dict.fromkeys(texts)]
+    return Item(Hit.of(event, native), tuple(entries))
 
 
 def _chunk_items(file: Seen, text: str, options: Options) -> list[Item]:
@@ -85,7 +82,7 @@ def _chunk_items(file: Seen, text: str, options: Options) -> list[Item]:
         place = Place(file.document, chunk.start, chunk.end, "line")
         way = " › ".join(dict.fromkeys(filter(None, [title, *chunk.headings])))
         searched = f"{way}\n{chunk.text}" if way else chunk.text
-        items.append(Item(Hit(native, chunk.text, scope, at=at, place=place), (Entry(native, scope, searched),)))
+        items.append(Item(Hit(native, chunk.text, scope, at=at, place=place), (keyed(native, scope, searched),)))
     return items
 
 
@@ -96,3 +93,40 @@ def _day(text: str) -> Moment | None:
         return Moment(datetime.fromisoformat(match[0]).replace(tzinfo=UTC), "day") if match else None
     except ValueError:  # 2026-13-45 is a name, not a day
         return None
+
+
+def reading(roots: Sequence[Root], options: Options) -> str:
+    """Names the way files become items: a table that was written in another way must be written again."""
+    probe = Content(_PROBE.encode(), (0, 0, 0, 0))
+    made = [document_of(Seen(root, "2026-01-02.md", probe.signature), probe, options).items for root in roots[:2]]
+    whole = options.chunk_tokens, options.chunk_overlap, options.max_bytes, options.private, options.bind
+    return content_hash(repr((made, [(root.name, root.folder, root.only) for root in roots], whole)))
+
+
+_PROBE = """---
+title: A probe
+tags: [one, two]
+---
+# Heading
+
+Text with [[links]] and a #tag, of 東京.
+
+## Below
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+- item
+  - nested
+
+```python
+code = 1
+```
+
+<!-- memory {"event_id":"probe","lines":1,"recorded_at":"2026-03-04T09:12:00+00:00"} -->
+## 2026-03-04 09:12 UTC
+
+A note.
+<!-- /memory -->
+""" + "\n\n".join(f"Paragraph {n} {'of many words ' * 12}" for n in range(30))

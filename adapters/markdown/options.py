@@ -20,7 +20,9 @@ class Options:
     ``log_folder``: the folder, in one of ``paths``, that has the user's daily logs (``YYYY-MM-DD.md``), for what an
     agent appends to today's; empty: such lines become notes of the gateway's own.
     ``chunk_tokens``, ``chunk_overlap``: in tokens of about four bytes. ``max_file_mb``: larger files are skipped.
-    ``scan_interval_s``: how long a search trusts its last look at the files, in seconds.
+    ``watch``: hear of changes by the system's notices, and follow them ``debounce_s`` seconds after the first.
+    ``scan_interval_s``: how long a search trusts its last look at the files where nothing is heard, in seconds.
+    ``interval_s``: seconds between two looks at all files that nobody asked for; 0 is never.
     """
 
     paths: tuple[Path, ...] = ()
@@ -33,6 +35,9 @@ class Options:
     chunk_overlap: int = 80
     max_file_mb: float = 4.0
     scan_interval_s: float = 2.0
+    watch: bool = True
+    debounce_s: float = 1.5
+    interval_s: float = 300.0
 
     @property
     def max_bytes(self) -> int:
@@ -56,6 +61,9 @@ class Options:
             chunk_overlap=int(_number(given, "chunk_overlap", cls().chunk_overlap, 0)),
             max_file_mb=_number(given, "max_file_mb", cls().max_file_mb, 0.001),
             scan_interval_s=_number(given, "scan_interval_s", cls().scan_interval_s, 0),
+            watch=_flag(given, "watch", cls().watch),
+            debounce_s=_number(given, "debounce_s", cls().debounce_s, 0),
+            interval_s=_number(given, "interval_s", cls().interval_s, 0),
         )
         if options.chunk_overlap >= options.chunk_tokens:
             raise SettingsError("[backends.markdown] chunk_overlap must be smaller than chunk_tokens")

@@ -1,16 +1,47 @@
-"""What is known of every document now: a table in memory, rebuilt from the files at each opening.
+"""What is known of every document: a table on disk, derived from the files as the index is, and deleted with it.
 
-A document is replaced in one step, so that a reader meets its old or its new state.
+Texts stay on disk and are read as they are found, so that a folder of a million chunks takes no more memory than its
+file names, and a start looks only at files that changed. A document is replaced in one step: a reader meets its old or
+its new state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+import asyncio
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from pathlib import Path
+from shutil import rmtree
+from threading import Lock
+from typing import Any, Self
+
+import orjson
 
 from adapters.index import Entry
 from adapters.markdown.files import Signature
-from fusion.contract import Hit
+from fusion.contract import Hit, Moment, Place, Scope
+from fusion.errors import StoreDamaged
+from fusion.lib.sqlite import Connection, Database, Row, connect
+from fusion.lib.words import content_hash
+
+_SCHEMA = """
+create table meta (name text primary key, value text not null) without rowid;
+create table document (
+    id integer primary key, name text not null unique,
+    mtime integer, ctime integer, size integer, inode integer, digest blob, remarks text not null
+);
+create table item (
+    id integer primary key, native text not null unique, document integer not null, event text,
+    start integer, end integer, body blob not null
+);
+create index item_document on item(document, start, end, id);
+create index item_event on item(event) where event is not null;
+"""
+_FILE = "files.sqlite"
+_ANEW = "anew"
+_MEND = "It is derived from the files: delete it, and it is written again"
+_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,103 +49,395 @@ class Item:
     """One thing that can be found: a chunk of a user's file, or an entry of the gateway's own.
 
     ``entries`` are what the index holds of it: more than one for a long entry, which is found by any of
-    its parts and given back whole. ``own``: it may be deleted.
+    its parts and given back whole.
     """
 
     hit: Hit
     entries: tuple[Entry, ...]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Document:
-    """A file's items. ``signature`` is that of the state they were read from; ``None`` makes the next scan read
+    """A file's items. ``signature`` is that of the state they were read from; ``None`` makes the next look read
     it again, and ``digest`` then says whether anything changed."""
 
     name: str
-    items: list[Item]
+    items: Sequence[Item]
     signature: Signature | None = None
     digest: bytes | None = None
     remarks: tuple[str, ...] = ()
-    _order: list[Hit] = field(default_factory=list)
-    _position: dict[str, int] = field(default_factory=dict)
 
-    def beside(self, native_id: str, span: int) -> list[Hit]:
-        """Up to ``span`` hits before and after one, in the document's order; an entry without a place has none."""
-        if len(self._order) != len(self.items):
-            hits = [item.hit for item in self.items]
-            self._order = sorted(hits, key=lambda hit: (hit.place.start, hit.place.end) if hit.place else (0, 0))
-            self._position = {hit.native_id: n for n, hit in enumerate(self._order)}
-        at = self._position.get(native_id)
-        if at is None or self._order[at].place is None:
-            return []
-        near = self._order[max(0, at - span) : at] + self._order[at + 1 : at + 1 + span]
-        return [hit for hit in near if hit.place is not None]
+
+@dataclass(slots=True)
+class Known:
+    """What is kept in memory of a document."""
+
+    signature: Signature | None
+    digest: bytes | None
+    remarks: tuple[str, ...] = ()
+
+
+class Held:
+    """The items that some keys of the index stand for, at one moment; each is made when it is asked for."""
+
+    def __init__(self, bodies: Mapping[str, bytes], hidden: Collection[str] = ()) -> None:
+        self._bodies = bodies
+        self._hidden = hidden
+        self._made: dict[str, Item] = {}
+
+    def get(self, key: str) -> Item | None:
+        """``None`` for what is not in any document: not any more, or not yet."""
+        native = native_of(key)
+        if native.partition("/")[0] in self._hidden:
+            return None
+        if (item := self._made.get(native)) is None:
+            body = self._bodies.get(native)
+            if body is None:
+                return None
+            item = self._made[native] = _item(body)
+        return item if any(entry.key == key for entry in item.entries) else None
 
 
 class Shelf:
     """All documents by name, all items by what they are looked up by.
 
     ``generation`` counts what was taken away or replaced: where it is the same before and after, nothing was.
+    ``stamp`` is that of the index when it last held just what stands here, for `Index.open`. ``hidden`` are the roots
+    whose documents are kept but not found.
     """
 
-    def __init__(self) -> None:
-        self.documents: dict[str, Document] = {}
+    def __init__(self, folder: Path, reading: str, database: Database, bulk: Connection) -> None:
+        self.documents: dict[str, Known] = {}
         self.generation = 0
-        self._by_key: dict[str, Item] = {}
-        self._by_event: dict[str, list[Item]] = {}
-        self._native: dict[str, str] = {}
+        self.stamp = ""
+        self.hidden: set[str] = set()
+        self._folder = folder
+        self._reading = reading
+        self._database = database
+        self._bulk = bulk
+        self._one_by_one = Lock()
+        self._size = 0
+
+    @classmethod
+    async def open(cls, folder: Path, reading: str) -> Self:
+        """The table in ``folder``. It begins anew where it is damaged, or was made when files were read in another way
+        than ``reading`` names now."""
+        await asyncio.to_thread(_adopt, folder)
+        try:
+            shelf = await cls._opened(folder, reading)
+        except StoreDamaged:
+            _erase(folder)
+            shelf = await cls._opened(folder, reading)
+        if await shelf._meta("reading") != reading:
+            await shelf._database.write(lambda db: _begin(db, reading))
+        await shelf._load()
+        return shelf
+
+    @classmethod
+    async def _opened(cls, folder: Path, reading: str) -> Self:
+        database = await Database.open(folder / _FILE, (_SCHEMA,), mend=_MEND)
+        return cls(folder, reading, database, connect(folder / _FILE))
+
+    async def anew(self) -> Shelf:
+        """An empty one, to take this one's place once that is discarded."""
+        folder = self._folder.parent if self._folder.name == _ANEW else self._folder / _ANEW
+        return await Shelf.open(folder, self._reading)
+
+    async def discard(self) -> None:
+        """Closes it and deletes it."""
+        await self.close()
+        _erase(self._folder)
 
     def __len__(self) -> int:
-        return len(self._native)
+        return self._size
 
-    def put(self, document: Document) -> None:
-        self.drop(document.name)
-        self.documents[document.name] = document
-        self._link(document.name, document.items)
+    async def change(self, put: Sequence[Document], drop: Iterable[str], stamp: str | None = None) -> None:
+        """Puts documents, replacing those of their names, and drops others, in one step."""
+        gone = [name for name in drop if name in self.documents]
+        replaced = [document.name for document in put if document.name in self.documents]
 
-    def extend(self, name: str, items: Sequence[Item], signature: Signature | None) -> None:
-        """Add items at a document's end, which stays in step with its file: what was there is not looked at."""
-        document = self.documents.setdefault(name, Document(name, []))
-        document.items.extend(items)
-        document.signature, document.digest = signature, None
-        self._link(name, items)
+        def write(db: Connection) -> int:
+            for name in (*gone, *replaced):
+                db.execute("delete from item where document = (select id from document where name = ?)", (name,))
+            db.executemany("delete from document where name = ?", [(name,) for name in gone])
+            for document in put:
+                _write(db, document)
+            if stamp is not None:
+                _set_meta(db, "stamp", stamp)
+            return _count(db)
 
-    def drop(self, name: str) -> None:
-        document = self.documents.pop(name, None)
-        if document is None:
+        self._size = await self._database.write(write)
+        if stamp is not None:
+            self.stamp = stamp
+        self.generation += bool(gone or replaced)
+        for name in gone:
+            del self.documents[name]
+        for document in put:
+            self.documents[document.name] = Known(document.signature, document.digest, document.remarks)
+
+    async def extend(self, grown: Sequence[tuple[str, Sequence[Item], Signature | None]], stamp: str) -> None:
+        """Adds items at documents' ends, which stay in step with their files: what was there is not looked at."""
+
+        def write(db: Connection) -> int:
+            for name, items, signature in grown:
+                known = self.documents.get(name)
+                _write(db, Document(name, items, signature, None, known.remarks if known else ()))
+            _set_meta(db, "stamp", stamp)
+            return _count(db)
+
+        self._size = await self._database.write(write)
+        self.stamp = stamp
+        for name, _, signature in grown:
+            known = self.documents.setdefault(name, Known(None, None))
+            known.signature, known.digest = signature, None
+
+    async def settle(self, signatures: Mapping[str, Signature], stamp: str) -> None:
+        """Notes of documents that their files were read in this state and had not changed, and the index's stamp."""
+        if not signatures and stamp == self.stamp:
             return
-        self.generation += 1
-        for item in document.items:
-            del self._native[item.hit.native_id]
-            for entry in item.entries:
-                del self._by_key[entry.key]
-            if item.hit.event_id is not None:
-                left = [other for other in self._by_event[item.hit.event_id] if other is not item]
-                if left:
-                    self._by_event[item.hit.event_id] = left
-                else:
-                    del self._by_event[item.hit.event_id]
 
-    def found(self, key: str) -> Item | None:
-        """The item that an entry of the index belongs to."""
-        return self._by_key.get(key)
+        def write(db: Connection) -> None:
+            sign = "update document set mtime = ?, ctime = ?, size = ?, inode = ? where name = ?"
+            db.executemany(sign, [(*signature, name) for name, signature in signatures.items()])
+            _set_meta(db, "stamp", stamp)
 
-    def of_event(self, event_id: str) -> Sequence[Item]:
-        return self._by_event.get(event_id, ())
+        await self._database.write(write)
+        self.stamp = stamp
+        for name, signature in signatures.items():
+            self.documents[name].signature = signature
 
-    def holding(self, native_id: str) -> Document | None:
-        name = self._native.get(native_id)
-        return None if name is None else self.documents[name]
+    async def held(self, keys: Iterable[str]) -> Held:
+        """What keys of the index stand for, all at the same moment."""
+        natives = list(dict.fromkeys(map(native_of, keys)))
 
-    def entries(self) -> Iterator[Entry]:
-        for document in self.documents.values():
-            for item in document.items:
-                yield from item.entries
+        def look(db: Connection) -> dict[str, bytes]:
+            bodies: dict[str, bytes] = {}
+            for some in _some(natives):
+                rows = db.execute(f"select native, body from item where native in ({_marks(some)})", some)
+                bodies.update((row[0], row[1]) for row in rows)
+            return bodies
 
-    def _link(self, name: str, items: Sequence[Item]) -> None:
-        for item in items:
-            self._native[item.hit.native_id] = name
-            for entry in item.entries:
-                self._by_key[entry.key] = item
-            if item.hit.event_id is not None:
-                self._by_event.setdefault(item.hit.event_id, []).append(item)
+        return Held(await self._database.read(look), self.hidden)
+
+    async def items(self, name: str) -> list[Item]:
+        """Those of one document, in its order."""
+        query = "select body from item where document = (select id from document where name = ?) order by id"
+        return await self._items(query, (name,))
+
+    async def of_event(self, event_id: str) -> list[Item]:
+        return await self._items("select body from item where event = ? order by id", (event_id,))
+
+    async def keys(self, names: Iterable[str]) -> dict[str, Entry]:
+        """By key, what the index holds of some documents."""
+        found: dict[str, Entry] = {}
+        for name in names:
+            if name in self.documents:
+                found.update((entry.key, entry) for item in await self.items(name) for entry in item.entries)
+        return found
+
+    async def has(self, native_id: str) -> bool:
+        return bool(await self._items("select body from item where native = ?", (native_id,)))
+
+    async def beside(self, native_id: str, span: int) -> list[Hit]:
+        """Up to ``span`` hits before and after one, in the document's order; an item without a place has none."""
+
+        def look(db: Connection) -> list[bytes]:
+            at = db.execute(
+                "select document, start, end, id from item where native = ? and start is not null", (native_id,)
+            ).fetchone()
+            if at is None:
+                return []
+            near = "select body from item where document = ? and start is not null and (start, end, id)"
+            before = db.execute(f"{near} < (?, ?, ?) order by start desc, end desc, id desc limit ?", (*at, span))
+            bodies = [row[0] for row in before][::-1]
+            return bodies + [
+                row[0] for row in db.execute(f"{near} > (?, ?, ?) order by start, end, id limit ?", (*at, span))
+            ]
+
+        return [_item(body).hit for body in await self._database.read(look)]
+
+    def __iter__(self) -> Iterator[Entry]:
+        """All that the index is to hold. Meant for a thread."""
+        last = 0
+        query = "select id, body from item where id > ? order by id limit ?"
+        while rows := self._rows(query, (last, _AT_ONCE)):
+            for row in rows:
+                yield from _item(row["body"]).entries
+            last = rows[-1]["id"]
+
+    def pick(self, keys: Sequence[str]) -> list[Entry]:
+        """The entries of keys that are still somebody's. Meant for a thread."""
+        wanted = set(keys)
+        found: list[Entry] = []
+        for some in _some(list(dict.fromkeys(map(native_of, keys)))):
+            for row in self._rows(f"select body from item where native in ({_marks(some)})", some):
+                found += [entry for entry in _item(row["body"]).entries if entry.key in wanted]
+        return found
+
+    async def check(self) -> None:
+        """Raises ``StoreDamaged`` when the table is not what was written."""
+        await self._database.check()
+
+    async def close(self) -> None:
+        await self._database.close()
+        self._bulk.close()
+
+    def _rows(self, query: str, values: Sequence[object]) -> list[Row]:
+        with self._one_by_one:
+            return self._bulk.execute(query, values).fetchall()
+
+    async def _items(self, query: str, values: tuple[object, ...]) -> list[Item]:
+        bodies = await self._database.read(lambda db: [row["body"] for row in db.execute(query, values)])
+        return [_item(body) for body in bodies]
+
+    async def _meta(self, name: str) -> str | None:
+        row = await self._database.read(
+            lambda db: db.execute("select value from meta where name = ?", (name,)).fetchone()
+        )
+        return None if row is None else str(row["value"])
+
+    async def _load(self) -> None:
+        def look(db: Connection) -> tuple[dict[str, Known], int]:
+            rows = db.execute("select name, mtime, ctime, size, inode, digest, remarks from document")
+            known = {
+                name: Known(
+                    None if mtime is None else (mtime, ctime, size, inode),
+                    digest,
+                    tuple(orjson.loads(remarks)) if remarks != "[]" else (),
+                )
+                for name, mtime, ctime, size, inode, digest, remarks in rows
+            }
+            return known, _count(db)
+
+        self.documents, self._size = await self._database.read(look)
+        self.stamp = await self._meta("stamp") or ""
+
+
+def keyed(native: str, scope: Scope, text: str) -> Entry:
+    """What the index holds of an item. Its key changes with its text, so that between two commits of the index each
+    key stands for the old or the new state of a file, and never finds one by the words of the other."""
+    return Entry(f"{native}@{content_hash(text)[:12]}", scope, text)
+
+
+def native_of(key: str) -> str:
+    return key.rpartition("@")[0]
+
+
+def _write(db: Connection, document: Document) -> None:
+    """A document's row, and its items beside those that it has."""
+    signature = document.signature or (None, None, None, None)
+    (number,) = db.execute(
+        "insert into document (name, mtime, ctime, size, inode, digest, remarks) values (?, ?, ?, ?, ?, ?, ?) "
+        "on conflict (name) do update set mtime = excluded.mtime, ctime = excluded.ctime, size = excluded.size, "
+        "inode = excluded.inode, digest = excluded.digest, remarks = excluded.remarks returning id",
+        (document.name, *signature, document.digest, orjson.dumps(document.remarks).decode()),
+    ).fetchone()
+    db.executemany(
+        "insert or replace into item (native, document, event, start, end, body) values (?, ?, ?, ?, ?, ?)",
+        [
+            (
+                item.hit.native_id,
+                number,
+                item.hit.event_id,
+                item.hit.place and item.hit.place.start,
+                item.hit.place and item.hit.place.end,
+                _body(item),
+            )
+            for item in document.items
+        ],
+    )
+
+
+def _begin(db: Connection, reading: str) -> None:
+    for table in ("item", "document", "meta"):
+        db.execute(f"delete from {table}")
+    _set_meta(db, "reading", reading)
+
+
+def _set_meta(db: Connection, name: str, value: str) -> None:
+    db.execute("insert or replace into meta values (?, ?)", (name, value))
+
+
+def _count(db: Connection) -> int:
+    return int(db.execute("select count(*) from item").fetchone()[0])
+
+
+def _erase(folder: Path) -> None:
+    for file in folder.glob(f"{_FILE}*"):
+        file.unlink()
+
+
+def _adopt(folder: Path) -> None:
+    """Puts a table that was written beside a damaged one into its place, if that was discarded since."""
+    if (folder / _ANEW).exists():
+        if not (folder / _FILE).exists():
+            for file in (folder / _ANEW).glob(f"{_FILE}*"):
+                file.rename(folder / file.name)
+        rmtree(folder / _ANEW)
+
+
+def _some(items: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Portions that fit into one statement."""
+    for low in range(0, len(items), _AT_ONCE):
+        yield items[low : low + _AT_ONCE]
+
+
+def _marks(items: Sequence[object]) -> str:
+    return ",".join("?" * len(items))
+
+
+# An item as JSON: what is as by default is left out, and a text that ends as the hit's does is told by its beginning
+
+
+def _body(item: Item) -> bytes:
+    hit = item.hit
+    entries = [
+        [
+            entry.key,
+            None if entry.scope == hit.scope else _told(entry.scope),
+            entry.text.removesuffix(hit.text),
+            entry.text.endswith(hit.text),
+        ]
+        for entry in item.entries
+    ]
+    rest = {f.name: getattr(item, f.name) for f in fields(item) if f.name not in ("hit", "entries")}
+    return orjson.dumps({"hit": _told(hit), "entries": entries, **rest})
+
+
+def _told(value: Hit | Scope) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    for name, default in _DEFAULTS[type(value)]:
+        given = getattr(value, name)
+        if given != default:
+            told[name] = _told(given) if isinstance(given, Scope) else given
+    return told
+
+
+def _with_defaults(kind: type[Hit] | type[Scope]) -> tuple[tuple[str, Any], ...]:
+    return tuple((f.name, f.default_factory() if callable(f.default_factory) else f.default) for f in fields(kind))
+
+
+_DEFAULTS = {Hit: _with_defaults(Hit), Scope: _with_defaults(Scope)}
+
+
+def _item(body: bytes) -> Item:
+    told = orjson.loads(body)
+    given = told.pop("hit")
+    for name in ("recorded_at", "valid_from", "valid_to"):
+        if name in given:
+            given[name] = datetime.fromisoformat(given[name])
+    if "scope" in given:
+        given["scope"] = Scope(**given["scope"])
+    if "at" in given:
+        given["at"] = Moment(**{**given["at"], "utc": datetime.fromisoformat(given["at"]["utc"])})
+    if "place" in given:
+        given["place"] = Place(**given["place"])
+    for name in ("derived_from", "path"):
+        if name in given:
+            given[name] = tuple(given[name])
+    hit = Hit(**given)
+    entries = tuple(
+        Entry(key, hit.scope if scope is None else Scope(**scope), text + hit.text if ends else text)
+        for key, scope, text, ends in told.pop("entries")
+    )
+    return Item(hit, entries, **{name: tuple(value) for name, value in told.items()})

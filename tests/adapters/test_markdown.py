@@ -15,7 +15,7 @@ from typing import cast
 import pytest
 
 from adapters.index import Index
-from adapters.markdown import Markdown
+from adapters.markdown import Markdown, Timing
 from fusion.contract import Backend, Captured, Embedder, Hit, Moment, Opening, Place, Query, Scope
 from fusion.errors import BadInput, SettingsError
 from tests.adapters.test_markdown_notes import NASTY
@@ -45,6 +45,11 @@ class Clock:
         return self.now_s
 
 
+async def forever(seconds: float) -> None:
+    """A pause that does not end: nothing happens behind."""
+    await asyncio.Event().wait()
+
+
 @asynccontextmanager
 async def opened(
     home: Path, *paths: Path, clock: Clock | None = None, embedder: Embedder | None = None, **options: object
@@ -53,8 +58,15 @@ async def opened(
 
     By default it has no embedder, so that what shares no word with a question is not found.
     """
-    given: dict[str, object] = {"scan_interval_s": 0, "paths": [str(path) for path in paths], **options}
-    backend = await Markdown.open(Opening("markdown", home, given, embedder), clock=clock or Clock())
+    given: dict[str, object] = {
+        "scan_interval_s": 0,
+        "watch": False,
+        "interval_s": 0,
+        "paths": [str(path) for path in paths],
+        **options,
+    }
+    timing = Timing(clock=clock or Clock(), pause=forever)
+    backend = await Markdown.open(Opening("markdown", home, given, embedder), timing=timing)
     try:
         await backend.settle()
         yield backend
@@ -102,7 +114,7 @@ def vault(tmp_path: Path) -> Path:
 
 class TestMarkdown(BackendContract):
     async def open_backend(self, folder: Path) -> Backend:
-        return await Markdown.open(opening(folder, remember_turns=True, scan_interval_s=0))
+        return await Markdown.open(opening(folder, remember_turns=True, scan_interval_s=0, watch=False))
 
 
 # The user's files
@@ -317,11 +329,11 @@ async def test_a_folder_swapped_for_a_link_leads_nowhere(home: Path, vault: Path
 async def test_what_the_scan_cannot_do_is_said(home: Path, vault: Path) -> None:
     """When the files cannot be followed, a search answers from what was known, and the description says why."""
     async with opened(home, vault) as backend:
-        index, backend._index = backend._index, cast(Index, BrokenIndex(backend._index))
+        index, backend._sync.index = backend._index, cast(Index, BrokenIndex(backend._index))
         (vault / "new.md").write_text("kestrel")
         assert (await first(backend, "chose PostgreSQL")).text
         assert "no index today" in (await remarks(backend))[0]
-        backend._index = index
+        backend._sync.index = index
         assert await ask(backend, "kestrel")
         assert not await remarks(backend)
 
@@ -445,7 +457,7 @@ async def test_a_batch_is_one_write_a_file(home: Path) -> None:
             batch = [captured(n, f"note {n}", kind="turn", place=Place("s1", n, n)) for n in range(start, start + 200)]
             await backend.remember(batch)
             await backend.refresh()
-            (document,) = backend._shelf.documents.values()
+            (document,) = backend._sync.shelf.documents.values()
             assert document.digest is None
             assert document.signature is not None
         assert (await backend.describe()).items == 600
