@@ -120,7 +120,8 @@ class Event:
     """One thing that happened and is to be remembered; never changed, only superseded or forgotten.
 
     ``event_id`` is a UUIDv7. ``source`` names where it came from and, with ``place`` and
-    ``revision``, is its natural key: the same key is the same event.
+    ``revision``, is its natural key: the same key is the same event. ``stated`` is what its caller said of it beyond
+    these fields, name and value, for the backends that understand it: the cortex knows lifetime, confidence and tag.
     """
 
     event_id: str
@@ -140,6 +141,7 @@ class Event:
     valid_to: datetime | None = None
     supersedes: str | None = None
     derived_from: tuple[str, ...] = ()
+    stated: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

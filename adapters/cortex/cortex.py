@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Self
 
-from adapters.cortex.port import Found, Graph, Link, Memory, View
+from adapters.cortex.port import Found, Graph, Link, Memory, State, View
 from adapters.cortex.sqlite import SqliteGraph
+from adapters.cortex.stated import stated
 from adapters.graph import Walking
 from fusion.contract import (
     DIMENSIONS,
@@ -67,12 +68,14 @@ class Cortex:
         return event.kind in self.features.kinds
 
     async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
-        await self.graph.add([Memory(captured.event, captured.extraction) for captured in batch])
+        await self.graph.add(
+            [Memory(captured.event, captured.extraction, State(**stated(captured.event))) for captured in batch]
+        )
         return [(captured.event.event_id,) for captured in batch]
 
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
         """Deletes the memory with its mentions and relations. What other memories assert as well stays theirs."""
-        return "deleted" if await self.graph.delete([event_id]) else "absent"
+        return "deleted" if await self.graph.delete([event_id, *native_ids]) else "absent"
 
     async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:
         """Within the same document and the same scope, by place; superseded versions left out."""

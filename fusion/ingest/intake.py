@@ -57,6 +57,7 @@ class NewMemory:
     valid_from: datetime | None = None
     valid_to: datetime | None = None
     supersedes: str | None = None
+    stated: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +183,7 @@ class Intake:
             valid_from=item.valid_from,
             valid_to=item.valid_to,
             supersedes=item.supersedes,
+            stated=item.stated,
         ), sum([*secrets.values(), *in_speaker.values(), *in_kind.values()])
 
     @staticmethod
@@ -193,6 +195,7 @@ class Intake:
             ("revision", item.revision),
             ("supersedes", item.supersedes),
             ("project", item.scope.project),
+            *item.stated,
             *item.scope.named().items(),
         )
         for name, value in identities:

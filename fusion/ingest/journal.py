@@ -43,6 +43,7 @@ from fusion.lib.sqlite import (
     EVENT_NAMES,
     Connection,
     Database,
+    Row,
     event_of,
     event_row,
     microseconds,
@@ -87,7 +88,8 @@ create index event_tenant on event(tenant, seq);
 create index event_user on event(tenant, user_id, seq);
 """
 """the newest memories of a tenant or a user, page by page, without a look at everybody else's"""
-STEPS = (_SCHEMA, _LISTING, tombstones.SCHEMA + retire.SCHEMA + foreign.SCHEMA, labels.SCHEMA, lessons.SCHEMA)
+_STATED = "alter table event add column stated text not null default '[]'"
+STEPS = (_SCHEMA, _LISTING, tombstones.SCHEMA + retire.SCHEMA + foreign.SCHEMA, labels.SCHEMA, lessons.SCHEMA, _STATED)
 """what leads from each version of the file to the next"""
 
 CACHED_RECORDS = 20_000
@@ -312,10 +314,10 @@ class Journal:
         else:
             lift(db, words)
         event, state = self._superseding(db, event, place_key)
-        columns = ", ".join((*EVENT_NAMES, "natural", "place_key"))
+        columns = ", ".join((*EVENT_NAMES, "natural", "place_key", "stated"))
         seq = db.execute(
-            f"insert into event({columns}) values({', '.join('?' * (len(EVENT_NAMES) + 2))})",
-            (*event_row(event), natural, place_key),
+            f"insert into event({columns}) values({', '.join('?' * (len(EVENT_NAMES) + 3))})",
+            (*event_row(event), natural, place_key, storable(json.dumps(event.stated, ensure_ascii=False))),
         ).lastrowid
         assert seq is not None  # noqa: S101 — an insert that did not raise has a row
         if event.supersedes is not None:
@@ -662,7 +664,7 @@ class Journal:
                 (backend, state, microseconds(now), limit),
             ).fetchall()
         )
-        return [Due(r["seq"], event_of(r), r["attempts"], tuple(json.loads(r["native_ids"]))) for r in rows]
+        return [Due(r["seq"], _whole(r), r["attempts"], tuple(json.loads(r["native_ids"]))) for r in rows]
 
     async def delivered(self, backend: str, told: Iterable[tuple[int, Sequence[str]]]) -> None:
         """``backend`` keeps these, as (seq, native ids). What is gone here meanwhile is due to be forgotten there."""
@@ -926,6 +928,11 @@ _LIVE = f"forgotten = 0 and superseded_by is not '{RETIRED}'"
 def _is_live(db: Connection, event_id: str) -> bool:
     """Whether a store is to have an event."""
     return bool(db.execute(f"select 1 from event where event_id = ? and {_LIVE}", (event_id,)).fetchone())
+
+
+def _whole(row: Row) -> Event:
+    """An event as a backend is told of it; what its caller stated is nobody else's business."""
+    return replace(event_of(row), stated=tuple((name, value) for name, value in json.loads(row["stated"])))
 
 
 def _current(db: Connection, place_key: str | None) -> str | None:

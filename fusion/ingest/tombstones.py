@@ -177,8 +177,8 @@ def bury(db: Connection, row: Any, by: str, now: datetime) -> Burial:
     if row["superseded_by"] is None:
         count(db, record.event, -1)
     _put_up(db, record.event.event_id, words, [natural] if natural else [], Hit.of(record.event))
-    db.execute("update event set text = '', speaker = null, forgotten = 1 where seq = ?", (row["seq"],))
     lessons.drop(db, record.event.event_id, row["seq"])
+    db.execute("update event set text = '', speaker = null, stated = '[]', forgotten = 1 where seq = ?", (row["seq"],))
     db.execute(
         "update delivery set state = 'forget', attempts = 0, next_at = 0 where seq = ? and state <> 'declined'",
         (row["seq"],),

@@ -57,6 +57,21 @@ async def test_every_store_gets_every_event_in_order(journal):
         assert await deliverer.backlog() == {}
 
 
+async def test_what_a_caller_stated_reaches_every_store_and_goes_with_the_memory(journal, tmp_path):
+    """Also after a restart, and on a later delivery; forgotten, nothing of it is left in the file."""
+    said = (("lifetime", "session"), ("tag", "marzipan"))
+    (kept,) = await append(journal, "tea", stated=said)
+    await journal.close()
+    journal = await Journal.open(tmp_path / "journal.sqlite")
+    shelf = Shelf()
+    async with delivering(journal, shelf=shelf) as deliverer:
+        await deliverer.settle()
+    assert [one.event.stated for one in shelf.kept.values()] == [said]
+    await journal.bury(kept.ref, kept.event.scope)
+    await journal.close()
+    assert all(b"marzipan" not in file.read_bytes() for file in tmp_path.glob("journal.sqlite*"))
+
+
 async def test_what_a_store_does_not_accept_is_not_told(journal):
     """A declined kind costs neither the others nor a second question."""
     shelf = Shelf(declines=["turn"])
