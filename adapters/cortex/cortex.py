@@ -20,6 +20,7 @@ from fusion.contract import (
     KINDS,
     Captured,
     Description,
+    Embedder,
     Event,
     Features,
     Forgotten,
@@ -37,16 +38,16 @@ class Cortex:
 
     features = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(KINDS))
 
-    def __init__(self, graph: Graph, options: Walking, embeds: bool) -> None:
+    def __init__(self, graph: Graph, options: Walking, embedder: Embedder | None) -> None:
         self.graph = graph
+        self.embedder = embedder
         self._options = options
-        self._embeds = embeds
 
     @classmethod
     async def open(cls, opening: Opening) -> Self:
         """Raises ``SettingsError`` for a wrong option, ``StoreDamaged`` for a corrupt or newer file."""
         options = Walking.of(opening)
-        return cls(await SqliteGraph.open(opening, options), options, opening.embedder is not None)
+        return cls(await SqliteGraph.open(opening, options), options, opening.embedder)
 
     async def search(self, query: Query) -> Sequence[Hit]:
         if query.limit <= 0:
@@ -87,7 +88,7 @@ class Cortex:
 
     async def describe(self) -> Description:
         held = await self.graph.holding()
-        notes = () if self._embeds else ("no embedding model: searched by words and graph only",)
+        notes = () if self.embedder else ("no embedding model: searched by words and graph only",)
         return Description(
             held.items, held.vectors, held.vectors_pending, (*notes, *held.faults), degraded=bool(held.faults)
         )

@@ -1,0 +1,392 @@
+"""What the cortex can be told to do, as `fusion cortex <verb>` and POST /v1/backends/cortex/<verb>.
+
+What comes in from outside (store, capture, update, forget) goes through the gateway: it is journalled, reaches the
+other memory systems too, and survives the loss of this store. What is the cortex's own (lifecycle, import, migrate)
+works on its store.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fusion.contract import Call, Event, Lines, Scope, Verb
+from fusion.errors import BadInput, NotFound
+
+if TYPE_CHECKING:
+    from adapters.cortex.cortex import Cortex
+    from adapters.cortex.port import Memory
+
+MAX_PAGE = 500
+MIN_SIDE_CHARS = 20
+"""of what either side said: openclaw-cortex captures no shorter turn"""
+
+Type = Annotated[str | None, "rule, procedure, fact, episode, preference, …; else as its words say."]
+Lasting = Annotated[str | None, "How long it lasts: permanent, project, session (24 h without use) or ttl (720 h)."]
+Tags = Annotated[tuple[str, ...], "May be given again."]
+Sure = Annotated[float | None, "From 0 to 1."]
+
+
+@dataclass(frozen=True)
+class Store:
+    """Remember one thing, in every memory system."""
+
+    content: Annotated[str, "What to remember."]
+    type: Type = None
+    lifetime: Lasting = None
+    tags: Tags = ()
+    confidence: Sure = None
+    supersedes: Annotated[str | None, "The id of the memory that this one replaces."] = None
+    valid_until: Annotated[str | None, "When it stops to be true: 2026-01-31, or with a time, in UTC."] = None
+
+    async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
+        return _one(await call.gateway.remember([self.draft(call)]))
+
+    def draft(self, call: Call) -> Event:
+        from adapters.cortex.shapes import kind_of
+        from adapters.cortex.stated import stating
+
+        return Event(
+            "",
+            _content(self.content),
+            call.now,
+            kind=kind_of(self.type),
+            scope=Scope(audience="group"),
+            valid_to=_moment(self.valid_until),
+            supersedes=self.supersedes,
+            stated=stating(self.lifetime, self.confidence, self.tags),
+        )
+
+
+@dataclass(frozen=True)
+class StoreBatch:
+    """Remember many things, a line of JSON each: {"content", "type", "scope", "tags", "project", "confidence"}."""
+
+    lines: Annotated[Lines, "One JSON object a line."]
+
+    async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
+        drafts = [draft_of(_object(number, line), call) for number, line in enumerate(self.lines, start=1)]
+        kept = await call.gateway.remember(drafts)
+        return {
+            "stored": sum(became in ("stored", "superseded") for _, became in kept),
+            "known": sum(became == "duplicate" for _, became in kept),
+            "refused": sum(became in ("blocked", "skipped") for _, became in kept),
+        }
+
+
+@dataclass(frozen=True)
+class Capture:
+    """Remember a turn of a conversation: what was said, and what can be learnt from it."""
+
+    user_message: Annotated[str, "What the user said."]
+    assistant_message: Annotated[str, "What the agent answered."]
+
+    async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
+        said = (("user", self.user_message), ("assistant", self.assistant_message))
+        drafts = [
+            Event("", text, call.now, kind="turn", speaker=who, origin="owner" if who == "user" else "agent")
+            for who, text in said
+            if len(text.strip()) >= MIN_SIDE_CHARS
+        ]
+        kept = await call.gateway.remember(drafts) if drafts else ()
+        ids = [event_id for event_id, became in kept if became in ("stored", "superseded")]
+        return {"stored": len(ids), "ids": ids}
+
+
+@dataclass(frozen=True)
+class Update:
+    """Replace a memory by a new version of it; the old one stays in its history."""
+
+    id: str
+    content: Annotated[str | None, "What holds now; without it only what is said beside changes."] = None
+    type: Type = None
+    lifetime: Lasting = None
+    tags: Tags = ()
+    confidence: Sure = None
+
+    async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
+        from adapters.cortex.shapes import kind_of
+        from adapters.cortex.stated import stating
+
+        old = await mine(cortex, call, self.id)
+        state = old.state
+        confidence = state.confidence if self.confidence is None else self.confidence
+        draft = Event(
+            "",
+            old.event.text if self.content is None else _content(self.content),
+            call.now,
+            scope=old.event.scope,
+            kind=old.event.kind if self.type is None else kind_of(self.type),
+            speaker=old.event.speaker,
+            supersedes=old.id,
+            stated=stating(self.lifetime or state.lifetime, confidence, self.tags or state.tags),
+        )
+        return _one(await call.gateway.remember([draft]))
+
+
+@dataclass(frozen=True)
+class Forget:
+    """Forget one memory, in every memory system."""
+
+    id: str
+
+    async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
+        try:
+            return {"deleted": True, "backends": dict(await call.gateway.forget(self.id))}
+        except NotFound:
+            # The journal does not know what was imported or migrated: then this store alone has it.
+            memory = await mine(cortex, call, self.id)
+            return {"deleted": await cortex.forget(memory.id, [memory.id]) == "deleted", "backends": {}}
+
+
+@dataclass(frozen=True)
+class Get:
+    """Show one memory with everything that is known of it."""
+
+    id: str
+
+    async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
+        from adapters.cortex.shapes import chain
+
+        memory = await mine(cortex, call, self.id)
+        versions = chain(await cortex.graph.versions(memory.id))
+        (shown,) = [one for one in versions if one["id"] == memory.id]
+        return {**shown, "entities": memory.extraction.entities, "facts": memory.extraction.facts}
+
+
+@dataclass(frozen=True)
+class History:
+    """Every version of a memory, oldest first."""
+
+    id: str
+
+    async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
+        from adapters.cortex.shapes import chain
+
+        memory = await mine(cortex, call, self.id)
+        versions = await cortex.graph.versions(memory.id)
+        return {"versions": chain([one for one in versions if call.scope.admits(one.event.scope)])}
+
+    def tell(self, result: Any) -> str:
+        return _told(result["versions"])
+
+
+@dataclass(frozen=True)
+class List:
+    """List memories, oldest first, a page at a time."""
+
+    limit: Annotated[int, "How many a page, at most 500."] = 50
+    after: Annotated[str, "The id that the page before ended with."] = ""
+    type: Annotated[str | None, "Only this type."] = None
+    lifetime: Annotated[str | None, "Only this lifetime."] = None
+    tag: Annotated[str | None, "Only with this tag."] = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.limit <= MAX_PAGE:
+            raise BadInput(f"limit: from 1 to {MAX_PAGE}")
+
+    async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
+        from adapters.cortex.shapes import shaped
+
+        found: list[Memory] = []
+        after = self.after
+        while len(found) < self.limit and (page := await cortex.graph.page(after, MAX_PAGE, call.scope)):
+            found += [memory for memory in page if self._wants(memory)]
+            after = page[-1].id
+        found = found[: self.limit]
+        return {"memories": [shaped(one) for one in found], "next": found[-1].id if len(found) == self.limit else None}
+
+    def tell(self, result: Any) -> str:
+        more = f"\nmore: --after {result['next']}" if result["next"] else ""
+        return _told(result["memories"]) + more
+
+    def _wants(self, memory: Memory) -> bool:
+        from adapters.cortex.shapes import type_of
+
+        return (
+            self.type in (None, type_of(memory))
+            and self.lifetime in (None, memory.state.lifetime)
+            and (self.tag is None or self.tag in memory.state.tags)
+        )
+
+
+@dataclass(frozen=True)
+class Entities:
+    """The people, projects, systems and concepts that are mentioned, the most mentioned first."""
+
+    limit: Annotated[int, "How many at most."] = 100
+
+    async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
+        return {"entities": await cortex.graph.entities(call.scope, max(1, min(self.limit, 10_000)))}
+
+    def tell(self, result: Any) -> str:
+        return "\n".join(f"{e['mentions']:>6}  {e['name']} ({e['type']})" for e in result["entities"]) or "nothing"
+
+
+@dataclass(frozen=True)
+class Lifecycle:
+    """Expire, decay, retire, consolidate, resolve conflicts; nothing is deleted. Run it again at any time."""
+
+    dry_run: Annotated[bool, "Only count; change nothing."] = False
+    ttl_hours: Annotated[float, "After which a memory of the lifetime ttl expires."] = 720.0
+    idle_hours: Annotated[float, "Without use, after which a session memory decays."] = 24.0
+
+    def __post_init__(self) -> None:
+        if not (0 < self.ttl_hours <= 1e6 and 0 < self.idle_hours <= 1e6):
+            raise BadInput("ttl_hours and idle_hours: give hours, more than 0")
+
+    async def __call__(self, cortex: Cortex, call: Call, /) -> object:
+        from adapters.cortex.lifecycle import Rules, tend
+
+        rules = Rules(timedelta(hours=self.ttl_hours), timedelta(hours=self.idle_hours))
+        return await tend(
+            cortex.graph,
+            cortex.embedder,
+            call.now,
+            rules,
+            scope=call.scope,
+            dry_run=self.dry_run,
+            progress=call.progress,
+        )
+
+
+@dataclass(frozen=True)
+class Stats:
+    """How many memories there are, by type and by scope."""
+
+    async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
+        from collections import Counter
+
+        from adapters.cortex.lifecycle import pages
+        from adapters.cortex.shapes import type_of
+
+        types: Counter[str] = Counter()
+        lifetimes: Counter[str] = Counter()
+        async for page in pages(cortex.graph, call.scope):
+            types.update(type_of(memory) for memory in page)
+            lifetimes.update(memory.state.lifetime for memory in page)
+        return {
+            "total_memories": types.total(),
+            "by_type": dict(sorted(types.items())),
+            "by_scope": dict(sorted(lifetimes.items())),
+        }
+
+
+@dataclass(frozen=True)
+class Export:
+    """Print every memory as a line of JSON, in the order of their ids: the same store is the same bytes."""
+
+    async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
+        from adapters.cortex.transfer import exported
+
+        return {"exported": await exported(cortex.graph, call.scope, call.line, call.progress)}
+
+
+@dataclass(frozen=True)
+class Import:
+    """Take the lines of an export into this store; what is there already stays as it is."""
+
+    lines: Annotated[Lines, "As export printed it."]
+
+    async def __call__(self, cortex: Cortex, call: Call, /) -> object:
+        from adapters.cortex.transfer import imported
+
+        return await imported(cortex.graph, call.scope, self.lines)
+
+
+# What they share -------------------------------------------------------------------------------------------------
+
+
+async def mine(cortex: Cortex, call: Call, id: str) -> Memory:
+    """A memory of the caller's. Raises ``NotFound``, the same for another's and for one that never was."""
+    memory = (await cortex.graph.get([id])).get(id)
+    if memory is None or not call.scope.admits(memory.event.scope):
+        raise NotFound(f"there is no memory {id!r} here")
+    return memory
+
+
+def draft_of(sent: Mapping[str, object], call: Call) -> Event:
+    """What seed 000's clients send to be remembered. Raises ``BadInput``, which names the field."""
+    from adapters.cortex.stated import stating
+
+    allowed: dict[str, type | tuple[type, ...]] = {
+        "content": str,
+        "type": str,
+        "scope": str,
+        "tags": list,
+        "project": str,
+        "confidence": (int, float),
+    }
+    for name, value in sent.items():
+        if name not in allowed:
+            raise BadInput(f"there is no field {name!r}, only: {', '.join(allowed)}")
+        if value is not None and (not isinstance(value, allowed[name]) or isinstance(value, bool)):
+            raise BadInput(f"{name}: that is not what stands there")
+    tags: Any = sent.get("tags") or ()
+    if not all(isinstance(tag, str) for tag in tags):
+        raise BadInput("tags: a list of texts")
+    values: Any = sent
+    plain = Store(values.get("content") or "", type=values.get("type")).draft(call)
+    scope = Scope(audience="group", project=values.get("project"))
+    said = stating(values.get("scope"), values.get("confidence"), tags)
+    return Event("", plain.text, call.now, scope=scope, kind=plain.kind, stated=said)
+
+
+def _object(number: int, line: str) -> Mapping[str, object]:
+    try:
+        found = json.loads(line)
+    except ValueError as error:
+        raise BadInput(f"line {number} is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise BadInput(f"line {number} is not a JSON object")
+    return found
+
+
+def _content(text: str) -> str:
+    if not text.strip():
+        raise BadInput("content: say what to remember")
+    return text
+
+
+def _moment(text: str | None) -> datetime | None:
+    from datetime import UTC
+
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise BadInput('valid_until: write ISO 8601, "2026-01-31" or "2026-01-31T09:30:00Z"') from None
+    return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _one(kept: Any) -> Mapping[str, object]:
+    """What became of one draft, as the seed says it."""
+    ((event_id, became),) = kept
+    return {"id": event_id, "stored": became in ("stored", "superseded", "duplicate"), "status": became}
+
+
+def _told(memories: Any) -> str:
+    from adapters.cortex.shapes import told
+
+    return told(memories)
+
+
+VERBS: Mapping[str, type[Verb]] = {
+    "store": Store,
+    "store-batch": StoreBatch,
+    "capture": Capture,
+    "update": Update,
+    "forget": Forget,
+    "get": Get,
+    "list": List,
+    "history": History,
+    "entities": Entities,
+    "lifecycle": Lifecycle,
+    "stats": Stats,
+    "export": Export,
+    "import": Import,
+}

@@ -1,0 +1,105 @@
+"""Memories out of a store and into one: as lines of JSON, or straight into another store.
+
+Either may be broken off anywhere and done again: what is there already is left alone, so a second run goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+
+from adapters.cortex.lifecycle import pages
+from adapters.cortex.port import Change, Graph, Memory
+from adapters.cortex.records import line_of, memory_of
+from fusion.contract import Scope
+from fusion.errors import BadInput, StoreDamaged
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """``known`` were there before, and stay as they were."""
+
+    imported: int
+    known: int
+
+
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """``memories`` and ``checksum`` (SHA-256 over their lines, by id) are the same in both stores; ``copied`` of them
+    were written by this run. ``others`` are in the target alone."""
+
+    memories: int
+    copied: int
+    others: int
+    checksum: str
+
+
+async def exported(
+    graph: Graph, scope: Scope, line: Callable[[str], Awaitable[None]], progress: Callable[[int, int | None], None]
+) -> int:
+    """Sends each memory that ``scope`` admits as a line, in the order of their ids; how many they were."""
+    count = 0
+    async for page in pages(graph, scope):
+        for memory in page:
+            await line(line_of(memory))
+        count += len(page)
+        progress(count, None)
+    return count
+
+
+async def imported(graph: Graph, scope: Scope, lines: Sequence[str]) -> Imported:
+    """Takes lines of an export in, all of them or none. Raises ``BadInput``, which names the line."""
+    memories: dict[str, Memory] = {}
+    for number, text in enumerate(lines, start=1):
+        try:
+            memory = memory_of(text)
+        except BadInput as error:
+            raise BadInput(f"line {number}: {error}") from None
+        if not scope.admits(memory.event.scope):
+            raise BadInput(f"line {number}: that memory is somebody else's; import it as whose it is")
+        memories[memory.id] = memory
+    known = await graph.get(list(memories))
+    new = [memory for id_, memory in memories.items() if id_ not in known]
+    await graph.add(new)
+    return Imported(len(new), len(known))
+
+
+async def migrated(source: Graph, target: Graph, progress: Callable[[int, int | None], None]) -> Migrated:
+    """Makes ``target`` have what ``source`` has, and verifies it by counts and checksums.
+
+    Raises ``BadInput`` where the target has another memory under one's id, ``StoreDamaged`` where what was written
+    does not come back as it was. Nothing is removed from either.
+    """
+    total = (await source.holding()).items
+    copied = done = 0
+    here, there = sha256(), sha256()
+    async for page in pages(source):
+        known = await target.get([memory.id for memory in page])
+        new = [memory for memory in page if memory.id not in known]
+        await target.add(new)
+        changes = {memory.id: _difference(memory, known[memory.id]) for memory in page if memory.id in known}
+        changes = {id_: change for id_, change in changes.items() if change}
+        if changes:
+            await target.alter(changes)
+        kept = await target.get([memory.id for memory in page])
+        for memory in page:
+            here.update(line_of(memory).encode() + b"\n")
+            there.update(line_of(kept[memory.id]).encode() + b"\n" if memory.id in kept else b"")
+        copied += len(new) + len(changes)
+        done += len(page)
+        progress(done, max(total, done))
+    if here.digest() != there.digest():
+        raise StoreDamaged("the target does not give back what was written: run migrate again, and look at its log")
+    others = (await target.holding()).items - done
+    return Migrated(done, copied, others, here.hexdigest())
+
+
+def _difference(memory: Memory, other: Memory) -> Change:
+    """What must change for ``other`` to be ``memory``."""
+    if memory.event != other.event:
+        raise BadInput(f"the target has another memory {memory.id}: migrate into a store of its own")
+    mine, its = asdict(memory.state), asdict(other.state)
+    different: Change = {}
+    different.update({name: value for name, value in mine.items() if value != its[name]})  # type: ignore[typeddict-item]
+    return different

@@ -1,0 +1,304 @@
+"""The cortex's verbs over a whole gateway: what they keep, what they show, and that nobody gets what is another's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from adapters.cortex.cli import VERBS
+from adapters.cortex.port import Graph, State
+from adapters.cortex.records import line_of
+from adapters.cortex.sqlite import SqliteGraph
+from adapters.cortex.stated import stated, stated_of, stating
+from adapters.cortex.transfer import Imported, exported, imported, migrated
+from adapters.graph import Walking
+from fusion.client import AsyncClient, do
+from fusion.contract import Event, Opening, Scope
+from fusion.doors.http import create_app
+from fusion.errors import BadInput, NotFound
+from fusion.settings import load
+from fusion.wiring import Fusion
+from tests.adapters.cortex.store_contract import ADA, BEN, memory
+from tests.backend_contract import NOW, event_id
+
+TWO = {"cortex": {"adapter": "adapters.cortex:Cortex"}, "other": {"adapter": "adapters.inmemory:InMemory"}}
+
+
+class Told:
+    """The verbs of one open home, as a client calls them; what was kept is everywhere when it returns."""
+
+    def __init__(self, client: AsyncClient, fusion: Fusion) -> None:
+        self.client = client
+        self.fusion = fusion
+
+    async def __call__(self, verb: str, /, *, user: str | None = None, **arguments: Any) -> Any:
+        done = await self.client.do("cortex", verb, arguments, user_id=user)
+        await self.fusion.settle()
+        return done
+
+    async def lines(self, verb: str, **arguments: Any) -> list[str]:
+        return [part["line"] async for part in self.client.stream(do("cortex", verb, arguments)) if "line" in part]
+
+    async def texts(self, **how: Any) -> list[str]:
+        return [one["content"] for one in (await self("list", **how))["memories"]]
+
+
+@asynccontextmanager
+async def telling(home: Path) -> AsyncIterator[Told]:
+    settings = load(home=home, embedder={"adapter": ""}, backends_only=True, backends=TWO)
+    async with Fusion.open(settings) as fusion:
+        transport = httpx.ASGITransport(create_app(fusion, settings))
+        async with AsyncClient.over(transport) as client:
+            yield Told(client, fusion)
+
+
+@pytest.fixture
+async def tell(home: Path) -> AsyncIterator[Told]:
+    async with telling(home) as told:
+        yield told
+
+
+class TestKeeping:
+    async def test_what_is_stored_is_an_event_everywhere(self, tell: Told) -> None:
+        """In the journal and in the other backend, too; with what its caller said of it."""
+        kept = await tell("store", content="Never push on Friday.", type="rule", tags=["git"], confidence=0.9)
+        assert kept["stored"] is True
+        shown = await tell("get", id=kept["id"])
+        wanted = {"content": "Never push on Friday.", "type": "rule", "tags": ["git"], "confidence": 0.9}
+        assert {name: shown[name] for name in wanted} == wanted
+        assert (shown["scope"], shown["access_count"], shown["valid_to"]) == ("permanent", 0, None)
+        answer = await tell.client.search("other", "push")
+        assert [hit["event_id"] for hit in answer["hits"]] == [kept["id"]]
+        assert (await tell.client.memory(kept["id"]))["kind"] == "rule"
+
+    async def test_what_was_stated_survives_the_loss_of_the_store(self, home: Path) -> None:
+        """The cortex's folder is gone; the journal tells it again, with lifetime, confidence and tags."""
+        async with telling(home) as tell:
+            kept = await tell("store", content="Tea at nine.", lifetime="session", tags=["a", "b"], confidence=0.4)
+            before = await tell("get", id=kept["id"])
+        for file in sorted((home / "backends" / "cortex").rglob("*"), reverse=True):
+            file.unlink() if file.is_file() else file.rmdir()
+        (home / "backends" / "cortex").rmdir()
+        async with telling(home) as tell:
+            await tell.fusion.settle()
+            assert await tell("get", id=kept["id"]) == before
+
+    async def test_an_update_is_a_new_version(self, tell: Told) -> None:
+        """History has both, oldest first, the old one valid until the new one; what was not said anew is kept."""
+        old = await tell("store", content="We use SQLite.", type="fact", tags=["db"], confidence=0.8)
+        new = await tell("update", id=old["id"], content="We use Postgres.")
+        first, second = (await tell("history", id=old["id"]))["versions"]
+        assert (first["content"], second["content"]) == ("We use SQLite.", "We use Postgres.")
+        assert (second["id"], second["supersedes_id"]) == (new["id"], old["id"])
+        assert first["valid_to"] == second["valid_from"]
+        assert (second["type"], second["tags"], second["confidence"], second["valid_to"]) == ("fact", ["db"], 0.8, None)
+        retagged = await tell("update", id=new["id"], tags=["storage"])
+        assert (await tell("get", id=retagged["id"]))["content"] == "We use Postgres."
+
+    async def test_a_turn_is_captured_unless_it_says_nothing(self, tell: Told) -> None:
+        """Each side of 20 characters or more, by its speaker; a heartbeat is nothing to keep."""
+        long = "We decided to deploy on Tuesdays from now on."
+        kept = await tell("capture", user_message=long, assistant_message="ok")
+        assert kept["stored"] == 1
+        shown = await tell("get", id=kept["ids"][0])
+        assert (shown["content"], shown["speaker"]) == (long, "user")
+        assert (await tell("capture", user_message="HEARTBEAT_OK", assistant_message="NO_REPLY"))["stored"] == 0
+
+    async def test_a_batch_is_kept_or_refused_as_a_whole(self, tell: Told) -> None:
+        """A line of JSON each; what is wrong with one is said with its field, and then none is kept."""
+        good = [json.dumps({"content": f"Thing {n}", "type": "note", "tags": ["t"]}) for n in range(3)]
+        assert await tell("store-batch", lines=good) == {"stored": 3, "known": 0, "refused": 0}
+        for bad, said in (
+            ('{"content": ""}', "say what to remember"),
+            ('{"content": "a", "kind": "x"}', "no field 'kind'"),
+            ('{"content": "a", "confidence": "high"}', "confidence"),
+            ('{"content": "a", "tags": [1]}', "tags"),
+            ('{"content": "a", "type": "rumour"}', "type: there are"),
+            ('{"content": "a", "scope": "forever"}', "scope: there are permanent, project, session, ttl"),
+            ("[1]", "line 2 is not a JSON object"),
+            ("{", "line 2 is not JSON"),
+        ):
+            with pytest.raises(BadInput, match=said):
+                await tell("store-batch", lines=[good[0], bad])
+        assert len(await tell.texts()) == 3
+
+    async def test_forgetting_is_everywhere(self, tell: Told) -> None:
+        """Each backend says what became of it; a second time there is nothing to forget."""
+        kept = await tell("store", content="The code of the safe is in the drawer.")
+        done = await tell("forget", id=kept["id"])
+        assert done == {"deleted": True, "backends": {"cortex": "deleted", "other": "deleted"}}
+        with pytest.raises(NotFound):
+            await tell("get", id=kept["id"])
+
+
+class TestLooking:
+    async def test_a_page_at_a_time_and_by_what_it_is(self, tell: Told) -> None:
+        """`next` of one page is `after` of the next; type, lifetime and tag narrow."""
+        for n in range(5):
+            kind, lifetime = ("rule", "session") if n % 2 else ("note", "permanent")
+            await tell("store", content=f"Thing {n}", type=kind, lifetime=lifetime, tags=[f"t{n}"])
+        seen: list[str] = []
+        after = ""
+        while after is not None:
+            page = await tell("list", limit=2, after=after)
+            seen += [one["content"] for one in page["memories"]]
+            after = page["next"]
+        assert seen == [f"Thing {n}" for n in range(5)]
+        assert await tell.texts(type="rule") == await tell.texts(lifetime="session") == ["Thing 1", "Thing 3"]
+        assert await tell.texts(tag="t4") == ["Thing 4"]
+
+    async def test_each_sees_ones_own(self, tell: Told) -> None:
+        """list, get, history, update, forget, entities, stats, export and lifecycle keep to the caller's scope."""
+        kept = await tell("store", content="Ada met Grace Hopper in Lisbon.", lifetime="ttl", user="ada")
+        assert await tell.texts(user="ben") == []
+        for verb, more in (("get", {}), ("history", {}), ("update", {"content": "x"}), ("forget", {})):
+            with pytest.raises(NotFound, match=f"there is no memory '{kept['id']}' here"):
+                await tell(verb, id=kept["id"], user="ben", **more)
+        assert (await tell("stats", user="ben"))["total_memories"] == 0
+        assert (await tell("stats", user="ada"))["by_scope"] == {"ttl": 1}
+        assert (await tell("entities", user="ben"))["entities"] == []
+        assert (await tell("lifecycle", user="ben"))["scanned"] == 0
+        assert await tell.texts(user="ada") == await tell.texts() == ["Ada met Grace Hopper in Lisbon."]
+
+    async def test_entities_and_facts_of_a_memory(self, tell: Told) -> None:
+        """What capture learnt stands beside the memory, and its entities in the list of all."""
+        kept = await tell("store", content="Marta -> owns -> Lighthouse")
+        assert {"subject": "Marta", "predicate": "owns", "object": "Lighthouse"} in (await tell("get", id=kept["id"]))[
+            "facts"
+        ]
+        assert {e["name"] for e in (await tell("entities"))["entities"]} >= {"Marta", "Lighthouse"}
+
+    async def test_the_report_of_a_lifecycle(self, tell: Told) -> None:
+        """JSON with the five counts; a negative time is refused."""
+        await tell("store", content="Over soon.", valid_until=(datetime.now(UTC) - timedelta(hours=1)).isoformat())
+        report = await tell("lifecycle", dry_run=True)
+        counts = ("expired", "decayed", "consolidated", "retired", "conflicts_resolved")
+        assert [report[name] for name in counts] == [0, 0, 0, 1, 0]
+        with pytest.raises(BadInput, match="more than 0"):
+            await tell("lifecycle", ttl_hours=-1.0)
+
+    def test_every_verb_has_a_help(self) -> None:
+        """A sentence that says what it does."""
+        assert all((kind.__doc__ or "").endswith(".") for kind in VERBS.values())
+
+
+class TestStated:
+    def test_there_and_back(self) -> None:
+        """What is stated of an event is what its state says, and the other way round."""
+        state = State(lifetime="ttl", confidence=0.25, tags=("a", "b"))
+        event = Event("1", "x", NOW, stated=stated_of(state))
+        assert State(**stated(event)) == state
+        assert stated(Event("1", "x", NOW)) == {}
+
+    def test_nonsense_in_a_journal_counts_as_not_stated(self) -> None:
+        """Another program may have written it."""
+        pairs = (("lifetime", "forever"), ("confidence", "nan"), ("confidence", "7"), ("colour", "red"))
+        assert stated(Event("1", "x", NOW, stated=pairs)) == {}
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            {"lifetime": "forever"},
+            {"confidence": float("nan")},
+            {"confidence": 1.5},
+            {"tags": [" "]},
+            {"tags": ["x" * 129]},
+        ],
+    )
+    def test_nonsense_at_the_door_is_refused(self, wrong: dict[str, Any]) -> None:
+        """With what may stand there."""
+        with pytest.raises(BadInput):
+            stating(**wrong)
+
+
+def no_progress(done: int, total: int | None) -> None:
+    """Nobody looks."""
+
+
+@asynccontextmanager
+async def store(folder: Path) -> AsyncIterator[Graph]:
+    opened = await SqliteGraph.open(Opening("cortex", folder, {}, None), Walking())
+    try:
+        yield opened
+    finally:
+        await opened.close()
+
+
+async def lines_of(graph: Graph, scope: Scope | None = None) -> list[str]:
+    found: list[str] = []
+
+    async def line(text: str) -> None:
+        found.append(text)
+
+    await exported(graph, scope or Scope(audience="private"), line, no_progress)
+    return found
+
+
+FULL = State(
+    lifetime="session",
+    confidence=0.123456789,
+    tags=("ä", '"'),
+    access_count=3,
+    last_accessed=NOW,
+    conflict_group="g",
+    conflict_status="active",
+    contradicts=event_id(1),
+)
+
+
+class TestTransfer:
+    async def test_export_and_import_are_byte_stable(self, tmp_path: Path) -> None:
+        """Out, into an empty store, out again: the same bytes, states and learnt facts included."""
+        async with store(tmp_path / "a") as a, store(tmp_path / "b") as b:
+            await a.add([memory(n, f"Thing {n} é\n", ("Marta", "owns", f"boat {n}"), state=FULL) for n in range(1, 9)])
+            lines = await lines_of(a)
+            assert await imported(b, Scope(audience="private"), lines[:5]) == Imported(5, 0)
+            assert await imported(b, Scope(audience="private"), lines) == Imported(3, 5)
+            assert await lines_of(b) == lines
+            assert lines == [line_of(m) for m in await a.page()]
+
+    async def test_only_ones_own(self, tmp_path: Path) -> None:
+        """An export is of a scope; what is another's cannot be imported as one's own."""
+        async with store(tmp_path / "a") as a, store(tmp_path / "b") as b:
+            await a.add([memory(1, "Hers."), memory(2, "His.", scope=BEN)])
+            (his,) = await lines_of(a, BEN)
+            with pytest.raises(BadInput, match="line 1: that memory is somebody else's"):
+                await imported(b, ADA, [his])
+            assert (await b.holding()).items == 0
+
+    @pytest.mark.parametrize("line", ["", "{", "[]", '{"event": {}}', '{"event": {"event_id": 1}}'])
+    async def test_a_line_that_is_none_is_named(self, tmp_path: Path, line: str) -> None:
+        """And nothing of its batch is taken in."""
+        async with store(tmp_path / "a") as a:
+            with pytest.raises(BadInput, match="line 2: not a memory"):
+                await imported(a, ADA, [line_of(memory(1, "Good.")), line])
+            assert (await a.holding()).items == 0
+
+    async def test_a_store_is_brought_to_another_and_verified(self, tmp_path: Path) -> None:
+        """Counts and checksum are equal; again there is nothing to copy; what changed since is brought over."""
+        async with store(tmp_path / "a") as a, store(tmp_path / "b") as b:
+            await a.add([memory(n, f"Thing {n}", ("Marta", "owns", "boat"), state=FULL) for n in range(1, 1201)])
+            await b.add([memory(9999, "Elsewhere.")])
+            first = await migrated(a, b, no_progress)
+            assert (first.memories, first.copied, first.others) == (1200, 1200, 1)
+            await a.alter({event_id(7): {"confidence": 1.0, "tags": ()}})
+            second = await migrated(a, b, no_progress)
+            assert (second.memories, second.copied) == (1200, 1)
+            assert second.checksum != first.checksum
+            assert [line_of(m) for m in (await b.page("", 1200))] == [line_of(m) for m in await a.page("", 1200)]
+
+    async def test_another_memory_under_ones_id_is_not_overwritten(self, tmp_path: Path) -> None:
+        """It is somebody's, too."""
+        async with store(tmp_path / "a") as a, store(tmp_path / "b") as b:
+            await a.add([memory(1, "Ours.")])
+            await b.add([memory(1, "Theirs.")])
+            with pytest.raises(BadInput, match="a store of its own"):
+                await migrated(a, b, no_progress)
+            assert [m.event.text for m in await b.page()] == ["Theirs."]
