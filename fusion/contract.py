@@ -456,6 +456,17 @@ class Gateway(Protocol):
         """Returns when every backend has what was remembered so far."""
         ...
 
+    async def embedder(self, changes: Mapping[str, object]) -> Embedder:
+        """The embedder of `[embedder]` with these options in place of its own; it stays open with the home.
+
+        Raises ``SettingsError`` and ``ModelMissing``, which say what mends it.
+        """
+        ...
+
+    async def settle_on(self, changes: Mapping[str, object]) -> None:
+        """From now on this backend is opened with that embedder, until `[embedder]` itself names another."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Call:

@@ -21,6 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 import fusion as package
 from fusion.compare.arms import ALL, Choice
 from fusion.compare.pair import Comparison, Side, compare
@@ -49,6 +51,7 @@ from fusion.contract import (
     Used,
     Verb,
 )
+from fusion.embedders import Embedders
 from fusion.errors import (
     BackendUnreachable,
     BadInput,
@@ -86,7 +89,7 @@ from fusion.recall.show import shown
 from fusion.recall.signals import SIGNALS
 from fusion.recall.world import Known, Live, Recorder, Recording, Witness
 from fusion.recipe import Recipe
-from fusion.settings import BackendSettings, Settings, load, recipes
+from fusion.settings import BackendSettings, EmbedderSettings, Settings, load, recipes
 
 log = logging.getLogger(__name__)
 security = logging.getLogger("fusion.security")
@@ -168,7 +171,7 @@ class Fusion:
     """the backends that want to know what reached a prompt"""
     describing: Mapping[str, Describes]
     """the backends that say what they hold; both are looked for once, for to look is slow"""
-    embedder: Embedder | None = None
+    embedders: Embedders
     distiller: Distiller | None = None
     notes: tuple[str, ...] = ()
     """what is degraded for the whole home, in words with the mend"""
@@ -195,9 +198,9 @@ class Fusion:
         async with AsyncExitStack() as stack:
             stack.enter_context(HomeLock.take(settings.home))
             stack.callback(os.umask, os.umask(0o077))  # tantivy's and Qdrant's files are their owner's only, too
-            embedder, notes = await _embedder(settings)
-            if embedder is not None:
-                stack.push_async_callback(embedder.close)
+            embedders, notes = await _embedders(settings)
+            stack.push_async_callback(embedders.close)
+            embedder = embedders.configured
             keys_kept_s = settings.journal.idempotency_keep_days * 86_400
             journal, damaged = await _journal(settings.home / "journal.sqlite", keys_kept_s)
             stack.push_async_callback(journal.close)
@@ -213,7 +216,7 @@ class Fusion:
             folders = {name: settings.home / "backends" / name for name in settings.backends}
             if not damaged:
                 await journal.refill([name for name, folder in folders.items() if not folder.exists()])
-            sources = await _sources(settings, embedder, model, stack)
+            sources = await _sources(settings, embedders, model, stack)
             stores = {name: s.backend for name, s in sources.items() if s.disabled is None}
             # What cannot be marked as delivered is not delivered.
             deliverer = Deliverer(journal, {} if damaged else stores, ask=_asking(sources))
@@ -245,12 +248,12 @@ class Fusion:
                 distiller=distiller,
                 deliverer=deliverer,
                 noting=noting,
-                forgetter=Forgetter(journal, deliverer, embedder.forget if embedder is not None else None),
+                forgetter=Forgetter(journal, deliverer, embedders.forget),
                 receipts=receipts,
                 live=live,
                 users={n: b for n, b in stores.items() if isinstance(b, Used)},
                 describing={n: b for n, b in stores.items() if isinstance(b, Describes)},
-                embedder=embedder,
+                embedders=embedders,
                 notes=(*notes, *missing),
                 _damaged=damaged,
             )
@@ -366,7 +369,7 @@ class Fusion:
     @property
     def embedding_model(self) -> str | None:
         """The identity of the model that texts are compared by."""
-        return None if self.embedder is None else self.embedder.identity
+        return None if (configured := self.embedders.configured) is None else configured.identity
 
     async def append(self, text: str, scope: Scope) -> Mapping[str, Any]:
         """Keeps lines in today's log: the user's own where a backend keeps one for that scope, else as a note of ours.
@@ -508,13 +511,13 @@ class Fusion:
         """Tells a backend to do what one of its verbs says. Raises BadInput, and BackendUnreachable where it is not."""
         if isinstance(verb, Operates) and scope.tenant != Scope().tenant:
             raise BadInput("That works on the whole store: it wants a key of the tenant default.")
-        return await verb(self._open(backend), self._call(scope, line, progress))
+        return await verb(self._open(backend), self._call(backend, scope, line, progress))
 
     async def serve(
         self, backend: str, route: Route, scope: Scope, request: Mapping[str, object], line: Line, progress: Progress
     ) -> object:
         """A drop-in route's reply; raises as `do`."""
-        return await route.handle(self._open(backend), self._call(scope, line, progress), request)
+        return await route.handle(self._open(backend), self._call(backend, scope, line, progress), request)
 
     def _open(self, backend: str) -> Backend:
         source = self._source(backend)
@@ -522,8 +525,8 @@ class Fusion:
             raise BackendUnreachable(f"{backend} cannot do that: {source.disabled}")
         return source.backend
 
-    def _call(self, scope: Scope, line: Line, progress: Progress) -> Call:
-        return Call(scope, datetime.now(UTC), Within(self, scope), line, progress)
+    def _call(self, backend: str, scope: Scope, line: Line, progress: Progress) -> Call:
+        return Call(scope, datetime.now(UTC), Within(self, backend, scope), line, progress)
 
     async def retire(self, scope: Scope, files: Sequence[Whole], *, dry_run: bool = False) -> Mapping[str, int]:
         """Retires what files do not have any more; by source, how many memories that are."""
@@ -600,7 +603,7 @@ class Fusion:
             ],
             "memories": asdict(counts),
             "receipts": {"kept": kept, "keep_days": self.settings.receipts.keep_days},
-            "embedder": None if self.embedder is None else self.embedder.identity,
+            "embedder": self.embedding_model,
             "judge": None if self.live.judge is None else self.live.judge.name,
             "bytes": parts,
             "notes": list(self._notes),
@@ -757,6 +760,7 @@ class Within:
     """The gateway as a verb gets it: nothing it is asked leaves the scope of who called."""
 
     fusion: Fusion
+    backend: str
     scope: Scope
 
     async def remember(self, events: Sequence[Event]) -> Sequence[tuple[str, str]]:
@@ -772,6 +776,13 @@ class Within:
 
     async def settle(self) -> None:
         await self.fusion.settle()
+
+    async def embedder(self, changes: Mapping[str, object]) -> Embedder:
+        return await self.fusion.embedders.other(changes)
+
+    async def settle_on(self, changes: Mapping[str, object]) -> None:
+        folder = self.fusion.settings.home / "backends" / self.backend
+        await asyncio.to_thread(self.fusion.embedders.settle, folder, changes)
 
     def _scope_of(self, event: Event) -> Scope:
         """The caller's own dimensions, and where the caller named none, those of the draft."""
@@ -878,6 +889,24 @@ def _mend(package: str) -> str:
     return f'pip install "memory-fusion[{extra}]"' if extra else f"pip install {package}"
 
 
+async def _embedders(settings: Settings) -> tuple[Embedders, tuple[str, ...]]:
+    embedder, notes = await _embedder(settings)
+    adapter = settings.embedder.adapter or EmbedderSettings().adapter
+
+    async def another(changed: Mapping[str, object]) -> Embedder:
+        try:
+            options = EmbedderSettings.model_validate(changed).model_dump(exclude={"adapter"})
+        except ValidationError as error:
+            wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+            raise SettingsError(f"[embedder] {wrong}") from None
+        opened: Embedder = await resolve(adapter, "embedder.adapter").open(
+            settings.home / "embeddings", {**options, "alone": True}
+        )
+        return opened
+
+    return Embedders(embedder, settings.embedder.model_dump(exclude={"adapter"}), another), notes
+
+
 async def _embedder(settings: Settings) -> tuple[Embedder | None, tuple[str, ...]]:
     if settings.embedder.none:
         return None, ("no embedding model is configured: everything is found by its words only",)
@@ -937,11 +966,11 @@ def _model(settings: Settings) -> tuple[LanguageModel | None, tuple[str, ...]]:
 
 
 async def _sources(
-    settings: Settings, embedder: Embedder | None, model: LanguageModel | None, stack: AsyncExitStack
+    settings: Settings, embedders: Embedders, model: LanguageModel | None, stack: AsyncExitStack
 ) -> dict[str, Source]:
     """Every backend, opened at once and closed by ``stack``, also when the settings of another one are wrong."""
     opened = await asyncio.gather(
-        *(_source(name, chosen, settings.home, embedder, model) for name, chosen in settings.backends.items()),
+        *(_source(name, chosen, settings.home, embedders, model) for name, chosen in settings.backends.items()),
         return_exceptions=True,
     )
     sources = [one for one in opened if isinstance(one, Source)]
@@ -956,7 +985,7 @@ async def _sources(
 
 
 async def _source(
-    name: str, chosen: BackendSettings, home: Path, embedder: Embedder | None, model: LanguageModel | None
+    name: str, chosen: BackendSettings, home: Path, embedders: Embedders, model: LanguageModel | None
 ) -> Source:
     """The backend of that name, open; or one that is disabled and says why."""
     backend: Backend
@@ -967,9 +996,10 @@ async def _source(
     else:
         broken = True
         kind = resolve(chosen.adapter, f"backends.{name}.adapter")
-        opening = Opening(name, home / "backends" / name, chosen.options, embedder, model)
+        folder = home / "backends" / name
         try:
-            opening.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            opening = Opening(name, folder, chosen.options, await embedders.of(folder), model)
             async with asyncio.timeout(OPEN_S):
                 backend = await kind.open(opening)
             broken = False

@@ -72,14 +72,14 @@ class SqliteGraph(GraphStore):
     schema: ClassVar[tuple[str, ...]] = (SCHEMA + _USE, _STATE)
     searched: ClassVar[str] = "m.merged_into is null"
 
-    def __init__(self, database: Database, index: Index, embeds: bool, walking: Walking) -> None:
-        super().__init__(database, index, embeds)
+    def __init__(self, database: Database, index: Index, walking: Walking) -> None:
+        super().__init__(database, index)
         self._walking = walking
 
     @classmethod
     async def open(cls, opening: Opening, walking: Walking) -> Self:
         """Raises ``StoreDamaged`` for a corrupt or newer file, ``StoreBusy`` while another process writes to it."""
-        return cls(*await cls.open_files(opening), opening.embedder is not None, walking)
+        return cls(*await cls.open_files(opening), walking)
 
     # Writing
 

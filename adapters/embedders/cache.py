@@ -11,7 +11,7 @@ import logging
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -169,17 +169,15 @@ class VectorStore:
         self._attempt("write", write)
 
     def forget(self, texts: Sequence[str]) -> None:
-        """Removes these from the file itself: the space is overwritten, and the write-ahead log emptied."""
+        """Removes these from the file itself: the space is overwritten, and the write-ahead log emptied.
 
-        def write(database: sqlite3.Connection) -> None:
-            with _transaction(database):
-                for marks, some in _portions([content_hash(text) for text in texts]):
-                    chosen = f"select id from text where hash in ({marks})"
-                    database.execute(f"delete from tokens where id in ({chosen})", some)
-                    database.execute(f"delete from text where hash in ({marks})", some)
-            database.execute("pragma wal_checkpoint(truncate)")
-
-        self._attempt("forget", write)
+        From the files of other models beside it, too: one that nobody uses any more must not remember either.
+        """
+        hashes = [content_hash(text) for text in texts]
+        self._attempt("forget", lambda database: _forget(database, hashes))
+        for path in self._path.parent.glob("*.sqlite"):
+            if path != self._path:
+                _forget_beside(path, hashes)
 
     def token_bytes(self) -> int:
         """How much of the bound is taken."""
@@ -258,6 +256,24 @@ class VectorStore:
         for ending in ("-wal", "-shm"):
             self._path.with_name(self._path.name + ending).unlink(missing_ok=True)
         self._path.replace(self._path.with_name(self._path.name + ".damaged"))
+
+
+def _forget(database: sqlite3.Connection, hashes: Sequence[str]) -> None:
+    with _transaction(database):
+        for marks, some in _portions(hashes):
+            chosen = f"select id from text where hash in ({marks})"
+            database.execute(f"delete from tokens where id in ({chosen})", some)
+            database.execute(f"delete from text where hash in ({marks})", some)
+    database.execute("pragma wal_checkpoint(truncate)")
+
+
+def _forget_beside(path: Path, hashes: Sequence[str]) -> None:
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None, timeout=5.0)) as database:
+            database.execute("pragma secure_delete = on")
+            _forget(database, hashes)
+    except sqlite3.Error as error:
+        _log.warning("the embedding cache %s could not forget: %s", path, error)
 
 
 def _token_bytes(database: sqlite3.Connection) -> int:

@@ -66,6 +66,8 @@ class Providers:
 
         dense = await Hosted.open(api, folder, chosen)
         log.info("embeddings come from %s: texts are sent to %s", dense.identity, checked(chosen.url))
+        if options.get("alone"):  # another embedder of the home has the local model
+            return Composed(dense, None)
         try:
             local = await MiniLM.open(folder, options)
         except ModelMissing:

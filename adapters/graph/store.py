@@ -89,10 +89,9 @@ class GraphStore:
     searched: ClassVar[str] = "true"
     """the condition under which a memory ``m`` has an index entry"""
 
-    def __init__(self, database: Database, index: Index, embeds: bool) -> None:
+    def __init__(self, database: Database, index: Index) -> None:
         self._database = database
-        self._index = index
-        self._embeds = embeds
+        self._index = self.index = index
         self._stale: set[str] = set()
         self._publishing = asyncio.Lock()
 
@@ -102,7 +101,14 @@ class GraphStore:
         database = await Database.open(opening.folder / "graph.sqlite", cls.schema)
         try:
             truth = await database.read(cls._all_entries)
-            index = await Index.open(opening.folder / "index", opening.embedder, truth)
+            loop = asyncio.get_running_loop()
+
+            def pick(keys: Sequence[str]) -> list[Entry]:
+                """For the index's own threads."""
+                reading = database.read(lambda db: cls._entries(db, keys))
+                return asyncio.run_coroutine_threadsafe(reading, loop).result()
+
+            index = await Index.open(opening.folder / "index", opening.embedder, truth, pick=pick)
         except BaseException:
             await database.close()
             raise

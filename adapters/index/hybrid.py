@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -260,40 +260,62 @@ class Index:
             self._rebuilding = None
         self._faults.pop("lexical", None)
 
-    async def move(
-        self, embedder: Embedder, progress: Callable[[int, int | None], None], *, pick: Pick | None = None
-    ) -> None:
-        """Gives every entry a vector of another model; those that are here answer until all are there, then these do.
+    @property
+    def moves(self) -> bool:
+        """Whether it knows the texts of its entries, and so can move to another model."""
+        return self._pick is not None
 
-        Raises what ``embedder`` raises. Then, and after a kill, the same call goes on where this one stopped. ``pick``
-        gives the entries of keys, where ``open`` was not told how.
-        """
-        self._check_open()
-        texts = pick or self._pick
-        if texts is None:
-            raise TypeError("an index that was opened without pick has no texts to move")
-        path = self._folder / "vectors.sqlite"
-        moving = await self._in_thread(lambda: Moving(path, embedder.identity, embedder.dimensions))
-        try:
+    async def to_build(self, embedder: Embedder) -> tuple[int, int]:
+        """How many texts, and how many characters of them, a move to this model still has to encode."""
+        texts = characters = 0
+        async with self._moving(embedder) as moving:
             while some := await self._in_thread(moving.portion):
-                picked = await self._in_thread(partial(texts, [key for _, key, _ in some]))
-                by_key = {entry.key: entry.text for entry in picked}
-                rows = [(slot, digest, by_key[key]) for slot, key, digest in some if key in by_key]
-                rows = [row for row in rows if content_hash(row[2]) == row[1]]  # others are changing just now
-                if rows:
+                rows = await self._rows(some)
+                texts, characters = texts + len(rows), characters + sum(len(text) for _, _, text in rows)
+        return texts, characters
+
+    async def build(self, embedder: Embedder, progress: Callable[[int, int | None], None]) -> None:
+        """Builds every entry's vector of another model beside those that answer. ``turn`` lets these answer then.
+
+        Raises what ``embedder`` raises. Then, and after a kill, the same call goes on where this one stopped.
+        """
+        async with self._moving(embedder) as moving:
+            while some := await self._in_thread(moving.portion):
+                if rows := await self._rows(some):
                     vectors = await vectors_of(embedder, [text for _, _, text in rows])
-                    pairs = zip(rows, vectors, strict=True)
-                    await self._in_thread(partial(moving.add, [(slot, d, vector) for (slot, d, _), vector in pairs]))
+                    added = [(slot, digest, v) for (slot, digest, _), v in zip(rows, vectors, strict=True)]
+                    await self._in_thread(partial(moving.add, added))
                 progress(*await self._in_thread(moving.counts))
                 self._check_open()
-        finally:
-            await asyncio.shield(self._in_thread(moving.close))
+
+    async def turn(self, embedder: Embedder) -> None:
+        """Lets the vectors that were built for this model answer from now on, in one step.
+
+        What changed since they were built waits for its vector, as after any change.
+        """
+        self._check_open()
         self._moved_to = embedder
         await self._in_thread(lambda: self._vectors.turn(embedder.identity, embedder.dimensions))
         self._embedder = embedder
-        bare = dict(await self._in_thread(self._vectors.bare))
-        self._wanting = {entry.key: (bare[entry.key], entry.text) for entry in texts(list(bare))}
-        self._fill_behind()
+        self._wanting = {}
+        await self._resume()
+
+    @asynccontextmanager
+    async def _moving(self, embedder: Embedder) -> AsyncIterator[Moving]:
+        self._check_open()
+        path = self._folder / "vectors.sqlite"
+        moving = await self._in_thread(lambda: Moving(path, embedder.identity, embedder.dimensions))
+        try:
+            yield moving
+        finally:
+            await asyncio.shield(self._in_thread(moving.close))
+
+    async def _rows(self, some: Sequence[tuple[int, str, str]]) -> list[tuple[int, str, str]]:
+        """Slot, hash and text of a portion, but for what is changing just now."""
+        if self._pick is None:
+            raise TypeError("an index that was opened without pick does not know its texts")
+        picked = {e.key: e.text for e in await self._in_thread(partial(self._pick, [key for _, key, _ in some]))}
+        return [(slot, d, picked[k]) for slot, k, d in some if k in picked and content_hash(picked[k]) == d]
 
     async def settle(self) -> None:
         """Returns when every entry has its vector, or when the embedder has failed once more (see ``notes``)."""

@@ -74,15 +74,15 @@ class Triples(GraphStore):
     features = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(KINDS))
     facts_are_searched: ClassVar[bool] = True
 
-    def __init__(self, database: Database, index: Index, embeds: bool, options: Options) -> None:
-        super().__init__(database, index, embeds)
+    def __init__(self, database: Database, index: Index, options: Options) -> None:
+        super().__init__(database, index)
         self.options = options
 
     @classmethod
     async def open(cls, opening: Opening) -> Self:
         """Raises ``SettingsError`` for a wrong option, ``StoreDamaged`` for a corrupt or newer file."""
         options = Options.of(opening)
-        return cls(*await cls.open_files(opening), opening.embedder is not None, options)
+        return cls(*await cls.open_files(opening), options)
 
     async def search(self, query: Query) -> Sequence[Hit]:
         if query.limit <= 0:
@@ -120,7 +120,7 @@ class Triples(GraphStore):
 
     async def describe(self) -> Description:
         items = await self._database.read(lambda db: int(db.execute("select count(*) from memory").fetchone()[0]))
-        notes = () if self._embeds else ("no embedding model: searched by words and graph only",)
+        notes = () if self.index.embedder is not None else ("no embedding model: searched by words and graph only",)
         faults = self._index.faults
         return Description(items, self._index.vectors, self._index.pending, (*notes, *faults), bool(faults))
 

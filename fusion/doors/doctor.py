@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import fusion as package
 from fusion.client import Client, running_server
 from fusion.contract import Verifies
+from fusion.embedders import RECORD
 from fusion.errors import FusionError
 from fusion.home import explain_lock, owner, read_record
 from fusion.ingest.journal import deliveries
@@ -297,6 +298,9 @@ def _installed(settings: Settings) -> Iterator[Finding]:
             yield Finding(key, "fail", told if command else str(error), mend)
         else:
             yield _ok(key, found)
+    for name in settings.backends:
+        if (record := settings.home / "backends" / name / RECORD).is_file():
+            yield _ok(f"backends.{name}", f"was moved to an embedder of its own, which {record} names")
     if not settings.backends:
         yield Finding("backends", "fail", "none is configured", "add a [backends.NAME] table to fusion.toml")
 

@@ -52,20 +52,18 @@ def new() -> Stepwise:
     return Stepwise(-1, lambda: None)
 
 
-class Steps:
-    """What a move told of itself."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[int, int | None]] = []
-
-    def __call__(self, done: int, total: int | None) -> None:
-        self.told.append((done, total))
-
-
 async def opened(folder: Path, embedder: FakeEmbedder | None) -> Index:
-    index = await Index.open(folder, embedder, BODY.values())
+    index = await Index.open(folder, embedder, BODY.values(), pick=pick)
     await index.settle()
     return index
+
+
+async def move(index: Index, embedder: FakeEmbedder) -> list[tuple[int, int | None]]:
+    """The whole way; what was told of it."""
+    told: list[tuple[int, int | None]] = []
+    await index.build(embedder, lambda done, total: told.append((done, total)))
+    await index.turn(embedder)
+    return told
 
 
 async def found(index: Index, n: int) -> tuple[str, float]:
@@ -76,7 +74,7 @@ async def found(index: Index, n: int) -> tuple[str, float]:
 async def test_the_old_model_answers_until_the_new_one_can(tmp_path: Path) -> None:
     """In the middle of the move a search is the old model's, and finds; afterwards the new one's. One file is left."""
     index = await opened(tmp_path, before := old())
-    held, steps, gate = asyncio.Event(), Steps(), asyncio.Event()
+    held, gate = asyncio.Event(), asyncio.Event()
     after = Stepwise(2, held.set)
 
     async def embed(texts: Sequence[str], *, keep: bool = True) -> NDArray[np.float32]:
@@ -89,21 +87,20 @@ async def test_the_old_model_answers_until_the_new_one_can(tmp_path: Path) -> No
         async def embed(self, texts: Sequence[str], *, keep: bool = True) -> NDArray[np.float32]:
             return await embed(texts, keep=keep)
 
-    moving = asyncio.create_task(index.move(Gated(0, held.set), steps, pick=pick))
+    moving = asyncio.create_task(move(index, Gated(0, held.set)))
     await held.wait()
     assert (await found(index, 7))[0] == "k007"
     assert (index.vectors, index.pending) == (COUNT, 0)
     assert "word7 memory" in before.encoded
     gate.set()
-    await moving
-    assert steps.told == [(128, 300), (256, 300), (300, 300)]
+    assert await moving == [(128, 300), (256, 300), (300, 300)]
     asked = before.encoded["word8 memory"]
     assert await found(index, 8) == ("k008", pytest.approx(1, abs=0.02))
     assert before.encoded["word8 memory"] == asked
     assert (index.vectors, index.pending) == (COUNT, 0)
     assert len(list(tmp_path.glob("vectors*.i8"))) == 1
     await index.close()
-    again = await Index.open(tmp_path, reopened := new(), BODY.values())
+    again = await Index.open(tmp_path, reopened := new(), BODY.values(), pick=pick)
     assert (again.vectors, again.pending) == (COUNT, 0)
     assert not reopened.encoded
     await again.close()
@@ -111,8 +108,11 @@ async def test_the_old_model_answers_until_the_new_one_can(tmp_path: Path) -> No
 
 async def test_what_changes_meanwhile_is_there_too(tmp_path: Path) -> None:
     """While the last portion is under way an early entry changes, one goes and one comes: all three are right after."""
-    index = await opened(tmp_path, old())
     body = dict(BODY)
+    index = await Index.open(
+        tmp_path, old(), BODY.values(), pick=lambda keys: [body[key] for key in keys if key in body]
+    )
+    await index.settle()
     changed, added = Entry("k001", ANN, "zebra"), Entry("x", ANN, "giraffe")
     body |= {"k001": changed, "x": added}
     del body["k002"]
@@ -126,7 +126,7 @@ async def test_what_changes_meanwhile_is_there_too(tmp_path: Path) -> None:
                 todo.append(False)
             return await super().embed(texts, keep=keep)
 
-    await index.move(Meddled(-1, lambda: None), Steps(), pick=lambda keys: [body[k] for k in keys if k in body])
+    await move(index, Meddled(-1, lambda: None))
     await index.settle()
     assert (index.size, index.vectors, index.pending) == (COUNT, COUNT, 0)
     assert (await index.similar("zebra", ANN, 1))[0] == ("k001", pytest.approx(1, abs=0.02))
@@ -143,11 +143,13 @@ async def test_a_model_that_fails_leaves_the_old_one_and_what_was_done(tmp_path:
         raise ModelMissing("out of quota")
 
     with pytest.raises(ModelMissing, match="quota"):
-        await index.move(Stepwise(1, fail), Steps(), pick=pick)
+        await move(index, Stepwise(1, fail))
     assert (await found(index, 7))[0] == "k007"
-    await index.move(better := new(), steps := Steps(), pick=pick)
+    better = new()
+    assert await index.to_build(better) == (172, sum(len(BODY[f"k{n:03}"].text) for n in range(128, 300)))
+    told = await move(index, better)
     assert better.encoded.total() == COUNT - 128
-    assert steps.told == [(256, 300), (300, 300)]
+    assert told == [(256, 300), (300, 300)]
     assert (await found(index, 7))[0] == "k007"
     await index.close()
 
@@ -155,7 +157,7 @@ async def test_a_model_that_fails_leaves_the_old_one_and_what_was_done(tmp_path:
 async def killed(folder: Path) -> None:
     """A process that dies before it encodes the third portion."""
     index = await opened(folder, old())
-    await index.move(Stepwise(2, lambda: os.kill(os.getpid(), signal.SIGKILL)), Steps(), pick=pick)
+    await move(index, Stepwise(2, lambda: os.kill(os.getpid(), signal.SIGKILL)))
 
 
 async def test_a_move_that_was_killed_goes_on(tmp_path: Path) -> None:
@@ -167,10 +169,10 @@ async def test_a_move_that_was_killed_goes_on(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     done = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code, str(tmp_path)], cwd=root, timeout=60)
     assert done.returncode == -signal.SIGKILL
-    index = await Index.open(tmp_path, still := old(), BODY.values())
+    index = await Index.open(tmp_path, still := old(), BODY.values(), pick=pick)
     assert (index.vectors, index.pending) == (COUNT, 0)
     assert not still.encoded
-    await index.move(after := new(), Steps(), pick=pick)
+    await move(index, after := new())
     assert after.encoded.total() == COUNT - 256
     await index.close()
 
@@ -185,7 +187,7 @@ async def test_cut_off_before_the_last_step_it_opens_with_the_new_ones(tmp_path:
         moving.add([(slot, digest, vector) for (slot, _, digest), vector in zip(some, vectors, strict=True)])
     assert moving.counts() == (COUNT, COUNT)
     moving.close()
-    index = await Index.open(tmp_path, after := new(), BODY.values())
+    index = await Index.open(tmp_path, after := new(), BODY.values(), pick=pick)
     assert (index.vectors, index.pending) == (COUNT, 0)
     assert not after.encoded
     assert (await found(index, 7))[0] == "k007"
@@ -194,11 +196,12 @@ async def test_cut_off_before_the_last_step_it_opens_with_the_new_ones(tmp_path:
 
 async def test_an_index_of_words_gets_its_first_vectors(tmp_path: Path) -> None:
     """From no model to one: words answer meanwhile, both afterwards; what is put later has its vector too."""
-    index = await opened(tmp_path, None)
+    body = dict(BODY) | {"x": Entry("x", ANN, "giraffe")}
+    index = await Index.open(tmp_path, None, BODY.values(), pick=lambda keys: [body[key] for key in keys])
     assert not await index.similar("word7 memory", ANN, 1)
-    await index.move(new(), Steps(), pick=pick)
+    await move(index, new())
     assert (await found(index, 7))[0] == "k007"
-    await index.put([Entry("x", ANN, "giraffe")])
+    await index.put([body["x"]])
     await index.settle()
     assert (await index.similar("giraffe", ANN, 1))[0][0] == "x"
     await index.close()
@@ -212,9 +215,9 @@ async def test_a_move_elsewhere_begins_anew(tmp_path: Path) -> None:
         raise ModelMissing("out of quota")
 
     with pytest.raises(ModelMissing):
-        await index.move(Stepwise(2, fail), Steps(), pick=pick)
+        await move(index, Stepwise(2, fail))
     third = FakeEmbedder(identity="third@1", dimensions=16)
-    await index.move(third, Steps(), pick=pick)
+    await move(index, third)
     assert third.encoded.total() == COUNT
     assert len(list(tmp_path.glob("vectors*.i8"))) == 1
     await index.close()

@@ -572,6 +572,18 @@ async def test_forgetting_reaches_the_file(tmp_path: Path) -> None:
     assert under_way.tobytes() not in content
 
 
+async def test_a_model_that_nobody_uses_any_more_forgets_too(tmp_path: Path) -> None:
+    """What is forgotten under one model goes from the file of the one before it; the rest stays there."""
+    async with Chaos(behaviour=embedding) as server:
+        async with hosted(tmp_path, server, model="former") as model:
+            kept, gone = await model.embed(["kept", "gone"])
+        async with hosted(tmp_path, server) as model:
+            await model.forget(["gone"])
+    (file,) = tmp_path.glob("*former*.sqlite")
+    assert kept.tobytes() in file.read_bytes()
+    assert gone.tobytes() not in file.read_bytes()
+
+
 async def test_a_closed_embedder_says_so(tmp_path: Path) -> None:
     """To who waits and to who comes later; closing twice is fine, and no texts are no request."""
     async with Chaos(behaviour=chaos.hang) as server, hosted(tmp_path, server) as model:

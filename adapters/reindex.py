@@ -1,0 +1,112 @@
+"""``fusion <backend> reindex``: to another embedding model, without a gap.
+
+For every backend whose ``index`` knows its texts. The new vectors are built beside the old, which answer meanwhile, and
+take their place in one step. Cut off at any moment, even by a kill, the same command goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
+
+from fusion.contract import Call
+from fusion.errors import BackendError, BackendTimeout, BackendUnreachable, BadInput, HttpStatus, RateLimited
+
+if TYPE_CHECKING:
+    from adapters.index import Index
+    from fusion.contract import Embedder
+
+PATIENCE = 8
+"""failures in a row before it gives up: 2 + 4 + … + 60 + 60 s, four minutes"""
+LONGEST_WAIT_S = 600.0
+
+
+class Indexed(Protocol):
+    """A backend with an index of ours."""
+
+    index: Index
+
+
+@dataclass(frozen=True)
+class Reindex:
+    """Move to another embedding model; searches go on with the old one until the new one can answer.
+
+    With a provider that has a server, the texts are sent there: --dry-run says how many. When all backends have been
+    moved, name the model in fusion.toml, in the table embedder: then it is everything's, for good.
+    """
+
+    provider: Annotated[str, "local, openai, gemini, voyage, mistral, ollama, lmstudio or compatible."] = ""
+    model: Annotated[str, "The provider's model; its usual one if left out."] = ""
+    url: Annotated[str, "Where the provider's server is."] = ""
+    dimensions: Annotated[int, "Numbers in a vector; as the model has it if left out."] = 0
+    api_key_env: Annotated[str, "The environment variable that has the key, as the server sees it."] = ""
+    api_key_file: Annotated[str, "The file that has the key."] = ""
+    dry_run: Annotated[bool, "Only say how many texts and characters would be sent, at most."] = False
+
+    operates: ClassVar[Literal[True]] = True
+
+    def __post_init__(self) -> None:
+        if self.dimensions < 0:
+            raise BadInput("dimensions: 0 or more")
+
+    async def __call__(self, backend: Indexed, call: Call) -> Mapping[str, object]:
+        index, changes = backend.index, self._changes()
+        if not index.moves:
+            raise BadInput("this backend's index cannot be moved: it does not know its texts")
+        embedder = await call.gateway.embedder(changes)
+        before = None if index.embedder is None else index.embedder.identity
+        result: dict[str, object] = {"from": before, "to": embedder.identity, "texts": 0, "characters": 0}
+        if before == embedder.identity:
+            return {**result, "moved": False}
+        result["texts"], result["characters"] = await index.to_build(embedder)
+        if self.dry_run:
+            return {**result, "moved": False}
+        await self._build(index, embedder, call.progress)
+        await call.gateway.settle_on(changes)
+        await index.turn(embedder)
+        return {**result, "moved": True}
+
+    def tell(self, result: Any) -> str:
+        if result["from"] == result["to"]:
+            return f"It has the vectors of {result['to']} already."
+        sent = f"{result['texts']:,} texts, {result['characters']:,} characters"
+        if not result["moved"]:
+            return f"To move from {result['from']} to {result['to']}, at most {sent} would be sent."
+        return f"Moved from {result['from']} to {result['to']}: {sent}. It stays so until [embedder] names another."
+
+    async def sleep(self, seconds: float) -> None:
+        """Before a provider that failed is asked again."""
+        await asyncio.sleep(seconds)
+
+    def _changes(self) -> dict[str, object]:
+        names = ("provider", "model", "url", "dimensions", "api_key_env", "api_key_file")
+        return {name: getattr(self, name) for name in names if getattr(self, name)}
+
+    async def _build(self, index: Index, embedder: Embedder, progress: Callable[[int, int | None], None]) -> None:
+        """To its end, over passing failures of the provider; what will not pass is raised."""
+        failures, best = 0, 0
+
+        def note(done: int, total: int | None) -> None:
+            nonlocal failures, best
+            if done > best:
+                failures, best = 0, done
+            progress(done, total)
+
+        while True:
+            try:
+                return await index.build(embedder, note)
+            except BackendError as error:
+                failures += 1
+                if failures > PATIENCE or not _passes(error):
+                    raise
+                wait_s = getattr(error, "retry_after_s", None)
+                await self.sleep(min(LONGEST_WAIT_S, wait_s if wait_s is not None else min(60.0, 2.0**failures)))
+
+
+def _passes(error: BackendError) -> bool:
+    """Whether a failure is one that goes away by itself."""
+    if isinstance(error, HttpStatus):
+        return error.status >= 500
+    return isinstance(error, RateLimited | BackendUnreachable | BackendTimeout)

@@ -1,0 +1,189 @@
+"""`reindex`: a backend of a home moves to another embedding model, and the home remembers it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from adapters.reindex import PATIENCE, Reindex
+from fusion.contract import Scope
+from fusion.errors import BackendError, BackendUnreachable, BadInput, RateLimited, SettingsError, Unauthorized
+from fusion.ingest.intake import NewMemory
+from fusion.settings import Settings, load
+from fusion.wiring import Fusion
+from tests.fakes import FakeEmbedder
+
+TEXTS = [f"Nadia planted tree number {n}" for n in range(40)]
+
+
+class Provider(FakeEmbedder):
+    """One model of a provider; ``faults`` are raised by its next calls that store, one each."""
+
+    def __init__(self, model: str, dimensions: int) -> None:
+        super().__init__(identity=f"fake/{model}@{dimensions}", dimensions=dimensions)
+        self.faults: list[BackendError] = []
+
+    async def embed(self, texts: Sequence[str], *, keep: bool = True) -> NDArray[np.float32]:
+        if keep and self.faults:
+            raise self.faults.pop(0)
+        return await super().embed(texts, keep=keep)
+
+
+class Providers:
+    """What opens them; ``opened`` has them by model."""
+
+    opened: ClassVar[dict[str, Provider]] = {}
+    failing: ClassVar[list[BackendError]] = []
+
+    @classmethod
+    async def open(cls, folder: Path, options: Mapping[str, Any]) -> Provider:
+        if options["provider"] == "gone":
+            raise SettingsError("there is no key in GONE_API_KEY: set GONE_API_KEY")
+        model = options["model"] or "usual"
+        cls.opened[model] = Provider(model, 16 if model == "other" else 32)
+        if model == "other":
+            cls.opened[model].faults = list(cls.failing)
+        return cls.opened[model]
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    Providers.opened, Providers.failing = {}, []
+
+
+class Hasty(Reindex):
+    """Does not wait, but notes how long it would have."""
+
+    waited: ClassVar[list[float]] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.waited.append(seconds)
+
+
+def chosen(home: Path, **embedder: str) -> Settings:
+    backends = {"triples": {"adapter": "adapters.triples:Triples"}, "cortex": {"adapter": "adapters.cortex:Cortex"}}
+    named = {"adapter": "tests.adapters.test_reindex:Providers", "provider": "some", **embedder}
+    return load(home=home, backends_only=True, embedder=named, backends=backends)
+
+
+async def filled(fusion: Fusion) -> None:
+    await fusion.remember([NewMemory(text) for text in TEXTS])
+    await fusion.settle()
+
+
+async def told(fusion: Fusion, verb: Reindex) -> dict[str, Any]:
+    """What comes of it; its progress stands under "progress"."""
+    progress: list[tuple[int, int | None]] = []
+
+    async def line(text: str) -> None:
+        raise AssertionError(text)
+
+    result: Any = await fusion.do("triples", verb, Scope(), line, lambda done, total: progress.append((done, total)))
+    return {**result, "progress": progress}
+
+
+async def test_a_dry_run_counts_what_would_be_sent(home: Path) -> None:
+    """Texts and characters; nothing is encoded, nothing is moved."""
+    async with Fusion.open(chosen(home)) as fusion:
+        await filled(fusion)
+        found = await told(fusion, verb := Reindex(model="other", dry_run=True))
+        assert (found["from"], found["to"], found["moved"]) == ("fake/usual@32", "fake/other@16", False)
+        assert found["texts"] >= len(TEXTS)
+        assert found["characters"] >= sum(map(len, TEXTS))
+        assert not Providers.opened["other"].encoded
+        assert "would be sent" in verb.tell(found)
+
+
+async def test_one_backend_moves_and_stays_moved(home: Path) -> None:
+    """The backend answers with the other model, also after a restart, where nothing is encoded again; the others and
+    the configuration are as they were. Once [embedder] names another, that is right again."""
+    async with Fusion.open(chosen(home)) as fusion:
+        await filled(fusion)
+        found = await told(fusion, verb := Reindex(model="other"))
+        assert found["moved"] is True
+        assert found["progress"][-1] == (found["texts"], found["texts"])
+        assert "Moved from fake/usual@32 to fake/other@16" in verb.tell(found)
+        assert (await told(fusion, Reindex(model="other")))["texts"] == 0
+        await fusion.search("triples", "which tree did Nadia plant?", Scope())
+        assert "which tree did Nadia plant?" in Providers.opened["other"].encoded
+        assert (await fusion.status())["embedder"] == "fake/usual@32"
+    async with Fusion.open(chosen(home)) as fusion:
+        states = {state.name: state for state in await fusion.backends()}
+        assert states["triples"].vectors_pending == 0
+        assert not Providers.opened["other"].encoded
+        assert not Providers.opened["usual"].encoded
+    async with Fusion.open(chosen(home, model="third")) as fusion:
+        await fusion.settle()
+        assert Providers.opened["third"].encoded.total() >= len(TEXTS)
+        assert not (home / "backends" / "triples" / "embedder.json").exists()
+
+
+async def test_a_provider_that_asks_to_wait_is_waited_for(home: Path) -> None:
+    """Passing failures: it waits as long as it is asked to, else 2 s, 4 s …; what will not pass is raised at once."""
+    Providers.failing = [RateLimited("slow down", 37.0), BackendUnreachable("down"), BackendUnreachable("down")]
+    Hasty.waited.clear()
+    async with Fusion.open(chosen(home)) as fusion:
+        await filled(fusion)
+        assert (await told(fusion, Hasty(model="other")))["moved"] is True
+        assert Hasty.waited == [37.0, 4.0, 8.0]
+
+
+async def test_what_does_not_pass_is_raised(home: Path) -> None:
+    """A key that is not accepted, at once; a server that stays down, after its eighth failure. Nothing has moved."""
+    Providers.failing = [Unauthorized("no")] + [BackendUnreachable("down")] * (PATIENCE + 1)
+    Hasty.waited.clear()
+    async with Fusion.open(chosen(home)) as fusion:
+        await filled(fusion)
+        with pytest.raises(Unauthorized):
+            await told(fusion, Hasty(model="other"))
+        assert not Hasty.waited
+        with pytest.raises(BackendUnreachable):
+            await told(fusion, Hasty(model="other"))
+        assert len(Hasty.waited) == PATIENCE
+        assert not (home / "backends" / "triples" / "embedder.json").exists()
+        assert (await told(fusion, Hasty(model="other", dry_run=True)))["from"] == "fake/usual@32"
+
+
+async def test_forgetting_reaches_every_model(home: Path) -> None:
+    """A forgotten text goes from the caches of the configured model and of the one that a backend was moved to."""
+    async with Fusion.open(chosen(home)) as fusion:
+        await filled(fusion)
+        await told(fusion, Reindex(model="other"))
+        (kept,) = await fusion.remember([NewMemory("a secret")])
+        await fusion.settle()
+        await fusion.forget(kept.ref, Scope())
+        assert all("a secret" in one.forgotten for one in Providers.opened.values())
+
+
+async def test_only_who_has_the_whole_store_may(home: Path) -> None:
+    """Another tenant's key does not move everybody's index."""
+    async with Fusion.open(chosen(home)) as fusion:
+        with pytest.raises(BadInput, match="tenant default"):
+            await fusion.do("triples", Reindex(model="other"), Scope(tenant="other"), _nothing, lambda *_: None)
+
+
+async def _nothing(text: str) -> None:
+    """No line is sent."""
+
+
+async def test_a_wrong_target_is_named(home: Path) -> None:
+    """An unknown setting, and a provider that cannot be had; a record of one says which file to remove."""
+    async with Fusion.open(chosen(home)) as fusion:
+        with pytest.raises(SettingsError, match="GONE_API_KEY"):
+            await told(fusion, Reindex(provider="gone"))
+        with pytest.raises(BadInput, match="dimensions"):
+            Reindex(dimensions=-1)
+    record = home / "backends" / "triples" / "embedder.json"
+    record.write_text(json.dumps({"instead_of": "fake/usual@32", "options": {"provider": "gone"}}))
+    with pytest.raises(SettingsError, match=r"triples was moved .* remove .*embedder\.json"):
+        async with Fusion.open(chosen(home)):
+            raise AssertionError("it opened")
+    record.write_text("{")
+    async with Fusion.open(chosen(home)) as fusion:
+        assert (await told(fusion, Reindex(dry_run=True)))["from"] == "fake/usual@32"
