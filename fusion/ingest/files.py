@@ -28,6 +28,8 @@ SQLITE = (".sqlite", ".sqlite3", ".db")
 DATABASE = "openclaw-agent.sqlite"
 """the one database that is looked for in folders; another is read where it is named"""
 _ARCHIVE = re.compile(r"\.(?:jsonl|ndjson)(?:\.(?:deleted|reset)\.[^/]+|\.zst)", re.IGNORECASE)
+_COLD = re.compile(r"[0-9a-f]{64}\.jsonl\.zst")
+"""what an agent's database has put beside it; it is read by way of the database"""
 _COPY = re.compile(r"\.(?:checkpoint|trajectory)\b[^/]*\.jsonl$", re.IGNORECASE)
 NO_SUCH_FILE = "there is no such file or folder"
 EMPTY = "empty"
@@ -72,7 +74,7 @@ def form_of(path: Path, *, named: bool = False) -> Form | None:
     if suffix in MARKDOWN:
         return "markdown"
     if suffix in JSONL or _ARCHIVE.search(path.name):
-        return "lines" if named or not _COPY.search(path.name) else None
+        return "lines" if named or not (_COPY.search(path.name) or _COLD.fullmatch(path.name)) else None
     if path.name == DATABASE or (named and suffix in SQLITE):
         return "database"
     return None

@@ -1,7 +1,8 @@
 """Agents' sessions as memories: what a person and an assistant said, turn by turn, and nothing that programs wrote.
 
 Read are Claude Code's transcripts (``~/.claude/projects/<slug>/<session>.jsonl``) and OpenClaw's, which are below
-``~/.openclaw/agents/<id>``: ``sessions/*.jsonl``, the archives beside them, and ``agent/openclaw-agent.sqlite``.
+``~/.openclaw/agents/<id>``: ``sessions/*.jsonl``, the archives beside them, and ``agent/openclaw-agent.sqlite`` with
+what it keeps packed, cold (``sessions/cold``) or archived.
 
 A session is a document; its turns are counted from 0 in the order of the file, whether they are kept or not, so that a
 turn has its place for good as the file grows. Source, place and the entry's own id are its natural key: the same turn
@@ -11,6 +12,8 @@ that a database says were held in a group.
 
 from __future__ import annotations
 
+import hashlib
+import io
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
@@ -370,35 +373,54 @@ def _turns(
 # OpenClaw's database ----------------------------------------------------------------------------------------------
 
 TABLE = "transcript_events"
+ARCHIVES = "session_transcript_archives"
+COLD = "session_transcript_cold_archives"
 COLUMNS = frozenset({"session_id", "seq", "event_json"})
 ROWS = 200
 """a query's at most: between two, OpenClaw may write"""
+MAX_COLD_BYTES = 1 << 26
+"""of a packed archive in the database or beside it"""
 UNKNOWN_SCHEMA = "its tables are none that are known of OpenClaw: no transcript_events with session_id, seq, event_json"
+UNKNOWN_COLD = "its cold archive is not what the database says of it"
 _UNATTENDED_KEY = re.compile(r":(?:cron|subagent|heartbeat|hook|acp)(?::|$)")
+_GROUP_KEY = re.compile(r":(?:group|channel):")
 
 
 def database(path: Path, whose: Scope, bookmarks: Bookmarks | None = None) -> Iterator[NewMemory | Skip]:
-    """The turns in an OpenClaw agent's database since the last time. It is opened to read, and never written."""
+    """The turns in an OpenClaw agent's database since the last time. It is opened to read, and never written.
+
+    A session's events stand in rows, packed or not; those of one that rested for long in a cold archive, in the
+    database or beside it; those of one that was deleted or reset in an archive of their own, which comes first here,
+    so that what is current is read last.
+    """
     try:
         with _database(path) as db:
             windows = _windows(db)
-            for session_id, last in db.execute(
-                f"select session_id, max(seq) from {TABLE} group by session_id order by session_id"
-            ).fetchall():
+            yield from _archived(db, path, whose, bookmarks)
+            for session_id, last in _sessions(db):
                 key, group = windows.get(session_id, ("", False))
-                if not _id(session_id):
-                    yield Skip(str(path), "a session without an id that can be cited")
-                elif _UNATTENDED_KEY.search(key):
-                    yield Skip(f"{path}:{session_id}", UNATTENDED)
-                else:
-                    session = _openclaw_session(session_id, path, whose)
-                    if group:
-                        session = replace(session, scope=replace(session.scope, audience=whose.audience))
+                session = _meant(path, session_id, key, group, whose)
+                if isinstance(session, Skip):
+                    yield session
+                    continue
+                try:
                     yield from _events(db, path, session, last, bookmarks)
+                except Unreadable as reason:
+                    yield Skip(f"{path}:{session_id}", str(reason))
     except sqlite3.Error as error:
         yield Skip(str(path), f"cannot be read: {error}")
     except Unreadable as reason:
         yield Skip(str(path), str(reason))
+
+
+def _meant(path: Path, session_id: object, key: str, group: bool, whose: Scope) -> Session | Skip:
+    """Whose session it is, or why it is left out."""
+    if not isinstance(session_id, str) or not _id(session_id):
+        return Skip(str(path), "a session without an id that can be cited")
+    if _UNATTENDED_KEY.search(key):
+        return Skip(f"{path}:{session_id}", UNATTENDED)
+    session = _openclaw_session(session_id, path, whose)
+    return replace(session, scope=replace(session.scope, audience=whose.audience)) if group else session
 
 
 @contextmanager
@@ -441,45 +463,195 @@ def _windows(db: sqlite3.Connection) -> dict[str, tuple[str, bool]]:
     return {}
 
 
+def _sessions(db: sqlite3.Connection) -> list[tuple[Any, int]]:
+    """Every session that has events, in rows or cold, with the number of its last one."""
+    last = dict(db.execute(f"select session_id, max(seq) from {TABLE} group by session_id").fetchall())
+    if "last_seq" in _columns(db, COLD):
+        for session, seq in db.execute(f"select session_id, last_seq from {COLD}").fetchall():
+            last[session] = max(last.get(session, -1), seq)
+    return sorted(last.items(), key=lambda one: str(one[0]))
+
+
 def _events(
     db: sqlite3.Connection, path: Path, session: Session, last: int, bookmarks: Bookmarks | None
 ) -> Iterator[NewMemory | Skip]:
     name = f"{path}#{session.id}"
     mark = bookmarks.find(name) if bookmarks is not None else None
-    if bookmarks is None or mark is None or not _has_row(db, session.id, mark):
+    cold = _cold_of(db, session.id)
+    if bookmarks is None or mark is None or not _still_there(db, session.id, mark, cold):
         mark = Bookmark(0, -1, "")
     else:
         bookmarks.resumed(mark)
     reader = Transcript(session, turns=mark.turns, unattended=mark.unattended)
-    seq, memories, text = mark.offset, mark.memories, ""
-    while seq < last:
+    seq, memories = mark.offset, mark.memories
+    proof, marked = mark.digest, seq
+    for seq, text in _texts(db, path, session.id, mark.offset, last, cold):
+        try:
+            entry = orjson.loads(text or "null")
+        except orjson.JSONDecodeError:
+            entry = None
+        item = reader.take(entry) if isinstance(entry, dict) else "an event that makes no sense"
+        if isinstance(item, str):
+            yield Skip(f"{path}:{session.id}:{seq}", item)
+        elif item is not None:
+            yield item
+            memories += 1
+        proof = digest((text or "").encode())
+        if bookmarks is not None and (seq == last or seq - marked >= ROWS):
+            marked = seq
+            bookmarks.reached(name, Bookmark(0, seq, proof, seq, reader.turns, reader.unattended, memories))
+    if bookmarks is not None and seq != marked:
+        bookmarks.reached(name, Bookmark(0, seq, proof, seq, reader.turns, reader.unattended, memories))
+
+
+def _texts(
+    db: sqlite3.Connection, path: Path, session: str, after: int, last: int, cold: _Cold | None
+) -> Iterator[tuple[int, str | None]]:
+    """The events of a session with their numbers, those that lie cold first; None for one that cannot be unpacked."""
+    if cold is not None and after < cold.last:
+        yield from cold.events(path, session)
+        after = cold.last
+    while after < last:
         rows = db.execute(
-            f"select seq, case when length(event_json) <= ? then event_json end from {TABLE} "
+            f"select seq, {_packed(db)} from {TABLE} "
             "where session_id = ? and seq > ? and seq <= ? order by seq limit ?",
-            (MAX_LINE_BYTES, session.id, seq, last, ROWS),
+            (MAX_LINE_BYTES, MAX_LINE_BYTES, session, after, last, ROWS),
         ).fetchall()
         if not rows:
-            break
-        for seq, text in rows:
-            try:
-                entry = orjson.loads(text or "null")
-            except orjson.JSONDecodeError:
-                entry = None
-            item = reader.take(entry) if isinstance(entry, dict) else "an event that makes no sense"
-            if isinstance(item, str):
-                yield Skip(f"{path}:{session.id}:{seq}", item)
-            elif item is not None:
-                yield item
-                memories += 1
-        if bookmarks is not None:
-            proof = digest((text or "").encode())
-            bookmarks.reached(name, Bookmark(0, seq, proof, seq, reader.turns, reader.unattended, memories))
+            return
+        for after, plain, packed in rows:
+            yield after, _text_of(plain, packed)
 
 
-def _has_row(db: sqlite3.Connection, session: str, mark: Bookmark) -> bool:
-    """Whether a session still has the event that was the last one; rewritten, it is read anew."""
+def _packed(db: sqlite3.Connection) -> str:
+    """An event's text and its packed form, one of which newer versions of OpenClaw have; None where it is too long."""
+    packed = "event_zstd" if "event_zstd" in _columns(db, TABLE) else "null"
+    return f"case when length(event_json) <= ? then event_json end, case when length({packed}) <= ? then {packed} end"
+
+
+def _text_of(plain: str | None, packed: bytes | None) -> str | None:
+    if plain is not None or packed is None:
+        return plain
+    import zstandard
+
+    try:
+        return zstandard.ZstdDecompressor().decompress(packed, max_output_size=MAX_LINE_BYTES).decode()
+    except (zstandard.ZstdError, UnicodeDecodeError):
+        return None
+
+
+def _still_there(db: sqlite3.Connection, session: str, mark: Bookmark, cold: _Cold | None) -> bool:
+    """Whether a session still has the event that was the last one; rewritten, it is read anew.
+
+    What was read before the whole of it went cold is read anew as well, unless it was all of that: an archive is
+    never changed, and the turns are known by their keys.
+    """
+    if cold is not None and mark.offset <= cold.last:
+        return mark.offset == cold.last
     row = db.execute(
-        f"select case when length(event_json) <= ? then event_json end from {TABLE} where session_id = ? and seq = ?",
-        (MAX_LINE_BYTES, session, mark.offset),
+        f"select {_packed(db)} from {TABLE} where session_id = ? and seq = ?",
+        (MAX_LINE_BYTES, MAX_LINE_BYTES, session, mark.offset),
     ).fetchone()
-    return row is not None and digest((row[0] or "").encode()) == mark.digest
+    return row is not None and digest((_text_of(*row) or "").encode()) == mark.digest
+
+
+@dataclass(frozen=True, slots=True)
+class _Cold:
+    """Where the events of a session lie that rested for long, up to number ``last``."""
+
+    last: int
+    name: str
+    sha256: str
+    blob: bytes | None
+
+    def events(self, database_file: Path, session: str) -> Iterator[tuple[int, str | None]]:
+        """Raises Unreadable where the archive is gone or another one."""
+        with self._open(database_file) as file:
+            lines = iter(Lines(unpacked(file), 2 * MAX_LINE_BYTES, most=MAX_UNPACKED_BYTES))
+            header = _object(next(lines, None))
+            if header.get("version") != 1 or header.get("sessionId") != session:
+                raise Unreadable(UNKNOWN_COLD)
+            seq = -1
+            for line in lines:
+                found = _object(line)
+                row = found.get("row") if found.get("kind") == "event" else None
+                if isinstance(row, dict) and isinstance(row.get("seq"), int):
+                    seq = row["seq"]
+                    text = row.get("event_json")
+                    yield seq, text if isinstance(text, str) else None
+            if seq != self.last:
+                raise Unreadable(UNKNOWN_COLD)
+
+    @contextmanager
+    def _open(self, database_file: Path) -> Iterator[BinaryIO]:
+        if self.blob is not None:
+            yield _verified(io.BytesIO(self.blob), self.sha256)
+        elif Path(self.name).name != self.name:
+            raise Unreadable(UNKNOWN_COLD)
+        else:
+            with opened(database_file.parent.parent / "sessions" / "cold" / self.name) as file:
+                yield _verified(file, self.sha256)
+
+
+def _object(line: bytes | None) -> dict[str, Any]:
+    try:
+        found = orjson.loads(line or b"null")
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _verified(file: BinaryIO, sha256: str) -> BinaryIO:
+    """A packed file, at its beginning, which must be the one that the database means. Raises Unreadable."""
+    data = file.read(MAX_COLD_BYTES + 1)
+    if len(data) > MAX_COLD_BYTES:
+        raise Unreadable(f"its archive is larger than {MAX_COLD_BYTES >> 20} MB")
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise Unreadable(UNKNOWN_COLD)
+    file.seek(0)
+    return file
+
+
+def _cold_of(db: sqlite3.Connection, session: str) -> _Cold | None:
+    if not {"archive_name", "archive_sha256", "last_seq", "archive_blob"}.issubset(_columns(db, COLD)):
+        return None
+    row = db.execute(
+        f"select last_seq, archive_name, archive_sha256, archive_blob from {COLD} where session_id = ?", (session,)
+    ).fetchone()
+    return _Cold(*row) if row else None
+
+
+def _archived(
+    db: sqlite3.Connection, path: Path, whose: Scope, bookmarks: Bookmarks | None
+) -> Iterator[NewMemory | Skip]:
+    """The turns of sessions that were deleted or reset, as the database keeps them: the oldest first."""
+    wanted = ("session_id", "generation", "session_key", "encoding", "archive_sha256", "created_at", "archive_blob")
+    if not set(wanted).issubset(_columns(db, ARCHIVES)):
+        return
+    rows = db.execute(f"select {', '.join(wanted[:5])} from {ARCHIVES} order by created_at, session_id, generation")
+    for session_id, generation, key, encoding, sha256 in rows.fetchall():
+        session = _meant(path, session_id, str(key), bool(_GROUP_KEY.search(str(key))), whose)
+        name = f"{path}#{session_id}@{generation}"
+        mark = bookmarks.find(name) if bookmarks is not None else None
+        if isinstance(session, Skip):
+            yield session
+        elif bookmarks is not None and mark is not None and mark.digest == sha256:
+            bookmarks.resumed(mark)
+        else:
+            (blob,) = db.execute(
+                f"select archive_blob from {ARCHIVES} where session_id = ? and generation = ?", (session_id, generation)
+            ).fetchone()
+            memories = 0
+            try:
+                file = _verified(io.BytesIO(blob), sha256)
+                stream = unpacked(file) if encoding == "zstd" else file
+                lines = Lines(stream, MAX_LINE_BYTES, most=MAX_UNPACKED_BYTES)
+                for item, _ in _turns(path, lines, session, BEGINNING):
+                    if item is not None:
+                        memories += isinstance(item, NewMemory)
+                        yield item
+            except Unreadable as reason:
+                yield Skip(f"{path}:{session_id}", str(reason))
+            else:
+                if bookmarks is not None:
+                    bookmarks.reached(name, Bookmark(0, 0, sha256, memories=memories))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -17,7 +18,7 @@ from fusion.ingest import files as opening
 from fusion.ingest.bookmarks import Bookmarks
 from fusion.ingest.files import Skip
 from fusion.ingest.intake import NewMemory
-from fusion.ingest.sessions import Transcript, read_session, session_of
+from fusion.ingest.sessions import UNKNOWN_COLD, Transcript, read_session, session_of
 from fusion.ingest.sources import read
 from fusion.lib.envelope import MARKED, UNATTENDED
 
@@ -296,6 +297,166 @@ def add(db: sqlite3.Connection, session: str, rows: list[dict[str, Any]]) -> Non
         "insert into transcript_events values(?, ?, ?, 0)",
         [(session, last + 1 + n, orjson.dumps(row).decode()) for n, row in enumerate(rows)],
     )
+
+
+NEWER = """
+create table session_windows(session_id text not null primary key, session_key text not null, chat_type text) strict;
+create table transcript_events(
+    session_id text not null, seq integer not null, event_json text, created_at integer not null,
+    event_zstd blob, event_utf8_bytes integer, primary key(session_id, seq)
+) strict;
+create table session_transcript_archives(
+    session_id text not null, generation text not null, session_key text not null, reason text not null,
+    encoding text not null, archive_blob blob not null, archive_sha256 text not null, archive_name text not null unique,
+    created_at integer not null, published_at integer, primary key(session_id, generation)
+) strict;
+create table session_transcript_cold_archives(
+    session_id text not null primary key, generation text not null, archive_name text not null unique,
+    archive_sha256 text not null, event_count integer not null, raw_bytes integer not null,
+    archive_bytes integer not null, last_seq integer not null, archived_at integer not null,
+    storage text not null, archive_blob blob
+) strict;
+"""
+"""as OpenClaw has had its tables since it packs events (schema 23)"""
+
+
+def newer(agent: Path) -> sqlite3.Connection:
+    path = agent / "agent" / "openclaw-agent.sqlite"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    db = sqlite3.connect(path, isolation_level=None)
+    db.executescript(NEWER)
+    db.execute("insert into session_windows values(?, 'agent:max:main', 'direct')", (ID,))
+    return db
+
+
+def pack(db: sqlite3.Connection, session: str, seq: int, row: Mapping[str, Any]) -> None:
+    text = orjson.dumps(row)
+    packed = zstandard.compress(text)
+    db.execute("insert into transcript_events values(?, ?, null, 0, ?, ?)", (session, seq, packed, len(text)))
+
+
+def freeze(
+    db: sqlite3.Connection, agent: Path, session: str, rows: list[dict[str, Any]], *, inside: bool, sha256: str = ""
+) -> Path:
+    """Puts a whole session into a cold archive, as OpenClaw does with one that rested."""
+    events = [
+        {"kind": "event", "row": {"seq": n, "event_json": orjson.dumps(row).decode(), "created_at": 0}}
+        for n, row in enumerate(rows)
+    ]
+    raw = jsonl([{"version": 1, "sessionId": session, "generation": "g1"}, {"kind": "meta"}, *events])
+    packed = zstandard.compress(raw)
+    digest = hashlib.sha256(packed).hexdigest()
+    file = agent / "sessions" / "cold" / f"{digest}.jsonl.zst"
+    if not inside:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(packed)
+    db.execute("delete from transcript_events where session_id = ?", (session,))
+    db.execute(
+        "insert into session_transcript_cold_archives values(?, 'g1', ?, ?, ?, ?, ?, ?, 0, ?, ?)",
+        (
+            *(session, file.name, sha256 or digest, len(rows), len(raw), len(packed), len(rows) - 1),
+            *(("sqlite", packed) if inside else ("file", None)),
+        ),
+    )
+    return file
+
+
+def test_packed_events_are_the_same_memories(agent: Path, tmp_path: Path):
+    """Some rows packed, some not; one that is damaged is told and the others kept."""
+    live = memories(put(tmp_path / "agents" / "max" / "sessions" / f"{ID}.jsonl", TALK))
+    db = newer(agent)
+    for seq, row in enumerate(TALK):
+        if seq % 2:
+            pack(db, ID, seq, row)
+        else:
+            db.execute(
+                "insert into transcript_events values(?, ?, ?, 0, null, null)", (ID, seq, orjson.dumps(row).decode())
+            )
+    assert memories(agent) == live
+    db.execute("update transcript_events set event_zstd = x'28b52ffd00' where seq = 1")
+    assert [item.text for item in memories(agent)] == ["From Kedjan.", "Thanks"]
+    assert reasons(agent) == ["an event that makes no sense"]
+    db.close()
+
+
+@pytest.mark.parametrize("inside", [True, False], ids=["in the database", "in a file beside it"])
+def test_a_session_that_went_cold_has_the_same_memories(agent: Path, tmp_path: Path, inside: bool):
+    """What is said in it later follows in its order; the archive's file is not read twice."""
+    later = claw(9, "user", "And the tyres?")
+    live = memories(put(tmp_path / "agents" / "max" / "sessions" / f"{ID}.jsonl", [*TALK, later]))
+    db = newer(agent)
+    freeze(db, agent, ID, TALK, inside=inside)
+    assert memories(agent) == live[:-1]
+    pack(db, ID, len(TALK), later)
+    db.close()
+    assert memories(agent) == live
+    assert reasons(agent) == []
+
+
+def test_bookmarks_hold_when_a_session_goes_cold(agent: Path, home: Path):
+    """All of it read before: nothing again. Some of it: the whole again, by the same keys. Then what is new."""
+    db = newer(agent)
+    for seq, row in enumerate(TALK):
+        pack(db, ID, seq, row)
+    marks = Bookmarks(home, ADA)
+    first = memories(agent, bookmarks=marks)
+    marks.commit()
+    freeze(db, agent, ID, TALK, inside=True)
+    marks = Bookmarks(home, ADA)
+    assert (memories(agent, bookmarks=marks), marks.known) == ([], 3)
+    pack(db, ID, len(TALK), claw(9, "user", "And the tyres?"))
+    db.execute("delete from session_transcript_cold_archives")
+    freeze_rows = [*TALK, claw(9, "user", "And the tyres?")]
+    freeze(db, agent, ID, freeze_rows, inside=True)
+    again = memories(agent, bookmarks=Bookmarks(home, ADA))
+    assert again[:3] == first
+    assert [item.text for item in again[3:]] == ["And the tyres?"]
+    db.close()
+
+
+@pytest.mark.parametrize("fault", ["gone", "another", "a link", "a way out"])
+def test_a_cold_archive_that_is_not_what_it_should_be_is_told(agent: Path, tmp_path: Path, fault: str):
+    """By session and reason; the other sessions are read."""
+    db = newer(agent)
+    db.execute("insert into session_windows values(?, 'agent:max:main', 'direct')", (OTHER,))
+    for seq, row in enumerate(TALK):
+        pack(db, OTHER, seq, row)
+    file = freeze(db, agent, ID, TALK, inside=False, sha256="0" * 64 if fault == "another" else "")
+    if fault == "gone":
+        file.unlink()
+    elif fault == "a link":
+        file.rename(tmp_path / "elsewhere")
+        file.symlink_to(tmp_path / "elsewhere")
+    elif fault == "a way out":
+        db.execute("update session_transcript_cold_archives set archive_name = ?", (f"../cold/{file.name}",))
+    db.close()
+    (reason,) = reasons(agent / "agent" / "openclaw-agent.sqlite")
+    assert reason in ("gone before it could be read", UNKNOWN_COLD, "too many levels of symbolic links")
+    assert {item.scope.session_id for item in memories(agent / "agent" / "openclaw-agent.sqlite")} == {OTHER}
+
+
+@pytest.mark.parametrize("encoding", ["identity", "zstd"])
+def test_sessions_that_were_deleted_or_reset_inside_the_database(
+    agent: Path, tmp_path: Path, home: Path, encoding: str
+):
+    """The same memories as from the file that OpenClaw makes of them; scheduled ones are left out; read once."""
+    live = memories(put(tmp_path / "agents" / "max" / "sessions" / f"{ID}.jsonl", TALK))
+    db = newer(agent)
+    blob = zstandard.compress(jsonl(TALK)) if encoding == "zstd" else jsonl(TALK)
+    for session, key in ((ID, "agent:max:main"), (OTHER, "agent:max:cron:5f1")):
+        db.execute(
+            "insert into session_transcript_archives values(?, 'g0', ?, 'deleted', ?, ?, ?, ?, 0, null)",
+            (session, key, encoding, blob, hashlib.sha256(blob).hexdigest(), f"{session}.jsonl.deleted.x"),
+        )
+    marks = Bookmarks(home, ADA)
+    assert memories(agent, bookmarks=marks) == live
+    marks.commit()
+    marks = Bookmarks(home, ADA)
+    assert (memories(agent, bookmarks=marks), marks.known) == ([], 3)
+    assert reasons(agent) == [UNATTENDED]
+    db.execute("update session_transcript_archives set archive_sha256 = ?", ("0" * 64,))
+    db.close()
+    assert reasons(agent) == [UNKNOWN_COLD, UNATTENDED]
 
 
 def test_openclaws_database_has_the_same_memories_as_its_files(agent: Path, tmp_path: Path):
