@@ -58,7 +58,6 @@ class Markdown:
         self._roots = roots
         self._log = _log_of(options.log_folder, roots[1:])
         self._notes = Notes(roots[0].folder)
-        self._embedder = opening.embedder
         self._sync = sync
         kinds: tuple[Kind, ...] = KINDS if options.remember_turns else tuple(k for k in KINDS if k != "turn")
         self.features = Features(frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(kinds))
@@ -97,6 +96,11 @@ class Markdown:
             await shelf.close()
             raise
         return store
+
+    @property
+    def index(self) -> Index:
+        """What can be moved to another embedding model (`adapters.reindex`)."""
+        return self._index
 
     # Reading
 
@@ -142,7 +146,7 @@ class Markdown:
         notes = [*self._sync.faults, *remarks[:NOTES_SHOWN]]
         if len(remarks) > NOTES_SHOWN:
             notes.append(f"…and {len(remarks) - NOTES_SHOWN} more files")
-        if self._embedder is None:
+        if self._index.embedder is None:
             notes.insert(0, "found by words only: no embedding model is set up ([embedder])")
         notes += self._index.faults
         degraded = bool(self._sync.faults or self._index.faults)
@@ -284,8 +288,8 @@ class Markdown:
                 await asyncio.to_thread(self._notes.remove, name.removeprefix(f"{own.name}/"), event_id)
             if items:
                 await self._sync.sync([own])
-                if self._embedder is not None:
-                    await self._embedder.forget([entry.text for item in items for entry in item.entries])
+                if self._index.embedder is not None:
+                    await self._index.embedder.forget([entry.text for item in items for entry in item.entries])
                 return "deleted"
             users = {root.name for root in self._roots[1:]}
             for native in native_ids:

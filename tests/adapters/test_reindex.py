@@ -67,7 +67,10 @@ class Hasty(Reindex):
 
 
 def chosen(home: Path, **embedder: str) -> Settings:
-    backends = {"triples": {"adapter": "adapters.triples:Triples"}, "cortex": {"adapter": "adapters.cortex:Cortex"}}
+    backends = {
+        "triples": {"adapter": "adapters.triples:Triples"},
+        "markdown": {"adapter": "adapters.markdown:Markdown"},
+    }
     named = {"adapter": "tests.adapters.test_reindex:Providers", "provider": "some", **embedder}
     return load(home=home, backends_only=True, embedder=named, backends=backends)
 
@@ -77,14 +80,14 @@ async def filled(fusion: Fusion) -> None:
     await fusion.settle()
 
 
-async def told(fusion: Fusion, verb: Reindex) -> dict[str, Any]:
+async def told(fusion: Fusion, verb: Reindex, backend: str = "triples") -> dict[str, Any]:
     """What comes of it; its progress stands under "progress"."""
     progress: list[tuple[int, int | None]] = []
 
     async def line(text: str) -> None:
         raise AssertionError(text)
 
-    result: Any = await fusion.do("triples", verb, Scope(), line, lambda done, total: progress.append((done, total)))
+    result: Any = await fusion.do(backend, verb, Scope(), line, lambda done, total: progress.append((done, total)))
     return {**result, "progress": progress}
 
 
@@ -100,28 +103,29 @@ async def test_a_dry_run_counts_what_would_be_sent(home: Path) -> None:
         assert "would be sent" in verb.tell(found)
 
 
-async def test_one_backend_moves_and_stays_moved(home: Path) -> None:
+@pytest.mark.parametrize("backend", ["markdown", "triples"])
+async def test_one_backend_moves_and_stays_moved(backend: str, home: Path) -> None:
     """The backend answers with the other model, also after a restart, where nothing is encoded again; the others and
     the configuration are as they were. Once [embedder] names another, that is right again."""
     async with Fusion.open(chosen(home)) as fusion:
         await filled(fusion)
-        found = await told(fusion, verb := Reindex(model="other"))
+        found = await told(fusion, verb := Reindex(model="other"), backend)
         assert found["moved"] is True
         assert found["progress"][-1] == (found["texts"], found["texts"])
         assert "Moved from fake/usual@32 to fake/other@16" in verb.tell(found)
-        assert (await told(fusion, Reindex(model="other")))["texts"] == 0
-        await fusion.search("triples", "which tree did Nadia plant?", Scope())
+        assert (await told(fusion, Reindex(model="other"), backend))["texts"] == 0
+        await fusion.search(backend, "which tree did Nadia plant?", Scope())
         assert "which tree did Nadia plant?" in Providers.opened["other"].encoded
         assert (await fusion.status())["embedder"] == "fake/usual@32"
     async with Fusion.open(chosen(home)) as fusion:
         states = {state.name: state for state in await fusion.backends()}
-        assert states["triples"].vectors_pending == 0
+        assert states[backend].vectors_pending == 0
         assert not Providers.opened["other"].encoded
         assert not Providers.opened["usual"].encoded
     async with Fusion.open(chosen(home, model="third")) as fusion:
         await fusion.settle()
         assert Providers.opened["third"].encoded.total() >= len(TEXTS)
-        assert not (home / "backends" / "triples" / "embedder.json").exists()
+        assert not (home / "backends" / backend / "embedder.json").exists()
 
 
 async def test_a_provider_that_asks_to_wait_is_waited_for(home: Path) -> None:
