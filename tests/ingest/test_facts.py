@@ -1,0 +1,91 @@
+"""What is stated: a table of verbs, a clause at a time."""
+
+from __future__ import annotations
+
+import pytest
+
+from fusion.ingest.facts import _EVENTS, _PREDICATES, _STATES, facts
+
+
+def stated(text: str, speaker: str | None = "Marta") -> list[tuple[str, str, str]]:
+    return [(fact.subject, fact.predicate, fact.object) for fact in facts(text, speaker)]
+
+
+@pytest.mark.parametrize("predicate", list(_STATES))
+def test_each_state_is_told_in_the_present(predicate: str):
+    """ "She uses X" and "I'm using X" hold; "she used X" need not hold any more."""
+    (third,) = [form for (form, kind), told in _PREDICATES.items() if (kind, told) == ("third", predicate)][:1]
+    assert stated(f"Tom {third} the Atlas") == [("Tom", predicate, "Atlas")]
+    assert not any(kind in ("past", "perfect") for (_, kind), told in _PREDICATES.items() if told == predicate)
+
+
+@pytest.mark.parametrize("predicate", list(_EVENTS))
+def test_each_event_is_told_in_the_past(predicate: str):
+    """ "I joined X" and "I've joined X" happened; "I join X" is a plan or a habit."""
+    (past,) = [form for (form, kind), told in _PREDICATES.items() if (kind, told) == ("past", predicate)][:1]
+    (perfect,) = [form for (form, kind), told in _PREDICATES.items() if (kind, told) == ("perfect", predicate)][:1]
+    assert stated(f"I {past} the Atlas") == [("Marta", predicate, "Atlas")]
+    assert stated(f"I've just {perfect} the Atlas") == [("Marta", predicate, "Atlas")]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Last weekend I joined a choir in Porto.", ("Marta", "joined", "choir")),
+        ("In May 2023 we moved to Faro with the dogs", ("Marta", "moved to", "Faro")),
+        ("I've been playing the cello for five years.", ("Marta", "plays", "cello")),
+        ("Tom has been working on Atlas.", ("Tom", "works on", "Atlas")),
+        ("Started a new job yesterday!", ("Marta", "started", "new job")),
+        ("I have two cats at home", ("Marta", "has", "two cats")),
+        ("I'm a huge fan of old maps.", ("Marta", "likes", "old maps")),
+        ("My sister works as a nurse.", ("Marta's sister", "works as", "nurse")),
+        ("The indexer depends on `tantivy`", ("indexer", "depends on", "tantivy")),
+        ("We migrated to PostgreSQL on Monday", ("Marta", "switched to", "PostgreSQL")),
+        ("Tom signed up for a marathon.", ("Tom", "signed up for", "marathon")),
+    ],
+)
+def test_people_tell_it_in_many_ways(text: str, expected: tuple[str, str, str]):
+    """With a time before it, with "been", without "I", with what is beside the thing."""
+    assert stated(text) == [expected]
+
+
+def test_and_goes_on_with_the_same_subject():
+    """Who went to the market bought the lamp; who "that" is about is not known."""
+    assert stated("I went to the market and bought a lamp.") == [
+        ("Marta", "went to", "market"),
+        ("Marta", "bought", "lamp"),
+    ]
+    assert stated("I met Tom, that bought a lamp.") == [("Marta", "met", "Tom")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I have to go",
+        "I have a question",
+        "I got it",
+        "I got really tired",
+        "I found it hard",
+        "I was a nurse",
+        "I used Redis",  # not any more, maybe
+        "I bought her a lamp, if I remember well"[:17],
+        "I like his tech",
+        "Running the tests is fun",
+        "It started a fire",
+        "They moved to Rome",
+        "Tom wonders whether Kim joined Acme",
+        "My dogs are doing fine",
+        "I had moved to Rome",
+        "Stopped a lot",
+    ],
+)
+def test_what_says_nothing_by_itself_is_left_out(text: str):
+    """Duties, moods, idle phrases, pronouns, hearsay, and what was before the past."""
+    assert stated(text) == []
+
+
+def test_no_verb_is_told_in_two_ways():
+    """A form has one predicate, and a state's verb is no event's in the same form."""
+    forms = [form for form, _ in _PREDICATES]
+    assert len(set(_STATES) & set(_EVENTS)) == 0
+    assert all(form == form.lower() for form in forms)
