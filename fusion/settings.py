@@ -157,6 +157,7 @@ class BackendSettings(BaseModel):
     enabled: bool = True
     deadline_ms: int = Field(default=1000, gt=0)
     max_concurrent: int = Field(default=64, gt=0)
+    compat_port: int = Field(default=0, ge=0, le=65535)
     fallback_for: Annotated[tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v)] = ()
 
     @property

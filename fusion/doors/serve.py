@@ -13,12 +13,13 @@ import resource
 import secrets
 import signal
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import orjson
 import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from fusion import problem
@@ -85,8 +86,8 @@ def refuse_open_door(settings: Settings) -> None:
         )
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes a free one. Raises SettingsError when the address cannot be had."""
+def listen(host: str, port: int, mend: str = "Choose another with --port (0 takes a free one)") -> socket.socket:
+    """A listening socket; port 0 takes a free one. Raises SettingsError, with the ``mend``, where it cannot be had."""
     try:
         # The protocol is named (IPPROTO_TCP), because asyncio sets TCP_NODELAY only then: 40 ms a reply otherwise.
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -101,9 +102,7 @@ def listen(host: str, port: int) -> socket.socket:
         door.listen(2048)
     except OSError as error:
         door.close()
-        raise SettingsError(
-            f"Cannot listen on {host} port {port}: {error.strerror}. Choose another with --port (0 takes a free one)."
-        ) from None
+        raise SettingsError(f"Cannot listen on {host} port {port}: {error.strerror}. {mend}.") from None
     door.setblocking(False)
     return door
 
@@ -111,23 +110,39 @@ def listen(host: str, port: int) -> socket.socket:
 async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
     from fusion.wiring import Fusion
 
-    with contextlib.closing(listen(settings.server.host, settings.server.port)) as door:
+    with contextlib.ExitStack() as doors:
+        door = doors.enter_context(contextlib.closing(listen(settings.server.host, settings.server.port)))
+        drop_ins: dict[socket.socket, str] = {}
+        for name, chosen in settings.backends.items():
+            if chosen.compat_port:
+                mend = f"Choose another: backends.{name}.compat_port"
+                own = listen(settings.server.host, chosen.compat_port, mend)
+                drop_ins[doors.enter_context(contextlib.closing(own))] = name
         async with Fusion.open(settings) as fusion:
             # What is here now stays: the collector need not look through all the modules again and again.
             gc.collect()
             gc.freeze()
             # A request makes thousands of values that die with it, none in cycles: a look every 700 costs a tenth.
             gc.set_threshold(20_000, 50, 50)
-            await serve_on(door, fusion, settings, on_ready)
+            await serve_on(door, fusion, settings, on_ready, drop_ins)
 
 
 async def serve_on(
-    door: socket.socket, fusion: Fusion, settings: Settings, on_ready: Callable[[str], None] = lambda url: None
+    door: socket.socket,
+    fusion: Fusion,
+    settings: Settings,
+    on_ready: Callable[[str], None] = lambda url: None,
+    drop_ins: Mapping[socket.socket, str] | None = None,
 ) -> None:
-    """Answers on ``door`` for an open ``fusion``, and lets the home's clients find it."""
+    """Answers on ``door`` for an open ``fusion``, and lets the home's clients find it.
+
+    ``drop_ins`` are further doors, each with the backend whose drop-in routes are at its root.
+    """
+    drop_ins = drop_ins or {}
     token = secrets.token_urlsafe(32) if settings.keys else None
     gate = create_app(fusion, settings, local_token=token)
-    server = Server(gate, settings)
+    rooted = Rooted(gate, {one.getsockname()[1]: f"/compat/{name}" for one, name in drop_ins.items()})
+    server = Server(gate, settings, app=rooted)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
@@ -135,7 +150,7 @@ async def serve_on(
     idle = asyncio.ensure_future(_leave_when_idle(server, gate, fusion, settings.server.idle_exit_s))
     try:
         on_ready(url_of(door))
-        await server.serve(sockets=[door])
+        await server.serve(sockets=[door, *drop_ins])
     finally:
         idle.cancel()
         remove_record(settings.home)
@@ -163,17 +178,40 @@ async def _leave_when_idle(server: Server, gate: Gate, fusion: Fusion, idle_exit
             return
 
 
+class Rooted:
+    """What stands before the gate: a request that came in by a backend's own port is one for its drop-in routes."""
+
+    def __init__(self, app: ASGIApp, prefixes: Mapping[int, str]) -> None:
+        """``prefixes`` are those routes' paths, by port."""
+        self._app = app
+        self._prefixes = prefixes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        port = (scope.get("server") or ("", 0))[1]
+        if scope["type"] == "http" and (prefix := self._prefixes.get(port)):
+            scope = {**scope, "path": prefix + scope["path"], "raw_path": prefix.encode() + scope["raw_path"]}
+        await self._app(scope, receive, send)
+
+
 class Server(uvicorn.Server):
     """uvicorn with our own signals: its own would end the process before the home is closed."""
 
-    def __init__(self, gate: Gate, settings: Settings, *, protocol: type[HttpToolsProtocol] | None = None) -> None:
+    def __init__(
+        self,
+        gate: Gate,
+        settings: Settings,
+        *,
+        protocol: type[HttpToolsProtocol] | None = None,
+        app: ASGIApp | None = None,
+    ) -> None:
+        """``app``, if it is another, stands before the gate."""
         self._gate = gate
         self._stopping = False
         self._home = settings.home
         self.notice_s = settings.server.notice_s
         super().__init__(
             uvicorn.Config(
-                gate,
+                app or gate,
                 http=protocol or PatientProtocol,
                 ws="none",
                 lifespan="off",

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +20,9 @@ from typer.testing import CliRunner, Result
 from fusion.client import AsyncClient, do
 from fusion.doors.cli import app
 from fusion.doors.http import create_app
+from fusion.doors.serve import listen, serve, serve_on, url_of
 from fusion.doors.verbs import BATCH_LINES, backends
-from fusion.errors import BadInput, NotFound, StoreFull
+from fusion.errors import BadInput, NotFound, SettingsError, StoreFull
 from fusion.settings import Settings, load
 from fusion.wiring import Fusion
 from tests.doors.fakes import SMALL, FakeFusion, app_over, serving
@@ -256,6 +260,35 @@ class TestDropInRoutes:
             async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
                 assert (await client.get("/compat/memory/healthz")).json() == {"status": "fine"}
                 assert (await client.get("/compat/memory/v1/things/tea")).status_code == 401
+
+    async def test_at_the_root_of_a_port_of_their_own(self, home: Path) -> None:
+        """With one setting: there / is /compat/<backend>, and nothing else; the main port is as ever."""
+        settings = load(home=home)
+        door, own = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
+        ready = asyncio.Event()
+        async with Fusion.open(settings) as fusion:
+            serving = asyncio.create_task(serve_on(door, fusion, settings, lambda url: ready.set(), {own: "memory"}))
+            await ready.wait()
+            async with httpx.AsyncClient(trust_env=False) as client:
+
+                async def status(url: str, path: str) -> int:
+                    return (await client.get(url + path)).status_code
+
+                root, main = url_of(own), url_of(door)
+                assert await status(root, "/v1/things/tea") == await status(main, "/compat/memory/v1/things/tea") == 200
+                assert (await client.get(f"{root}/healthz")).json() == {"status": "fine"}
+                assert await status(root, "/v1/backends") == await status(main, "/v1/things/tea") == 404
+                assert (await client.get(f"{main}/healthz")).json()["status"] == "ok"
+            os.kill(os.getpid(), signal.SIGTERM)  # which the server takes for itself, while it runs
+            await serving
+
+    def test_a_port_that_is_taken_is_named_with_its_setting(self, home: Path) -> None:
+        """Before the home is opened: nothing is half served."""
+        with closing(listen("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            settings = load(home=home, server={"port": 0}, backends={"memory": {"compat_port": port}})
+            with pytest.raises(SettingsError, match=f"port {port}.*backends.memory.compat_port"):
+                serve(settings)
 
     def test_a_fake_has_none(self) -> None:
         """A gateway whose backends export no routes mounts none."""
