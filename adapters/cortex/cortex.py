@@ -7,13 +7,13 @@ two hops from the entities that the query names. A memory that both find comes f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Self
 
 from adapters.cortex.port import Found, Graph, Link, Memory, State, View
-from adapters.cortex.sqlite import SqliteGraph
 from adapters.cortex.stated import stated
+from adapters.cortex.stores import open_graph, verify, without_store
 from adapters.graph import Walking
 from fusion.contract import (
     DIMENSIONS,
@@ -46,8 +46,12 @@ class Cortex:
     @classmethod
     async def open(cls, opening: Opening) -> Self:
         """Raises ``SettingsError`` for a wrong option, ``StoreDamaged`` for a corrupt or newer file."""
-        options = Walking.of(opening)
-        return cls(await SqliteGraph.open(opening, options), options, opening.embedder)
+        options = Walking.of(without_store(opening))
+        return cls(await open_graph(opening, options), options, opening.embedder)
+
+    @classmethod
+    def verify(cls, options: Mapping[str, object]) -> None:
+        verify(options)
 
     async def search(self, query: Query) -> Sequence[Hit]:
         if query.limit <= 0:

@@ -1,0 +1,54 @@
+"""Where the cortex keeps its memories: in one SQLite file, or in a database over Bolt.
+
+[backends.cortex]
+store = "neo4j"                     # or "memgraph"; "sqlite", which needs no server, unless it is said
+url = "bolt://127.0.0.1:7687"       # and what else `adapters.bolt.options` has: user, password_env, database …
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from adapters.bolt import DIALECTS, Bolt, Server
+from adapters.bolt.options import NAMES
+from adapters.cortex.bolt import BoltGraph
+from adapters.cortex.port import Graph
+from adapters.cortex.sqlite import SqliteGraph
+from adapters.graph import Walking
+from fusion.contract import Opening
+from fusion.errors import SettingsError
+
+SQLITE = "sqlite"
+STORES = (SQLITE, *DIALECTS)
+
+
+async def open_graph(opening: Opening, walking: Walking) -> Graph:
+    """The store that the options choose. A database is not asked before the first question. Raises ``SettingsError``
+    for a wrong option, ``StoreDamaged`` for a corrupt or newer file."""
+    where = f"backends.{opening.name}"
+    store = _store(opening.options, where)
+    if store == SQLITE:
+        if strange := [name for name in NAMES if name in opening.options]:
+            raise SettingsError(f'[{where}] {", ".join(strange)}: only with store = "memgraph" or "neo4j"')
+        return await SqliteGraph.open(opening, walking)
+    Server.verify()
+    return BoltGraph(Bolt(Server.of(opening.options, where), DIALECTS[store]), walking, opening.embedder)
+
+
+def without_store(opening: Opening) -> Opening:
+    """The opening with the options that are not about the store."""
+    return replace(opening, options={k: v for k, v in opening.options.items() if k not in ("store", *NAMES)})
+
+
+def verify(options: Mapping[str, object]) -> None:
+    """Raises ``SettingsError`` where what the chosen store needs is not installed."""
+    if _store(options, "backends.cortex") != SQLITE:
+        Server.verify()
+
+
+def _store(options: Mapping[str, object], where: str) -> str:
+    store = options.get("store", SQLITE)
+    if store not in STORES:
+        raise SettingsError(f"[{where}] store = {store!r} must be one of {', '.join(STORES)}")
+    return str(store)

@@ -1,0 +1,274 @@
+"""The cortex's store over Bolt: every store's promises, on an ArcadeDB always and on a Neo4j by `make test-neo4j`."""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import pytest
+
+from adapters.bolt import MEMGRAPH, NEO4J, Bolt, Dialect, Server
+from adapters.cortex import Cortex
+from adapters.cortex.bolt import BoltGraph
+from adapters.cortex.port import Graph
+from adapters.cortex.stores import open_graph, verify
+from adapters.graph import Walking
+from fusion.contract import Backend, Embedder, Opening
+from fusion.errors import BackendUnreachable, SettingsError
+from tests.adapters.cortex.store_contract import StoreContract, look, memory, numbers
+from tests.backend_contract import NOW, BackendContract, event_id
+from tests.bolt.servers import CONNECT_MS, ArcadeDB, arcade_at, empty, memgraph_at_hand, start_arcade
+from tests.bolt.stub import Failure, Lost, Rows, Stub
+from tests.fakes import FakeEmbedder
+
+if TYPE_CHECKING:
+    from fusion.contract import Floats
+
+
+class BoltContract(StoreContract):
+    dialect: ClassVar[Dialect]
+
+    @abstractmethod
+    @pytest.fixture
+    def server(self) -> Server: ...
+
+    @pytest.fixture(autouse=True)
+    async def _emptied(self, server: Server) -> AsyncIterator[None]:
+        """A database has no folder: each test finds it empty."""
+        self.where = server
+        bolt = Bolt(server, self.dialect)
+        await empty(bolt)
+        yield
+        await empty(bolt)
+        await bolt.close()
+
+    async def open_store(self, folder: Path, embedder: Embedder | None) -> Graph:
+        return BoltGraph(Bolt(self.where, self.dialect), Walking(), embedder)
+
+
+class TestArcadeDB(BoltContract):
+    dialect = ArcadeDB()
+
+    @pytest.fixture
+    def server(self, arcade: str, tmp_path: Path) -> Server:
+        return arcade_at(arcade, tmp_path)
+
+
+@pytest.mark.neo4j
+class TestNeo4j(BoltContract):
+    dialect = NEO4J
+
+    @pytest.fixture
+    def server(self, neo4j_url: str) -> Server:
+        return Server(neo4j_url, connect_ms=CONNECT_MS)
+
+
+@pytest.mark.live
+class TestMemgraph(BoltContract):
+    """MEMGRAPH_PASSWORD=… docker compose -f compose/memgraph.yaml up, then pytest -m live with the same variable."""
+
+    dialect = MEMGRAPH
+
+    @pytest.fixture
+    def server(self) -> Server:
+        return memgraph_at_hand()
+
+
+# The whole backend on it
+
+
+class TestCortexOnArcadeDB(BackendContract):
+    """What every backend promises, with the cortex in a database."""
+
+    @pytest.fixture(autouse=True)
+    async def _emptied(self, arcade: str, tmp_path: Path) -> AsyncIterator[None]:
+        self.server = arcade_at(arcade, tmp_path)
+        bolt = Bolt(self.server, ArcadeDB())
+        await empty(bolt)
+        yield
+        await empty(bolt)
+        await bolt.close()
+
+    async def open_backend(self, folder: Path) -> Backend:
+        return on(Bolt(self.server, ArcadeDB()), FakeEmbedder())
+
+
+def on(bolt: Bolt, embedder: Embedder | None) -> Cortex:
+    walking = Walking()
+    return Cortex(BoltGraph(bolt, walking, embedder), walking, embedder)
+
+
+# What only a server can go through
+
+
+async def test_a_killed_server_loses_nothing_acknowledged(tmp_path: Path) -> None:
+    """`kill -9`: questions fail as unreachable meanwhile; when it is back, what was acknowledged is there once, what
+    is written again changes nothing, and what had no vector yet gets one."""
+    gone = start_arcade(tmp_path / "server")
+    bolt = Bolt(arcade_at(gone.url, tmp_path), ArcadeDB())
+    graph = BoltGraph(bolt, Walking(), FakeEmbedder())
+    await graph.add([memory(n, f"office {n}", ("Office", "is", f"Room {n}")) for n in range(1, 6)])
+    gone.kill()
+    with pytest.raises(BackendUnreachable):
+        await graph.get([event_id(1)])
+    back = start_arcade(tmp_path / "server", int(gone.url.rpartition(":")[2]))
+    await graph.add([memory(n, f"office {n}", ("Office", "is", f"Room {n}")) for n in range(1, 7)])
+    await graph.settle()
+    held = await graph.holding()
+    known = await graph.entities(memory(1, "").event.scope)
+    await graph.close()
+    back.stop()
+    assert (held.items, held.vectors, held.vectors_pending, held.faults) == (6, 6, 0, ())
+    assert [(e.name, e.mentions) for e in known][:2] == [("Office", 6), ("Room 1", 1)]
+
+
+async def test_a_server_that_is_down_when_it_is_opened() -> None:
+    """Opening asks nobody; a question says that nobody answers, and the first one after it came up is answered."""
+    async with Stub() as stub:
+        options = {"store": "memgraph", "url": stub.url, "connect_ms": 30_000}
+        await stub.stop()
+        graph = await open_graph(Opening("cortex", Path("unused"), options), Walking())
+        with pytest.raises(BackendUnreachable, match="refused"):
+            await graph.get([event_id(1)])
+        await stub.start()
+        assert await graph.get([event_id(1)]) == {}
+        await graph.close()
+        await graph.close()
+
+
+async def test_a_reset_in_mid_result_leaves_no_half() -> None:
+    """The connection is lost after the first of two rows: both are there, each once."""
+    async with Stub() as stub:
+        graph = BoltGraph(Bolt(Server(stub.url, connect_ms=30_000), MEMGRAPH), Walking(), None)
+        await graph.check()
+        fields = ["name", "type", "mentions"]
+        rows = [["Alpha", "person", 2], ["Beta", "place", 1]]
+        stub.schedule.extend([Lost(fields, rows[:1]), Rows(fields, rows)])
+        assert [known.name for known in await graph.entities(memory(1, "").event.scope)] == ["Alpha", "Beta"]
+        await graph.close()
+
+
+async def test_a_replica_that_only_reads_says_so() -> None:
+    """Nothing is half written: the one transaction fails, and the error names the mend."""
+    async with Stub() as stub:
+        graph = BoltGraph(Bolt(Server(stub.url, connect_ms=30_000), MEMGRAPH), Walking(), None)
+        await graph.check()
+        refused = "Write queries are forbidden on the replica instance."
+        stub.schedule.extend([Rows(["id"]), Failure("Memgraph.ClientError.MemgraphError.MemgraphError", refused)])
+        with pytest.raises(BackendUnreachable, match="name the main instance in url"):
+            await graph.add([memory(1, "alpha")])
+        await graph.close()
+
+
+async def test_memgraph_is_asked_in_read_transactions_by_its_own_indexes() -> None:
+    """Words and vectors through Memgraph's procedures, everything a reader asks in read transactions, values apart."""
+    evil = '"]->(n) DETACH DELETE n //'
+    embedder = FakeEmbedder()
+    async with Stub() as stub:
+        graph = BoltGraph(Bolt(Server(stub.url, connect_ms=30_000), MEMGRAPH), Walking(), embedder)
+        vector = (await embedder.embed([evil]))[0]
+        await graph.find(evil, vector, look(), 5)
+        await graph.link(evil, look(), [], 5)
+        await graph.cosines(vector, [event_id(1)])
+        asked = [asked for asked in stub.asked if asked.mode != "auto"]
+        await graph.close()
+    assert {asked.mode for asked in asked} == {"r"}
+    assert not [asked for asked in asked if evil in asked.statement]
+    heads = [asked.statement.split(" YIELD")[0] for asked in asked if asked.statement.startswith("CALL")]
+    assert heads[0] == 'CALL text_search.search_all("memory_words", $words, {limit: $k})'
+    assert re.fullmatch(r'CALL vector_search\.search\("embedding_[0-9a-f]{8}", \$k, \$vector\)', heads[1])
+
+
+class Broken(FakeEmbedder):
+    """Gives vectors that are none: with NaN in them, or of another size than it says."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__()
+        self.fault = fault
+
+    async def embed(self, texts: Sequence[str], *, keep: bool = True) -> Floats:
+        vectors = await super().embed(texts, keep=keep)
+        return vectors[:, :7] if self.fault == "size" else vectors * np.float32("nan")
+
+
+class TestVectors:
+    @pytest.fixture
+    async def bolt(self, arcade: str, tmp_path: Path) -> AsyncIterator[Bolt]:
+        first = Bolt(arcade_at(arcade, tmp_path), ArcadeDB())
+        await empty(first)
+        yield Bolt(arcade_at(arcade, tmp_path), ArcadeDB())
+        await empty(first)
+        await first.close()
+
+    @pytest.mark.parametrize("fault", ["size", "nan"])
+    async def test_a_vector_that_is_none_is_not_kept(self, bolt: Bolt, fault: str) -> None:
+        """The memory is, and found by its words; the fault is told until a sound embedder fills in what is missing."""
+        broken = Broken(fault)
+        graph = BoltGraph(bolt, Walking(), broken)
+        await graph.add([memory(1, "alpha")])
+        await graph.settle()
+        held = await graph.holding()
+        assert (held.vectors, held.vectors_pending) == (0, 1)
+        assert held.faults[0].startswith("vectors are not filled in: fake@1 gave vectors")
+        assert numbers(i for i, _ in (await graph.find("alpha", None, look(), 5)).words) == [1]
+        broken.fault = "none"
+        broken.embed = FakeEmbedder().embed  # type: ignore[method-assign]
+        await graph.settle()
+        held = await graph.holding()
+        await graph.close()
+        assert (held.vectors, held.vectors_pending, held.faults) == (1, 0, ())
+
+    async def test_vectors_of_two_models_never_meet(self, bolt: Bolt) -> None:
+        """Another model fills in its own, of its own size; what the first one found is untouched by it."""
+        first, second = FakeEmbedder(), FakeEmbedder(identity="fake@2", dimensions=16)
+        graph = BoltGraph(bolt, Walking(), first)
+        await graph.add([memory(1, "alpha"), memory(2, "beta")])
+        await graph.settle()
+        other = BoltGraph(bolt, Walking(), second)
+        await other.settle()
+        assert (await other.holding()).vectors == 2
+        for store, embedder in ((graph, first), (other, second)):
+            vector = (await embedder.embed(["alpha"]))[0]
+            found = (await store.find("", vector, look(), 1)).vectors
+            assert [(id_, round(score, 3)) for id_, score in found] == [(event_id(1), 1.0)]
+        await other.close()
+        await graph.close()
+
+    async def test_a_clock_that_jumps_back_takes_nothing_away(self, bolt: Bolt) -> None:
+        """The latest use stays the latest."""
+        graph = BoltGraph(bolt, Walking(), None)
+        await graph.add([memory(1, "alpha")])
+        await graph.use([event_id(1)], NOW)
+        await graph.use([event_id(1)], NOW.replace(year=1990))
+        state = (await graph.get([event_id(1)]))[event_id(1)].state
+        await graph.close()
+        assert (state.access_count, state.last_accessed) == (2, NOW)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"store": "postgres"}, "store = 'postgres' must be one of sqlite, memgraph, neo4j"),
+        ({"store": "neo4j"}, "url is missing"),
+        ({"store": "memgraph", "url": "http://h"}, "must start with one of bolt://"),
+        ({"url": "bolt://h"}, 'url: only with store = "memgraph" or "neo4j"'),
+        ({"store": "memgraph", "url": "bolt://h", "hobs": 2}, "has no option 'hobs'"),
+    ],
+)
+async def test_wrong_options_name_the_mend(tmp_path: Path, options: dict[str, object], words: str) -> None:
+    """Each says which table it is in."""
+    with pytest.raises(SettingsError, match=re.escape(words)) as caught:
+        await Cortex.open(Opening("cortex", tmp_path, options))
+    assert "[backends.cortex]" in str(caught.value)
+
+
+def test_what_is_needed_is_asked_for_before_anything_opens() -> None:
+    """With the driver installed both are fine; a store that does not exist is not."""
+    verify({})
+    verify({"store": "neo4j"})
+    with pytest.raises(SettingsError):
+        verify({"store": "oracle"})
