@@ -136,6 +136,15 @@ class FlushSettings(_Part):
         return zone
 
 
+class SessionSettings(_Part):
+    paths: tuple[Path, ...] = ()
+    user_id: str = ""
+    delta_bytes: int = Field(default=100_000, gt=0)
+    delta_lines: int = Field(default=50, gt=0)
+    idle_s: float = Field(default=600.0, ge=0)
+    every_s: float = Field(default=30.0, gt=0)
+
+
 class ToolSettings(_Part):
     citations: Literal["auto", "on", "off"] = "auto"
 
@@ -192,6 +201,7 @@ class Settings(BaseSettings):
     receipts: ReceiptSettings = ReceiptSettings()
     flush: FlushSettings = FlushSettings()
     tools: ToolSettings = ToolSettings()
+    sessions: SessionSettings = SessionSettings()
     hooks: HookSettings = HookSettings()
     checks: ChecksSettings = ChecksSettings()
     backends: dict[str, BackendSettings] = Field(default_factory=_four)

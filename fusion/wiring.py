@@ -66,6 +66,7 @@ from fusion.home import HomeLock, sizes
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
 from fusion.ingest.flush import local
+from fusion.ingest.follow import Delta, Follower
 from fusion.ingest.foreign import Noting, Shown, is_foreign
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, Forgetter, Forgetting, Found, preview_of
 from fusion.ingest.intake import Acknowledged, Intake, NewMemory
@@ -175,6 +176,8 @@ class Fusion:
     distiller: Distiller | None = None
     notes: tuple[str, ...] = ()
     """what is degraded for the whole home, in words with the mend"""
+    following: Follower | None = None
+    """what reads agents' sessions on behind; None where nobody asked for that"""
     _opened: float = field(default_factory=time.monotonic)
     _after: set[asyncio.Task[None]] = field(default_factory=set)
     _looked: dict[str, float] = field(default_factory=dict)
@@ -239,12 +242,13 @@ class Fusion:
             )
             noting = Noting(lambda items: journal.note_shown(items, datetime.now(UTC)))
             stack.push_async_callback(noting.close)
+            intake = Intake(journal, deliverer, distiller=distiller)
             fusion = cls(
                 settings=settings,
                 recipes=known,
                 sources=sources,
                 journal=journal,
-                intake=Intake(journal, deliverer, distiller=distiller),
+                intake=intake,
                 distiller=distiller,
                 deliverer=deliverer,
                 noting=noting,
@@ -255,10 +259,14 @@ class Fusion:
                 describing={n: b for n, b in stores.items() if isinstance(b, Describes)},
                 embedders=embedders,
                 notes=(*notes, *missing),
+                following=None if damaged else _following(settings, intake),
                 _damaged=damaged,
             )
             stack.push_async_callback(fusion._finish)
             stack.push_async_callback(_ended, asyncio.create_task(fusion._check_now_and_then()))
+            if fusion.following is not None:
+                every_s = settings.sessions.every_s
+                stack.push_async_callback(_ended, asyncio.create_task(fusion.following.run(every_s)))
             yield fusion
 
     async def fuse(self, request: FuseRequest | str, **fields: Any) -> Fused:
@@ -788,6 +796,19 @@ class Within:
         """The caller's own dimensions, and where the caller named none, those of the draft."""
         own = {name: getattr(self.scope, name) or getattr(event.scope, name) for name in (*DIMENSIONS, "project")}
         return replace(event.scope, tenant=self.scope.tenant, **own)
+
+
+def _following(settings: Settings, intake: Intake) -> Follower | None:
+    chosen = settings.sessions
+    if not chosen.paths:
+        return None
+    return Follower(
+        paths=[path.expanduser() for path in chosen.paths],
+        whose=Scope(user_id=chosen.user_id or None),
+        home=settings.home,
+        remember=intake.remember,
+        delta=Delta(chosen.delta_bytes, chosen.delta_lines, chosen.idle_s),
+    )
 
 
 def _encodable(name: str) -> bool:
