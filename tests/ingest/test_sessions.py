@@ -414,7 +414,7 @@ def test_bookmarks_hold_when_a_session_goes_cold(agent: Path, home: Path):
     db.close()
 
 
-@pytest.mark.parametrize("fault", ["gone", "another", "a link", "a way out"])
+@pytest.mark.parametrize("fault", ["gone", "another", "a link", "a way out", "cut short", "another's"])
 def test_a_cold_archive_that_is_not_what_it_should_be_is_told(agent: Path, tmp_path: Path, fault: str):
     """By session and reason; the other sessions are read."""
     db = newer(agent)
@@ -429,10 +429,15 @@ def test_a_cold_archive_that_is_not_what_it_should_be_is_told(agent: Path, tmp_p
         file.symlink_to(tmp_path / "elsewhere")
     elif fault == "a way out":
         db.execute("update session_transcript_cold_archives set archive_name = ?", (f"../cold/{file.name}",))
+    elif fault == "cut short":
+        db.execute("update session_transcript_cold_archives set last_seq = last_seq + 1")
+    elif fault == "another's":
+        db.execute("update session_transcript_cold_archives set session_id = 'somebody'")
     db.close()
     (reason,) = reasons(agent / "agent" / "openclaw-agent.sqlite")
     assert reason in ("gone before it could be read", UNKNOWN_COLD, "too many levels of symbolic links")
-    assert {item.scope.session_id for item in memories(agent / "agent" / "openclaw-agent.sqlite")} == {OTHER}
+    read_all = {item.scope.session_id for item in memories(agent / "agent" / "openclaw-agent.sqlite")}
+    assert read_all == ({ID, OTHER} if fault == "cut short" else {OTHER})  # what it has is kept, and the lack is told
 
 
 @pytest.mark.parametrize("encoding", ["identity", "zstd"])
