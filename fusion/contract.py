@@ -583,6 +583,29 @@ class Delegates(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Media:
+    """A picture or a recording. ``key`` stands for its content; ``read`` gives it, and is called only if need be."""
+
+    key: str
+    mime: str
+    read: Callable[[], bytes]
+
+
+@runtime_checkable
+class Sees(Protocol):
+    """An embedder whose model may put pictures and recordings among its texts; ``sees`` says whether it does."""
+
+    sees: bool
+
+    async def embed_media(self, media: Sequence[Media]) -> Floats:
+        """A vector each, near to texts that say what they show; zero for what the model does not take.
+
+        Cached by key, as texts are. Raises what ``embed`` raises, and what ``read`` does.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class Passage:
     """One text that a judge scores; ``id`` is opaque and new for each call."""
 

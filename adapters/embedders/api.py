@@ -50,8 +50,10 @@ class Api:
     """A provider. ``url`` is "" where only the user knows it, ``key_env`` where no key is needed, ``model`` likewise.
 
     ``dimensions`` are those of the models that are known; another's are asked for. A request carries at most
-    ``most_texts`` texts and about ``most_tokens`` tokens; of a text, ``longest`` tokens are sent. ``down`` says what
-    mends a server that does not answer, ``missing`` a model that it does not have (``{model}`` stands for it).
+    ``most_texts`` texts and about ``most_tokens`` tokens; of a text, ``longest`` tokens are sent. ``media`` is
+    the body for one picture or recording (model, MIME type, bytes, wanted dimensions), for models whose name begins as
+    one of ``seeing``. ``down`` says what mends a server that does not answer, ``missing`` a model that it does not have
+    (``{model}`` stands for it).
     """
 
     name: str
@@ -66,6 +68,8 @@ class Api:
     headers: Callable[[str], Mapping[str, str]] = bearer
     body: Callable[[Ask], object] = openai_body
     vectors: Callable[[Any], Sequence[Any]] = listed
+    media: Callable[[str, str, bytes, int | None], object] | None = None
+    seeing: tuple[str, ...] = ()
     down: str = ""
     missing: str = "[embedder] model = {model!r} is not one of its models"
 

@@ -1,10 +1,12 @@
 """Google's Gemini API: https://ai.google.dev/api/embeddings. A request is a list of requests, one a text.
 
-``gemini-embedding-001`` is told by ``taskType`` what a text is for; ``gemini-embedding-2`` by a prompt before it.
+``gemini-embedding-001`` is told by ``taskType`` what a text is for; ``gemini-embedding-2`` by a prompt before it. The
+latter takes pictures and recordings as well, in the body of the request, which may have 20 MB.
 """
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -28,6 +30,14 @@ def _body(ask: Ask) -> dict[str, object]:
     return {"requests": [{**common, "content": {"parts": [{"text": text}]}} for text in ask.texts]}
 
 
+def _media(model: str, mime: str, data: bytes, dimensions: int | None) -> dict[str, object]:
+    part = {"inlineData": {"mimeType": mime, "data": b64encode(data).decode()}}
+    request: dict[str, object] = {"model": f"models/{model}", "content": {"parts": [part]}}
+    if dimensions is not None:
+        request["outputDimensionality"] = dimensions
+    return {"requests": [request]}
+
+
 def _vectors(reply: Any) -> Sequence[Any]:
     return [one["values"] for one in reply["embeddings"]]
 
@@ -45,4 +55,6 @@ GEMINI = Api(
     headers=_headers,
     body=_body,
     vectors=_vectors,
+    media=_media,
+    seeing=("gemini-embedding-2",),
 )

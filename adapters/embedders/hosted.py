@@ -12,6 +12,7 @@ A reply counts only whole: as many vectors as texts, each of the right length, f
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,6 +26,7 @@ from adapters.embedders.flights import Flight, Flights, landed, let_go
 from adapters.embedders.options import Options
 from adapters.embedders.pace import Pace
 from adapters.http import Http
+from fusion.contract import Media
 from fusion.errors import (
     BackendError,
     BackendTimeout,
@@ -58,6 +60,9 @@ CHARS_A_TOKEN = 4
 """of ordinary text; one that has more tokens than a model reads is refused, and sent again by its first half"""
 SHORTEST = 200
 """characters: a text that is refused at this length is not refused for its length"""
+MEDIA_TOKENS = 1_000
+"""what a picture, or half a minute of sound, counts for in the budget of the minute: a guess on the high side"""
+_log = logging.getLogger(__name__)
 _REFUSED = frozenset({400, 413, 422})
 _DENSE_BYTES = 16 << 20
 _QUERY_BYTES = 4 << 20
@@ -109,6 +114,7 @@ class Hosted:
     ) -> None:
         self.identity = f"{api.name}/{model}@{dimensions}"
         self.dimensions = dimensions
+        self.sees = model.startswith(api.seeing) if api.seeing else False
         self._api, self._http, self._store, self._options, self._model = api, http, store, options, model
         self._pace, self._clock, self._sleep = pace, clock, sleep
         self._prompts = prompts(model)
@@ -140,6 +146,30 @@ class Hosted:
         elif missing:
             found |= await landed(self._query_flights.board(missing, self._fly_query))
         return np.stack([found[text] for text in texts])
+
+    async def embed_media(self, media: Sequence[Media]) -> Floats:
+        """As `fusion.contract.Sees` has it: one request each, for what is not cached."""
+        if not self.sees or self._api.media is None:
+            raise ModelMissing(f"{self.identity} takes texts only")
+        if self._closed:
+            raise ModelMissing("the embedder is closed")
+        found = await asyncio.to_thread(self._store.dense, [one.key for one in media])
+        for one in media:
+            if one.key in found:
+                continue
+            while (wait_s := self._pace.wait_s(MEDIA_TOKENS)) > 0:
+                await self._sleep(wait_s)
+            data = await asyncio.to_thread(one.read)
+            body = self._api.media(self._model, one.mime, data, self._options.dimensions or None)
+            try:
+                found[one.key] = (await self._exchanged(body, 1, MEDIA_TOKENS, self._options.timeout_s))[0]
+            except HttpStatus as error:
+                if error.status not in _REFUSED or not self._answered:
+                    raise
+                _log.warning("%s does not take a file of type %s (%s)", self.identity, one.mime, error.status)
+                found[one.key] = np.zeros(self.dimensions, np.float32)
+            await asyncio.to_thread(self._store.put_dense, {one.key: found[one.key]})
+        return np.stack([found[one.key] for one in media]) if media else np.empty((0, self.dimensions), np.float32)
 
     async def forget(self, texts: Sequence[str]) -> None:
         await let_go([*self._flights.of(texts), *self._query_flights.of(texts)])
@@ -195,17 +225,20 @@ class Hosted:
             return await self._read([texts[0][: len(texts[0]) // 2]])
 
     async def _asked(self, texts: Sequence[str], *, query: bool) -> Floats:
-        """One request. Raises the `BackendError` that fits; while the provider is left alone, at once."""
-        if self._fault is not None and (left_s := self._rests_until - self._clock()) > 0:
-            raise _again(self._fault, f"{self._fault}; it is asked again in {left_s:.0f} s")
         prompt = self._prompts[0 if query else 1]
         most = self._api.longest * CHARS_A_TOKEN
         ask = Ask(self._model, [f"{prompt}{text[:most]}" for text in texts], query, self._options.dimensions or None)
-        self._pace.spend(_tokens(texts))
         deadline_s = self._options.query_timeout_ms / 1000 if query else self._options.timeout_s
+        return await self._exchanged(self._api.body(ask), len(texts), _tokens(texts), deadline_s)
+
+    async def _exchanged(self, body: object, count: int, tokens: int, deadline_s: float) -> Floats:
+        """One request. Raises the `BackendError` that fits; while the provider is left alone, at once."""
+        if self._fault is not None and (left_s := self._rests_until - self._clock()) > 0:
+            raise _again(self._fault, f"{self._fault}; it is asked again in {left_s:.0f} s")
+        self._pace.spend(tokens)
         try:
-            reply = await self._http.post(self._api.path(self._model), self._api.body(ask), deadline_s)
-            vectors = await asyncio.to_thread(self._checked, reply, len(texts))
+            reply = await self._http.post(self._api.path(self._model), body, deadline_s)
+            vectors = await asyncio.to_thread(self._checked, reply, count)
         except BackendError as error:
             fault = self._explained(error)
             # A text that is refused says nothing of the next one; nor does one question that took too long.

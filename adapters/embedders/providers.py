@@ -29,7 +29,7 @@ from adapters.embedders.openai import OPENAI
 from adapters.embedders.options import Options
 from adapters.embedders.voyage import VOYAGE
 from adapters.http import checked
-from fusion.contract import Embedder, TokenVectors, Verifies
+from fusion.contract import Embedder, Media, TokenVectors, Verifies
 from fusion.errors import ModelMissing, SettingsError, Unauthorized
 
 if TYPE_CHECKING:
@@ -84,10 +84,14 @@ class Composed:
     def __init__(self, dense: Hosted, local: Embedder | None) -> None:
         self.identity, self.dimensions = dense.identity, dense.dimensions
         self.local = local
+        self.sees = dense.sees
         self._dense = dense
 
     async def embed(self, texts: Sequence[str], *, keep: bool = True) -> NDArray[np.float32]:
         return await self._dense.embed(texts, keep=keep)
+
+    async def embed_media(self, media: Sequence[Media]) -> NDArray[np.float32]:
+        return await self._dense.embed_media(media)
 
     async def query_tokens(self, text: str) -> TokenVectors:
         return await self._late().query_tokens(text)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 Pick = Callable[[Sequence[str]], Iterable["Entry"]]
+Through = Callable[[Embedder], Embedder]
 
 RRF_K = 60
 # G. Cormack, C. Clarke and S. Büttcher, "Reciprocal Rank Fusion outperforms Condorcet…", SIGIR 2009.
@@ -43,7 +44,10 @@ _LONGEST_RETRY_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Something to be found. ``text`` is what is searched: a spoken form, a heading path with its chunk."""
+    """Something to be found. ``text`` is what is searched: a spoken form, a heading path with its chunk.
+
+    One that begins with a NUL has no words: it is found by its vector alone.
+    """
 
     key: str
     scope: Scope
@@ -76,6 +80,7 @@ class Index:
         *,
         pick: Pick | None = None,
         stamp: str = "",
+        through: Through | None = None,
     ) -> Self:
         """Opens the index in ``folder`` and makes it hold ``truth``: no entry less, and none more.
 
@@ -85,8 +90,9 @@ class Index:
 
         With ``pick``, which gives the entries of keys, no text waits in memory for its vector; and an index that still
         has the ``stamp`` that its caller kept beside the truth is taken to hold it, so that ``truth`` is not looked at.
+        ``through`` makes of an embedder the one that the index asks, now and after a move.
         """
-        index = cls(folder, embedder, pick)
+        index = cls(folder, embedder, pick, through)
         try:
             await index._in_thread(index._open_files)
             if pick is not None and stamp and stamp == index.stamp and not index._lexical_is_lost:
@@ -98,9 +104,12 @@ class Index:
             raise
         return index
 
-    def __init__(self, folder: Path, embedder: Embedder | None, pick: Pick | None = None) -> None:
+    def __init__(
+        self, folder: Path, embedder: Embedder | None, pick: Pick | None = None, through: Through | None = None
+    ) -> None:
         self._folder = folder
-        self._embedder = embedder
+        self._through = through or (lambda embedder: embedder)
+        self._embedder = None if embedder is None else self._through(embedder)
         self._moved_to: Embedder | None = None
         self._pick = pick
         self._threads = ThreadPoolExecutor(3, f"index-{folder.name}")
@@ -268,7 +277,7 @@ class Index:
     async def to_build(self, embedder: Embedder) -> tuple[int, int]:
         """How many texts, and how many characters of them, a move to this model still has to encode."""
         texts = characters = 0
-        async with self._moving(embedder) as moving:
+        async with self._moving(self._through(embedder)) as moving:
             while some := await self._in_thread(moving.portion):
                 rows = await self._rows(some)
                 texts, characters = texts + len(rows), characters + sum(len(text) for _, _, text in rows)
@@ -279,6 +288,7 @@ class Index:
 
         Raises what ``embedder`` raises. Then, and after a kill, the same call goes on where this one stopped.
         """
+        embedder = self._through(embedder)
         async with self._moving(embedder) as moving:
             while some := await self._in_thread(moving.portion):
                 if rows := await self._rows(some):
@@ -294,7 +304,7 @@ class Index:
         What changed since they were built waits for its vector, as after any change.
         """
         self._check_open()
-        self._moved_to = embedder
+        self._moved_to = embedder = self._through(embedder)
         await self._in_thread(lambda: self._vectors.turn(embedder.identity, embedder.dimensions))
         self._embedder = embedder
         self._wanting = {}
@@ -514,7 +524,7 @@ class Index:
         gone = [key for key, entry in changes.items() if entry is None]
         if changed or gone:
             self._vectors.changing([key for key in (*changed, *gone) if key in known])
-            self._lexical.change(((key, state.tag, put[key].text) for key, state in changed.items()), gone)
+            self._lexical.change(((key, state.tag, _words(put[key].text)) for key, state in changed.items()), gone)
             try:
                 self._vectors.change(changed, gone)
             except BaseException:
@@ -575,6 +585,10 @@ class Index:
     def _check_open(self) -> None:
         if self._closed:
             raise StoreBusy(f"the index in {self._folder} is closed")
+
+
+def _words(text: str) -> str:
+    return "" if text.startswith("\0") else text
 
 
 async def vectors_of(embedder: Embedder, texts: Sequence[str], *, keep: bool = True) -> Floats:

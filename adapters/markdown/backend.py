@@ -7,6 +7,7 @@ import os
 from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import unquote
@@ -15,6 +16,7 @@ from adapters.index import Found, Index
 from adapters.markdown import log
 from adapters.markdown.files import Root, Signature, Unreadable, read, roots
 from adapters.markdown.items import note_item, reading, scope_of, text_of
+from adapters.markdown.media import MIMES, Beholder, mime_of
 from adapters.markdown.notes import Notes, file_of, parse, write
 from adapters.markdown.options import Options
 from adapters.markdown.shelf import Held, Item, Shelf
@@ -35,7 +37,7 @@ from fusion.contract import (
     Reading,
     Scope,
 )
-from fusion.errors import BadInput, SettingsError
+from fusion.errors import BadInput, InvalidAnswer, SettingsError
 
 NOTES_SHOWN = 20
 """remarks on single files in a description; the rest is counted"""
@@ -74,7 +76,7 @@ class Markdown:
         what was known is served, and ``describe`` says so.
         """
         options = Options.of(opening.options)
-        found = roots(opening.folder / "notes", options.paths)
+        found = roots(opening.folder / "notes", options.paths, tuple(MIMES) if options.media else ())
         for root in found[1:]:
             if root.folder.is_relative_to(os.path.realpath(opening.folder)):
                 raise SettingsError(f"[backends.markdown] paths lie in our own folder: {root.folder}")
@@ -86,7 +88,12 @@ class Markdown:
             if not shelf.stamp:  # nothing to be in step with: better the index takes all at once
                 await sync.follow()
             store._index = sync.index = await Index.open(
-                opening.folder / "index", opening.embedder, shelf, pick=shelf.pick, stamp=shelf.stamp
+                opening.folder / "index",
+                opening.embedder,
+                shelf,
+                pick=shelf.pick,
+                stamp=shelf.stamp,
+                through=partial(Beholder, read=store._bytes) if options.media else None,
             )
             await sync.follow()
             sync.begin()
@@ -127,7 +134,7 @@ class Markdown:
         """
         await self._sync.freshen(READ_S)
         root = next((root for root in self._roots if name.startswith(f"{root.name}/")), None)
-        if root is None or name not in self._sync.shelf.documents:
+        if root is None or name not in self._sync.shelf.documents or (self._options.media and mime_of(name)):
             return None
         path = name.removeprefix(f"{root.name}/")
         try:
@@ -136,6 +143,18 @@ class Markdown:
             return None
         text = text_of(root, content.data)
         return Reading(name, text, scope_of(root, path, self._options)) if text.strip() else None
+
+    def _bytes(self, name: str, digest: bytes) -> bytes:
+        """A picture or recording, as it was when it was last looked at. Raises InvalidAnswer where it changed since."""
+        root = next(root for root in self._roots if name.startswith(f"{root.name}/"))
+        path = name.removeprefix(f"{root.name}/")
+        try:
+            content = read(root, path, *self._options.limit_of(path))
+        except Unreadable as error:
+            raise InvalidAnswer(f"{name}: {error}") from None
+        if content.digest != digest:
+            raise InvalidAnswer(f"{name}: it has changed since it was last looked at")
+        return content.data
 
     async def refresh(self) -> None:
         """Look at all files now, and follow what changed."""

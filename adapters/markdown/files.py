@@ -28,12 +28,16 @@ Signature = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A folder whose files are memory. ``only``: just these files of it, whatever they are called."""
+    """A folder whose files are memory. ``only``: just these files of it, whatever they are called.
+
+    ``suffixes``: what the names of the others end with.
+    """
 
     name: str
     folder: Path
     own: bool = False
     only: frozenset[str] = frozenset()
+    suffixes: tuple[str, ...] = SUFFIXES
 
     def document(self, path: str) -> str:
         return f"{self.name}/{path}"
@@ -84,11 +88,11 @@ class Content:
         return self.signature if time.time_ns() - self.signature[1] > _SETTLED_NS else None
 
 
-def roots(own: Path, paths: Sequence[Path]) -> list[Root]:
+def roots(own: Path, paths: Sequence[Path], more: Sequence[str] = ()) -> list[Root]:
     """The gateway's own folder and the user's, each under a name of its own.
 
     A path inside another one is part of it. Names are the folders' own; a second folder of the same
-    name carries a hash of its path.
+    name carries a hash of its path. ``more`` are suffixes that count in the user's folders beside Markdown's.
     """
     folders: list[Path] = []
     files: list[Path] = []
@@ -105,7 +109,7 @@ def roots(own: Path, paths: Sequence[Path]) -> list[Root]:
         name = folder.name or "root"
         if any(root.name == name for root in found):
             name = f"{name}-{blake2b(os.fsencode(folder), digest_size=4).hexdigest()}"
-        found.append(Root(name, folder, only=frozenset(only)))
+        found.append(Root(name, folder, only=frozenset(only), suffixes=(*SUFFIXES, *more)))
     return found
 
 
@@ -132,7 +136,7 @@ def scan(root: Root, ignore: Sequence[str], hidden: Path) -> tuple[list[Seen], l
                 examine(fd, entry, path)
 
     def examine(fd: int, entry: os.DirEntry[str], path: str) -> None:
-        wanted = bool(root.only) or entry.name.lower().endswith(SUFFIXES)
+        wanted = bool(root.only) or entry.name.lower().endswith(root.suffixes)
         if entry.is_symlink():
             target = Path(os.path.realpath(root.folder / path))
             if not target.is_relative_to(root.folder) and (wanted or target.is_dir()):
@@ -174,13 +178,13 @@ def scan(root: Root, ignore: Sequence[str], hidden: Path) -> tuple[list[Seen], l
     return seen, skips + [Skip(document, "not there: create it or take it out of `paths`") for document in missing]
 
 
-def read(root: Root, path: str, max_bytes: int) -> Content:
-    """The bytes of one file, all of the same moment. Raises ``Unreadable``."""
+def read(root: Root, path: str, max_bytes: int, setting: str = "max_file_mb") -> Content:
+    """The bytes of one file, all of the same moment. Raises ``Unreadable``; ``setting`` is where its limit stands."""
     try:
         with below(root.folder, path) as (folder, name):
             fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
             try:
-                return _steady(fd, max_bytes)
+                return _steady(fd, max_bytes, setting)
             finally:
                 os.close(fd)
     except FileNotFoundError as error:
@@ -216,14 +220,14 @@ def ignored(path: str, patterns: Sequence[str]) -> bool:
     return any(fnmatch(name, pattern) or fnmatch(path, pattern) for pattern in patterns)
 
 
-def _steady(fd: int, max_bytes: int) -> Content:
+def _steady(fd: int, max_bytes: int, setting: str) -> Content:
     """Read until the file was the same before and after; a writer that never rests is left for the next scan."""
     for _ in range(_TRIES):
         before = os.fstat(fd)
         if not stat.S_ISREG(before.st_mode):
             raise Unreadable("skipped: not a regular file")
         if before.st_size > max_bytes:
-            raise Unreadable(f"skipped: larger than {max_bytes / 2**20:g} MB (`max_file_mb`)")
+            raise Unreadable(f"skipped: larger than {max_bytes / 2**20:g} MB (`{setting}`)")
         os.lseek(fd, 0, os.SEEK_SET)
         data = _all(fd, before.st_size)
         if signature(os.fstat(fd)) == signature(before) and len(data) == before.st_size:

@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
 from adapters.markdown.files import Content, Root, Seen, Unreadable, ignored
+from adapters.markdown.media import SUFFIX as MEDIA
+from adapters.markdown.media import handle, mime_of, shown
 from adapters.markdown.notes import parse
 from adapters.markdown.options import Options
 from adapters.markdown.shelf import Document, Item, keyed
@@ -26,6 +28,8 @@ def document_of(file: Seen, content: Content, options: Options) -> Document:
 
     Only in the gateway's own folder do markers count: a file of the user's that holds one claims nothing by it.
     """
+    if options.media and not file.root.own and (mime := mime_of(file.path)):
+        return _media_document(file, content, mime, options)
     if b"\0" in content.data and not file.root.own:
         raise Unreadable("skipped: binary, or not UTF-8")
     text = content.data.decode("utf-8-sig", "replace")
@@ -43,6 +47,17 @@ def document_of(file: Seen, content: Content, options: Options) -> Document:
         text = page.rest
     items += _chunk_items(file, text, options)
     return Document(file.document, items, content.settled, content.digest, tuple(remarks))
+
+
+def _media_document(file: Seen, content: Content, mime: str, options: Options) -> Document:
+    """A picture or recording: one item, whose words are only shown, and which is found by what is in it."""
+    if not content.data:
+        raise Unreadable("skipped: it is empty")
+    scope, native = scope_of(file.root, file.path, options), file.document + MEDIA
+    text = shown(file.document, mime, len(content.data))
+    hit = Hit(native, text, scope, at=_day(PurePosixPath(file.path).stem))
+    entry = keyed(native, scope, handle(file.document, mime, content.digest))
+    return Document(file.document, [Item(hit, (entry,))], content.settled, content.digest)
 
 
 def text_of(root: Root, data: bytes) -> str:
@@ -99,7 +114,7 @@ def reading(roots: Sequence[Root], options: Options) -> str:
     """Names the way files become items: a table that was written in another way must be written again."""
     probe = Content(_PROBE.encode(), (0, 0, 0, 0))
     made = [document_of(Seen(root, "2026-01-02.md", probe.signature), probe, options).items for root in roots[:2]]
-    whole = options.chunk_tokens, options.chunk_overlap, options.max_bytes, options.private, options.bind
+    whole = options.chunk_tokens, options.chunk_overlap, options.max_bytes, options.private, options.bind, options.media
     return content_hash(repr((made, [(root.name, root.folder, root.only) for root in roots], whole)))
 
 

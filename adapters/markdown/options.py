@@ -6,8 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from adapters.markdown.media import mime_of
 from fusion.contract import DIMENSIONS, Scope
 from fusion.errors import SettingsError
+
+MEDIA_MB = 14.0
+"""a request may have 20 MB, and a file in it is written with four characters for three bytes"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,8 @@ class Options:
     ``log_folder``: the folder, in one of ``paths``, that has the user's daily logs (``YYYY-MM-DD.md``), for what an
     agent appends to today's; empty: such lines become notes of the gateway's own.
     ``chunk_tokens``, ``chunk_overlap``: in tokens of about four bytes. ``max_file_mb``: larger files are skipped.
+    ``media``: pictures and recordings in ``paths`` are found too, by what a multimodal embedder sees and hears in them;
+    they are sent to its server. ``media_max_mb``: larger ones are skipped; at most 14, for what a request may have.
     ``watch``: hear of changes by the system's notices, and follow them ``debounce_s`` seconds after the first.
     ``scan_interval_s``: how long a search trusts its last look at the files where nothing is heard, in seconds.
     ``interval_s``: seconds between two looks at all files that nobody asked for; 0 is never.
@@ -34,6 +40,8 @@ class Options:
     chunk_tokens: int = 400
     chunk_overlap: int = 80
     max_file_mb: float = 4.0
+    media: bool = False
+    media_max_mb: float = 10.0
     scan_interval_s: float = 2.0
     watch: bool = True
     debounce_s: float = 1.5
@@ -42,6 +50,12 @@ class Options:
     @property
     def max_bytes(self) -> int:
         return int(self.max_file_mb * 2**20)
+
+    def limit_of(self, path: str) -> tuple[int, str]:
+        """How many bytes a file of that name may have, and the setting that says so."""
+        if self.media and mime_of(path):
+            return int(self.media_max_mb * 2**20), "media_max_mb"
+        return self.max_bytes, "max_file_mb"
 
     @classmethod
     def of(cls, given: Mapping[str, object]) -> Options:
@@ -60,11 +74,15 @@ class Options:
             chunk_tokens=int(_number(given, "chunk_tokens", cls().chunk_tokens, 16)),
             chunk_overlap=int(_number(given, "chunk_overlap", cls().chunk_overlap, 0)),
             max_file_mb=_number(given, "max_file_mb", cls().max_file_mb, 0.001),
+            media=_flag(given, "media", cls().media),
+            media_max_mb=_number(given, "media_max_mb", cls().media_max_mb, 0.001),
             scan_interval_s=_number(given, "scan_interval_s", cls().scan_interval_s, 0),
             watch=_flag(given, "watch", cls().watch),
             debounce_s=_number(given, "debounce_s", cls().debounce_s, 0),
             interval_s=_number(given, "interval_s", cls().interval_s, 0),
         )
+        if options.media_max_mb > MEDIA_MB:
+            raise SettingsError(f"[backends.markdown] media_max_mb must be at most {MEDIA_MB:g}")
         if options.chunk_overlap >= options.chunk_tokens:
             raise SettingsError("[backends.markdown] chunk_overlap must be smaller than chunk_tokens")
         return options

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from adapters.index import Index
-from adapters.markdown.files import SUFFIXES, Root, Seen, Signature, Skip, Unreadable, ignored, read, scan
+from adapters.markdown.files import Root, Seen, Signature, Skip, Unreadable, ignored, read, scan
 from adapters.markdown.items import document_of
 from adapters.markdown.options import Options
 from adapters.markdown.shelf import Document, Shelf
@@ -249,7 +249,7 @@ class Sync:
         patterns = self._patterns(root)
         if any(ignored(part.as_posix(), patterns) for part in (way, *way.parents) if part.name):
             return False
-        return path.suffix.lower() in SUFFIXES or not path.is_file()
+        return path.suffix.lower() in root.suffixes or not path.is_file()
 
     # What
 
@@ -281,7 +281,8 @@ class Sync:
         found = _Read()
         for file in files:
             try:
-                content = read(file.root, file.path, self._options.max_bytes if not file.root.own else sys.maxsize)
+                limit, setting = self._options.limit_of(file.path)
+                content = read(file.root, file.path, sys.maxsize if file.root.own else limit, setting)
                 settled = content.settled
                 known = self.shelf.documents.get(file.document)
                 if known is None or known.digest != content.digest:
