@@ -204,6 +204,14 @@ async def test_a_judge_without_a_key(filled: Path) -> None:
     assert "no module mine" in wrong(examine(filled, now=NOW))["backends.mine"].detail
 
 
+async def test_a_language_model_without_a_key(filled: Path) -> None:
+    """Conversations would never be distilled; the variable that the configuration names is named."""
+    model = '[model]\nadapter = "adapters.models.gateway:Gateway"\napi_key_env = "NOBODYS_KEY"\n'
+    (filled / "fusion.toml").write_text(SMALL + model)
+    found = wrong(examine(filled, now=NOW))
+    assert (found["model"].status, "NOBODYS_KEY is not set" in found["model"].detail) == ("fail", True)
+
+
 async def test_who_embeds_and_what_it_lacks(filled: Path) -> None:
     """The provider and where texts go; one that cannot be had is wrong, with what to set."""
     backend = SMALL.replace('[embedder]\nadapter = ""\n', "")
