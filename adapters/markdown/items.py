@@ -77,7 +77,7 @@ def note_item(name: str, event: Event, options: Options, copy: int = 1) -> Item:
     native = f"{name}#{event.event_id}" + (f".{copy}" if copy > 1 else "")
     texts = [event.text]
     if tokens(event.text) > options.chunk_tokens:
-        texts = [c.text for c in chunks(event.text, options.chunk_tokens, options.chunk_overlap)] or texts
+        texts = [c.searched for c in chunks(event.text, options.chunk_tokens, options.chunk_overlap)] or texts
     entries = [keyed(native, event.scope, spoken(text, event.speaker)) for text in dict.fromkeys(texts)]
     return Item(Hit.of(event, native), tuple(entries))
 
@@ -96,7 +96,7 @@ def _chunk_items(file: Seen, text: str, options: Options) -> list[Item]:
         native = f"{file.document}#L{chunk.start}-L{chunk.end}" + (f".{chunk.part}" if chunk.part else "")
         place = Place(file.document, chunk.start, chunk.end, "line")
         way = " › ".join(dict.fromkeys(filter(None, [title, *chunk.headings])))
-        searched = f"{way}\n{chunk.text}" if way else chunk.text
+        searched = f"{way}\n{chunk.searched}" if way else chunk.searched
         items.append(Item(Hit(native, chunk.text, scope, at=at, place=place), (keyed(native, scope, searched),)))
     return items
 

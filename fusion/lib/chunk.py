@@ -3,7 +3,9 @@
 A chunk never spans two sections, and a block (a paragraph, a list, a table, a fence) is broken only
 when it alone is larger than a chunk: a list then at its items, a table at its rows, anything else at
 its lines, and a line that is still too long between two words. Every line that is not blank is in
-some chunk; lines are in two only where a section had to be split and the chunks overlap.
+exactly one chunk. Where a section had to be split, a chunk also knows the end of the one before it, so
+that what was said across the cut is found; it is searched and never shown, and so whoever forgets a
+chunk forgets its lines.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ BYTES_PER_TOKEN = 4
 class Chunk:
     """Lines ``start`` to ``end`` (from 1, both included) of a text, under the headings that lead to them.
 
-    ``part`` is 0 for whole lines; the parts of one line that was too long count from 1.
+    ``part`` is 0 for whole lines; the parts of one line that was too long count from 1. ``lead`` is the end of the
+    chunk before it in a section that had to be split: the overlap, whose lines are that chunk's.
     """
 
     text: str
@@ -34,6 +37,12 @@ class Chunk:
     end: int
     headings: tuple[str, ...] = ()
     part: int = 0
+    lead: str = ""
+
+    @property
+    def searched(self) -> str:
+        """The chunk's text and the overlap before it, without the headings."""
+        return f"{self.lead}\n{self.text}" if self.lead else self.text
 
 
 def tokens(text: str) -> int:
@@ -44,8 +53,8 @@ def tokens(text: str) -> int:
 def chunks(text: str, size: int = 400, overlap: int = 80) -> list[Chunk]:
     """Cut ``text`` into chunks of at most about ``size`` tokens, in the order of their lines.
 
-    Chunks of a section that had to be split share up to ``overlap`` tokens of whole pieces. Line ends
-    are those of the source with CRLF and CR read as LF.
+    Where a section had to be split, up to ``overlap`` tokens of whole pieces lead over from one chunk to the next and
+    count into its size. Line ends are those of the source with CRLF and CR read as LF.
     """
     lines = unix(text).split("\n")
     cutter = _Cutter(lines, size, overlap)
@@ -195,29 +204,31 @@ class _Cutter:
     def pack(self, pieces: Sequence[_Piece], headings: tuple[str, ...]) -> list[Chunk]:
         """Fill chunks with pieces in order; a heading never closes one."""
         found: list[Chunk] = []
+        tail: list[_Piece] = []
         run: list[_Piece] = []
 
         def close() -> None:
             start, end = self._trimmed(run[0].start, run[-1].end) if run else (0, 0)
             if start < end:
-                found.append(Chunk("\n".join(self.lines[start:end]), start + 1, end, headings))
+                lead = self._text(tail[0].start, tail[-1].end) if tail else ""
+                found.append(Chunk(self._text(start, end), start + 1, end, headings, lead=lead))
 
         for piece in pieces:
             if piece.part:
                 close()
-                run = []
+                tail, run = [], []
                 found.append(Chunk(piece.text, piece.start + 1, piece.end, headings, piece.part))
                 continue
-            full = run and self.cost(run[0].start, piece.end) > self.size
+            full = run and self.cost((tail or run)[0].start, piece.end) > self.size
             if full and not all(p.lead for p in run):
                 close()
-                run = self._tail(run, piece)
+                tail, run = self._tail(run, piece), []
             run.append(piece)
         close()
         return found
 
     def _tail(self, run: Sequence[_Piece], following: _Piece) -> list[_Piece]:
-        """The last pieces of a chunk that the next one repeats: whole ones, where both limits allow."""
+        """The last pieces of a chunk that lead over to the next one: whole ones, where both limits allow."""
         tail: list[_Piece] = []
         for piece in reversed(run):
             too_much = self.cost(piece.start, run[-1].end) > self.overlap
@@ -225,6 +236,10 @@ class _Cutter:
                 break
             tail.insert(0, piece)
         return tail
+
+    def _text(self, start: int, end: int) -> str:
+        start, end = self._trimmed(start, end)
+        return "\n".join(self.lines[start:end])
 
     def _trimmed(self, start: int, end: int) -> tuple[int, int]:
         while start < end and not self.lines[start].strip():

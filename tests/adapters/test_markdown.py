@@ -146,6 +146,23 @@ async def test_found_by_title_and_headings(home: Path, vault: Path) -> None:
         assert (await first(backend, "runbook rollback")).text == "## Rollback\n\n### Steps\n\nPress the red button."
 
 
+async def test_pieces_of_a_long_section_share_no_line(home: Path, vault: Path) -> None:
+    """…so that forgetting one leaves no twin; what was said across the cut is found in the piece after it all the
+    same: "kestrel" stands in the paragraph that leads over to the one about the osprey."""
+    paragraphs = [f"Paragraph {n} of the report. " + "filler " * 30 for n in range(6)]
+    paragraphs[2] += "kestrel"
+    paragraphs[3] += "osprey"
+    (vault / "long.md").write_text("\n\n".join(paragraphs))
+    async with opened(home, vault, chunk_tokens=130, chunk_overlap=80) as backend:
+        places = [hit.place for hit in await ask(backend, "paragraph report") if hit.place]
+        lines = [n for place in places for n in range(place.start, place.end + 1)]
+        assert len(places) > 3
+        assert len(lines) == len(set(lines))
+        found = [hit.text for hit in await ask(backend, "kestrel osprey")]
+        assert "osprey" in found[0]
+        assert "kestrel" not in found[0]
+
+
 async def test_memory_md_is_private(home: Path, vault: Path) -> None:
     """MEMORY.md is for its owner's eyes: a question asked for a group does not get it."""
     async with opened(home, vault) as backend:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,13 +46,13 @@ _LINES = st.sampled_from(
 _TEXTS = st.lists(_LINES, max_size=40).map("\n".join) | st.text(max_size=200)
 
 
-@given(_TEXTS, st.integers(8, 120))
-def test_without_overlap_every_line_is_in_one_chunk(text: str, size: int) -> None:
-    """Each line that is not blank is in exactly one chunk, or in parts that together have its words."""
+@given(_TEXTS, st.integers(8, 120), st.integers(0, 60))
+def test_every_line_is_in_one_chunk(text: str, size: int, overlap: int) -> None:
+    """Each line that is not blank is in exactly one chunk, whatever the overlap, or in parts that have its words."""
     lines = unix(text).split("\n")
     seen: Counter[int] = Counter()
     parts: dict[int, str] = {}
-    for chunk in chunks(text, size, overlap=0):
+    for chunk in chunks(text, size, min(overlap, size - 1)):
         if chunk.part:
             assert chunk.start == chunk.end
             assert chunk.text in lines[chunk.start - 1]
@@ -130,12 +131,27 @@ def test_a_list_too_large_is_split_at_its_items() -> None:
     assert [chunk.text for chunk in found] == [f"- item number {n}\n  - below item number {n}" for n in range(4)]
 
 
+@given(_TEXTS, st.integers(8, 120), st.integers(0, 60))
+def test_a_lead_is_the_end_of_the_chunk_before(text: str, size: int, overlap: int) -> None:
+    """It is what the chunk before ends with, under the same headings, and no longer than the overlap."""
+    found = chunks(text, size, min(overlap, size - 1))
+    for before, chunk in pairwise(found):
+        if chunk.lead:
+            assert before.text.endswith(chunk.lead)
+            assert before.headings == chunk.headings
+            assert tokens(chunk.lead) <= overlap
+    assert not found or not found[0].lead
+
+
 def test_overlap_only_where_a_section_is_split() -> None:
-    """Four paragraphs of 10 tokens (with the blank line): chunks of 25 take two, and repeat the last in 10."""
+    """Four paragraphs of 10 tokens (with the blank line): the first chunk of 25 takes two, each next one takes one and
+    is led over to by the paragraph before it, 10 + 10 tokens."""
     paragraphs = [f"{n} " + "x" * 36 for n in range(4)]
     text = "\n\n".join(paragraphs)
     split = chunks(text, size=25, overlap=10)
-    assert [(chunk.start, chunk.end) for chunk in split] == [(1, 3), (3, 5), (5, 7)]
+    assert [(chunk.start, chunk.end) for chunk in split] == [(1, 3), (5, 5), (7, 7)]
+    assert [chunk.lead for chunk in split] == ["", paragraphs[1], paragraphs[2]]
+    assert split[1].searched == f"{paragraphs[1]}\n{paragraphs[2]}"
     apart = chunks("\n\n".join(f"# {n}\n\n{p}" for n, p in enumerate(paragraphs)), size=25, overlap=10)
     assert [(chunk.start, chunk.end) for chunk in apart] == [(1, 3), (5, 7), (9, 11), (13, 15)]
 
