@@ -16,10 +16,12 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
+from unicodedata import normalize
 
 import tantivy
 from tantivy import Document, Occur, Query, SchemaBuilder, TextAnalyzerBuilder, Tokenizer
 
+from adapters.index.expansion import keywords
 from fusion.errors import StoreBusy, StoreDamaged, StoreFull
 from fusion.lib.words import STOP_WORDS, content_hash, stems
 
@@ -33,17 +35,29 @@ _MOST_TIES = 4096
 _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
 # The scripts that `stems` cuts into pairs. Documents have their single characters too, in a field of their own, so that
 # a query of one character finds what pairs cannot.
-_PROBE = "Foxes jumped over naïve user_ids: 東京タワー, 한국어, สวัสดี, 3.14"
+_CAMEL = re.compile(r"[A-Za-z0-9]*[a-z0-9][A-Z][A-Za-z0-9]*|[A-Z]{2,}[a-z]{2}[A-Za-z0-9]*")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_FUZZY_FROM = 6
+# Letters of a term that may be misspelt: of fewer, too many are one letter away ("Marta" is from "Maria").
+_PROBE = "Foxes jumped over naïve user_ids, getUserById: 東京タワー, 한국어, สวัสดี, हिन्दी, الكِتاب, 🚀, 3.14"
 
 
 def terms(text: str) -> list[str]:
-    """What a text is found by, in order and with repeats. Parts of ``snake_case`` names are words."""
-    return [term for term in stems(text.replace("_", " ")) if len(term) <= _LONGEST_TERM]
+    """What a text is found by, with repeats. Parts of ``snake_case`` and ``camelCase`` names are words, and so is a
+    name in ``camelCase`` as a whole."""
+    plain = (text if text.isascii() else normalize("NFKC", text)).replace("_", " ")
+    humps = [part for name in _CAMEL.findall(plain) for part in _HUMP.split(name)]
+    return [term for term in stems(" ".join([plain, *humps])) if len(term) <= _LONGEST_TERM]
 
 
 def analysis() -> str:
     """Names the way texts become terms; an index that was written in another way must be written again."""
     return content_hash(" ".join([*sorted(STOP_WORDS), *terms(_PROBE)]))
+
+
+def _asked(text: str) -> list[str]:
+    """What a question looks for: its keywords' terms, and once more the names whose humps keywords do not have."""
+    return terms(" ".join([*keywords(text), *_CAMEL.findall(text.replace("_", " "))]))
 
 
 class Lexical:
@@ -128,19 +142,21 @@ class Lexical:
 
     def _query(self, text: str, tags: Sequence[int] | None) -> Query | None:
         schema = self._index.schema
-        words = dict.fromkeys(terms(text))
+        words = dict.fromkeys(_asked(text))
         if not words:
             return None
-        matches = Query.boolean_query(
-            [
-                (Occur.Should, Query.term_query(schema, "characters" if _UNSPACED.fullmatch(word) else "terms", word))
-                for word in words
-            ]
-        )
+        matches = Query.boolean_query([(Occur.Should, self._term(word)) for word in words])
         if tags is None:
             return matches
         within = Query.const_score_query(Query.term_set_query(schema, "tag", [str(tag) for tag in tags]), 0.0)
         return Query.boolean_query([(Occur.Must, matches), (Occur.Must, within)])
+
+    def _term(self, word: str) -> Query:
+        """A term; one that no text has is taken as misspelt, and what is one letter from it is looked for."""
+        schema, field = self._index.schema, "characters" if _UNSPACED.fullmatch(word) else "terms"
+        if len(word) >= _FUZZY_FROM and word.isalpha() and not self._index.searcher().doc_freq(field, word):
+            return Query.fuzzy_term_query(schema, field, word)
+        return Query.term_query(schema, field, word)
 
     def close(self) -> None:
         writer, self._writer = self._writer, None

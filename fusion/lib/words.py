@@ -8,6 +8,16 @@ from functools import lru_cache
 from hashlib import blake2b
 
 _WORD = re.compile(r"\w+")
+# What is in a word and is not of it: soft hyphens, the joiners of Persian, Indic scripts and emoji, the marks that say
+# which way a text runs, and the stroke that stretches an Arabic word.
+_INVISIBLE = dict.fromkeys(
+    [0xAD, 0x640, *range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x206A), 0xFEFF]
+)
+# Emoji and other pictures are words of their own, flags are two letters; the colour of a skin says nothing.
+_PICTURE = (
+    "[\U0001f1e6-\U0001f1ff]{2}|"
+    "[\u231a\u231b\u23e9-\u23fa\u2600-\u27bf\u2b1b\u2b1c\u2b50\u2b55\U0001f300-\U0001f3fa\U0001f400-\U0001faff]"
+)
 # Scripts written without blanks between words: a run of them is cut into overlapping pairs, as CJK search does.
 _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
 
@@ -29,9 +39,20 @@ def normalise(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold()
 
 
+def find_words(text: str) -> list[str]:
+    """Runs of letters, digits and ``_``, with the marks that belong to them: vowels of Hindi and Arabic are marks."""
+    return _WORD.findall(text) if text.isascii() else _marked()[0].findall(text.translate(_INVISIBLE))
+
+
 def word_list(text: str) -> list[str]:
-    """The words of a text in order, with repeats: ``\\w+`` of its normalised form."""
-    return _WORD.findall(normalise(text))
+    """The words of a text in order, with repeats: those of its normalised form."""
+    return find_words(normalise(text))
+
+
+def words_and_pictures(text: str) -> list[str]:
+    """The words of a text, and its emoji, each a word of its own, in order."""
+    plain = normalise(text)
+    return _WORD.findall(plain) if plain.isascii() else _marked()[1].findall(plain.translate(_INVISIBLE))
 
 
 def words(text: str) -> frozenset[str]:
@@ -39,28 +60,42 @@ def words(text: str) -> frozenset[str]:
     return frozenset(word_list(text))
 
 
-def _accentless(word: str) -> str:
-    return "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
-
-
 @lru_cache(maxsize=1)
-def _stemmer() -> object:
+def _marked() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Words of any script, and words or pictures. Python's ``\\w`` has no marks; variation selectors belong to none."""
+    kinds = ((n, unicodedata.category(chr(n))) for n in range(0x300, 0x10000))
+    marks = "".join(chr(n) for n, kind in kinds if kind[0] == "M" and not 0xFE00 <= n <= 0xFE0F)
+    word = rf"\w[\w{marks}]*"
+    return re.compile(word), re.compile(f"{word}|{_PICTURE}")
+
+
+def accentless(word: str) -> str:
+    """Without accents, vowel points and the hamza; what makes another letter of one stays (classes up to 9: nukta,
+    the voicing of kana, virama)."""
+    letters = (c for c in unicodedata.normalize("NFD", word) if unicodedata.combining(c) <= 9)
+    return unicodedata.normalize("NFC", "".join(letters))
+
+
+@lru_cache(maxsize=2)
+def _stemmer(language: str) -> object:
     from Stemmer import Stemmer
 
-    return Stemmer("english")
+    return Stemmer(language)
 
 
 @lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
-    """Snowball's English stem of one normalised word, accents removed."""
-    plain = word if word.isascii() else _accentless(word)
-    return str(_stemmer().stemWord(plain))  # type: ignore[attr-defined]
+    """Snowball's stem of one normalised word, accents removed: Arabic's in its script, English's elsewhere."""
+    plain = word if word.isascii() else accentless(word)
+    language = "arabic" if "\u0600" <= plain[:1] <= "\u06ff" else "english"
+    return str(_stemmer(language).stemWord(plain))  # type: ignore[attr-defined]
 
 
 def stems(text: str) -> list[str]:
-    """The searchable terms of a text in order, with repeats: stemmed, without stop words, unspaced scripts in pairs."""
+    """The searchable terms of a text in order, with repeats: stemmed, without stop words, unspaced scripts in pairs,
+    pictures as they are."""
     found: list[str] = []
-    for word in word_list(text):
+    for word in words_and_pictures(text):
         if word in STOP_WORDS:
             continue
         if not word.isascii() and _UNSPACED.search(word):
