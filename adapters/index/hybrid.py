@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from adapters.index.lexical import Lexical, analysis, erase
+from adapters.index.merge import Found, Scored, rrf
 from adapters.index.move import Moving
 from adapters.index.vectors import Known, Vectors
 from fusion.contract import Embedder, Scope
@@ -33,11 +34,10 @@ Result = TypeVar("Result")
 Pick = Callable[[Sequence[str]], Iterable["Entry"]]
 Through = Callable[[Embedder], Embedder]
 
-RRF_K = 60
-# G. Cormack, C. Clarke and S. Büttcher, "Reciprocal Rank Fusion outperforms Condorcet…", SIGIR 2009.
 _COMMIT_ENTRIES = 2_000
 _FILL_ENTRIES = 128
 # As many as the embedder can sort by length, and as few as may be lost when the process dies: it caches them itself.
+_SHARE_OF_VECTORS = 0.8
 _RETRY_S = 1.0
 _LONGEST_RETRY_S = 60.0
 
@@ -52,16 +52,6 @@ class Entry:
     key: str
     scope: Scope
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """``score`` is the fused one; ``lexical`` (BM25) and ``cosine`` are those of the lists that have it."""
-
-    key: str
-    score: float
-    lexical: float | None = None
-    cosine: float | None = None
 
 
 class Index:
@@ -179,18 +169,26 @@ class Index:
 
     async def search(self, text: str, scope: Scope, limit: int) -> Sequence[Found]:
         """The best ``limit`` that ``scope`` admits: those by words and those by vectors, fused by rank."""
-        return _fused(*await self.halves(text, scope, limit))[:limit]
+        return rrf(*await self.halves(text, scope, limit))[:limit]
 
     async def halves(
-        self, text: str, scope: Scope, limit: int, vector: Floats | None = None
-    ) -> tuple[Sequence[tuple[str, float]], Sequence[tuple[str, float]]]:
+        self,
+        text: str,
+        scope: Scope,
+        limit: int,
+        vector: Floats | None = None,
+        deadline_s: float | None = None,
+    ) -> tuple[Scored, Scored]:
         """The best ``limit`` by words and the best by vectors, of what ``scope`` admits: keys with BM25, with cosine.
 
         ``vector`` is the text's, where it is known already. Either half stands in for the other, and is empty, while
-        it does not work; ``notes`` says so then.
+        it does not work; ``notes`` says so then. Vectors are given up after four fifths of ``deadline_s``, so that
+        words answer in time whoever embeds the question. Raises ``StoreDamaged`` where neither half works.
         """
         by_words, by_vectors = await asyncio.gather(
-            self.lexical(text, scope, limit), self.similar(text, scope, limit, vector), return_exceptions=True
+            self.lexical(text, scope, limit),
+            _within(deadline_s, self.similar(text, scope, limit, vector)),
+            return_exceptions=True,
         )
         if isinstance(by_words, BaseException):
             if not isinstance(by_words, StoreDamaged) or isinstance(by_vectors, BaseException) or not by_vectors:
@@ -591,6 +589,15 @@ def _words(text: str) -> str:
     return "" if text.startswith("\0") else text
 
 
+async def _within(deadline_s: float | None, search: Awaitable[Scored]) -> Scored:
+    """The end of a search, or TimeoutError after the share of the deadline that vectors have."""
+    try:
+        async with asyncio.timeout(None if deadline_s is None else deadline_s * _SHARE_OF_VECTORS):
+            return await search
+    except TimeoutError as error:
+        raise TimeoutError("the question had no vector in time") from error
+
+
 async def vectors_of(embedder: Embedder, texts: Sequence[str], *, keep: bool = True) -> Floats:
     """``texts`` encoded, a vector each. Raises InvalidAnswer where what came back cannot be their vectors."""
     vectors = await embedder.embed(texts, keep=keep)
@@ -602,17 +609,6 @@ async def vectors_of(embedder: Embedder, texts: Sequence[str], *, keep: bool = T
     if not isfinite(vectors.sum()):  # NaN and infinity stay so in a sum
         raise InvalidAnswer(f"{embedder.identity} gave vectors with NaN or infinity in them")
     return vectors
-
-
-def _fused(by_words: Sequence[tuple[str, float]], by_vectors: Sequence[tuple[str, float]]) -> list[Found]:
-    """Reciprocal rank fusion: 1/(60 + rank) from each list, ranks from 1. Equal scores: by key."""
-    words, cosines = dict(by_words), dict(by_vectors)
-    scores: dict[str, float] = {}
-    for ranked in (by_words, by_vectors):
-        for rank, (key, _) in enumerate(ranked, start=1):
-            scores[key] = scores.get(key, 0.0) + 1 / (RRF_K + rank)
-    order = sorted(scores, key=lambda key: (-scores[key], key))
-    return [Found(key, scores[key], words.get(key), cosines.get(key)) for key in order]
 
 
 Item = TypeVar("Item")

@@ -1,0 +1,105 @@
+"""Two ranked lists become one: those that BM25 found and those that vectors did, united by key.
+
+Pure formulas. BM25 comes as tantivy gives it: positive, the more the better. Equal scores stand in the order of keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+Scored = Sequence[tuple[str, float]]
+"""keys with their scores, best first"""
+
+RRF_K = 60
+# G. Cormack, C. Clarke and S. Büttcher, "Reciprocal Rank Fusion outperforms Condorcet…", SIGIR 2009.
+BEST_RRF = 2 / (RRF_K + 1)
+"""what stands first in both lists has"""
+
+VECTOR_WEIGHT = 0.7
+TEXT_WEIGHT = 0.3
+_NO_NUMBER = 1 / 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """``score`` is the fused one; ``lexical`` (BM25) and ``cosine`` are those of the lists that have it."""
+
+    key: str
+    score: float
+    lexical: float | None = None
+    cosine: float | None = None
+
+
+def rrf(by_words: Scored, by_vectors: Scored) -> list[Found]:
+    """Reciprocal rank fusion: 1/(60 + rank) from each list, ranks from 1."""
+    scores: dict[str, float] = {}
+    for ranked in (by_words, by_vectors):
+        for rank, (key, _) in enumerate(ranked, start=1):
+            scores[key] = scores.get(key, 0.0) + 1 / (RRF_K + rank)
+    return _in_order(scores, by_words, by_vectors)
+
+
+def text_score(rank: float) -> float:
+    """A rank as SQLite's FTS5 gives it (the more negative the better), between 0 and 1, the more the better.
+
+    With r = -rank: r/(1 + r). A rank of 0 or more is a poor one: 1/(1 + rank). What is no number is 1/1000.
+    """
+    if not isfinite(rank):
+        return _NO_NUMBER
+    return -rank / (1 - rank) if rank < 0 else 1 / (1 + rank)
+
+
+def seed_text_score(rank: float) -> float:
+    """1/(1 + max(0, rank)), to the letter of the seed. FTS5's ranks are negative, so every hit scores 1: its defect is
+    that the words decide who is found and never who comes first."""
+    return 1 / (1 + max(0.0, rank))
+
+
+def weighted(
+    by_words: Scored,
+    by_vectors: Scored,
+    vector: float = VECTOR_WEIGHT,
+    text: float = TEXT_WEIGHT,
+    score: Callable[[float], float] = text_score,
+) -> list[Found]:
+    """vector × cosine + text × text score, the weights divided by their sum; the score is between 0 and 1.
+
+    A negative cosine counts as 0, and so does what a list does not have. Where there are no vectors at all the text
+    score is the score, so that a floor means the same with a model and without one.
+    """
+    if not by_vectors:
+        vector, text = 0.0, 1.0
+    total = vector + text
+    scores = {key: vector * max(0.0, cosine) / total for key, cosine in by_vectors}
+    for key, bm25 in by_words:
+        scores[key] = scores.get(key, 0.0) + text * score(-bm25) / total
+    return _in_order(scores, by_words, by_vectors)
+
+
+def convex(by_words: Scored, by_vectors: Scored) -> list[Found]:
+    """Half the cosine and half BM25, each scaled over its list so that the least is 0 and the best 1.
+
+    S. Bruch, S. Gai and A. Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", TOIS 2023. It keeps how much
+    better a hit is than the next, which ranks forget. A score says how good a hit is beside the others of its answer.
+    """
+    scores: dict[str, float] = {}
+    for ranked in (by_words, by_vectors):
+        share = 0.5 if by_words and by_vectors else 1.0
+        for key, score in _scaled(ranked):
+            scores[key] = scores.get(key, 0.0) + share * score
+    return _in_order(scores, by_words, by_vectors)
+
+
+def _scaled(ranked: Scored) -> Iterator[tuple[str, float]]:
+    """From 0 to 1; all 1 where they are equal."""
+    scores = [score for _, score in ranked]
+    least, spread = min(scores, default=0.0), max(scores, default=0.0) - min(scores, default=0.0)
+    return ((key, (score - least) / spread if spread else 1.0) for key, score in ranked)
+
+
+def _in_order(scores: dict[str, float], by_words: Scored, by_vectors: Scored) -> list[Found]:
+    words, cosines = dict(by_words), dict(by_vectors)
+    order = sorted(scores, key=lambda key: (-scores[key], key))
+    return [Found(key, scores[key], words.get(key), cosines.get(key)) for key in order]

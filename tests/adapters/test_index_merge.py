@@ -1,0 +1,105 @@
+"""Two lists become one: each formula with its arithmetic."""
+
+from __future__ import annotations
+
+from math import inf, nan
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.index.merge import BEST_RRF, Found, convex, rrf, seed_text_score, text_score, weighted
+
+
+def test_rrf_is_the_sum_of_one_over_sixty_plus_rank() -> None:
+    """b: 1/(60 + 2) + 1/(60 + 1); a: 1/(60 + 1) + 1/(60 + 3); c and d have one part each."""
+    found = rrf([("a", 9.0), ("b", 5.0), ("c", 1.0)], [("b", 0.9), ("d", 0.8), ("a", 0.7)])
+    assert found == [
+        Found("b", 1 / 62 + 1 / 61, 5.0, 0.9),
+        Found("a", 1 / 61 + 1 / 63, 9.0, 0.7),
+        Found("d", 1 / 62, None, 0.8),
+        Found("c", 1 / 63, 1.0, None),
+    ]
+    assert rrf([("a", 9.0)], [("a", 0.9)])[0].score == BEST_RRF
+
+
+@pytest.mark.parametrize(
+    ("rank", "score"),
+    [
+        (-4.2, 4.2 / 5.2),
+        (-1.0, 0.5),
+        (-0.5, 0.5 / 1.5),
+        (0.0, 1.0),
+        (1.0, 0.5),
+        (3.0, 0.25),
+        (nan, 0.001),
+        (-inf, 0.001),
+    ],
+)
+def test_the_text_score_rises_with_what_bm25_says(rank: float, score: float) -> None:
+    """FTS5's rank is negative: with r = -rank, r/(1 + r); else 1/(1 + rank); no number is 1/1000."""
+    assert text_score(rank) == pytest.approx(score)
+
+
+def test_the_seeds_text_score_is_one_for_every_hit() -> None:
+    """1/(1 + max(0, rank)): FTS5's ranks are all negative, so max gives 0 and the score 1, good or bad."""
+    assert seed_text_score(-0.1) == seed_text_score(-12.0) == 1 / (1 + 0)
+    assert seed_text_score(3.0) == 1 / (1 + 3)
+
+
+def test_the_weighted_sum() -> None:
+    """BM25 4 is the text score 4/5: both .7 × .9 + .3 × .8 = .87; words alone .3 × .8 = .24; vectors alone .7 × .6."""
+    found = weighted([("both", 4.0), ("words", 4.0)], [("both", 0.9), ("vector", 0.6)])
+    assert [one.key for one in found] == ["both", "vector", "words"]
+    assert [one.score for one in found] == pytest.approx([0.7 * 0.9 + 0.3 * 0.8, 0.7 * 0.6, 0.3 * 0.8])
+
+
+def test_weights_are_divided_by_their_sum() -> None:
+    """7 and 3 are .7 and .3; (7 × .5 + 3 × .5)/10 = .5."""
+    lists = [("a", 1.0)], [("a", 0.5)]
+    assert weighted(*lists, 7, 3) == weighted(*lists, 0.7, 0.3)
+    assert weighted(*lists, 7, 3)[0].score == pytest.approx((7 * 0.5 + 3 * 0.5) / 10)
+
+
+def test_without_vectors_the_text_score_is_the_score() -> None:
+    """BM25 3 is 3/4, weighed by nothing: a floor means the same with a model and without one."""
+    assert weighted([("a", 3.0)], [])[0].score == 0.75
+
+
+def test_the_seeds_formula_loses_the_order_of_words() -> None:
+    """Both .7 × .5 + .3 × 1 = .65 as the seed has it, and the stronger first where the formula is mended."""
+    by_words, by_vectors = [("z", 8.0), ("a", 0.2)], [("a", 0.5), ("z", 0.5)]
+    legacy = weighted(by_words, by_vectors, score=seed_text_score)
+    assert [one.key for one in legacy] == ["a", "z"]
+    assert legacy[0].score == legacy[1].score == pytest.approx(0.65)
+    assert [one.key for one in weighted(by_words, by_vectors)] == ["z", "a"]
+
+
+def test_the_convex_sum_scales_each_list() -> None:
+    """BM25 9, 5, 1 are 1, (5 - 1)/8 = .5, 0; cosines .9, .8, .5 are 1, (.8 - .5)/.4 = .75, 0; each counts half."""
+    found = convex([("a", 9.0), ("b", 5.0), ("c", 1.0)], [("b", 0.9), ("d", 0.8), ("a", 0.5)])
+    assert [one.key for one in found] == ["b", "a", "d", "c"]
+    assert [one.score for one in found] == pytest.approx([0.25 + 0.5, 0.5 + 0, 0.375, 0])
+
+
+def test_the_convex_sum_of_one_list_is_that_list() -> None:
+    """Scaled; a single hit, or several that are equal, have 1."""
+    assert [one.score for one in convex([("a", 3.0), ("b", 2.0), ("c", 1.0)], [])] == [1, 0.5, 0]
+    assert [one.score for one in convex([], [("a", 0.4), ("b", 0.4)])] == [1, 1]
+
+
+KEYS = st.lists(st.sampled_from("abcdefgh"), unique=True)
+
+
+@given(words=KEYS, vectors=KEYS, bm25=st.floats(0.01, 50), cosine=st.floats(-1, 1))
+def test_the_union_has_every_key_once_and_scores_between_0_and_1(
+    words: list[str], vectors: list[str], bm25: float, cosine: float
+) -> None:
+    """Whatever the lists: nothing is lost or doubled, best first, equals by key."""
+    by_words = [(key, bm25 / (n + 1)) for n, key in enumerate(words)]
+    by_vectors = [(key, cosine) for key in vectors]
+    for merge in (rrf, weighted, convex):
+        found = merge(by_words, by_vectors)
+        assert sorted(one.key for one in found) == sorted({*words, *vectors})
+        assert found == sorted(found, key=lambda one: (-one.score, one.key))
+        assert all(0 <= one.score <= 1 for one in found)
