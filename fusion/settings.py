@@ -177,7 +177,16 @@ class BackendSettings(BaseModel):
 def _four() -> dict[str, BackendSettings]:
     return {
         "markdown": BackendSettings.model_validate(
-            {"adapter": "adapters.markdown:Markdown", "paths": [], "watch": True, "remember_turns": False}
+            {
+                "adapter": "adapters.markdown:Markdown",
+                "paths": [],
+                "ignore": [],
+                "merge": "rrf",
+                "half_life_days": 0,
+                "mmr_lambda": 1,
+                "watch": True,
+                "remember_turns": False,
+            }
         ),
         "cortex": BackendSettings(adapter="adapters.cortex:Cortex"),
         "mem0": BackendSettings(adapter="adapters.mem0:Mem0"),

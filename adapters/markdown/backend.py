@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import unquote
 
-from adapters.index import Found, Index
+from adapters.index import Index
+from adapters.index.merge import Found, Scored
 from adapters.markdown import log
+from adapters.markdown.decay import dated
 from adapters.markdown.files import Root, Signature, Unreadable, read, roots
 from adapters.markdown.items import note_item, reading, scope_of, text_of
 from adapters.markdown.media import MIMES, Beholder, mime_of
 from adapters.markdown.notes import Notes, file_of, parse, write
 from adapters.markdown.options import Options
-from adapters.markdown.shelf import Held, Item, Shelf
+from adapters.markdown.ranking import Ranking, ranked
+from adapters.markdown.shelf import Item, Shelf
 from adapters.markdown.sync import Sync, Timing
 from fusion.contract import (
     DIMENSIONS,
@@ -41,6 +44,9 @@ from fusion.errors import BadInput, InvalidAnswer, SettingsError
 
 NOTES_SHOWN = 20
 """remarks on single files in a description; the rest is counted"""
+
+PAGE = 100
+"""candidates of each list that are ranked together: as many as a query asks for, and many times what is shown"""
 
 READ_S = 1.0
 """what a reader of a document has, as the deadline of a search; half of it may go by in looking at the files"""
@@ -112,16 +118,20 @@ class Markdown:
     # Reading
 
     async def search(self, query: Query) -> Sequence[Hit]:
+        return [item.hit for item in await self.find(query)]
+
+    async def find(self, query: Query, ranking: Ranking | None = None) -> Sequence[Item]:
+        """What ``search`` gives, with its headings; ``ranking`` instead of the settings'. Scores are from 0 to 1."""
         if not query.text.strip() or query.limit < 1:
             return []
         await self._sync.freshen(query.deadline_s)
-        hits: list[Hit] = []
+        items: list[Item] = []
         for _ in range(3):  # a file replaced between the index's answer and ours would be in neither state: ask again
             generation = self._sync.shelf.generation
-            hits = await self._ask(query)
+            items = await self._ask(query, ranking or self._options.ranking)
             if generation == self._sync.shelf.generation:
                 break
-        return hits
+        return items
 
     async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:
         return [await self._sync.shelf.beside(hit.native_id, span) for hit in hits]
@@ -185,15 +195,50 @@ class Markdown:
                 await self._sync.shelf.settle({}, await self._sync.stamp())
             return damage
 
-    async def _ask(self, query: Query) -> list[Hit]:
-        width = query.limit
+    async def _ask(self, query: Query, ranking: Ranking) -> list[Item]:
+        """A page of candidates at a time, so that the best k are the first of the best k + 1: what a wider page finds
+        besides comes after."""
+        items: dict[str, Item] = {}
+        width = PAGE
         while True:
-            found = await self._index.search(query.text, query.scope, width)
-            held = await self._sync.shelf.held(one.key for one in found)
-            hits = _hits(found, held, query)
-            if len(hits) >= query.limit or len(found) < width:
-                return hits[: query.limit]
+            by_words, by_vectors = await self._index.halves(query.text, query.scope, width, deadline_s=query.deadline_s)
+            found = await self._ranked(by_words, by_vectors, ranking, query.now)
+            for low in range(0, len(found), query.limit):
+                some = found[low : low + query.limit]
+                held = await self._sync.shelf.held(one.key for one in some)
+                for one in some:
+                    item = held.get(one.key)
+                    if item is not None and _visible(item.hit, query):
+                        items.setdefault(item.hit.event_id or item.hit.native_id, item.scored(one.score))
+                if len(items) >= query.limit:
+                    return list(items.values())[: query.limit]
+            if max(len(by_words), len(by_vectors)) < width:
+                return list(items.values())
             width *= 4  # some were parts of one entry, or of another time: ask for more
+
+    async def _ranked(self, by_words: Scored, by_vectors: Scored, ranking: Ranking, now: datetime) -> list[Found]:
+        """In their order; what they say and when it was noted is read only where the ranking looks at it."""
+        keys = [key for key, _ in (*by_words, *by_vectors)] if ranking.looks else []
+        held = await self._sync.shelf.held(keys)
+
+        def noted(key: str) -> datetime | None:
+            item = held.get(key)
+            return self._noted(item.hit) if item else None
+
+        def text(key: str) -> str:
+            item = held.get(key)
+            return item.hit.text if item else ""
+
+        return list(ranked(by_words, by_vectors, ranking, noted=noted, text=text, now=now))
+
+    def _noted(self, hit: Hit) -> datetime | None:
+        """When something was noted, as far as that makes it age."""
+        if hit.event_id is not None:
+            return hit.at.utc if hit.at else hit.recorded_at
+        name = hit.place.document if hit.place else ""
+        known = self._sync.shelf.documents.get(name)
+        signature = known.signature if known else None
+        return dated(name, datetime.fromtimestamp(signature[0] / 1e9, UTC) if signature else None)
 
     # Writing
 
@@ -340,18 +385,6 @@ def _log_of(folder: Path | None, roots: Sequence[Root]) -> tuple[Root, str] | No
                 raise SettingsError(f"[backends.markdown] log_folder: there is no folder {folder}; make it")
             return root, "".join(f"{step}/" for step in real.relative_to(root.folder).parts)
     raise SettingsError("[backends.markdown] log_folder must be in one of paths: what is appended there is to be found")
-
-
-def _hits(found: Iterable[Found], held: Held, query: Query) -> list[Hit]:
-    hits: dict[str, Hit] = {}
-    for one in found:
-        item = held.get(one.key)
-        if item is None or not _visible(item.hit, query):
-            continue
-        identity = item.hit.event_id or item.hit.native_id
-        if identity not in hits:
-            hits[identity] = replace(item.hit, score=one.score)
-    return list(hits.values())
 
 
 def _visible(hit: Hit, query: Query) -> bool:

@@ -13,9 +13,10 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from fnmatch import fnmatch
 from hashlib import blake2b
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+
+from adapters.markdown.ignore import matcher
 
 SUFFIXES = (".md", ".markdown")
 _TRIES = 3
@@ -114,7 +115,11 @@ def roots(own: Path, paths: Sequence[Path], more: Sequence[str] = ()) -> list[Ro
 
 
 def scan(root: Root, ignore: Sequence[str], hidden: Path) -> tuple[list[Seen], list[Skip]]:
-    """Every Markdown file below a root, by metadata alone. ``hidden`` is a folder that is never entered."""
+    """Every Markdown file below a root, by metadata alone. ``hidden`` is a folder that is never entered.
+
+    Where MEMORY.md stands beside memory.md it alone counts.
+    """
+    ignored = matcher(ignore)
     seen: list[Seen] = []
     skips: list[Skip] = []
 
@@ -130,7 +135,7 @@ def scan(root: Root, ignore: Sequence[str], hidden: Path) -> tuple[list[Seen], l
                 continue
             if root.only and path not in root.only:
                 continue
-            if not root.only and ignored(path, ignore):
+            if not root.only and ignored(path, entry.is_dir(follow_symlinks=False)):
                 continue
             with suppress(FileNotFoundError):  # it went away between the listing and the look: as if never listed
                 examine(fd, entry, path)
@@ -173,9 +178,25 @@ def scan(root: Root, ignore: Sequence[str], hidden: Path) -> tuple[list[Seen], l
         visit(top, "")
     finally:
         os.close(top)
+    seen, beaten = _precedence(seen)
+    skips += beaten
     named = {skip.document for skip in skips} | {file.document for file in seen}
     missing = [document for document in map(root.document, sorted(root.only)) if document not in named]
     return seen, skips + [Skip(document, "not there: create it or take it out of `paths`") for document in missing]
+
+
+def _precedence(seen: list[Seen]) -> tuple[list[Seen], list[Skip]]:
+    """Without each memory.md that has a MEMORY.md beside it."""
+    paths = {file.path for file in seen}
+    beaten = [
+        file
+        for file in seen
+        if PurePosixPath(file.path).name == "memory.md" and f"{file.path.removesuffix('memory.md')}MEMORY.md" in paths
+    ]
+    if not beaten:
+        return seen, []
+    skips = [Skip(file.document, "skipped: MEMORY.md stands beside it and counts instead") for file in beaten]
+    return [file for file in seen if file not in beaten], skips
 
 
 def read(root: Root, path: str, max_bytes: int, setting: str = "max_file_mb") -> Content:
@@ -212,12 +233,6 @@ def below(folder: Path, path: str) -> Iterator[tuple[int, str]]:
 
 def signature(about: os.stat_result) -> Signature:
     return about.st_mtime_ns, about.st_ctime_ns, about.st_size, about.st_ino & 0x7FFF_FFFF_FFFF_FFFF  # as SQLite counts
-
-
-def ignored(path: str, patterns: Sequence[str]) -> bool:
-    """Whether a relative path, or its last name, matches one of the patterns."""
-    name = path.rpartition("/")[2]
-    return any(fnmatch(name, pattern) or fnmatch(path, pattern) for pattern in patterns)
 
 
 def _steady(fd: int, max_bytes: int, setting: str) -> Content:

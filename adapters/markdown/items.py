@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from calendar import month_name
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
-from adapters.markdown.files import Content, Root, Seen, Unreadable, ignored
+from adapters.markdown.files import Content, Root, Seen, Unreadable
+from adapters.markdown.ignore import matcher
 from adapters.markdown.media import SUFFIX as MEDIA
 from adapters.markdown.media import handle, mime_of, shown
 from adapters.markdown.notes import parse
@@ -68,7 +70,7 @@ def text_of(root: Root, data: bytes) -> str:
 
 def scope_of(root: Root, path: str, options: Options) -> Scope:
     """Whose a file of that path is."""
-    private = not root.own and ignored(path, options.private)
+    private = not root.own and matcher(options.private)(path, False)
     return replace(options.bind, audience="private") if private else options.bind
 
 
@@ -88,8 +90,9 @@ def _chunk_items(file: Seen, text: str, options: Options) -> list[Item]:
         return []
     stem = PurePosixPath(file.path).stem
     matter = front_matter(text)
-    title = matter.get("title") or ("" if _DAY.match(stem) or file.root.own else stem)
-    at = _day(stem) or _day(matter.get("date", "")) or _day(matter.get("created", ""))
+    day = _day(stem)
+    title = matter.get("title") or (_spelled(day) if day else "" if _DAY.match(stem) or file.root.own else stem)
+    at = day or _day(matter.get("date", "")) or _day(matter.get("created", ""))
     scope = scope_of(file.root, file.path, options)
     items: list[Item] = []
     for chunk in chunks(text, options.chunk_tokens, options.chunk_overlap):
@@ -97,8 +100,14 @@ def _chunk_items(file: Seen, text: str, options: Options) -> list[Item]:
         place = Place(file.document, chunk.start, chunk.end, "line")
         way = " › ".join(dict.fromkeys(filter(None, [title, *chunk.headings])))
         searched = f"{way}\n{chunk.searched}" if way else chunk.searched
-        items.append(Item(Hit(native, chunk.text, scope, at=at, place=place), (keyed(native, scope, searched),)))
+        hit = Hit(native, chunk.text, scope, at=at, place=place)
+        items.append(Item(hit, (keyed(native, scope, searched),), chunk.headings))
     return items
+
+
+def _spelled(day: Moment) -> str:
+    """A day as people ask for it: "2026-03-05, 5 March 2026"."""
+    return f"{day.utc:%Y-%m-%d}, {day.utc.day} {month_name[day.utc.month]} {day.utc.year}"
 
 
 def _day(text: str) -> Moment | None:

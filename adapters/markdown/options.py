@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from math import inf
 from pathlib import Path
 
+from adapters.index.merge import TEXT_WEIGHT, VECTOR_WEIGHT
+from adapters.markdown.ignore import ALWAYS, matcher
 from adapters.markdown.media import mime_of
+from adapters.markdown.ranking import MERGES, Ranking
 from fusion.contract import DIMENSIONS, Scope
 from fusion.errors import SettingsError
 
@@ -19,8 +24,9 @@ class Options:
     """The keys of `[backends.markdown]`.
 
     ``paths``: folders and single files of the user's. ``bind``: whose they are (scope dimensions by name).
-    ``private``: names of files that are never shown to a group. ``ignore``: names or relative paths (shell
-    patterns) that are left out. ``remember_turns``: write every turn of a conversation down, not just notes.
+    ``private``: names of files that are never shown to a group. ``ignore``: what is left out, in the patterns of
+    .gitignore, after those that hold anyway: hidden files and folders (`.obsidian` is one), `node_modules`,
+    `__pycache__`; `!name` takes one back. ``remember_turns``: write every turn of a conversation down, not just notes.
     ``log_folder``: the folder, in one of ``paths``, that has the user's daily logs (``YYYY-MM-DD.md``), for what an
     agent appends to today's; empty: such lines become notes of the gateway's own.
     ``chunk_tokens``, ``chunk_overlap``: in tokens of about four bytes. ``max_file_mb``: larger files are skipped.
@@ -28,13 +34,14 @@ class Options:
     they are sent to its server. ``media_max_mb``: larger ones are skipped; at most 14, for what a request may have.
     ``watch``: hear of changes by the system's notices, and follow them ``debounce_s`` seconds after the first.
     ``scan_interval_s``: how long a search trusts its last look at the files where nothing is heard, in seconds.
-    ``interval_s``: seconds between two looks at all files that nobody asked for; 0 is never.
+    ``interval_s``: seconds between two looks at all files that nobody asked for; 0 is never. ``ranking``: the keys of
+    `Ranking`, which stand beside the others.
     """
 
     paths: tuple[Path, ...] = ()
     bind: Scope = field(default_factory=Scope)
     private: tuple[str, ...] = ("MEMORY.md", "memory.md")
-    ignore: tuple[str, ...] = (".*", "node_modules", "__pycache__")
+    ignore: tuple[str, ...] = ALWAYS
     remember_turns: bool = False
     log_folder: Path | None = None
     chunk_tokens: int = 400
@@ -46,6 +53,7 @@ class Options:
     watch: bool = True
     debounce_s: float = 1.5
     interval_s: float = 300.0
+    ranking: Ranking = field(default_factory=Ranking)
 
     @property
     def max_bytes(self) -> int:
@@ -60,7 +68,7 @@ class Options:
     @classmethod
     def of(cls, given: Mapping[str, object]) -> Options:
         """Raises ``SettingsError`` for a key that does not exist or a value that makes no sense."""
-        known = [f.name for f in fields(cls)]
+        known = [f.name for f in (*fields(cls), *fields(Ranking)) if f.name != "ranking"]
         for key in given:
             if key not in known:
                 raise SettingsError(f"[backends.markdown] has no setting {key!r}; it has {', '.join(known)}")
@@ -68,7 +76,7 @@ class Options:
             paths=tuple(Path(path).expanduser() for path in _texts(given, "paths", ())),
             bind=_scope(given.get("bind", {})),
             private=_texts(given, "private", cls().private),
-            ignore=_texts(given, "ignore", cls().ignore),
+            ignore=(*ALWAYS, *_texts(given, "ignore", ())),
             log_folder=_folder(given, "log_folder"),
             remember_turns=_flag(given, "remember_turns", cls().remember_turns),
             chunk_tokens=int(_number(given, "chunk_tokens", cls().chunk_tokens, 16)),
@@ -80,12 +88,35 @@ class Options:
             watch=_flag(given, "watch", cls().watch),
             debounce_s=_number(given, "debounce_s", cls().debounce_s, 0),
             interval_s=_number(given, "interval_s", cls().interval_s, 0),
+            ranking=_ranking(given),
         )
+        for key, patterns in (("ignore", options.ignore), ("private", options.private)):
+            try:
+                matcher(patterns)
+            except re.error as error:
+                raise SettingsError(f"[backends.markdown] {key} has a pattern that makes no sense: {error}") from error
         if options.media_max_mb > MEDIA_MB:
             raise SettingsError(f"[backends.markdown] media_max_mb must be at most {MEDIA_MB:g}")
         if options.chunk_overlap >= options.chunk_tokens:
             raise SettingsError("[backends.markdown] chunk_overlap must be smaller than chunk_tokens")
         return options
+
+
+def _ranking(given: Mapping[str, object]) -> Ranking:
+    merge = next((known for known in MERGES if known == given.get("merge", MERGES[0])), None)
+    if merge is None:
+        raise SettingsError(f"[backends.markdown] merge must be one of {', '.join(MERGES)}")
+    ranking = Ranking(
+        merge=merge,
+        vector_weight=_number(given, "vector_weight", VECTOR_WEIGHT, 0),
+        text_weight=_number(given, "text_weight", TEXT_WEIGHT, 0),
+        half_life_days=_number(given, "half_life_days", 0, 0),
+        mmr_lambda=_number(given, "mmr_lambda", 1, 0, 1),
+        min_score=_number(given, "min_score", 0, 0, 1),
+    )
+    if ranking.vector_weight + ranking.text_weight == 0:
+        raise SettingsError("[backends.markdown] vector_weight and text_weight must not both be 0")
+    return ranking
 
 
 def _texts(given: Mapping[str, object], key: str, default: tuple[str, ...]) -> tuple[str, ...]:
@@ -111,10 +142,11 @@ def _flag(given: Mapping[str, object], key: str, default: bool) -> bool:
     return value
 
 
-def _number(given: Mapping[str, object], key: str, default: float, least: float) -> float:
+def _number(given: Mapping[str, object], key: str, default: float, least: float, most: float = inf) -> float:
     value = given.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < float("inf"):
-        raise SettingsError(f"[backends.markdown] {key} must be a number of at least {least:g}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most or value == inf:
+        bounds = f"of at least {least:g}" if most == inf else f"from {least:g} to {most:g}"
+        raise SettingsError(f"[backends.markdown] {key} must be a number {bounds}")
     return value
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
 from shutil import rmtree
@@ -49,11 +49,15 @@ class Item:
     """One thing that can be found: a chunk of a user's file, or an entry of the gateway's own.
 
     ``entries`` are what the index holds of it: more than one for a long entry, which is found by any of
-    its parts and given back whole.
+    its parts and given back whole. ``headings`` lead to it, outermost first.
     """
 
     hit: Hit
     entries: tuple[Entry, ...]
+    headings: tuple[str, ...] = ()
+
+    def scored(self, score: float) -> Item:
+        return replace(self, hit=replace(self.hit, score=score))
 
 
 @dataclass(frozen=True, slots=True)

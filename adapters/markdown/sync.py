@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from adapters.index import Index
-from adapters.markdown.files import Root, Seen, Signature, Skip, Unreadable, ignored, read, scan
+from adapters.markdown.files import Root, Seen, Signature, Skip, Unreadable, read, scan
+from adapters.markdown.ignore import matcher
 from adapters.markdown.items import document_of
 from adapters.markdown.options import Options
 from adapters.markdown.shelf import Document, Shelf
@@ -246,8 +247,9 @@ class Sync:
         way = path.relative_to(root.folder)
         if root.only:
             return way.as_posix() in root.only
-        patterns = self._patterns(root)
-        if any(ignored(part.as_posix(), patterns) for part in (way, *way.parents) if part.name):
+        ignored = matcher(self._patterns(root))
+        folders = [folder.as_posix() for folder in way.parents if folder.name]
+        if ignored(way.as_posix(), path.is_dir()) or any(ignored(folder, True) for folder in folders):
             return False
         return path.suffix.lower() in root.suffixes or not path.is_file()
 

@@ -1,0 +1,40 @@
+"""What a day's notes lose with time, and which files lose nothing.
+
+Exponential decay: score × 0.5^(age / half-life). With the seed's 30 days: 7 days leave 85.07 %, 30 days 50 %, 90 days
+12.5 %, 180 days 1.56 %.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+HALF_LIFE_DAYS = 30.0
+
+_DAILY = re.compile(r"(?:^|/)memory/(\d{4})-(\d{2})-(\d{2})\.md$")
+_EVERGREEN = re.compile(r"(?:^|/)memory/(?:[^/]+/)*[^/]+$|^[^/]+/(?:MEMORY|memory)\.md$")
+_DAY_S = 86_400
+
+
+def decay(age_days: float, half_life_days: float = HALF_LIFE_DAYS) -> float:
+    """What is left of a score after so many days, from 1 to 0; what is yet to come has lost nothing."""
+    return float(0.5 ** (max(0.0, age_days) / half_life_days))
+
+
+def age_days(then: datetime, now: datetime) -> float:
+    return (now - then).total_seconds() / _DAY_S
+
+
+def dated(document: str, modified: datetime | None) -> datetime | None:
+    """When what stands in a file was noted; ``None`` for what is evergreen.
+
+    ``document`` begins with the name of its folder, as in "workspace/memory/2026-03-24.md". In this order: the day in
+    the name of a daily log; nothing for MEMORY.md and whatever else stands in ``memory``; else when the file was
+    last written, ``None`` where that is not known yet.
+    """
+    if match := _DAILY.search(document):
+        try:
+            return datetime.fromisoformat("-".join(match.groups())).replace(tzinfo=UTC)
+        except ValueError:  # 2026-13-45 is a name, not a day: a topic like any other
+            return None
+    return None if _EVERGREEN.search(document) else modified
