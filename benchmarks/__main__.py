@@ -76,6 +76,11 @@ def _parser() -> argparse.ArgumentParser:
     contribution.add_argument("--rows", type=Path, help="write a JSON object a line for each question and subset")
     contribution.set_defaults(measure=_contribution)
 
+    vault = commands.add_parser("vault", help="a vault of Markdown by kind of question: hybrid, by words, by vectors")
+    vault.add_argument("--data", type=Path, help="a folder of yours; without it, the one that comes with the project")
+    vault.add_argument("--queries", type=Path, help='[{"query": …, "files": […], "category": …}, …]')
+    vault.set_defaults(measure=_vault)
+
     report = commands.add_parser("report", help="rows as a page to look at, and charts as PNGs")
     report.add_argument("rows", nargs="+", metavar="[RUN=]ROWS", help="what --rows wrote; arms of a named run have it")
     report.add_argument("--baseline", metavar="ARM", help="what the others are compared with: handset, if it is there")
@@ -215,6 +220,15 @@ def _report(options: argparse.Namespace) -> Mapping[str, Any]:
     from benchmarks.report import Report, run
 
     return run(Report(tuple(options.rows), options.out, options.baseline, options.contribution))
+
+
+def _vault(options: argparse.Namespace) -> Mapping[str, Any]:
+    from benchmarks.datasets import DataError
+    from benchmarks.vault import run
+
+    if (options.data is None) != (options.queries is None):
+        raise DataError("--data and --queries belong together: the questions name files of the folder")
+    return run() if options.data is None else run(options.data, options.queries)
 
 
 def _overhead(options: argparse.Namespace) -> Mapping[str, Any]:
