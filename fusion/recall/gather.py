@@ -460,7 +460,9 @@ def _well_formed(hit: Any) -> bool:
         and (hit.valid_from is None or _is_time(hit.valid_from))
         and (hit.valid_to is None or _is_time(hit.valid_to))
         and (hit.place is None or _is_place(hit.place))
-        and (not hit.derived_from or all(map(_is_id, hit.derived_from)))
+        and isinstance(hit.path, (tuple, list))
+        and isinstance(hit.derived_from, (tuple, list))
+        and all(map(_is_id, hit.derived_from))
     )
 
 

@@ -593,6 +593,9 @@ def test_an_id_twice_is_one_hit() -> None:
         {"place": Place("d", "1", "2")},  # type: ignore[arg-type]
         {"derived_from": (5,)},
         {"path": (5,)},
+        {"path": b""},
+        {"derived_from": b""},
+        {"derived_from": None},
         {"speaker": 5},
     ],
     ids=lambda wrong: ascii(wrong)[:60],
