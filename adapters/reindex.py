@@ -71,10 +71,11 @@ class Reindex:
     def tell(self, result: Any) -> str:
         if result["from"] == result["to"]:
             return f"It has the vectors of {result['to']} already."
+        way = f"from {result['from'] or 'words only'} to {result['to']}"
         sent = f"{result['texts']:,} texts, {result['characters']:,} characters"
         if not result["moved"]:
-            return f"To move from {result['from']} to {result['to']}, at most {sent} would be sent."
-        return f"Moved from {result['from']} to {result['to']}: {sent}. It stays so until [embedder] names another."
+            return f"To move {way}, at most {sent} would be sent."
+        return f"Moved {way}: {sent}. It stays so until [embedder] names another."
 
     async def sleep(self, seconds: float) -> None:
         """Before a provider that failed is asked again."""
