@@ -63,16 +63,18 @@ def weighted(
     vector: float = VECTOR_WEIGHT,
     text: float = TEXT_WEIGHT,
     score: Callable[[float], float] = text_score,
+    wordless: Callable[[str], bool] = lambda key: False,
 ) -> list[Found]:
     """vector × cosine + text × text score, the weights divided by their sum; the score is between 0 and 1.
 
-    A negative cosine counts as 0, and so does what a list does not have. Where there are no vectors at all the text
-    score is the score, so that a floor means the same with a model and without one.
+    Of what is ``wordless``, a picture, the cosine is the score: it has no words that could be found. A negative cosine
+    counts as 0, and so does what a list does not have. Where there are no vectors at all the text score is the score,
+    so that a floor means the same with a model and without one.
     """
     if not by_vectors:
         vector, text = 0.0, 1.0
     total = vector + text
-    scores = {key: vector * max(0.0, cosine) / total for key, cosine in by_vectors}
+    scores = {key: max(0.0, cosine) * (1.0 if wordless(key) else vector / total) for key, cosine in by_vectors}
     for key, bm25 in by_words:
         scores[key] = scores.get(key, 0.0) + text * score(-bm25) / total
     return _in_order(scores, by_words, by_vectors)

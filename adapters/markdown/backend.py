@@ -19,10 +19,11 @@ from adapters.markdown.decay import dated
 from adapters.markdown.files import Root, Signature, Unreadable, read, roots
 from adapters.markdown.items import note_item, reading, scope_of, text_of
 from adapters.markdown.media import MIMES, Beholder, mime_of
+from adapters.markdown.media import SUFFIX as MEDIA
 from adapters.markdown.notes import Notes, file_of, parse, write
 from adapters.markdown.options import Options
 from adapters.markdown.ranking import Ranking, ranked
-from adapters.markdown.shelf import Item, Shelf
+from adapters.markdown.shelf import Item, Shelf, native_of
 from adapters.markdown.sync import Sync, Timing
 from fusion.contract import (
     DIMENSIONS,
@@ -229,7 +230,7 @@ class Markdown:
             item = held.get(key)
             return item.hit.text if item else ""
 
-        return list(ranked(by_words, by_vectors, ranking, noted=noted, text=text, now=now))
+        return list(ranked(by_words, by_vectors, ranking, noted=noted, text=text, now=now, wordless=_is_media))
 
     def _noted(self, hit: Hit) -> datetime | None:
         """When something was noted, as far as that makes it age."""
@@ -385,6 +386,11 @@ def _log_of(folder: Path | None, roots: Sequence[Root]) -> tuple[Root, str] | No
                 raise SettingsError(f"[backends.markdown] log_folder: there is no folder {folder}; make it")
             return root, "".join(f"{step}/" for step in real.relative_to(root.folder).parts)
     raise SettingsError("[backends.markdown] log_folder must be in one of paths: what is appended there is to be found")
+
+
+def _is_media(key: str) -> bool:
+    """Whether a key of the index is that of a picture or recording."""
+    return native_of(key).endswith(MEDIA)
 
 
 def _visible(hit: Hit, query: Query) -> bool:

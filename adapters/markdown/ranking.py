@@ -66,10 +66,11 @@ def ranked(
     noted: Callable[[str], datetime | None],
     text: Callable[[str], str],
     now: datetime,
+    wordless: Callable[[str], bool] = lambda key: False,
 ) -> Iterator[Found]:
     """What was found, best first. ``noted`` says when what a key stands for was noted (``None``: it does not age),
-    ``text`` what it says; neither is asked where its step is left out."""
-    found = merged(by_words, by_vectors, ranking)
+    ``text`` what it says; neither is asked where its step is left out. ``wordless`` tells what is no text."""
+    found = merged(by_words, by_vectors, ranking, wordless)
     if ranking.half_life_days:
         found = aged(found, noted, now, ranking.half_life_days)
     found.sort(key=lambda one: (-one.score, one.key))
@@ -79,14 +80,16 @@ def ranked(
     return floored(ordered, ranking)
 
 
-def merged(by_words: Scored, by_vectors: Scored, ranking: Ranking) -> list[Found]:
+def merged(
+    by_words: Scored, by_vectors: Scored, ranking: Ranking, wordless: Callable[[str], bool] = lambda key: False
+) -> list[Found]:
     """The union of both lists with one score; by rank, what is first in both has 1."""
     if ranking.merge == "rrf":
         return [replace(one, score=one.score / BEST_RRF) for one in rrf(by_words, by_vectors)]
     if ranking.merge == "convex":
         return convex(by_words, by_vectors)
     score = seed_text_score if ranking.merge == "seed001" else text_score
-    return weighted(by_words, by_vectors, ranking.vector_weight, ranking.text_weight, score)
+    return weighted(by_words, by_vectors, ranking.vector_weight, ranking.text_weight, score, wordless)
 
 
 def aged(

@@ -15,8 +15,10 @@ from adapters.embedders.gemini import GEMINI
 from adapters.embedders.hosted import Hosted
 from adapters.embedders.options import Options
 from adapters.embedders.providers import Composed
+from adapters.index.merge import Found, weighted
 from adapters.markdown import Markdown
 from adapters.markdown.media import MIMES, is_handle
+from adapters.markdown.ranking import Ranking
 from fusion.contract import Hit, Opening, Query, Scope
 from fusion.errors import ModelMissing, SettingsError
 from tests.backend_contract import NOW
@@ -114,6 +116,21 @@ async def test_its_words_do_not_count(vault: Path, tmp_path: Path) -> None:
         for word in ("media", "image", "jpeg", "pictures", "2026-03-04", "night", "owl"):
             assert not await store.index.lexical(word, Scope(audience="private"), 10)
         assert await store.index.lexical("kingfisher", Scope(audience="private"), 10)
+
+
+async def test_a_picture_is_judged_by_its_vector_alone(vault: Path, tmp_path: Path) -> None:
+    """Weighed as the seed does, a text that is near but lacks the words has .7 of its cosine; a picture has all of it:
+    the cosine of a vector with itself is 1, but for the rounding to int8."""
+    ranking = Ranking(merge="weighted")
+    query = Query("the heron", Scope(audience="private"), NOW, 10)
+    async with Chaos(behaviour=seeing) as server, opened(tmp_path, server) as store:
+        await store.settle()
+        scores = {item.hit.native_id: item.hit.score for item in await store.find(query, ranking)}
+    assert scores["vault/pictures/2026-03-04.jpg#media"] == pytest.approx(1, abs=0.02)
+    assert weighted((), [("text", 1.0), ("picture", 1.0)], wordless=lambda key: key == "picture") == [
+        Found("picture", 1.0, None, 1.0),
+        Found("text", 0.7, None, 1.0),
+    ]
 
 
 async def test_media_are_left_alone_unless_asked_for(vault: Path, tmp_path: Path) -> None:
