@@ -73,15 +73,17 @@ class TextIndex:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What a backend wants of a database. ``unique`` and ``indexed`` are (label, property) pairs."""
+    """What a backend wants of a database. ``unique`` and ``indexed`` are (label, property) pairs, ``related`` are
+    (relationship type, property) pairs."""
 
     unique: Sequence[tuple[str, str]] = ()
     indexed: Sequence[tuple[str, str]] = ()
+    related: Sequence[tuple[str, str]] = ()
     vectors: Sequence[VectorIndex] = ()
     texts: Sequence[TextIndex] = ()
 
     def __post_init__(self) -> None:
-        for pair in (*self.unique, *self.indexed):
+        for pair in (*self.unique, *self.indexed, *self.related):
             for name in pair:
                 named(name)
 
@@ -172,6 +174,10 @@ class Neo4j:
                 for label, prop in schema.indexed
             ),
             *(
+                f"CREATE INDEX {_slug(kind, prop)} IF NOT EXISTS FOR ()-[r:{kind}]-() ON (r.{prop})"
+                for kind, prop in schema.related
+            ),
+            *(
                 f"CREATE VECTOR INDEX {index.name} IF NOT EXISTS FOR (n:{index.label}) ON (n.{index.property}) OPTIONS "
                 f"{{indexConfig: {{`vector.dimensions`: {index.dimensions}, `vector.similarity_function`: 'cosine'}}}}"
                 for index in schema.vectors
@@ -232,6 +238,7 @@ class Memgraph:
             *(f"CREATE CONSTRAINT ON (n:{label}) ASSERT n.{prop} IS UNIQUE" for label, prop in schema.unique),
             # A constraint brings no index of its own here.
             *(f"CREATE INDEX ON :{label}({prop})" for label, prop in (*schema.unique, *schema.indexed)),
+            *(f"CREATE EDGE INDEX ON :{kind}({prop})" for kind, prop in schema.related),
             *(
                 f"CREATE VECTOR INDEX {index.name} ON :{index.label}({index.property}) WITH CONFIG "
                 f'{{"dimension": {index.dimensions}, "capacity": {self.CAPACITY}, "metric": "cos"}}'

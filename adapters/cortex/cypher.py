@@ -4,7 +4,9 @@
     (:Entity)-[:RELATES]->(:Entity)         what a memory asserts, once for each: ``memory`` is its provenance
 
 A memory has the columns that it has in SQLite, times in microseconds. What is looked up stands beside them in a form
-that an index takes: ``owner``, ``document_key``, ``supersedes_key``. ``words`` is its text as it is searched.
+that an index takes: ``owner``, ``document_key``, and ``supersedes_key``, which is the ``version_key`` of what it
+supersedes: one equality, for a planner that may choose among several starts with the worst. ``words`` is its text as it
+is searched.
 """
 
 from __future__ import annotations
@@ -38,11 +40,13 @@ def schema(vectors: VectorIndex | None) -> Schema:
         unique=[("Memory", "event_id"), ("Entity", "id")],
         indexed=[
             ("Memory", "owner"),
+            ("Memory", "version_key"),
             ("Memory", "supersedes_key"),
             ("Memory", "document_key"),
             ("Entity", "key"),
             ("Entity", "owner"),
         ],
+        related=[("RELATES", "memory")],
         vectors=[vectors] if vectors else [],
         texts=[WORDS],
     )
@@ -57,6 +61,11 @@ def entity_id(scope: Scope, key: str) -> str:
     return indexable(dumps([storable(scope.tenant), storable(scope.user_id or ""), key]))
 
 
+def version_key(scope: Scope, event_id: str) -> str:
+    """A memory as its own user's memories name it: nobody supersedes another's."""
+    return indexable(dumps([storable(scope.tenant), storable(scope.user_id or ""), storable(event_id)]))
+
+
 def node_of(memory: Memory) -> dict[str, object]:
     """The properties of a memory's node."""
     event = memory.event
@@ -66,7 +75,8 @@ def node_of(memory: Memory) -> dict[str, object]:
         **dict(zip(FIELDS, columns(state), strict=True)),
         "extraction": json_of(memory.extraction),
         "owner": owner(event.scope),
-        "supersedes_key": event.supersedes and indexable(storable(event.supersedes)),
+        "version_key": version_key(event.scope, event.event_id),
+        "supersedes_key": event.supersedes and version_key(event.scope, event.supersedes),
         "document_key": event.place and indexable(storable(event.place.document)),
         "words": storable(spoken(event.text, event.speaker)),
     }
@@ -103,8 +113,7 @@ def admitted(scope: Scope) -> tuple[str, dict[str, object]]:
     return " AND ".join(terms), values
 
 
-SUPERSEDES = "s.supersedes_key = m.event_id AND s.tenant = m.tenant AND s.owner = m.owner"
-"""nobody supersedes another's memory"""
+SUPERSEDES = "s.supersedes_key = m.version_key"
 
 
 def seen(view: View, *carried: str) -> tuple[str, dict[str, object]]:
@@ -165,10 +174,7 @@ MATCH (m:Memory) WHERE m.event_id IN $ids
 SET m.access_count = m.access_count + 1,
     m.last_accessed = CASE WHEN coalesce(m.last_accessed, $at) > $at THEN m.last_accessed ELSE $at END
 """
-UNRELATE = """
-MATCH (m:Memory)-[:MENTIONS]->(:Entity)-[r:RELATES]->(:Entity)
-WHERE m.event_id IN $ids AND r.memory = m.event_id DELETE r
-"""
+UNRELATE = "MATCH (:Entity)-[r:RELATES]->(:Entity) WHERE r.memory IN $ids DELETE r"
 UNMENTION = """
 MATCH (m:Memory)-[:MENTIONS]->(e:Entity) WHERE m.event_id IN $ids
 WITH e, count(m) AS gone SET e.mentions = e.mentions - gone RETURN e.id AS id
@@ -181,8 +187,8 @@ NEWER = f"""
 MATCH (m:Memory) WHERE m.event_id IN $ids MATCH (s:Memory) WHERE {SUPERSEDES} RETURN DISTINCT s.event_id AS id
 """
 OLDER = f"""
-MATCH (s:Memory) WHERE s.event_id IN $ids AND s.supersedes IS NOT NULL
-MATCH (m:Memory) WHERE m.event_id = s.supersedes_key AND {SUPERSEDES} RETURN DISTINCT m.event_id AS id
+MATCH (s:Memory) WHERE s.event_id IN $ids AND s.supersedes_key IS NOT NULL
+MATCH (m:Memory) WHERE {SUPERSEDES} RETURN DISTINCT m.event_id AS id
 """
 COUNT = "MATCH (m:Memory) RETURN m.kind AS kind, m.lifetime AS lifetime, count(m) AS n ORDER BY kind, lifetime"
 
@@ -216,8 +222,8 @@ MENTIONED = """
 MATCH (m:Memory)-[:MENTIONS]->(e:Entity) WHERE m.event_id IN $ids RETURN e.id AS entity, m.event_id AS memory
 """
 ASSERTED = """
-MATCH (m:Memory)-[:MENTIONS]->(s:Entity)-[r:RELATES]->(o:Entity) WHERE m.event_id IN $ids AND r.memory = m.event_id
-RETURN m.event_id AS memory, s.id AS subject, r.predicate AS predicate, o.id AS object, s.name AS subject_name,
+MATCH (s:Entity)-[r:RELATES]->(o:Entity) WHERE r.memory IN $ids
+RETURN r.memory AS memory, s.id AS subject, r.predicate AS predicate, o.id AS object, s.name AS subject_name,
     o.name AS object_name ORDER BY memory, r.place
 """
 

@@ -31,7 +31,7 @@ from tests.bolt.servers import CONNECT_MS, ArcadeDB, arcade_at, empty, memgraph_
 LONG = 60.0
 VECTORS = VectorIndex("thing_vector", "Thing", "embedding", 2)
 TEXTS = TextIndex("thing_words", "Thing", "words")
-SCHEMA = Schema(unique=[("Thing", "id")], indexed=[("Thing", "kind")], vectors=[VECTORS], texts=[TEXTS])
+SCHEMA = Schema([("Thing", "id")], [("Thing", "kind")], [("NEAR", "since")], vectors=[VECTORS], texts=[TEXTS])
 
 HOSTILE = (
     '"]->(n) DETACH DELETE n //',

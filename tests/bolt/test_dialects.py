@@ -42,6 +42,7 @@ def test_a_schema_takes_only_plain_names(evil: str) -> None:
         lambda: TextIndex("t", "Memory", evil),
         lambda: Schema(unique=[(evil, "id")]),
         lambda: Schema(indexed=[("Memory", evil)]),
+        lambda: Schema(related=[(evil, "memory")]),
     ):
         with pytest.raises(BadInput, match="is no name"):
             make()

@@ -294,6 +294,7 @@ async def test_closed_is_closed(bolt: Bolt) -> None:
 SCHEMA = Schema(
     unique=[("Memory", "id")],
     indexed=[("Memory", "document")],
+    related=[("RELATES", "memory")],
     vectors=[VectorIndex("memory_vector", "Memory", "embedding", 384)],
     texts=[TextIndex("memory_words", "Memory", "words")],
 )
@@ -309,6 +310,7 @@ async def test_memgraphs_schema_in_its_own_words(stub: Stub, bolt: Bolt) -> None
         ("CREATE CONSTRAINT ON (n:Memory) ASSERT n.id IS UNIQUE", "auto"),
         ("CREATE INDEX ON :Memory(id)", "auto"),
         ("CREATE INDEX ON :Memory(document)", "auto"),
+        ("CREATE EDGE INDEX ON :RELATES(memory)", "auto"),
         (f"CREATE VECTOR INDEX memory_vector ON :Memory(embedding) WITH CONFIG {config}", "auto"),
         ("CREATE TEXT INDEX memory_words ON :Memory(words)", "auto"),
     ]
