@@ -14,8 +14,9 @@ import pytest
 from adapters.bolt import MEMGRAPH, NEO4J, Bolt, Dialect, Server
 from adapters.cortex import Cortex
 from adapters.cortex.bolt import BoltGraph
-from adapters.cortex.port import Graph
+from adapters.cortex.port import Graph, State
 from adapters.cortex.stores import open_graph, verify
+from adapters.cortex.transfer import migrated
 from adapters.graph import Walking
 from fusion.contract import Backend, Embedder, Opening
 from fusion.errors import BackendUnreachable, SettingsError
@@ -247,6 +248,34 @@ class TestVectors:
         state = (await graph.get([event_id(1)]))[event_id(1)].state
         await graph.close()
         assert (state.access_count, state.last_accessed) == (2, NOW)
+
+
+async def test_a_move_from_sqlite_and_back_keeps_every_byte(arcade: str, tmp_path: Path) -> None:
+    """Migrated into a database and out of it again: the same lines, by count and checksum; a second run copies none."""
+    bolt = Bolt(arcade_at(arcade, tmp_path), ArcadeDB())
+    await empty(bolt)
+    walking = Walking()
+    files = [await open_graph(Opening("cortex", tmp_path / name, {}, FakeEmbedder()), walking) for name in "ab"]
+    server = BoltGraph(bolt, walking, FakeEmbedder())
+    try:
+        state = State("ttl", 0.9, ("naïve", "東京"), 3, NOW, 1, NOW, "group", "active", event_id(2), None, NOW)
+        facts = ("Office", "is in", "Paris"), ("Paris", "is in", "France")
+        await files[0].add([memory(n, f"office {n}", *facts, state=state, speaker="Zoë") for n in range(1, 30)])
+        there = await migrated(files[0], server, lambda done, total: None)
+        back = await migrated(server, files[1], lambda done, total: None)
+        again = await migrated(files[0], server, lambda done, total: None)
+        assert (there.memories, there.copied, back.copied, again.copied) == (29, 29, 29, 0)
+        assert there.checksum == back.checksum == again.checksum
+        for store in (files[0], server, files[1]):
+            links = await store.link("Paris", look(history=True), [], 50)
+            assert len(links) == 29
+            assert [(e.name, e.mentions) for e in await store.entities(memory(1, "").event.scope)] == [
+                ("France", 29), ("Office", 29), ("Paris", 29), ("Zoë", 29),
+            ]  # fmt: skip
+    finally:
+        await empty(bolt)
+        for store in (*files, server):
+            await store.close()
 
 
 @pytest.mark.parametrize(
