@@ -12,10 +12,13 @@ One `Http` a backend: one session, kept connections. It guards against servers t
 from __future__ import annotations
 
 import json
+import os
 import zlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -67,6 +70,14 @@ class Http:
     async def get(self, path: str, deadline_s: float) -> Any:
         """The parsed JSON of the reply. Raises the `BackendError` that fits."""
         return await self._exchange("GET", path, None, deadline_s)
+
+    async def put(self, path: str, body: object, deadline_s: float) -> Any:
+        """As ``post``."""
+        return await self._exchange("PUT", path, orjson.dumps(body), deadline_s)
+
+    async def delete(self, path: str, deadline_s: float) -> Any:
+        """As ``get``."""
+        return await self._exchange("DELETE", path, None, deadline_s)
 
     async def close(self) -> None:
         self._closed = True
@@ -176,6 +187,32 @@ class Http:
             return json.loads(body.decode("utf-8", "replace"))
         except (ValueError, RecursionError):
             raise InvalidAnswer(f"{self.server}: the reply is not JSON") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """Where a key is: the environment ``variable``, or the ``file``, that has it. Neither: no key is asked for."""
+
+    variable: str = ""
+    file: str = ""
+
+    def __post_init__(self) -> None:
+        if self.variable and self.file:
+            raise SettingsError("api_key_env or api_key_file, not both")
+
+    def value(self) -> str:
+        """The key as it is now, so that a renewed one is used without a restart; "" where none is named.
+
+        Raises Unauthorized where it is not where it should be, which is no fault of the server's.
+        """
+        if self.file:
+            try:
+                return Path(self.file).read_text(encoding="utf-8").strip()
+            except (OSError, UnicodeDecodeError) as error:
+                raise Unauthorized(f"api_key_file cannot be read: {type(error).__name__}") from None
+        if self.variable and not os.environ.get(self.variable, "").strip():
+            raise Unauthorized(f"the environment has no {self.variable}; set it where the gateway runs")
+        return os.environ[self.variable].strip() if self.variable else ""
 
 
 def checked(url: str) -> str:

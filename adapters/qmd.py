@@ -23,13 +23,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import PurePosixPath
 from typing import Any, Self
 
 from adapters.http import Http
+from adapters.options import read
 from fusion.contract import DIMENSIONS, Description, Features, Hit, Moment, Opening, Partial, Place, Query, Scope
 from fusion.errors import BackendError, HttpStatus, InvalidAnswer, SettingsError, Unauthorized
 from fusion.lib.words import STOP_WORDS, word_list
@@ -51,49 +52,14 @@ class Options:
     bound: Mapping[str, str] = field(default_factory=dict)
     tenant: str = "default"
 
-    @classmethod
-    def of(cls, opening: Opening) -> Options:
-        """Raises SettingsError, which names the option and what may stand there."""
-        where = f"[backends.{opening.name}]"
-        known: dict[str, Any] = {one.name: getattr(cls(), one.name) for one in fields(cls)}
-        given: dict[str, Any] = dict(opening.options)
-        for name, value in given.items():
-            if name not in known:
-                raise SettingsError(f"{where} has no option {name!r}, only: {', '.join(known)}")
-            if not _fits(value, known[name]):
-                raise SettingsError(f"{where} {name} must be a {_SAID[type(known[name])]}")
-            if isinstance(value, list):
-                given[name] = tuple(value)
-        options = cls(**given)
-        if not 1 <= options.limit <= 1000 or not 0 <= options.min_score <= 1:
-            raise SettingsError(f"{where} limit is from 1 to 1000, min_score from 0 to 1")
-        if not all(
-            dimension in DIMENSIONS and isinstance(who, str) for dimension, who in given.get("bound", {}).items()
-        ):
-            raise SettingsError(f"{where} bound gives texts to some of {', '.join(DIMENSIONS)}")
-        return options
+    def __post_init__(self) -> None:
+        if not 1 <= self.limit <= 1000 or not 0 <= self.min_score <= 1:
+            raise SettingsError("limit is from 1 to 1000, min_score from 0 to 1")
+        if not all(dimension in DIMENSIONS and isinstance(who, str) for dimension, who in self.bound.items()):
+            raise SettingsError(f"bound gives texts to some of {', '.join(DIMENSIONS)}")
 
     def features(self) -> Features:
         return Features(bound={d: self.bound[d] for d in DIMENSIONS if d in self.bound}, tenant=self.tenant)
-
-
-_SAID = {
-    str: "text",
-    bool: "true or false",
-    int: "whole number",
-    float: "number",
-    dict: "table",
-    tuple: "list of texts",
-}
-
-
-def _fits(value: object, default: object) -> bool:
-    """Whether a setting is of the kind that its default is."""
-    if isinstance(default, tuple):
-        return isinstance(value, list | tuple) and all(isinstance(one, str) and one for one in value)
-    if isinstance(default, float):
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    return type(value) is type(default)
 
 
 class Qmd:
@@ -106,7 +72,7 @@ class Qmd:
     @classmethod
     async def open(cls, opening: Opening) -> Self:
         """Does not connect: a daemon that is down now may be up at the first question."""
-        options = Options.of(opening)
+        options = read(Options, opening)
         return cls(Http(options.url), options)
 
     async def search(self, query: Query) -> Sequence[Hit]:

@@ -1,0 +1,59 @@
+"""A backend's options as a frozen dataclass: its fields are their names, its defaults say what may stand there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fusion.contract import Opening
+from fusion.errors import SettingsError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
+
+_SAID = {
+    str: "text",
+    bool: "true or false",
+    int: "whole number",
+    float: "number",
+    dict: "table",
+    tuple: "list of texts",
+}
+
+
+def read(kind: type[T], opening: Opening) -> T:
+    """The options of a backend. Every field of ``kind`` has a default; lists become tuples.
+
+    Raises SettingsError, which names the option and what may stand there; what ``__post_init__`` of ``kind`` raises
+    gets the name of the table.
+    """
+    where = f"[backends.{opening.name}]"
+    known: dict[str, Any] = {
+        one.name: one.default if one.default_factory is MISSING else one.default_factory() for one in fields(kind)
+    }
+    given: dict[str, Any] = dict(opening.options)
+    for name, value in given.items():
+        if name not in known:
+            raise SettingsError(f"{where} has no option {name!r}, only: {', '.join(known)}")
+        if not _fits(value, known[name]):
+            raise SettingsError(f"{where} {name} must be a {_SAID[type(known[name])]}")
+        if isinstance(value, list):
+            given[name] = tuple(value)
+    try:
+        return kind(**given)
+    except SettingsError as error:
+        raise SettingsError(f"{where} {error}") from None
+
+
+def _fits(value: object, default: object) -> bool:
+    """Whether a setting is of the kind that its default is."""
+    if isinstance(default, tuple):
+        return isinstance(value, list | tuple) and all(isinstance(one, str) and one for one in value)
+    if isinstance(default, float):
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(default, dict):
+        return isinstance(value, Mapping)
+    return type(value) is type(default)
