@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from fusion.contract import Opening
 from fusion.errors import SettingsError
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-T = TypeVar("T", bound="DataclassInstance")
+T = TypeVar("T")
 
 _SAID = {
     str: "text",
@@ -32,7 +29,8 @@ def read(kind: type[T], opening: Opening) -> T:
     """
     where = f"[backends.{opening.name}]"
     known: dict[str, Any] = {
-        one.name: one.default if one.default_factory is MISSING else one.default_factory() for one in fields(kind)
+        one.name: one.default if one.default_factory is MISSING else one.default_factory()
+        for one in fields(kind)  # type: ignore[arg-type]  # typing has no name for a dataclass
     }
     given: dict[str, Any] = dict(opening.options)
     for name, value in given.items():
