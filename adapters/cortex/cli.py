@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from fusion.contract import Call, Event, Lines, Scope, Verb
-from fusion.errors import BadInput, NotFound
+from fusion.errors import BadInput, NotFound, SettingsError
 
 if TYPE_CHECKING:
     from adapters.cortex.cortex import Cortex
@@ -55,7 +55,7 @@ class Store:
             call.now,
             kind=kind_of(self.type),
             scope=Scope(audience="group"),
-            valid_to=_moment(self.valid_until),
+            valid_to=_moment("valid_until", self.valid_until),
             supersedes=self.supersedes,
             stated=stating(self.lifetime, self.confidence, self.tags),
         )
@@ -297,6 +297,47 @@ class Import:
         return await imported(cortex.graph, call.scope, self.lines)
 
 
+@dataclass(frozen=True)
+class Migrate:
+    """Bring every memory into another store, and verify it by counts and a checksum.
+
+    What is there already stays, so broken off it goes on where it stopped. Run it once more after you have named the
+    store in fusion.toml and before you start the server again, if something was remembered meanwhile.
+    """
+
+    operates: ClassVar[Literal[True]] = True
+
+    store: Annotated[str, "Where to: sqlite, memgraph or neo4j."]
+    url: Annotated[str | None, "Of the database: bolt://127.0.0.1:7687."] = None
+    database: Annotated[str | None, "The server's own where nothing is said."] = None
+    user: Annotated[str | None, "Leave it out where the server asks for nobody."] = None
+    password_env: Annotated[str | None, "The environment variable of the server's that has it: …_PASSWORD."] = None
+
+    def __post_init__(self) -> None:
+        # What the variable has is sent to the address that is said here: it must not be somebody's API key.
+        if self.password_env is not None and not self.password_env.endswith("_PASSWORD"):
+            raise BadInput("password_env: name a variable that ends in _PASSWORD")
+
+    async def __call__(self, cortex: Cortex, call: Call, /) -> object:
+        from adapters.cortex.stores import SQLITE, open_graph
+        from adapters.cortex.transfer import migrated
+        from adapters.graph import Walking
+
+        said = {"url": self.url, "database": self.database, "user": self.user, "password_env": self.password_env}
+        options = {"store": self.store} | {name: value for name, value in said.items() if value is not None}
+        now = {"store": SQLITE, **cortex.opening.options}
+        if all(options.get(name) == now.get(name) for name in ("store", "url", "database")):
+            raise BadInput(f"store: the memories are in that {self.store} store already")
+        try:
+            target = await open_graph(replace(cortex.opening, options=options), Walking())
+        except SettingsError as error:
+            raise BadInput(str(error)) from None
+        try:
+            return await migrated(cortex.graph, target, call.progress)
+        finally:
+            await target.close()
+
+
 # What they share -------------------------------------------------------------------------------------------------
 
 
@@ -351,7 +392,7 @@ def _content(text: str) -> str:
     return text
 
 
-def _moment(text: str | None) -> datetime | None:
+def _moment(name: str, text: str | None) -> datetime | None:
     from datetime import UTC
 
     if text is None:
@@ -359,7 +400,7 @@ def _moment(text: str | None) -> datetime | None:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise BadInput('valid_until: write ISO 8601, "2026-01-31" or "2026-01-31T09:30:00Z"') from None
+        raise BadInput(f'{name}: write ISO 8601, "2026-01-31" or "2026-01-31T09:30:00Z"') from None
     return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
 
 
@@ -389,4 +430,5 @@ VERBS: Mapping[str, type[Verb]] = {
     "stats": Stats,
     "export": Export,
     "import": Import,
+    "migrate": Migrate,
 }

@@ -37,6 +37,8 @@ class Cortex:
     """Memories with scope, time, versions and use; a hit that the graph found carries its path."""
 
     features = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(KINDS))
+    opening: Opening
+    """what it was opened with: where another store would be, too"""
 
     def __init__(self, graph: Graph, options: Walking, embedder: Embedder | None) -> None:
         self.graph = graph
@@ -47,7 +49,9 @@ class Cortex:
     async def open(cls, opening: Opening) -> Self:
         """Raises ``SettingsError`` for a wrong option, ``StoreDamaged`` for a corrupt or newer file."""
         options = Walking.of(without_store(opening))
-        return cls(await open_graph(opening, options), options, opening.embedder)
+        cortex = cls(await open_graph(opening, options), options, opening.embedder)
+        cortex.opening = opening
+        return cortex
 
     @classmethod
     def verify(cls, options: Mapping[str, object]) -> None:

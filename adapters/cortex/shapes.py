@@ -72,9 +72,9 @@ def told(memories: Sequence[Mapping[str, Any]]) -> str:
         if one["valid_to"]:
             marks.append(f"until {_minute(one['valid_to'])}")
         if one["conflict_status"] == "active":
-            marks.append(f"contradicts {str(one['contradicts_id'])[:8]}")
+            marks.append(f"contradicts {str(one['contradicts_id'])[-8:]}")
         if one["merged_into"]:
-            marks.append(f"says the same as {one['merged_into'][:8]}")
+            marks.append(f"says the same as {one['merged_into'][-8:]}")
         who = f"{one['speaker']}: " if one["speaker"] else ""
         lines.append(f"{one['id']}  {_minute(one['valid_from'])}  {who}{one['content']}  ({', '.join(marks)})")
     return "\n".join(lines) or "nothing"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -14,6 +15,7 @@ import pytest
 from adapters.bolt import MEMGRAPH, NEO4J, Bolt, Dialect, Server
 from adapters.cortex import Cortex
 from adapters.cortex.bolt import BoltGraph
+from adapters.cortex.lifecycle import Report, tend
 from adapters.cortex.port import Graph, State
 from adapters.cortex.stores import open_graph, verify
 from adapters.cortex.transfer import migrated
@@ -49,6 +51,28 @@ class BoltContract(StoreContract):
 
     async def open_store(self, folder: Path, embedder: Embedder | None) -> Graph:
         return BoltGraph(Bolt(self.where, self.dialect), Walking(), embedder)
+
+    async def test_it_is_tended_as_any_other(self, tmp_path: Path) -> None:
+        """One of each phase, then nothing more to do."""
+        conflict = State(conflict_group="g", conflict_status="active")
+        graph = await self.open_store(tmp_path / "store", None)
+        try:
+            await graph.add(
+                [
+                    memory(1, "Lunch is at one.", state=State(lifetime="ttl")),
+                    memory(2, "We talk about ferries.", state=State(lifetime="session")),
+                    memory(3, "The stall is open.", valid_to=NOW),
+                    memory(4, "Marta prefers peppermint."),
+                    memory(5, "Marta prefers peppermint!"),
+                    memory(6, "The office is in Lisbon.", state=conflict),
+                    memory(7, "The office is in Porto.", state=conflict),
+                ]
+            )
+            later = NOW + timedelta(hours=720)
+            assert await tend(graph, None, later) == Report(1, 1, 1, 1, 1, scanned=7)
+            assert await tend(graph, None, later) == Report(scanned=7)
+        finally:
+            await graph.close()
 
 
 class TestArcadeDB(BoltContract):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import resource
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -218,10 +219,17 @@ class Mortal:
         self._after = after
 
     async def alter(self, changes: Mapping[str, Change]) -> None:
+        await self._write(self._graph.alter, changes)
+
+    async def add(self, memories: Sequence[Memory]) -> None:
+        if memories:
+            await self._write(self._graph.add, memories)
+
+    async def _write(self, write: Callable[[Any], Awaitable[None]], what: Any) -> None:
         self._left -= 1
         if self._left < 0 and not self._after:
             raise Killed
-        await self._graph.alter(changes)
+        await write(what)
         if self._left < 0:
             raise Killed
 

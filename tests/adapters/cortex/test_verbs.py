@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import httpx
@@ -22,10 +23,11 @@ from adapters.graph import Walking
 from fusion.client import AsyncClient, do
 from fusion.contract import Event, Opening, Scope
 from fusion.doors.http import create_app
-from fusion.errors import BadInput, NotFound
+from fusion.errors import BackendUnreachable, BadInput, NotFound
 from fusion.settings import load
 from fusion.wiring import Fusion
 from tests.adapters.cortex.store_contract import ADA, BEN, memory
+from tests.adapters.cortex.test_lifecycle import Killed, Mortal
 from tests.backend_contract import NOW, event_id
 
 TWO = {"cortex": {"adapter": "adapters.cortex:Cortex"}, "other": {"adapter": "adapters.inmemory:InMemory"}}
@@ -186,7 +188,74 @@ class TestLooking:
 
     def test_every_verb_has_a_help(self) -> None:
         """A sentence that says what it does."""
-        assert all((kind.__doc__ or "").endswith(".") for kind in VERBS.values())
+        assert all((kind.__doc__ or "").rstrip().endswith(".") for kind in VERBS.values())
+
+
+class TestMigrating:
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            ({"store": "sqlite"}, "in that sqlite store already"),
+            ({"store": "oracle"}, "must be one of sqlite, memgraph, neo4j"),
+            ({"store": "neo4j"}, "url is missing"),
+            ({"store": "neo4j", "url": "http://x"}, "url must start with"),
+            ({"store": "neo4j", "url": "bolt://x", "user": "a", "password_env": "OPENAI_API_KEY"}, "_PASSWORD"),
+        ],
+    )
+    async def test_where_to_is_checked(self, tell: Told, options: dict[str, str], said: str) -> None:
+        """Before anything is written; no secret but a database's password can be sent anywhere."""
+        with pytest.raises(BadInput, match=said):
+            await tell("migrate", **options)
+
+    async def test_a_database_that_is_not_there(self, tell: Told) -> None:
+        """Is told as one that does not answer; the memories stay where they are."""
+        await tell("store", content="Here to stay.")
+        with pytest.raises(BackendUnreachable):
+            await tell("migrate", store="neo4j", url="bolt://127.0.0.1:1")
+        assert await tell.texts() == ["Here to stay."]
+
+
+class TestDropIn:
+    """openclaw-cortex's own routes, as its clients call them."""
+
+    @pytest.fixture
+    async def http(self, home: Path) -> AsyncIterator[httpx.AsyncClient]:
+        settings = load(home=home, embedder={"adapter": ""}, backends_only=True, backends=TWO)
+        async with Fusion.open(settings) as fusion:
+            transport = httpx.ASGITransport(create_app(fusion, settings))
+            base = "http://localhost/compat/cortex"
+            async with httpx.AsyncClient(transport=transport, base_url=base) as client:
+                client.event_hooks["request"].append(lambda request: fusion.settle())
+                yield client
+
+    async def test_every_reply_has_its_shape(self, http: httpx.AsyncClient) -> None:
+        """{id, stored}, {total_memories, by_type, by_scope}, {deleted}, {status}; a memory has the seed's fields."""
+        sent = {"content": "Never push on Friday.", "type": "rule", "scope": "permanent", "tags": ["git"]}
+        kept = (await http.post("/v1/remember", json={**sent, "project": "house", "confidence": 0.9})).json()
+        assert set(kept) == {"id", "stored"}
+        assert kept["stored"] is True
+        one = (await http.get(f"/v1/memories/{kept['id']}")).json()
+        assert (one["content"], one["type"], one["scope"], one["tags"]) == tuple(sent.values())
+        assert (one["project"], one["confidence"]) == ("house", 0.9)
+        counted = {"total_memories": 1, "by_type": {"rule": 1}, "by_scope": {"permanent": 1}}
+        assert (await http.get("/v1/stats")).json() == counted
+        changed = (await http.put(f"/v1/memories/{kept['id']}", json={"content": "Push whenever."})).json()
+        assert (await http.get(f"/v1/memories/{changed['id']}")).json()["supersedes_id"] == kept["id"]
+        assert (await http.delete(f"/v1/memories/{changed['id']}")).json() == {"deleted": True}
+        assert (await http.get(f"/v1/memories/{changed['id']}")).status_code == 404
+        assert (await http.get("/healthz")).json() == {"status": "ok"}
+
+    @pytest.mark.parametrize(
+        ("path", "sent", "said"),
+        [
+            ("/v1/remember", {"content": " "}, "say what to remember"),
+        ],
+    )
+    async def test_nonsense_is_a_422(self, http: httpx.AsyncClient, path: str, sent: dict[str, Any], said: str) -> None:
+        """As everywhere in this gateway."""
+        reply = await http.post(path, json=sent)
+        assert reply.status_code == 422
+        assert said in reply.json()["detail"]
 
 
 class TestStated:
@@ -253,6 +322,17 @@ FULL = State(
 )
 
 
+class Small:
+    """A store that is read in small pages, so that there are many points to die at."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self.holding = graph.holding
+
+    async def page(self, after: str = "", limit: int = 500, scope: Scope | None = None) -> Any:
+        return await self._graph.page(after, min(limit, 2), scope)
+
+
 class TestTransfer:
     async def test_export_and_import_are_byte_stable(self, tmp_path: Path) -> None:
         """Out, into an empty store, out again: the same bytes, states and learnt facts included."""
@@ -293,6 +373,22 @@ class TestTransfer:
             assert (second.memories, second.copied) == (1200, 1)
             assert second.checksum != first.checksum
             assert [line_of(m) for m in (await b.page("", 1200))] == [line_of(m) for m in await a.page("", 1200)]
+
+    async def test_killed_on_its_way_a_run_goes_on_where_the_last_one_stopped(self, tmp_path: Path) -> None:
+        """Fifty times, before or after one of its next writes; then every memory is there once, and as it was."""
+        random = Random(1)
+        async with store(tmp_path / "a") as a, store(tmp_path / "b") as b:
+            await a.add([memory(n, f"Thing {n}", state=FULL) for n in range(1, 151)])
+            await b.add([memory(n, f"Thing {n}") for n in range(1, 151, 7)])  # there already, in an earlier state
+            kills = 0
+            while kills < 50:
+                with pytest.raises(Killed):
+                    await migrated(Small(a), Mortal(b, random.randrange(2), after=random.random() < 0.4), no_progress)  # type: ignore[arg-type]
+                kills += 1
+                assert (await a.holding()).items == 150
+            done = await migrated(a, b, no_progress)
+            assert (done.memories, done.others) == (150, 0)
+            assert await lines_of(b) == await lines_of(a)
 
     async def test_another_memory_under_ones_id_is_not_overwritten(self, tmp_path: Path) -> None:
         """It is somebody's, too."""

@@ -1,0 +1,71 @@
+"""The HTTP API of openclaw-cortex, for its clients: below /compat/cortex, or at the root of a port of its own.
+
+Its replies, field for field; what is wrong is told as everywhere else in this gateway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from adapters.cortex import cli
+from fusion.contract import Call, Route
+from fusion.errors import BadInput
+
+if TYPE_CHECKING:
+    from adapters.cortex.cortex import Cortex
+
+Sent = Mapping[str, object]
+
+
+async def remember(cortex: Cortex, call: Call, sent: Sent) -> object:
+    ((event_id, became),) = await call.gateway.remember([cli.draft_of(sent, call)])
+    return {"id": event_id, "stored": became in ("stored", "superseded", "duplicate")}
+
+
+async def get(cortex: Cortex, call: Call, sent: Sent) -> object:
+    return await cli.Get(_checked(sent, id=str)["id"])(cortex, call)
+
+
+async def put(cortex: Cortex, call: Call, sent: Sent) -> object:
+    """The memory's new version, which has an id of its own; the old one stays in its history."""
+    asked = _checked(sent, id=str, content=str, type=str, scope=str, tags=list, project=str, confidence=(int, float))
+    verb = cli.Update(
+        asked["id"], asked["content"], asked["type"], asked["scope"], tuple(asked["tags"] or ()), asked["confidence"]
+    )
+    return await verb(cortex, call)
+
+
+async def delete(cortex: Cortex, call: Call, sent: Sent) -> object:
+    return {"deleted": (await cli.Forget(_checked(sent, id=str)["id"])(cortex, call))["deleted"]}
+
+
+async def stats(cortex: Cortex, call: Call, sent: Sent) -> object:
+    return await cli.Stats()(cortex, call)
+
+
+async def healthz(cortex: Cortex, call: Call, sent: Sent) -> object:
+    return {"status": "ok"}
+
+
+def _checked(sent: Sent, **kinds: type | tuple[type, ...]) -> dict[str, Any]:
+    """What was sent, by name; None where it was not, but the first is needed. Raises ``BadInput`` with the name."""
+    first = next(iter(kinds))
+    if not sent.get(first):
+        raise BadInput(f"{first}: is missing")
+    for name, value in sent.items():
+        if name not in kinds:
+            raise BadInput(f"there is no field {name!r}, only: {', '.join(kinds)}")
+        if value is not None and (not isinstance(value, kinds[name]) or isinstance(value, bool)):
+            raise BadInput(f"{name}: that is not what stands there")
+    return {name: sent.get(name) for name in kinds}
+
+
+ROUTES = (
+    Route("POST", "/v1/remember", remember),
+    Route("GET", "/v1/memories/{id}", get),
+    Route("PUT", "/v1/memories/{id}", put),
+    Route("DELETE", "/v1/memories/{id}", delete),
+    Route("GET", "/v1/stats", stats),
+    Route("GET", "/healthz", healthz, public=True),
+)
