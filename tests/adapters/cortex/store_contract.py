@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.cortex.port import Graph, Memory, State, View
+from adapters.cortex.port import Graph, Known, Memory, State, View
 from fusion.contract import Embedder, Entity, Event, Extraction, Fact, Hit, Moment, Place, Scope
 from tests.backend_contract import NOW, event_id, make_event
 from tests.fakes import FakeEmbedder
@@ -301,6 +301,12 @@ class StoreContract(ABC):
         found = await graph.find("office", vector, look(), 5)
         assert sorted(numbers(i for i, _ in found.words)) == sorted(numbers(i for i, _ in found.vectors)) == [1, 2]
 
+    async def test_what_is_merged_supersedes_nothing(self, graph: Graph) -> None:
+        """The newer version was merged into another memory: the older one is current."""
+        merged = State(merged_into=event_id(3))
+        await graph.add([memory(1, "office Paris"), memory(2, "office", supersedes=event_id(1), state=merged)])
+        assert await self.seen(graph, "office") == [1]
+
     async def test_both_sides_of_a_conflict_are_seen_until_one_loses(self, graph: Graph) -> None:
         """Active: both. The older one lost: the newer. The newer one lost: the older is current again."""
         active = State(conflict_group="g", conflict_status="active")
@@ -407,6 +413,22 @@ class StoreContract(ABC):
         assert await graph.delete([event_id(1)]) == frozenset({event_id(1)})
         assert [(e.name, e.mentions) for e in await graph.entities(ADA)] == [("Alpha", 1), ("Gamma", 1)]
         assert await graph.entities(BEN) == []
+
+    async def test_a_hub_is_neither_passed_nor_an_end(self, graph: Graph) -> None:
+        """66 memories name the hub, more than the 64 of ``fan_out``: from Alpha nothing is reached through it, and of
+        the hub itself, which is named, the 64 newest are."""
+        spokes = [memory(n, f"note {n}", ("Hub", "has", f"Spoke {n}")) for n in range(2, 67)]
+        await graph.add([memory(1, "x", ("Alpha", "knows", "Hub")), *spokes])
+        assert await self.links(graph, "Alpha") == [(1, 1, 1)]
+        found = await graph.link("Hub", look(), [], 100)
+        assert sorted(numbers(link.id for link in found if link.hops == 1)) == list(range(3, 67))
+
+    async def test_a_better_type_is_taken_over(self, graph: Graph) -> None:
+        """An entity that was only a concept becomes the person that a later memory says it is; and stays one."""
+        for n, type_ in enumerate(("concept", "person", "concept", "place"), start=1):
+            known = memory(n, "x")
+            await graph.add([replace(known, extraction=Extraction(entities=(Entity("Zoë", type_),)))])
+        assert await graph.entities(ADA) == [Known("Zoë", "person", 4)]
 
     # Beside
 
