@@ -5,7 +5,9 @@ gateways may share it. Nothing is kept here but which memories still wait for a 
 
 It is asked for the first time when the first question comes: a server that is down now may be up by then. Schema and
 indexes are made at that point, by one task that outlives the question, for building an index may take longer than a
-question has.
+question has. So may planning a query: a cold Neo4j takes 300 ms for each of the ten that a recall asks, and forgets its
+plan when the question is cut off. Therefore what was cut off is asked once more behind, so that the next one finds the
+plans made.
 """
 
 from __future__ import annotations
@@ -57,6 +59,8 @@ class BoltGraph:
         self._vectors = cypher.vectors_by(embedder) if embedder else None
         self._defining: asyncio.Task[None] | None = None
         self._filling: asyncio.Task[None] | None = None
+        self._planning: asyncio.Task[None] | None = None
+        self._closed = False
         self._pending: dict[str, None] = {}
         self._fault: str | None = None
 
@@ -199,7 +203,8 @@ class BoltGraph:
             await asyncio.shield(self._filling)
 
     async def close(self) -> None:
-        for task in (self._filling, self._defining):
+        self._closed = True
+        for task in (self._planning, self._filling, self._defining):
             if task is not None:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError, FusionError):
@@ -214,7 +219,18 @@ class BoltGraph:
 
     async def _read(self, work: Callable[[Run], Awaitable[T]]) -> T:
         await self._ready()
-        return await self._bolt.reading(work, READ_S)
+        try:
+            return await self._bolt.reading(work, READ_S)
+        except asyncio.CancelledError:
+            # One at a time: a database that hangs must not be asked by everybody who has left.
+            if not self._closed and (self._planning is None or self._planning.done()):
+                self._planning = asyncio.create_task(self._plan(work), name="plan")
+            raise
+
+    async def _plan(self, work: Callable[[Run], Awaitable[object]]) -> None:
+        """Asks what was cut off, for the database's sake; whoever asks next is told what fails."""
+        with contextlib.suppress(FusionError):
+            await self._bolt.reading(work, READ_S)
 
     async def _rows(self, statement: str, values: Mapping[str, object]) -> list[Row]:
         return await self._read(lambda run: run(statement, values))

@@ -5,7 +5,8 @@
         stub.schedule.append(Failure("Memgraph.TransientError.MemgraphError.MemgraphError", "conflict"))
 
 A ``schedule`` gives the answers to the next statements, one each; then ``answers`` by statement, then ``otherwise``.
-What was asked stands in ``asked``, who logged on in ``log_ons``. Nothing sleeps: what hangs, hangs until it is closed.
+What was asked stands in ``asked`` (``heard`` is set each time), who logged on in ``log_ons``. Nothing sleeps: what
+hangs, hangs until it is closed.
 """
 
 from __future__ import annotations
@@ -80,6 +81,7 @@ class Stub:
     commits: deque[Answer] = field(default_factory=deque)
     greeting: Garbage | None = None
     asked: list[Asked] = field(default_factory=list)
+    heard: asyncio.Event = field(default_factory=asyncio.Event)
     log_ons: list[tuple[str, str]] = field(default_factory=list)
     connections: int = 0
     port: int = 0
@@ -177,6 +179,7 @@ class _Conversation:
             case tag if tag == RUN:
                 statement, values = message.fields[:2]
                 self._stub.asked.append(Asked(statement, values, self._mode))
+                self._stub.heard.set()
                 return await self._give(self._stub._answer(statement), opens=True)
             case tag if tag in (PULL, DISCARD):
                 return self._rows()

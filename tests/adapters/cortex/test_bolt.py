@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Sequence
@@ -25,7 +26,7 @@ from fusion.errors import BackendUnreachable, SettingsError
 from tests.adapters.cortex.store_contract import StoreContract, look, memory, numbers
 from tests.backend_contract import NOW, BackendContract, event_id
 from tests.bolt.servers import CONNECT_MS, ArcadeDB, arcade_at, empty, memgraph_at_hand, start_arcade
-from tests.bolt.stub import Failure, Lost, Rows, Stub
+from tests.bolt.stub import Failure, Hang, Lost, Rows, Stub
 from tests.fakes import FakeEmbedder
 
 if TYPE_CHECKING:
@@ -174,6 +175,28 @@ async def test_a_reset_in_mid_result_leaves_no_half() -> None:
         rows = [["Alpha", "person", 2], ["Beta", "place", 1]]
         stub.schedule.extend([Lost(fields, rows[:1]), Rows(fields, rows)])
         assert [known.name for known in await graph.entities(memory(1, "").event.scope)] == ["Alpha", "Beta"]
+        await graph.close()
+
+
+async def test_what_was_cut_off_is_asked_once_more_behind() -> None:
+    """A cold database drops the plan of a query that is cut off, and would be too slow for ever: of two questions that
+    are, one is asked again, and the next one finds its plan."""
+    async with Stub() as stub:
+        graph = BoltGraph(Bolt(Server(stub.url, connect_ms=30_000), MEMGRAPH), Walking(), None)
+        await graph.check()
+        stub.schedule.extend([Hang(), Hang()])
+        asked = len(stub.asked)
+        questions = [asyncio.create_task(graph.entities(memory(1, "").event.scope)) for _ in range(2)]
+        while len(stub.asked) < asked + 2:
+            await stub.heard.wait()
+            stub.heard.clear()
+        for question in questions:
+            question.cancel()
+        ends = await asyncio.gather(*questions, return_exceptions=True)
+        assert all(isinstance(end, asyncio.CancelledError) for end in ends)
+        (behind,) = [task for task in asyncio.all_tasks() if task.get_name() == "plan"]
+        await behind
+        assert len(stub.asked) == asked + 3
         await graph.close()
 
 
