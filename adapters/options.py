@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any, TypeVar
 
-from fusion.contract import Opening
+from fusion.contract import DIMENSIONS, Features, Opening
 from fusion.errors import SettingsError
 
 T = TypeVar("T")
@@ -55,3 +55,20 @@ def _fits(value: object, default: object) -> bool:
     if isinstance(default, dict):
         return isinstance(value, Mapping)
     return type(value) is type(default)
+
+
+def within(filters: Sequence[str], bound: Mapping[str, object]) -> None:
+    """Raises SettingsError where what a backend filters by, or is bound to, is no dimension of a scope."""
+    if not set(filters) <= set(DIMENSIONS):
+        raise SettingsError(f"filters names some of {', '.join(DIMENSIONS)}")
+    if not all(dimension in DIMENSIONS and isinstance(who, str) for dimension, who in bound.items()):
+        raise SettingsError(f"bound gives texts to some of {', '.join(DIMENSIONS)}")
+
+
+def features_of(filters: Sequence[str], bound: Mapping[str, str], tenant: str) -> Features:
+    """What a read-only backend with these options can honour."""
+    return Features(
+        filters=frozenset(d for d in DIMENSIONS if d in filters),
+        bound={d: bound[d] for d in DIMENSIONS if d in bound},
+        tenant=tenant,
+    )

@@ -1,0 +1,213 @@
+"""Any memory system with a search route that speaks JSON, by configuration alone. Read only.
+
+    [backends.notes]
+    adapter = "adapters.http:HttpMemory"
+    url = "http://127.0.0.1:9000"
+    path = "/api/search"                # asked by POST with `body`, or by GET with `body` as the query string
+    body = { q = "{query}", n = "{limit}", who = "{user_id}" }
+    items = ["data.results"]            # where in the reply the items are: the first of these paths that has a list
+    fields = { native_id = "id", text = "memory.content", score = "score", at = "created" }
+    api_key_env = "NOTES_KEY"           # or api_key_file; sent as
+    authorization = "Bearer {key}"      # the value of
+    header = "Authorization"            # this header
+    filters = ["user_id"]               # what its search filters by: only what `body` or `path` passes on
+    bound = { agent_id = "librarian" }  # what it holds the memories of, where it cannot filter
+    values = { bank = "ada" }           # further placeholders, for `path` and `body`
+    limit = 100                         # hits at most, where the server allows fewer than are asked for
+    health = "/health"                  # a route that answers 2xx while all is well
+
+``preset`` takes the options that a known system needs (`presets.toml` beside this file); what stands beside it wins.
+A placeholder ({query}, {limit}, {user_id} and the other dimensions, {project}, {audience}, those of ``values``)
+that has no value takes its key of the body with it. In ``fields``, left is a field of `Hit` or of its
+`Scope`, ``document``, ``start`` or ``end``; right is the path to it in an item, with dots, numbers counting in lists.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import quote, urlencode
+
+from adapters.hits import hit_of, hits_of
+from adapters.http.exchange import Credential, Http
+from adapters.options import features_of, read, within
+from fusion.contract import DIMENSIONS, Description, Hit, Opening, Query, Scope
+from fusion.errors import BackendError, SettingsError
+
+HEALTH_S = 1.0
+PLACEHOLDER = re.compile(r"\{(\w+)\}")
+FIELDS = frozenset(
+    "native_id event_id text score kind raw_kind speaker at precision zone recorded_at valid_from valid_to trust "
+    "origin document start end unit tenant user_id agent_id run_id session_id project audience".split()
+)
+TIMES = ("at", "recorded_at", "valid_from", "valid_to")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The keys of the backend's table, as the module explains them."""
+
+    preset: str = ""
+    url: str = ""
+    method: str = "POST"
+    path: str = "/search"
+    body: Mapping[str, Any] = field(default_factory=lambda: {"query": "{query}", "limit": "{limit}"})
+    items: tuple[str, ...] = ("results",)
+    fields: Mapping[str, str] = field(default_factory=lambda: {"native_id": "id", "text": "text", "score": "score"})
+    header: str = "Authorization"
+    authorization: str = "Bearer {key}"
+    api_key_env: str = ""
+    api_key_file: str = ""
+    filters: tuple[str, ...] = ()
+    bound: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict)
+    limit: int = 100
+    health: str = ""
+    tenant: str = "default"
+
+    def __post_init__(self) -> None:
+        Credential(self.api_key_env, self.api_key_file)
+        within(self.filters, self.bound)
+        if not self.url:
+            raise SettingsError("url is missing; write the server's, http://host:port")
+        if self.method not in ("GET", "POST") or not self.path.startswith("/") or self.limit < 1:
+            raise SettingsError("method is GET or POST, path begins with /, limit is 1 or more")
+        if unknown := set(self.fields) - FIELDS:
+            raise SettingsError(f"fields has no {', '.join(sorted(unknown))}, only: {', '.join(sorted(FIELDS))}")
+        if not {"native_id", "text"} <= set(self.fields):
+            raise SettingsError("fields must say where native_id and text are")
+        known = {"query", "limit", "audience", *DIMENSIONS, "project", *self.values}
+        asked = _placeholders(self.path) | _placeholders(self.body)
+        if unknown := asked - known:
+            raise SettingsError(f"{{{min(unknown)}}} has no value; give it one in values")
+        if unfixed := _placeholders(self.path) - set(self.values) - set(self.bound) - {"query", "limit"}:
+            raise SettingsError(f"{{{min(unfixed)}}} stands in path, so bound or values must fix it")
+        if unsent := [d for d in self.filters if d not in asked]:
+            raise SettingsError(f"filters names {unsent[0]}, which neither path nor body passes on")
+
+
+class HttpMemory:
+    """Asks one server in its own words, and reads its items in ours."""
+
+    def __init__(self, http: Http, options: Options) -> None:
+        self.features = features_of(options.filters, options.bound, options.tenant)
+        self._http, self._options = http, options
+
+    @classmethod
+    async def open(cls, opening: Opening) -> Self:
+        """Does not connect: a server that is down now may be up at the first question."""
+        options = read(Options, replace(opening, options=_with_preset(opening)))
+        key = Credential(options.api_key_env, options.api_key_file)
+
+        def headers() -> Mapping[str, str]:
+            return {options.header: options.authorization.replace("{key}", value)} if (value := key.value()) else {}
+
+        return cls(Http(options.url, headers), options)
+
+    async def search(self, query: Query) -> Sequence[Hit]:
+        options = self._options
+        limit = min(query.limit, options.limit)
+        if limit < 1:
+            return []
+        values: dict[str, object] = {**options.values, **options.bound}
+        values |= query.scope.named() | {"query": query.text, "limit": limit, "audience": query.scope.audience}
+        if query.scope.project is not None:
+            values["project"] = query.scope.project
+        path = PLACEHOLDER.sub(lambda found: quote(str(values[found[1]]), safe=""), options.path)
+        body = _filled(options.body, values)
+        if options.method == "GET":
+            reply = await self._http.get(f"{path}?{urlencode(body)}" if body else path, query.deadline_s)
+        else:
+            reply = await self._http.post(path, body, query.deadline_s)
+        found = (_at(reply, where) for where in options.items)
+        items = next((items for items in found if isinstance(items, list)), None)
+        # It was asked for this scope only; what an item says of itself wins, and is filtered by the gateway again.
+        assumed = Scope(self.features.tenant, **query.scope.named(), audience=query.scope.audience)
+        return hits_of(items, limit, lambda item: hit_of(_ours(item, options.fields), assumed), self._http.server)
+
+    async def describe(self) -> Description:
+        """Whether its health route answers; what it holds, no such route says in a form of its own."""
+        if not self._options.health:
+            return Description()
+        try:
+            await self._http.get(self._options.health, HEALTH_S)
+        except BackendError as error:
+            return Description(notes=(f"{error}; is it running, and is url right?",), degraded=True)
+        return Description()
+
+    async def close(self) -> None:
+        await self._http.close()
+
+
+def presets() -> Mapping[str, Mapping[str, Any]]:
+    """Options by the name of the system that needs them."""
+    return tomllib.loads(Path(__file__).with_name("presets.toml").read_text(encoding="utf-8"))
+
+
+def _with_preset(opening: Opening) -> Mapping[str, object]:
+    name = opening.options.get("preset")
+    if not name:
+        return opening.options
+    known = presets()
+    if name not in known:
+        raise SettingsError(f"[backends.{opening.name}] there is no preset {name!r}, only: {', '.join(known)}")
+    return {**known[str(name)], **opening.options}
+
+
+def _placeholders(value: object) -> set[str]:
+    if isinstance(value, str):
+        return set(PLACEHOLDER.findall(value))
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return set().union(*map(_placeholders, inner))
+
+
+def _filled(value: Any, values: Mapping[str, object]) -> Any:
+    """A template with its placeholders filled in; a key that lacks one of its values is left out."""
+    if isinstance(value, str):
+        whole = PLACEHOLDER.fullmatch(value)
+        return values[whole[1]] if whole else PLACEHOLDER.sub(lambda found: str(values[found[1]]), value)
+    if isinstance(value, Mapping):
+        return {
+            key: _filled(inner, values)
+            for key, inner in value.items()
+            if isinstance(inner, Mapping) or _placeholders(inner) <= values.keys()
+        }
+    return [_filled(inner, values) for inner in value] if isinstance(value, list) else value
+
+
+def _at(value: Any, path: str) -> Any:
+    """What stands at a path of a JSON value; None where nothing does. A dot alone is the value itself."""
+    for step in filter(None, path.split(".")):
+        if isinstance(value, Mapping):
+            value = value.get(step)
+        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return None
+    return value
+
+
+def _ours(item: Any, fields: Mapping[str, str]) -> dict[str, Any]:
+    """An item in the words of `hit_of`. A time that is none is left out: the memory itself is still good."""
+    if not isinstance(item, Mapping):
+        raise TypeError("an item is an object")
+    ours = {name: value for name, path in fields.items() if (value := _at(item, path)) is not None}
+    times = {name: time for name in TIMES if name in ours and (time := _time(ours[name])) is not None}
+    return {name: value for name, value in ours.items() if name not in TIMES} | times
+
+
+def _time(value: Any) -> str | None:
+    """ISO 8601 of a time that is that already, or seconds or milliseconds since 1970."""
+    try:
+        if isinstance(value, str):
+            datetime.fromisoformat(value)
+            return value
+        seconds = value / 1000 if abs(value) > 1e11 else value
+        return datetime.fromtimestamp(seconds, UTC).isoformat()
+    except (TypeError, ValueError, OverflowError, OSError):
+        return None

@@ -1,0 +1,222 @@
+"""Any HTTP memory by configuration alone: it keeps the suite's promises, and knows the systems that presets name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import orjson
+import pytest
+
+from adapters.http import HttpMemory
+from adapters.http.memory import presets
+from adapters.inmemory import InMemory
+from fusion.contract import Backend, Captured, Describes, Hit, Opening, Partial, Query, Scope
+from fusion.errors import InvalidAnswer, SettingsError
+from tests import chaos
+from tests.backend_contract import NOW, RemoteBackendContract, make_query
+from tests.chaos import Call, Chaos
+
+WHOSE = ("user_id", "agent_id", "run_id", "session_id", "audience")
+KNOWN = (
+    *("event_id", "score", "kind", "raw_kind", "speaker", "at", "precision", "zone", "recorded_at", "trust", "origin"),
+    *("document", "start", "end", "unit", *WHOSE),
+)
+
+
+def _theirs(hit: Hit) -> dict[str, Any]:
+    """A hit as that server tells it."""
+    flat: dict[str, Any] = orjson.loads(orjson.dumps(hit))
+    known = {**flat, **(flat["at"] or {}), **(flat["place"] or {}), **flat["scope"]}
+    known["at"] = known.get("utc")
+    return {"key": hit.native_id, "said": [hit.text], "known": {name: known.get(name) for name in KNOWN}}
+
+
+class TestHttpMemory(RemoteBackendContract):
+    """In front of a server that has words of its own for everything."""
+
+    durable = False  # the server's memory is not ours
+    options: ClassVar[dict[str, object]] = {
+        "path": "/find",
+        "body": {"ask": {"words": "{query}", "most": "{limit}"}, "whose": {name: f"{{{name}}}" for name in WHOSE}},
+        "items": ["data.found"],
+        "fields": {"native_id": "key", "text": "said.0", **{name: f"known.{name}" for name in KNOWN}},
+        "filters": ["user_id", "agent_id", "run_id", "session_id"],
+    }
+
+    @pytest.fixture(autouse=True)
+    async def server(self, tmp_path: Path) -> AsyncIterator[Chaos]:
+        self.store = await InMemory.open(Opening("store", tmp_path / "store"))
+
+        async def find(call: Call) -> None:
+            asked = call.json
+            query = Query(asked["ask"]["words"], Scope(**asked["whose"]), NOW, asked["ask"]["most"])
+            found = [_theirs(hit) for hit in await self.store.search(query)]
+            await call.reply(json.dumps({"data": {"found": found}}).encode())
+
+        async with Chaos() as server:
+            server.behaviour = find
+            self.url = server.url
+            yield server
+
+    async def open_backend(self, folder: Path) -> Backend:
+        return await self.open_at(folder, self.url)
+
+    async def open_at(self, folder: Path, url: str) -> Backend:
+        return await HttpMemory.open(Opening("notes", folder, {**self.options, "url": url}))
+
+    async def fill(self, backend: Backend, batch: Sequence[Captured]) -> None:
+        await self.store.remember(batch)
+
+    async def test_describes_what_it_holds(self, backend: Backend) -> None:
+        """No search route says how much there is: nothing is claimed."""
+        assert isinstance(backend, Describes)
+        assert (await backend.describe()).items == 0
+
+
+RECORDED: dict[str, tuple[object, dict[str, object]]] = {
+    "memory-cortex": (
+        {
+            "results": [
+                {
+                    "id": 41, "user_id": "ada", "topic": "work", "fact": "Ada keeps bees.", "importance": 7,
+                    "created_at": "2026-02-03T09:00:00Z", "score": 0.81, "source": "fts5+vector",
+                }
+            ],
+            "count": 1,
+        },
+        {"query": "bees?", "user_id": "ada", "limit": 5},
+    ),
+    "openclaw-mem": (
+        {"ok": True, "receipt": [{"id": 7, "ts": "2026-02-03T09:00Z", "kind": "fact", "summary": "Ada keeps bees."}]},
+        {"query": "bees?", "limit": 5},
+    ),
+    "zep": (
+        {
+            "edges": [
+                {
+                    "uuid": "e-1", "name": "KEEPS", "fact": "Ada keeps bees.", "score": 0.7,
+                    "created_at": "2026-02-04T00:00:00Z", "valid_at": "2026-02-03T09:00:00Z", "invalid_at": None,
+                    "source_node_uuid": "n-1", "target_node_uuid": "n-2", "episodes": [],
+                }
+            ],
+            "nodes": [],
+        },
+        {"query": "bees?", "user_id": "ada", "limit": 5, "scope": "edges"},
+    ),
+    "hindsight": (
+        {
+            "results": [
+                {
+                    "id": "f-1", "text": "Ada keeps bees.", "type": "world", "context": None, "entities": ["Ada"],
+                    "occurred_start": "2026-02-03T09:00:00Z", "mentioned_at": "2026-02-04T00:00:00Z", "metadata": {},
+                }
+            ]
+        },
+        {"query": "bees?"},
+    ),
+}  # fmt: skip
+"""by preset: a reply in the form that the system documents, and the body that it is to be asked with"""
+
+NEEDS: dict[str, dict[str, object]] = {"hindsight": {"values": {"bank": "ada/1"}, "bound": {"user_id": "ada"}}}
+
+
+@pytest.mark.parametrize("preset", sorted(RECORDED))
+async def test_known_systems_are_a_preset(preset: str) -> None:
+    """A preset and an address ask the system in its words: the fact comes back with its id and its day."""
+    reply, body = RECORDED[preset]
+    async with Chaos(behaviour=chaos.body(json.dumps(reply).encode())) as server:
+        backend = await notes(server.url, preset=preset, **NEEDS.get(preset, {}))
+        (hit,) = await backend.search(make_query("bees?", Scope(user_id="ada"), limit=5))
+        await backend.close()
+    assert (hit.text, hit.scope.user_id) == ("Ada keeps bees.", "ada")
+    when = hit.at.utc if hit.at else hit.recorded_at
+    assert when is not None
+    assert f"{when:%Y-%m-%d}" == "2026-02-03"
+    assert server.calls[0].json == body
+    if preset == "hindsight":
+        assert server.calls[0].path == "/v1/default/banks/ada%2F1/memories/recall"
+
+
+def test_every_preset_is_shown_at_work() -> None:
+    """None is shipped that no test asks."""
+    assert set(presets()) == set(RECORDED)
+
+
+async def notes(url: str, **options: object) -> HttpMemory:
+    return await HttpMemory.open(Opening("notes", Path("unused"), {"url": url, **options}))
+
+
+async def test_get_puts_the_question_into_the_address(tmp_path: Path) -> None:
+    """By GET the body is the query string, and the key goes as the header that the server wants."""
+    key = tmp_path / "key"
+    key.write_text("secret\n")
+    async with Chaos(behaviour=chaos.body(b'[{"id": 1, "text": "tea"}]')) as server:
+        backend = await notes(
+            server.url, method="GET", items=["."], header="X-Key", authorization="{key}", api_key_file=str(key)
+        )
+        (hit,) = await backend.search(make_query("tea & bread", limit=3))
+        await backend.close()
+    assert hit.native_id == "1"
+    assert server.calls[0].path == "/search?query=tea+%26+bread&limit=3"
+    assert server.calls[0].headers["x-key"] == "secret"
+
+
+async def test_a_time_that_is_none_costs_only_itself() -> None:
+    """Seconds, milliseconds and ISO are read: 1767225600 s is 2026-01-01; "soon" leaves a memory without a time."""
+    when: list[object] = [1767225600, 1767225600000, "2026-01-01T00:00:00Z", "soon", {"no": 1}]
+    found = [{"id": n, "text": f"tea {n}", "at": at} for n, at in enumerate(when)]
+    async with Chaos(behaviour=chaos.body(json.dumps({"results": found}).encode())) as server:
+        backend = await notes(server.url, fields={"native_id": "id", "text": "text", "at": "at"})
+        hits = await backend.search(make_query("tea"))
+        await backend.close()
+    assert [hit.at and hit.at.utc.isoformat() for hit in hits] == ["2026-01-01T00:00:00+00:00"] * 3 + [None] * 2
+
+
+async def test_items_that_are_none_are_counted() -> None:
+    """The good ones stay; where no path has a list, the answer is wrong as a whole."""
+    async with Chaos(behaviour=chaos.body(b'{"results": [5, {"id": 1}, {"id": 2, "text": "tea"}]}')) as server:
+        backend = await notes(server.url)
+        hits = await backend.search(make_query("tea"))
+        assert isinstance(hits, Partial)
+        assert ([hit.native_id for hit in hits], hits.dropped) == (["2"], 2)
+        server.behaviour = chaos.body(b'{"results": {"upgraded": true}}')
+        with pytest.raises(InvalidAnswer, match="no list of hits"):
+            await backend.search(make_query("tea"))
+        await backend.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"url": ""}, "url is missing"),
+        ({"preset": "nobody"}, "no preset 'nobody', only: memory-cortex"),
+        ({"fields": {"text": "t"}}, "where native_id and text are"),
+        ({"fields": {"native_id": "i", "text": "t", "colour": "c"}}, "fields has no colour"),
+        ({"body": {"q": "{words}"}}, "{words} has no value"),
+        ({"path": "/of/{user_id}"}, "{user_id} stands in path, so bound or values must fix it"),
+        ({"filters": ["user_id"]}, "neither path nor body passes on"),
+        ({"filters": ["colour"]}, "filters names some of"),
+        ({"method": "PUT"}, "GET or POST"),
+        ({"api_key_env": "A", "api_key_file": "b"}, "not both"),
+    ],
+)
+async def test_a_wrong_table_says_what_is_wrong(options: dict[str, object], said: str) -> None:
+    """Each mistake is told at start, with the table's name, before anything is asked."""
+    with pytest.raises(SettingsError, match=r"\[backends.notes\]") as error:
+        await HttpMemory.open(Opening("notes", Path("unused"), {"url": "http://127.0.0.1:1", **options}))
+    assert said in str(error.value)
+
+
+async def test_health_is_looked_at_where_there_is_a_route() -> None:
+    """A server that is up says nothing; one that is not is degraded, in words."""
+    async with Chaos(behaviour=chaos.body(b"{}")) as server:
+        backend = await notes(server.url, health="/health")
+        assert not (await backend.describe()).degraded
+        server.behaviour = chaos.status(500)
+        told = await backend.describe()
+        await backend.close()
+    assert told.degraded
+    assert "is url right?" in told.notes[0]
