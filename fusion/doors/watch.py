@@ -1,4 +1,7 @@
-"""`fusion ingest --watch`: one round over everything, then one for the files that changed, until told to stop."""
+"""`fusion ingest --watch`: one round over everything, then one for the files that changed, until told to stop.
+
+Where one went, what it held can only be told by what is left: then a round is over everything, too.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +84,7 @@ class _Changes:
 
     def __init__(self, paths: Sequence[Path], stop: asyncio.Event) -> None:
         self._stop = stop
-        self._found: asyncio.Queue[set[Path]] = asyncio.Queue()
+        self._found: asyncio.Queue[set[Path] | None] = asyncio.Queue()
         real = [path.resolve() for path in paths]
         self._folders = [path for path in real if path.is_dir()]
         self._files = {path for path in real if not path.is_dir()}
@@ -93,17 +96,17 @@ class _Changes:
             beside = sorted({path.parent for path in self._files})
             self._tasks.append(asyncio.create_task(self._follow(beside, recursive=False)))
 
-    async def next(self, timeout_s: float | None = None) -> set[Path]:
-        """Waits for a change, for ``timeout_s`` or for the end."""
+    async def next(self, timeout_s: float | None = None) -> set[Path] | None:
+        """Waits for a change, for ``timeout_s`` or for the end. ``None``: something is gone."""
         found = asyncio.create_task(self._found.get())
         stopped = asyncio.create_task(self._stop.wait())
         await asyncio.wait([found, stopped], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-        changed = found.result() if found.done() else set()
+        told = [found.result()] if found.done() else []
         found.cancel()
         stopped.cancel()
         while not self._found.empty():
-            changed |= self._found.get_nowait()
-        return changed
+            told.append(self._found.get_nowait())
+        return None if None in told else {path for paths in told if paths for path in paths}
 
     async def close(self) -> None:
         """Raises what kept a watcher from watching: that the system has no more watches to give, say."""
@@ -113,24 +116,35 @@ class _Changes:
         try:
             async for found in awatch(
                 *folders,
-                watch_filter=lambda change, path: change is not Change.deleted and self._is_meant(_file_of(path)),
+                watch_filter=lambda change, path: self._is_meant(_file_of(path), gone=change is Change.deleted),
                 debounce=DEBOUNCE_MS,
                 step=QUIET_MS,
                 stop_event=self._stop,
                 recursive=recursive,
             ):
+                # An editor that saves by renaming takes a file away, and puts it back.
+                if any(change is Change.deleted and not _file_of(path).exists() for change, path in found):
+                    self._found.put_nowait(None)
+                    continue
                 changed = {_file_of(path) for _, path in found}
                 # What was written into a new folder before it was followed has no notice of its own.
-                within = {file for path in changed if path.is_dir() for file in path.rglob("*") if self._is_meant(file)}
+                within = {
+                    file
+                    for path in changed
+                    if path.is_dir()
+                    for file in path.rglob("*")
+                    if self._is_meant(file, gone=False)
+                }
                 if files := {path for path in changed | within if not path.is_dir()}:
                     self._found.put_nowait(files)
         finally:
             self._stop.set()  # who no longer hears of changes must not look as if there were none
 
-    def _is_meant(self, path: Path) -> bool:
+    def _is_meant(self, path: Path, *, gone: bool) -> bool:
         if path in self._files:
             return True
-        read = form_of(path) is not None or path.is_dir()
+        # What is gone and has no ending may have been a folder.
+        read = form_of(path) is not None or path.is_dir() or (gone and not path.suffix)
         return read and any(_is_below(path, folder) for folder in self._folders)
 
 

@@ -110,6 +110,22 @@ async def test_a_file_that_is_replaced_is_still_followed(home: Path, tmp_path: P
             await running.until_kept(*texts)
 
 
+async def test_what_is_deleted_is_retired_at_once(home: Path, tmp_path: Path) -> None:
+    """A file, then a folder: the next round is over everything, though nothing was written since."""
+    folder = tmp_path / "notes"
+    (folder / "sub").mkdir(parents=True)
+    for name in ("kept", "one", "sub/two"):
+        (folder / f"{name}.md").write_text(name)
+    async with watching(home, folder) as running:
+        first = await running.rounds.get()
+        assert (first["read"], first["retired"]) == (3, 0)
+        (folder / "one.md").unlink()
+        assert (await running.rounds.get())["read"] == 2
+        (folder / "sub").rename(tmp_path / "elsewhere")
+        while (await running.rounds.get())["read"] != 1:
+            pass
+
+
 async def test_half_a_line_waits_for_its_end(home: Path, tmp_path: Path) -> None:
     """A round in the middle of a line remembers nothing of it, and reports no error."""
     session = tmp_path / f"{SESSION}.jsonl"
