@@ -19,6 +19,7 @@ from rank_bm25 import BM25Okapi
 
 from adapters.index import Entry, Found, Index
 from adapters.index.lexical import Lexical, terms
+from adapters.index.matrix import Matrix, quantised
 from adapters.index.vectors import Known, Vectors
 from fusion.contract import Embedder, Scope
 from fusion.errors import StoreBusy, StoreDamaged, StoreFull
@@ -731,3 +732,28 @@ async def test_its_folder_is_private(tmp_path: Path) -> None:
     async with opened(tmp_path / "new" / "index", None):
         assert (tmp_path / "new" / "index").stat().st_mode & 0o777 == 0o700
         assert (tmp_path / "new" / "index" / "vectors.sqlite").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("chosen", [None, [2], [1, 3]])
+def test_an_accelerator_finds_what_is_found_without_it(tmp_path: Path, chosen: list[int] | None) -> None:
+    """The same slots with the same cosines, to the last digit, among 20,000 rows of which some were freed; ties too."""
+    pytest.importorskip("numkong")
+    draw = np.random.default_rng(3)
+    vectors = draw.standard_normal((20_000, 48)).astype(np.float32)
+    vectors[10_000:10_040] = vectors[0]
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    fast, plain = (Matrix(tmp_path / name, 48, fast=name == "fast") for name in ("fast", "plain"))
+    for matrix in (fast, plain):
+        matrix.write(range(20_000), [1 + slot % 3 for slot in range(20_000)], [quantised(vector) for vector in vectors])
+        matrix.free(range(500, 900))
+    names = lambda slots: [(slot, f"k{slot:05}") for slot in slots]  # noqa: E731 - a name for a callback
+    try:
+        for query in [vectors[0], vectors[600], *draw.standard_normal((10, 48)).astype(np.float32)]:
+            query = query / np.linalg.norm(query)
+            for limit in (1, 20, 19_700):
+                found = fast.search(query, chosen, limit, names)
+                assert found == plain.search(query, chosen, limit, names)
+                assert not any("k00500" <= key < "k00900" for key, _ in found)
+    finally:
+        fast.close()
+        plain.close()
