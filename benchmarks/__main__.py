@@ -105,6 +105,13 @@ def _parser() -> argparse.ArgumentParser:
     doors.add_argument("--requests", type=int, default=10_000)
     doors.set_defaults(measure=_doors)
 
+    markdown = commands.add_parser("markdown", help="a vault of 100,000 chunks: search, start, follow; and MuSiQue")
+    markdown.add_argument(
+        "--million", action="store_true", help="a million chunks, too: some minutes, and 4 GB of disk"
+    )
+    markdown.add_argument("--data", type=Path, help="a copy of MuSiQue of yours, to be written out as a vault")
+    markdown.set_defaults(measure=_markdown)
+
     for command in commands.choices.values():
         command.add_argument("--json", action="store_true", help="print nothing but the JSON object")
     return parser
@@ -247,6 +254,12 @@ def _doors(options: argparse.Namespace) -> Mapping[str, Any]:
     from benchmarks.doors import run
 
     return run(options.memories, options.concurrent, options.requests)
+
+
+def _markdown(options: argparse.Namespace) -> Mapping[str, Any]:
+    from benchmarks.markdown import run
+
+    return run(options.data, options.million)
 
 
 def _show(figures: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import partial
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import unquote
 
-from adapters.index import Index
+from adapters.index import Entry, Index
 from adapters.index.merge import Found, Scored
 from adapters.markdown import log
 from adapters.markdown.decay import dated
@@ -115,6 +115,10 @@ class Markdown:
     def index(self) -> Index:
         """What can be moved to another embedding model (`adapters.reindex`)."""
         return self._index
+
+    def entries(self) -> Iterable[Entry]:
+        """All that the index is to hold, as it is asked for."""
+        return self._sync.shelf
 
     # Reading
 
