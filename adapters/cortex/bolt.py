@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from adapters.bolt import Bolt, Row, Run, VectorIndex, searchable
 from adapters.cortex import cypher
-from adapters.cortex.port import Change, Found, Holding, Known, Link, Memory, View
+from adapters.cortex.concepts import concepts, with_concepts
+from adapters.cortex.port import Change, Effect, Found, Holding, Known, Link, Memory, View
 from adapters.cortex.rows import REINFORCED_BY
-from adapters.graph import Walking, arrived, is_edge, mentioned, path_of, ranks, strongest
+from adapters.graph import PHRASE, Walking, arrived, is_edge, mentioned, path_of, ranks, shares, strongest
 from adapters.graph.names import key, named, spans
 from adapters.graph.walk import LINKED, SCANNED, TOGETHER, VISITED, Linked, Reached
 from adapters.index import vectors_of
@@ -64,9 +65,13 @@ class BoltGraph:
         self._pending: dict[str, None] = {}
         self._fault: str | None = None
 
+    @property
+    def embedder(self) -> Embedder | None:
+        return self._embedder
+
     # Writing
 
-    async def add(self, memories: Sequence[Memory]) -> None:
+    async def add(self, memories: Sequence[Memory], effects: Mapping[str, Effect] | None = None) -> None:
         first = {memory.id: memory for memory in reversed(memories)}
 
         async def insert(run: Run) -> list[str]:
@@ -78,19 +83,21 @@ class BoltGraph:
             for statement, rows in _graph_of(new):
                 if rows:
                     await run(statement, {"rows": rows})
+            for effect in (effects[memory.id] for memory in new if effects and memory.id in effects):
+                await run(cypher.ALTER, {"rows": _changed(effect.changes)})
+                if effect.reinforces is not None and effect.at is not None:
+                    await run(cypher.REINFORCE, _reinforcing(effect.reinforces, effect.at))
             return [memory.id for memory in new]
 
         if memories:
             self._fill(await self._write(insert))
 
     async def alter(self, changes: Mapping[str, Change]) -> None:
-        rows = [{"id": id_, "fields": cypher.changed(change)} for id_, change in changes.items()]
-        if rows:
+        if rows := _changed(changes):
             await self._write(lambda run: run(cypher.ALTER, {"rows": rows}))
 
     async def reinforce(self, id: str, at: datetime) -> None:
-        values = {"id": id, "by": REINFORCED_BY, "at": microseconds(at)}
-        await self._write(lambda run: run(cypher.REINFORCE, values))
+        await self._write(lambda run: run(cypher.REINFORCE, _reinforcing(id, at)))
 
     async def use(self, ids: Sequence[str], at: datetime) -> None:
         if ids:
@@ -100,6 +107,8 @@ class BoltGraph:
         async def delete(run: Run) -> frozenset[str]:
             chosen = {"ids": list(ids)}
             gone = frozenset(row["id"] for row in await run(cypher.KNOWN, chosen))
+            await run(cypher.RECONCILE, chosen)
+            await run(cypher.RELEASE, chosen)
             await run(cypher.UNRELATE, chosen)
             touched = [row["id"] for row in await run(cypher.UNMENTION, chosen)]
             await run(cypher.DELETE, chosen)
@@ -280,6 +289,14 @@ class BoltGraph:
         await self._bolt.write(statement, {"rows": filled}, WRITE_S)
 
 
+def _changed(changes: Mapping[str, Change]) -> list[dict[str, object]]:
+    return [{"id": id_, "fields": cypher.changed(change)} for id_, change in changes.items()]
+
+
+def _reinforcing(id_: str, at: datetime) -> dict[str, object]:
+    return {"id": id_, "by": REINFORCED_BY, "at": microseconds(at)}
+
+
 def _graph_of(memories: Sequence[Memory]) -> list[tuple[str, list[dict[str, object]]]]:
     """Statements with their rows: the entities that memories mention, the mentions, and what the memories assert.
 
@@ -291,7 +308,7 @@ def _graph_of(memories: Sequence[Memory]) -> list[tuple[str, list[dict[str, obje
     relations: list[dict[str, object]] = []
     for memory in memories:
         event, scope = memory.event, memory.event.scope
-        for name, entity in mentioned(event, memory.extraction).items():
+        for name, entity in mentioned(event, with_concepts(memory)).items():
             id_ = cypher.entity_id(scope, name)
             row = entities.setdefault(
                 id_,
@@ -304,7 +321,9 @@ def _graph_of(memories: Sequence[Memory]) -> list[tuple[str, list[dict[str, obje
                     "type": storable(entity.type),
                 },
             )
-            if row["type"] == "concept":
+            if row["type"] == PHRASE:
+                row |= {"name": storable(entity.name.strip()), "type": storable(entity.type)}
+            elif row["type"] == "concept" and entity.type != PHRASE:
                 row["type"] = storable(entity.type)
             mentions.append({"memory": memory.id, "entity": id_})
         asserted = {
@@ -386,22 +405,23 @@ class _Walk:
         rank = ranks(found)
         wanted = {at[memory] for memory in near}
         found = [f for place, f in enumerate(found) if place < limit or f.memory in wanted]
-        why = await self._paths(found, order, reached)
-        return [Link(order[f.memory], f.hops, rank[f.memory], why[f.memory]) for f in found]
+        why, share = await self._paths(found, order, reached), shares(found)
+        return [Link(order[f.memory], f.hops, rank[f.memory], share[f.memory], why[f.memory]) for f in found]
 
     def _number(self, entity: str) -> int:
         return self._numbers.setdefault(entity, len(self._numbers))
 
     async def _named(self, text: str) -> list[Row]:
-        """The entities that ``text`` names, rarest first."""
-        keys = list({name for _, _, name in spans(text)})
+        """The entities and concepts that ``text`` names, rarest first."""
+        phrases = set(concepts(text))
+        keys = list({name for _, _, name in spans(text)} | phrases)
         if not keys:
             return []
         scope = self._view.scope
         mine = "" if scope.user_id is None else "AND e.owner = $owner"
         values = {"keys": keys, "tenant": storable(scope.tenant), "owner": cypher.owner(scope)}
         rows = await self._run(cypher.NAMED.format(mine=mine), values)
-        meant = set(named(text, {row["key"] for row in rows}))
+        meant = {*named(text, {row["key"] for row in rows}), *phrases}
         return [row for row in rows if row["key"] in meant][:LINKED]
 
     async def _ways(self, seeds: Sequence[Row]) -> list[tuple[int, int, int | None, str | None, int, str, int]]:
@@ -446,7 +466,9 @@ class _Walk:
         if not entities:
             return []
         condition, values = cypher.seen(self._view, "e")
-        return await self._run(cypher.TOGETHER.format(seen=condition), {**values, "entities": entities})
+        return await self._run(
+            cypher.TOGETHER.format(seen=condition), {**values, "entities": entities, "phrase": PHRASE}
+        )
 
     async def _visible(self, ids: Sequence[str]) -> list[str]:
         if not ids:

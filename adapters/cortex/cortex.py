@@ -1,20 +1,20 @@
-"""Recall as seed 000 describes it: what is similar, and what the graph leads to, merged by weighted RRF.
-
-The similar are found by meaning and by words (by words alone while vectors are missing), the linked by walking up to
-two hops from the entities that the query names. A memory that both find comes first:
-.6 / (60 + 1) + .4 / (60 + 2) beats .6 / (60 + 1).
-"""
+"""The cortex as a backend of the gateway: what it recalls, keeps and forgets, on whichever store stands behind it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Self
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Self
 
-from adapters.cortex.port import Found, Graph, Link, Memory, State, View
-from adapters.cortex.stated import stated
+from adapters.cortex.keep import Kept, initial, keep
+from adapters.cortex.options import Options
+from adapters.cortex.port import Graph, Memory
+from adapters.cortex.rank import Ranked
+from adapters.cortex.recall import recall
 from adapters.cortex.stores import open_graph, verify, without_store
-from adapters.graph import Walking
+from adapters.index import vectors_of
 from fusion.contract import (
     DIMENSIONS,
     KINDS,
@@ -25,12 +25,15 @@ from fusion.contract import (
     Features,
     Forgotten,
     Hit,
+    LanguageModel,
     Opening,
     Query,
 )
 
-K = 60
-"""RRF's constant: Cormack, Clarke, Büttcher, SIGIR 2009. It keeps the first few ranks close to one another."""
+if TYPE_CHECKING:
+    from fusion.contract import Floats
+
+_log = logging.getLogger(__name__)
 
 
 class Cortex:
@@ -40,16 +43,25 @@ class Cortex:
     opening: Opening
     """what it was opened with: where another store would be, too"""
 
-    def __init__(self, graph: Graph, options: Walking, embedder: Embedder | None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        options: Options,
+        model: LanguageModel | None = None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
         self.graph = graph
-        self.embedder = embedder
         self._options = options
+        self._model = model
+        self._clock = clock
+        self._fault = ""
+        self._storing = asyncio.Lock()
 
     @classmethod
     async def open(cls, opening: Opening) -> Self:
         """Raises ``SettingsError`` for a wrong option, ``StoreDamaged`` for a corrupt or newer file."""
-        options = Walking.of(without_store(opening))
-        cortex = cls(await open_graph(opening, options), options, opening.embedder)
+        options = Options.of(without_store(opening))
+        cortex = cls(await open_graph(opening, options), options, opening.model)
         cortex.opening = opening
         return cortex
 
@@ -57,30 +69,52 @@ class Cortex:
     def verify(cls, options: Mapping[str, object]) -> None:
         verify(options)
 
+    @property
+    def embedder(self) -> Embedder | None:
+        """Whose vectors the store has."""
+        return self.graph.embedder
+
     async def search(self, query: Query) -> Sequence[Hit]:
         if query.limit <= 0:
             return []
-        view = View.of(query)
-        similar = fused(await self.graph.find(query.text, None, view, query.limit * 2))
-        links = await self.graph.link(query.text, view, similar, query.limit)
-        scores = merged(similar, links, self._options)
-        best = sorted(scores, key=lambda id_: -scores[id_])[: query.limit]
-        memories = await self.graph.get(best)
-        paths = {link.id: link.path for link in links}
-        return [
-            Hit.of(memories[id_].event, score=scores[id_], path=paths.get(id_, ()))
-            for id_ in best
-            if id_ in memories and query.scope.admits(memories[id_].event.scope)
-        ]
+        best = (await self.recall(query))[: query.limit]
+        return [Hit.of(r.memory.event, score=r.score, path=r.path) for r in best]
+
+    async def recall(self, query: Query, *, history: bool = False) -> Sequence[Ranked]:
+        """What is found for ``query``, best first, with the factors of each score; its limit is not looked at.
+
+        ``history`` brings earlier versions and what has ended, too. Nothing is counted as used.
+        """
+        vectors = await self._encoded([query.text], keep=False)
+        vector = None if vectors is None else vectors[0]
+        return await recall(self.graph, query, vector, self._options, history=history)
+
+    async def _encoded(self, texts: Sequence[str], *, keep: bool = True) -> Floats | None:
+        """A vector each; ``None`` where there is no embedder, or it does not work now."""
+        if self.graph.embedder is None:
+            return None
+        try:
+            vectors = await vectors_of(self.graph.embedder, texts, keep=keep)
+        except Exception as error:  # noqa: BLE001 – whatever ails the embedder, words and graph do their part
+            fault = f"search by vectors does not work: {error}"
+            if fault != self._fault:
+                _log.warning("%s", fault)
+            self._fault = fault
+            return None
+        self._fault = ""
+        return vectors
 
     def accepts(self, event: Event) -> bool:
         return event.kind in self.features.kinds
 
     async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
-        await self.graph.add(
-            [Memory(captured.event, captured.extraction, State(**stated(captured.event))) for captured in batch]
-        )
+        await self.store([Memory(c.event, c.extraction, initial(c)) for c in batch])
         return [(captured.event.event_id,) for captured in batch]
+
+    async def store(self, memories: Sequence[Memory]) -> Sequence[Kept]:
+        """Keeps memories; what became of each, in their order. See `adapters.cortex.keep`."""
+        async with self._storing:
+            return await keep(self.graph, memories, self._encoded, self._model, self._options, self._clock())
 
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
         """Deletes the memory with its mentions and relations. What other memories assert as well stays theirs."""
@@ -97,33 +131,16 @@ class Cortex:
     async def describe(self) -> Description:
         held = await self.graph.holding()
         notes = () if self.embedder else ("no embedding model: searched by words and graph only",)
-        return Description(
-            held.items, held.vectors, held.vectors_pending, (*notes, *held.faults), degraded=bool(held.faults)
-        )
+        faults = (*held.faults, self._fault) if self._fault else held.faults
+        return Description(held.items, held.vectors, held.vectors_pending, (*notes, *faults), bool(faults))
 
     async def check(self) -> str | None:
         return await self.graph.check()
 
     async def settle(self) -> None:
         await self.graph.settle()
+        if self._fault:  # is it still so?
+            await self._encoded([""], keep=False)
 
     async def close(self) -> None:
         await self.graph.close()
-
-
-def fused(found: Found) -> list[str]:
-    """Both lists as one by reciprocal rank fusion: 1/(60 + rank) from each, ranks from 1. Equal scores: by id."""
-    scores: dict[str, float] = {}
-    for ranked in (found.words, found.vectors):
-        for rank, (id_, _) in enumerate(ranked, start=1):
-            scores[id_] = scores.get(id_, 0.0) + 1 / (K + rank)
-    return sorted(scores, key=lambda id_: (-scores[id_], id_))
-
-
-def merged(similar: Sequence[str], links: Sequence[Link], how: Walking) -> dict[str, float]:
-    """Ids with their scores by weighted reciprocal rank fusion of what is similar and what is linked:
-    similar_weight / (K + rank) + graph_weight / (K + rank), ranks from 1."""
-    scores = {id_: how.similar_weight / (K + rank) for rank, id_ in enumerate(similar, start=1)}
-    for link in links:
-        scores[link.id] = scores.get(link.id, 0.0) + how.graph_weight / (K + link.rank)
-    return scores

@@ -20,6 +20,7 @@ from adapters.bolt import Row, Schema, TextIndex, VectorIndex, indexable
 from adapters.cortex.port import Change, Memory, View
 from adapters.cortex.records import json_of
 from adapters.cortex.rows import FIELDS, columns, memory_in
+from adapters.graph import PHRASE
 from fusion.contract import DIMENSIONS, Embedder, Scope
 from fusion.lib import sqlite
 from fusion.lib.sqlite import EVENT_NAMES, event_row, microseconds, storable
@@ -124,7 +125,7 @@ def seen(view: View, *carried: str) -> tuple[str, dict[str, object]]:
     newer = [
         SUPERSEDES,
         "s.merged_into IS NULL",
-        "NOT (s.conflict_status IS NOT NULL AND coalesce(s.contradicts, '') = m.event_id)",
+        "NOT (s.conflict_status IS NOT NULL AND coalesce(s.conflict_group, '') = coalesce(m.conflict_group, '-'))",
     ]
     values["moment"] = microseconds(view.as_of or view.now)
     if view.as_of is None:
@@ -148,11 +149,13 @@ def seen(view: View, *carried: str) -> tuple[str, dict[str, object]]:
 
 KNOWN = "MATCH (m:Memory) WHERE m.event_id IN $ids RETURN m.event_id AS id"
 CREATE = "UNWIND $rows AS row CREATE (m:Memory) SET m = row"
-ENTITIES = """
-UNWIND $rows AS row MERGE (e:Entity {id: row.id})
+ENTITIES = f"""
+UNWIND $rows AS row MERGE (e:Entity {{id: row.id}})
 ON CREATE SET e.tenant = row.tenant, e.owner = row.owner, e.key = row.key, e.name = row.name, e.type = row.type,
     e.mentions = 0
-ON MATCH SET e.type = CASE WHEN e.type = 'concept' THEN row.type ELSE e.type END
+ON MATCH SET e.name = CASE WHEN e.type = '{PHRASE}' THEN row.name ELSE e.name END,
+    e.type = CASE WHEN e.type = '{PHRASE}' OR (e.type = 'concept' AND row.type <> '{PHRASE}') THEN row.type
+        ELSE e.type END
 """
 MENTIONS = """
 UNWIND $rows AS row MATCH (m:Memory {event_id: row.memory}) MATCH (e:Entity {id: row.entity})
@@ -173,6 +176,11 @@ USE = """
 MATCH (m:Memory) WHERE m.event_id IN $ids
 SET m.access_count = m.access_count + 1,
     m.last_accessed = CASE WHEN coalesce(m.last_accessed, $at) > $at THEN m.last_accessed ELSE $at END
+"""
+RELEASE = "MATCH (m:Memory) WHERE m.merged_into IN $ids SET m.merged_into = null"
+RECONCILE = """
+MATCH (m:Memory) WHERE m.conflict_status = 'active' AND m.contradicts IN $ids
+SET m.conflict_status = null, m.contradicts = null
 """
 UNRELATE = "MATCH (:Entity)-[r:RELATES]->(:Entity) WHERE r.memory IN $ids DELETE r"
 UNMENTION = """
@@ -209,7 +217,7 @@ ORDER BY memory DESC
 """
 TOGETHER = """
 MATCH (e:Entity)<-[:MENTIONS]-(m:Memory) WHERE e.id IN $entities WITH e, m {seen}
-MATCH (m)-[:MENTIONS]->(o:Entity) WHERE o.id <> e.id
+MATCH (m)-[:MENTIONS]->(o:Entity) WHERE o.id <> e.id AND o.type <> $phrase
 RETURN DISTINCT e.id AS came, o.id AS id, o.name AS name, o.mentions AS mentions
 """
 MENTIONING = """
@@ -252,6 +260,7 @@ def beside(here: Mapping[str, Any], scope: Scope, *, before: bool) -> tuple[str,
 def entities(scope: Scope) -> tuple[str, dict[str, object]]:
     mine = "" if scope.user_id is None else "AND e.owner = $owner"
     return (
-        f"MATCH (e:Entity) WHERE e.tenant = $tenant {mine} RETURN e.name AS name, e.type AS type, "
-        "e.mentions AS mentions, e.key AS key ORDER BY mentions DESC, key LIMIT $limit"
+        f"MATCH (e:Entity) WHERE e.tenant = $tenant AND e.type <> '{PHRASE}' {mine} "
+        "RETURN e.name AS name, e.type AS type, e.mentions AS mentions, e.key AS key "
+        "ORDER BY mentions DESC, key LIMIT $limit"
     ), {"tenant": storable(scope.tenant), "owner": owner(scope)}

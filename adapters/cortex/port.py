@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, Protocol, TypedDict
 
-from fusion.contract import Event, Extraction, Hit, Query, Scope
+from fusion.contract import Embedder, Event, Extraction, Hit, Kind, Query, Scope
 
 if TYPE_CHECKING:
     from fusion.contract import Floats
@@ -81,6 +81,20 @@ class Memory:
     def id(self) -> str:
         return self.event.event_id
 
+    @property
+    def kind(self) -> Kind:
+        """The kind that its caller chose; of a plain note, the one that capture found."""
+        return self.extraction.kind if self.event.kind == "note" else self.event.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a new memory does to others: it ``reinforces`` one, at a time, and makes ``changes``."""
+
+    reinforces: str | None = None
+    at: datetime | None = None
+    changes: Mapping[str, Change] = field(default_factory=dict)
+
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -113,13 +127,14 @@ class Found:
 class Link:
     """A memory that the graph leads to. ``hops``: 1, it mentions an entity of the query; 2, a neighbour of one.
 
-    ``rank`` is how many links are at least as strong, so that equals share the last place of their group; ``path`` is
-    the chain that justifies it.
+    ``rank`` is how many links are at least as strong, so that equals share the last place of their group; ``share``,
+    0 to 1, is its strength over that of the strongest link of as many hops; ``path`` is the chain that justifies it.
     """
 
     id: str
     hops: int
     rank: int
+    share: float = 1.0
     path: tuple[str, ...] = ()
 
 
@@ -152,8 +167,17 @@ class Graph(Protocol):
     ``BackendUnreachable``.
     """
 
-    async def add(self, memories: Sequence[Memory]) -> None:
-        """Keeps memories with their entities and facts. An id that is there already stays as it is."""
+    @property
+    def embedder(self) -> Embedder | None:
+        """Whose vectors it has now: who asks by a vector encodes with this. ``None``: it has none."""
+        ...
+
+    async def add(self, memories: Sequence[Memory], effects: Mapping[str, Effect] | None = None) -> None:
+        """Keeps memories with what they mention: entities, ends of facts, who said it, and the text's `concepts`.
+
+        An id that is there already stays as it is. ``effects``, by the id of a new memory, are done in the same
+        transaction, and only if that memory is new indeed: told twice, it reinforces once.
+        """
         ...
 
     async def alter(self, changes: Mapping[str, Change]) -> None:
@@ -169,7 +193,10 @@ class Graph(Protocol):
         ...
 
     async def delete(self, ids: Sequence[str]) -> frozenset[str]:
-        """Removes memories, their mentions and what only they assert. Returns the ids that were there."""
+        """Removes memories, their mentions and what only they assert. Returns the ids that were there.
+
+        What was merged into them is free again, and who was in an active conflict with one of them is so no more.
+        """
         ...
 
     async def get(self, ids: Sequence[str]) -> Mapping[str, Memory]:
@@ -197,7 +224,7 @@ class Graph(Protocol):
         ...
 
     async def link(self, text: str, view: View, similar: Sequence[str], limit: int) -> Sequence[Link]:
-        """What the entities that ``text`` names lead to, strongest first; only through what ``view`` sees.
+        """What the entities and concepts that ``text`` names lead to, strongest first; only through what ``view`` sees.
 
         At most ``limit``, and besides whatever of ``similar`` is linked too. Equals are ordered as in ``similar``, then
         newest first; of a hub these ``similar`` are taken, and its newest.
@@ -210,7 +237,7 @@ class Graph(Protocol):
         ...
 
     async def entities(self, scope: Scope, limit: int = 100) -> Sequence[Known]:
-        """The entities of a user, the most mentioned first."""
+        """The entities of a user, the most mentioned first; not the concepts that nobody named."""
         ...
 
     async def holding(self) -> Holding: ...

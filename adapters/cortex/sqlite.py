@@ -11,12 +11,14 @@ from datetime import datetime
 from json import dumps
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from adapters.cortex.port import Change, Found, Holding, Known, Link, Memory, View
+from adapters.cortex.concepts import concepts, with_concepts
+from adapters.cortex.port import Change, Effect, Found, Holding, Known, Link, Memory, View
 from adapters.cortex.records import json_of
 from adapters.cortex.rows import FIELDS, REINFORCED_BY, columns, memory_in
 from adapters.graph import (
     DEEPER,
     MANY,
+    PHRASE,
     SCHEMA,
     GraphStore,
     Seen,
@@ -24,14 +26,17 @@ from adapters.graph import (
     beside,
     link,
     linked_memories,
+    mention,
     paths,
     ranks,
+    shares,
     visible_memories,
     walk,
 )
+from adapters.graph.names import key
 from adapters.index import Index
-from fusion.contract import Captured, Hit, Opening, Scope
-from fusion.lib.sqlite import Connection, Database, microseconds, storable
+from fusion.contract import Captured, Embedder, Entity, Hit, Opening, Scope
+from fusion.lib.sqlite import Connection, Database, microseconds, scope_of, storable
 
 if TYPE_CHECKING:
     from fusion.contract import Floats
@@ -54,6 +59,8 @@ alter table memory add column contradicts text;
 alter table memory add column merged_into text;
 alter table memory add column ended_at integer;
 alter table memory add column extraction text not null default '{}';
+alter table memory add column concepts_kept integer not null default 0;
+create index memory_without_concepts on memory(id) where not concepts_kept;
 create index memory_conflict on memory(conflict_group) where conflict_group is not null;
 create index memory_merged on memory(merged_into) where merged_into is not null;
 update memory set extraction = json_object(
@@ -79,49 +86,47 @@ class SqliteGraph(GraphStore):
     @classmethod
     async def open(cls, opening: Opening, walking: Walking) -> Self:
         """Raises ``StoreDamaged`` for a corrupt or newer file, ``StoreBusy`` while another process writes to it."""
-        return cls(*await cls.open_files(opening), walking)
+        store = cls(*await cls.open_files(opening), walking)
+        try:
+            while await store._database.write(_keep_concepts):
+                pass
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    @property
+    def embedder(self) -> Embedder | None:
+        return self._index.embedder
 
     # Writing
 
-    async def add(self, memories: Sequence[Memory]) -> None:
-        def insert(db: Connection) -> None:
-            new = frozenset(self._insert(db, [Captured(m.event, m.extraction) for m in memories]))
+    async def add(self, memories: Sequence[Memory], effects: Mapping[str, Effect] | None = None) -> None:
+        def insert(db: Connection) -> list[str]:
+            new = frozenset(self._insert(db, [Captured(m.event, with_concepts(m)) for m in memories]))
             rows: dict[str, tuple[object, ...]] = {}
             for memory in memories:
                 if memory.id in new:
                     written = {name: getattr(memory.state, name) for name in FIELDS}
                     rows.setdefault(memory.id, (json_of(memory.extraction), *columns(written), memory.id))
             assignments = ", ".join(f"{name} = ?" for name in ("extraction", *FIELDS))
-            db.executemany(f"update memory set {assignments} where event_id = ?", rows.values())
+            db.executemany(f"update memory set {assignments}, concepts_kept = 1 where event_id = ?", rows.values())
+            changed = [effect for id_, effect in (effects or {}).items() if id_ in new]
+            for effect in changed:
+                _alter(db, effect.changes)
+                if effect.reinforces is not None and effect.at is not None:
+                    _reinforce(db, effect.reinforces, effect.at)
+            return [*(memory.id for memory in memories), *(id_ for effect in changed for id_ in effect.changes)]
 
         if memories:
-            await self._database.write(insert)
-            await self._publish([memory.id for memory in memories])
+            await self._publish(await self._database.write(insert))
 
     async def alter(self, changes: Mapping[str, Change]) -> None:
-        alike: defaultdict[tuple[str, ...], list[tuple[object, ...]]] = defaultdict(list)
-        for id_, change in changes.items():
-            named = {name: value for name, value in change.items() if name in FIELDS}
-            alike[tuple(named)].append((*columns(named), id_))
-
-        def write(db: Connection) -> None:
-            for names, rows in alike.items():
-                if names:
-                    assignments = ", ".join(f"{name} = ?" for name in names)
-                    db.executemany(f"update memory set {assignments} where event_id = ?", rows)
-
-        await self._database.write(write)
-        if searched := [id_ for id_, change in changes.items() if "merged_into" in change]:
-            await self._publish(searched)
+        await self._database.write(lambda db: _alter(db, changes))
+        await self._publish([id_ for id_, change in changes.items() if "merged_into" in change])
 
     async def reinforce(self, id: str, at: datetime) -> None:
-        await self._database.write(
-            lambda db: db.execute(
-                "update memory set confidence = min(1.0, confidence + ?1), reinforced_count = reinforced_count + 1, "
-                "reinforced_at = max(coalesce(reinforced_at, ?2), ?2) where event_id = ?3",
-                (REINFORCED_BY, microseconds(at), id),
-            )
-        )
+        await self._database.write(lambda db: _reinforce(db, id, at))
 
     async def use(self, ids: Sequence[str], at: datetime) -> None:
         await self._database.write(
@@ -133,7 +138,20 @@ class SqliteGraph(GraphStore):
         )
 
     async def delete(self, ids: Sequence[str]) -> frozenset[str]:
-        return await self._delete(ids)
+        gone = dumps(list(ids))
+
+        def release(db: Connection) -> list[str]:
+            db.execute(
+                "update memory set conflict_status = null, contradicts = null "
+                f"where conflict_status = 'active' and contradicts in {MANY}",
+                (gone,),
+            )
+            freed = db.execute(
+                f"update memory set merged_into = null where merged_into in {MANY} returning event_id", (gone,)
+            )
+            return [row[0] for row in freed.fetchall()]
+
+        return await self._delete(ids, release)
 
     # Reading
 
@@ -161,7 +179,12 @@ class SqliteGraph(GraphStore):
 
     async def find(self, text: str, vector: Floats | None, view: View, limit: int) -> Found:
         # The index holds what is superseded and ended too, hence more is asked of it.
-        words, vectors = await self._index.halves(text, view.scope, limit * DEEPER, vector)
+        words: Sequence[tuple[str, float]]
+        vectors: Sequence[tuple[str, float]] = ()
+        if vector is None:
+            words = await self._index.lexical(text, view.scope, limit * DEEPER)
+        else:
+            words, vectors = await self._index.halves(text, view.scope, limit * DEEPER, vector)
         ids = list(dict.fromkeys(id_ for id_, _ in (*words, *vectors)))
         condition, values = seen(view)
 
@@ -181,7 +204,7 @@ class SqliteGraph(GraphStore):
     async def link(self, text: str, view: View, similar: Sequence[str], limit: int) -> Sequence[Link]:
         def look(db: Connection) -> list[Link]:
             known = seen(view)
-            reached = walk(db, known, link(db, text, view.scope), self._walking)
+            reached = walk(db, known, link(db, text, view.scope, concepts(text)), self._walking)
             near = visible_memories(db, known, similar)
             found = linked_memories(db, known, reached, near, self._walking)
             at = ranks(found)
@@ -191,7 +214,8 @@ class SqliteGraph(GraphStore):
             ids = dict(
                 db.execute(f"select id, event_id from memory where id in {MANY}", (dumps([f.memory for f in found]),))
             )
-            return [Link(ids[f.memory], f.hops, at[f.memory], why[f.memory]) for f in found]
+            share = shares(found)
+            return [Link(ids[f.memory], f.hops, at[f.memory], share[f.memory], why[f.memory]) for f in found]
 
         return await self._database.read(look)
 
@@ -206,7 +230,7 @@ class SqliteGraph(GraphStore):
 
         def look(db: Connection) -> list[Known]:
             rows = db.execute(
-                f"select name, type, mentions from entity where tenant = :tenant {mine} "
+                f"select name, type, mentions from entity where tenant = :tenant and type <> '{PHRASE}' {mine} "
                 "order by mentions desc, key limit :limit",
                 {"tenant": storable(scope.tenant), "owner": storable(scope.user_id or ""), "limit": limit},
             )
@@ -225,13 +249,25 @@ class SqliteGraph(GraphStore):
         return Holding(sum(kinds.values()), index.vectors, index.pending, index.faults, kinds, lifetimes)
 
 
+def _keep_concepts(db: Connection) -> int:
+    """Has some memories that were kept before there were concepts mention theirs; how many that were."""
+    rows = db.execute("select * from memory where not concepts_kept order by id limit 500").fetchall()
+    named = {
+        row["id"]: (scope_of(row), {key(phrase): Entity(phrase, PHRASE) for phrase in concepts(row["text"])})
+        for row in rows
+    }
+    mention(db, named)
+    db.execute(f"update memory set concepts_kept = 1 where id in {MANY}", (dumps(list(named)),))
+    return len(rows)
+
+
 def seen(view: View) -> Seen:
     """The condition on a row ``m`` of ``memory`` under which ``view`` sees it, and its parameters."""
     condition, values = _of(view.scope)
     terms = [condition, "m.trust <> 'quarantined'", "m.merged_into is null"]
     newer = [
         "s.supersedes = m.event_id and s.tenant = m.tenant and s.user_id is m.user_id and s.merged_into is null",
-        "not (s.conflict_status is not null and s.contradicts is m.event_id)",
+        "not (s.conflict_status is not null and m.conflict_group is not null and s.conflict_group = m.conflict_group)",
     ]
     values["moment"] = microseconds(view.as_of or view.now)
     if view.as_of is None:
@@ -259,6 +295,25 @@ def _of(scope: Scope) -> tuple[str, dict[str, Any]]:
     if scope.audience != "private":
         terms.append("m.audience = 'group'")
     return " and ".join(terms), values
+
+
+def _alter(db: Connection, changes: Mapping[str, Change]) -> None:
+    alike: defaultdict[tuple[str, ...], list[tuple[object, ...]]] = defaultdict(list)
+    for id_, change in changes.items():
+        named = {name: value for name, value in change.items() if name in FIELDS}
+        if named:
+            alike[tuple(named)].append((*columns(named), id_))
+    for names, rows in alike.items():
+        assignments = ", ".join(f"{name} = ?" for name in names)
+        db.executemany(f"update memory set {assignments} where event_id = ?", rows)
+
+
+def _reinforce(db: Connection, id_: str, at: datetime) -> None:
+    db.execute(
+        "update memory set confidence = min(1.0, confidence + ?1), reinforced_count = reinforced_count + 1, "
+        "reinforced_at = max(coalesce(reinforced_at, ?2), ?2) where event_id = ?3",
+        (REINFORCED_BY, microseconds(at), id_),
+    )
 
 
 _VERSIONS = """

@@ -1,8 +1,9 @@
 """A graph of memories, entities and relations in SQLite: what `cortex` and `triples` have in common."""
 
 from adapters.graph.options import Walking
-from adapters.graph.store import DEEPER, MANY, SCHEMA, GraphStore, beside, is_edge, mentioned
+from adapters.graph.store import DEEPER, MANY, SCHEMA, GraphStore, beside, is_edge, mention, mentioned
 from adapters.graph.walk import (
+    PHRASE,
     K,
     Linked,
     Reached,
@@ -15,6 +16,7 @@ from adapters.graph.walk import (
     path_of,
     paths,
     ranks,
+    shares,
     strongest,
     visible_memories,
     walk,
@@ -24,6 +26,7 @@ __all__ = [
     "DEEPER",
     "K",
     "MANY",
+    "PHRASE",
     "SCHEMA",
     "GraphStore",
     "Linked",
@@ -36,11 +39,13 @@ __all__ = [
     "link",
     "linked_memories",
     "memory_rows",
+    "mention",
     "mentioned",
     "merge",
     "path_of",
     "paths",
     "ranks",
+    "shares",
     "strongest",
     "visible_memories",
     "walk",

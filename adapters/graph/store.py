@@ -6,12 +6,13 @@ SQLite is the truth; the index (lexical, vectors) is derived from it and brought
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from json import dumps
 from typing import ClassVar
 
 from adapters.graph.names import key
+from adapters.graph.walk import PHRASE
 from adapters.index import Entry, Index
 from fusion.contract import DIMENSIONS, Captured, Entity, Event, Extraction, Fact, Opening, Scope
 from fusion.lib.sqlite import (
@@ -141,16 +142,12 @@ class GraphStore:
         memories = dict(db.execute(f"select event_id, id from memory where event_id in {MANY}", (dumps(ids),)))
 
         learnt = {memories[event_id]: (c.event, c.extraction) for event_id, c in new.items()}
-        names = {m: mentioned(event, extraction) for m, (event, extraction) in learnt.items()}
-        entities = _entities(db, ((learnt[m][0].scope, found) for m, found in names.items()))
+        named = {m: (event.scope, mentioned(event, extraction)) for m, (event, extraction) in learnt.items()}
+        entities = mention(db, named)
 
         def entity(memory: int, name: str) -> int:
             return entities[(*_owner(learnt[memory][0].scope), name)]
 
-        db.executemany(
-            "insert or ignore into mention values (?, ?)",
-            [(entity(memory, name), memory) for memory, found in names.items() for name in found],
-        )
         db.executemany(
             "insert or ignore into relation values (null, ?, ?, ?, ?, ?)",
             [
@@ -168,12 +165,14 @@ class GraphStore:
         )
         return list(new)
 
-    async def _delete(self, ids: Sequence[str]) -> frozenset[str]:
+    async def _delete(
+        self, ids: Sequence[str], before: Callable[[Connection], list[str]] = lambda db: []
+    ) -> frozenset[str]:
         """Removes memories with their mentions and relations; those that were there. What other memories assert as
-        well stays theirs."""
+        well stays theirs. ``before`` goes into the same transaction, and names ids that it has changed."""
 
         def delete(db: Connection) -> tuple[frozenset[str], list[str]]:
-            keys = self._keys(db, ids)
+            keys = [*self._keys(db, ids), *before(db)]
             gone = db.execute(f"delete from memory where event_id in {MANY} returning event_id", (dumps(list(ids)),))
             return frozenset(row[0] for row in gone.fetchall()), keys
 
@@ -285,6 +284,7 @@ def mentioned(event: Event, extraction: Extraction) -> dict[str, Entity]:
     found += [Entity(name) for f in extraction.facts if is_edge(f) for name in (f.subject, f.object)]
     if event.speaker:
         found.append(Entity(event.speaker, SPEAKER))
+    found.sort(key=lambda entity: entity.type == PHRASE)  # what somebody named is that, whatever else it is
     names: dict[str, Entity] = {}
     for entity in found:
         if name := key(entity.name):
@@ -292,9 +292,19 @@ def mentioned(event: Event, extraction: Extraction) -> dict[str, Entity]:
     return names
 
 
+def mention(db: Connection, named: Mapping[int, tuple[Scope, dict[str, Entity]]]) -> dict[tuple[str, str, str], int]:
+    """Has memories mention entities, by key, of their owner; the ids of these by tenant, owner and key."""
+    entities = _entities(db, named.values())
+    db.executemany(
+        "insert or ignore into mention values (?, ?)",
+        [(entities[(*_owner(scope), name)], memory) for memory, (scope, names) in named.items() for name in names],
+    )
+    return entities
+
+
 def _entities(db: Connection, mentioned: Iterable[tuple[Scope, dict[str, Entity]]]) -> dict[tuple[str, str, str], int]:
     """Ids of entities by tenant, owner and key; those that are missing are made, and a type better than the general
-    "concept" is taken over."""
+    "concept", or than "phrase", which nobody gave it, is taken over."""
     wanted = {
         (*_owner(scope), name): (storable(entity.name.strip()), storable(entity.type))
         for scope, names in mentioned
@@ -302,7 +312,9 @@ def _entities(db: Connection, mentioned: Iterable[tuple[Scope, dict[str, Entity]
     }
     db.executemany(
         "insert into entity (tenant, owner, key, name, type) values (?, ?, ?, ?, ?) "
-        "on conflict do update set type = excluded.type where type = 'concept' and excluded.type <> 'concept'",
+        f"on conflict do update set type = excluded.type, name = iif(type = '{PHRASE}', excluded.name, name) "
+        f"where (type = '{PHRASE}' and excluded.type <> '{PHRASE}') "
+        f"or (type = 'concept' and excluded.type not in ('concept', '{PHRASE}'))",
         [(*at, *described) for at, described in wanted.items()],
     )
     rows = db.execute(

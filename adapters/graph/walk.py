@@ -30,6 +30,9 @@ SCANNED = 16
 VISITED = 512
 """memories that a walk looks at in all, from the nearest and rarest entities first; beyond, it would say little"""
 
+PHRASE = "phrase"
+"""the entity type of a concept that nobody named as an entity"""
+
 TOGETHER = "mentioned with"
 """how a path names the edge between two entities of one memory"""
 
@@ -78,9 +81,10 @@ def telling(mentions: int) -> float:
     return 1 / log2(1 + max(1, mentions))
 
 
-def link(db: Connection, text: str, scope: Scope) -> list[int]:
-    """The entities that ``text`` names, of whom ``scope`` asks for, rarest first, at most ``LINKED``."""
-    wanted = list({name for _, _, name in spans(text)})
+def link(db: Connection, text: str, scope: Scope, concepts: Sequence[str] = ()) -> list[int]:
+    """The entities that ``text`` names, and those of ``concepts`` that are known, of whom ``scope`` asks for: rarest
+    first, at most ``LINKED``."""
+    wanted = list({name for _, _, name in spans(text)}.union(concepts))
     if not wanted:
         return []
     mine = "" if scope.user_id is None else "and owner = :owner"
@@ -93,7 +97,7 @@ def link(db: Connection, text: str, scope: Scope) -> list[int]:
             "keys": dumps(wanted),
         },
     ).fetchall()
-    meant = set(named(text, {row["key"] for row in rows}))
+    meant = {*named(text, {row["key"] for row in rows}), *concepts}
     return [row["id"] for row in rows if row["key"] in meant][:LINKED]
 
 
@@ -114,7 +118,8 @@ def memory_rows(db: Connection, memories: Iterable[int]) -> dict[int, Row]:
 
 def walk(db: Connection, view: Seen, seeds: Sequence[int], how: Walking) -> dict[int, Reached]:
     """The entities within ``how.hops`` - 1 edges of ``seeds``, each by its shortest way, by a relation rather than by a
-    common mention. A hub (more than ``fan_out`` mentions) is a place to start from, never one to pass or to end at."""
+    common mention. A hub (more than ``fan_out`` mentions), or a phrase that nobody named, is a place to start from,
+    never one to pass or to end at."""
     if not seeds:
         return {}
     seen, values = view
@@ -128,7 +133,7 @@ def walk(db: Connection, view: Seen, seeds: Sequence[int], how: Walking) -> dict
         "together": TOGETHER,
         "visited": VISITED,
     }
-    rows = db.execute(_WALK.format(seen=seen, forward=forward, backward=backward), limits)
+    rows = db.execute(_WALK.format(seen=seen, forward=forward, backward=backward, passed=_PASSED), limits)
     return arrived(tuple(row)[:7] for row in rows)
 
 
@@ -149,22 +154,23 @@ _RELATIONS = """(
     select e.id from (select id, memory from relation where {end} = w.entity order by id desc limit :scanned) e
     join memory m on m.id = e.memory where {seen} limit :fan_out
 )"""
+_PASSED = f"(w.depth = 0 or (e.mentions <= :fan_out and e.type <> '{PHRASE}'))"
 _WALK = """
 with recursive walk(entity, depth, came, predicate, inverse) as (
     select value, 0, null, null, 0 from json_each(:seeds)
     union
     select r.object, w.depth + 1, w.entity, r.predicate, 0
-    from walk w join entity e on e.id = w.entity and (w.depth = 0 or e.mentions <= :fan_out)
+    from walk w join entity e on e.id = w.entity and {passed}
     join relation r on r.id in {forward}
     where w.depth < :depth
     union
     select r.subject, w.depth + 1, w.entity, r.predicate, 1
-    from walk w join entity e on e.id = w.entity and (w.depth = 0 or e.mentions <= :fan_out)
+    from walk w join entity e on e.id = w.entity and {passed}
     join relation r on r.id in {backward}
     where w.depth < :depth
     union
     select b.entity, w.depth + 1, w.entity, :together, 0
-    from walk w join entity e on e.id = w.entity and e.mentions <= :fan_out
+    from walk w join entity e on e.id = w.entity and e.mentions <= :fan_out and {passed}
     join mention a on a.entity = w.entity join memory m on m.id = a.memory
     join mention b on b.memory = a.memory and b.entity <> a.entity
     where w.depth < :depth and {seen}
@@ -172,7 +178,7 @@ with recursive walk(entity, depth, came, predicate, inverse) as (
 select w.entity, w.depth, w.came, w.predicate, w.inverse, e.name, e.mentions,
        min((w.depth * 2 + coalesce(w.predicate = :together, 0)) * 1000000000 + coalesce(f.mentions, 0)) as way
 from walk w join entity e on e.id = w.entity left join entity f on f.id = w.came
-where w.depth = 0 or e.mentions <= :fan_out
+where {passed}
 group by w.entity order by way, e.mentions, e.id limit :visited
 """
 
@@ -281,6 +287,14 @@ def ranks(found: Sequence[Linked]) -> dict[int, int]:
     """
     shared: dict[float, int] = {f.strength: place for place, f in enumerate(found, start=1)}
     return {f.memory: shared[f.strength] for f in found}
+
+
+def shares(found: Sequence[Linked]) -> dict[int, float]:
+    """Of each memory, its strength over that of the strongest as many hops away, 0 to 1; ``found`` strongest first."""
+    top: dict[int, float] = {}
+    for f in found:
+        top.setdefault(f.hops, f.strength)
+    return {f.memory: f.strength / top[f.hops] for f in found}
 
 
 def merge(similar: Sequence[int], linked: Sequence[Linked], how: Walking) -> list[tuple[int, float]]:

@@ -330,7 +330,7 @@ async def test_a_failed_index_is_made_up_for(tmp_path: Path) -> None:
     """The index failed after SQLite had the memory: whoever remembered hears of it, and any later call brings it in."""
     database = await Database.open(tmp_path / "graph.sqlite", Triples.schema)
     index = Unwilling()
-    store = Triples(database, index, False, Options())  # type: ignore[arg-type]
+    store = Triples(database, index, Options())  # type: ignore[arg-type]
     try:
         with pytest.raises(StoreFull):
             await store.remember([make_captured(make_event(1, "first"))])

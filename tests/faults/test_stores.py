@@ -294,7 +294,7 @@ async def test_the_others_answer_while_an_index_is_written_again(home: Path) -> 
     async with door(settings) as (fusion, client):
         await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
         await fusion.settle()
-        index = fusion.sources["cortex"].backend._index  # type: ignore[attr-defined]
+        index = fusion.sources["cortex"].backend.graph._index  # type: ignore[attr-defined]
         index._rebuilding = "a byte that is another"
         fused = (await client.post("/fuse", json=QUESTION)).json()
         index._rebuilding = None
@@ -311,7 +311,7 @@ async def test_damaged_truth_is_said_and_never_replaced(home: Path) -> None:
     async with door(settings_of(home, cortex=CORTEX, triples="adapters.triples:Triples")) as (fusion, client):
         await fusion.remember([NewMemory(f"The harbour {n} is in Lyon", scope=NADIA) for n in range(100)])
         await fusion.settle()
-        store = fusion.sources["cortex"].backend._database  # type: ignore[attr-defined]
+        store = fusion.sources["cortex"].backend.graph._database  # type: ignore[attr-defined]
         await store.checkpoint()
         content = bytearray(store.path.read_bytes())
         content[8192:16384] = b"\xff" * 8192

@@ -100,8 +100,8 @@ async def live(home: str, n: str, before: str, statement: str) -> None:
     async with Fusion.open(settings) as fusion:
         told = killer(int(statement))
         watch(fusion.journal._database, told)
-        for name in ("cortex", "triples"):
-            watch(fusion.sources[name].backend._database, told)  # type: ignore[attr-defined]
+        for store in (fusion.sources["cortex"].backend.graph, fusion.sources["triples"].backend):  # type: ignore[attr-defined]
+            watch(store._database, told)  # type: ignore[attr-defined]
         text = f"Memory {n} is about the harbour and lighthouse {n}"
         [kept] = await fusion.remember([NewMemory(text, scope=NADIA)], idempotency_key=f"memory {n}")
         say("kept", int(n), kept.ref)

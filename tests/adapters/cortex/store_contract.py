@@ -364,9 +364,49 @@ class StoreContract(ABC):
     async def test_hops_are_measured(self, graph: Graph) -> None:
         """Alpha – Beta – Gamma – Delta: the first memory is 1 hop from Alpha, the second 2, the third out of reach."""
         names = ["Alpha", "Beta", "Gamma", "Delta"]
-        await graph.add([memory(n, f"note {n}", (names[n - 1], "precedes", names[n])) for n in (1, 2, 3)])
+        await graph.add([memory(n, f"{n}", (names[n - 1], "precedes", names[n])) for n in (1, 2, 3)])
         assert await self.links(graph, "tell me about Alpha") == [(1, 1, 1), (2, 2, 2)]
         assert await self.links(graph, "nobody in particular") == []
+
+    async def test_concepts_link(self, graph: Graph) -> None:
+        """A key phrase that two texts share leads to both, though nobody named it; it is a start, never a way on."""
+        await graph.add(
+            [
+                memory(1, "I signed up for a pottery class", ("Ada", "knows", "Ben")),
+                memory(2, "the Pottery Class was fun"),
+                memory(3, "so was the museum with Ben", ("Ben", "likes", "museums")),
+            ]
+        )
+        found = {
+            numbers([link.id])[0]: (link.hops, link.path[0])
+            for link in await graph.link("which pottery class?", look(), [], 9)
+        }
+        assert found == {1: (1, "pottery class"), 2: (1, "pottery class"), 3: (2, "pottery class")}
+        assert {e.name for e in await graph.entities(ADA)} == {"Ada", "Ben", "museums"}
+
+    async def test_a_named_entity_is_better_than_a_phrase(self, graph: Graph) -> None:
+        """What was only a phrase is an entity as soon as somebody names it, with its spelling and its type."""
+        await graph.add([memory(1, "the pottery class")])
+        assert await graph.entities(ADA) == []
+        await graph.add([memory(2, "x", ("Pottery Class", "is", "fun"))])
+        assert ("Pottery Class", "concept", 2) in [(e.name, e.type, e.mentions) for e in await graph.entities(ADA)]
+
+    async def test_the_share_is_of_the_strongest_as_far_away(self, graph: Graph) -> None:
+        """Of one hop: 1 for both of Alpha's names, less for one of them; the best of two hops is 1 as well."""
+        await graph.add(
+            [
+                memory(1, "x", ("Alpha", "is", "Omega")),
+                memory(2, "y", ("Alpha", "owns", "Beta")),
+                memory(3, "z", ("Beta", "is", "Gamma")),
+            ]
+        )
+        found = {
+            numbers([link.id])[0]: (link.hops, link.share) for link in await graph.link("Alpha Omega", look(), [], 9)
+        }
+        assert found[1] == (1, 1.0)
+        assert found[2][0] == 1
+        assert 0 < found[2][1] < 1
+        assert found[3] == (2, 1.0)
 
     async def test_paths_justify(self, graph: Graph) -> None:
         """One relation reads as it was asserted; a chain starts at the query's entity and marks what it walks back."""
@@ -381,7 +421,7 @@ class StoreContract(ABC):
 
     async def test_equals_share_a_rank_and_similar_ones_come_too(self, graph: Graph) -> None:
         """Three memories of one name are all third; at most one is asked for, and one of ``similar`` comes besides."""
-        await graph.add([memory(n, f"note {n}", ("Hub", "has", f"Spoke {n}")) for n in (1, 2, 3)])
+        await graph.add([memory(n, f"{n}", ("Hub", "has", f"Spoke {n}")) for n in (1, 2, 3)])
         assert await self.links(graph, "Hub") == [(3, 1, 3), (2, 1, 3), (1, 1, 3)]
         assert await self.links(graph, "Hub", [1], limit=1) == [(1, 1, 3)]
         assert await self.links(graph, "Hub", [2, 1], limit=1) == [(2, 1, 3), (1, 1, 3)]

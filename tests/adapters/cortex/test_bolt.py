@@ -17,6 +17,7 @@ from adapters.bolt import MEMGRAPH, NEO4J, Bolt, Dialect, Server
 from adapters.cortex import Cortex
 from adapters.cortex.bolt import BoltGraph
 from adapters.cortex.lifecycle import Report, tend
+from adapters.cortex.options import Options
 from adapters.cortex.port import Graph, State
 from adapters.cortex.stores import open_graph, verify
 from adapters.cortex.transfer import migrated
@@ -124,8 +125,8 @@ class TestCortexOnArcadeDB(BackendContract):
 
 
 def on(bolt: Bolt, embedder: Embedder | None) -> Cortex:
-    walking = Walking()
-    return Cortex(BoltGraph(bolt, walking, embedder), walking, embedder)
+    options = Options()
+    return Cortex(BoltGraph(bolt, options, embedder), options)
 
 
 # What only a server can go through

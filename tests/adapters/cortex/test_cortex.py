@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, cast
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adapters.cortex import Cortex
+from adapters.cortex.options import Options
+from adapters.cortex.port import Graph, Link, View
 from fusion.contract import Backend, Fact, Hit, Moment, Opening, Scope
-from fusion.errors import StoreDamaged
+from fusion.errors import SettingsError, StoreDamaged
 from tests.backend_contract import (
     NOW,
     BackendContract,
@@ -26,6 +31,10 @@ from tests.backend_contract import (
     make_samples,
     opening,
 )
+from tests.fakes import FakeEmbedder
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class TestCortex(BackendContract):
@@ -57,48 +66,121 @@ async def found(cortex: Cortex, text: str, scope: Scope = Scope(), **when: datet
     return list(await cortex.search(replace(make_query(text, scope), **when)))
 
 
-# Fusion
+# Fusion and ranking
+
+REST = 0.08 * 0.1 + 0.10 / 1.5 + 0.08 / 1.5 + 0.07
+"""what a permanent note that was said and never used scores besides similarity and graph"""
 
 
 async def test_both_lists_count(cortex: Cortex) -> None:
-    """Similar rank 1 and graph rank 1: .6/(60+1) + .4/(60+1). Graph only, rank 2: .4/(60+2)."""
+    """Similar and one hop away: .45 · 1 + .05 · 1. Two hops away only: .45 · (.4/62)/(1/61), its fused score as a share
+    of the best possible, + .05 · .5."""
     await cortex.remember(
         [
-            make_captured(make_event(1, "the gateway timed out"), Fact("Julien", "corrected_by", "bug gateway")),
+            make_captured(make_event(1, "it timed out"), Fact("Julien", "corrected_by", "bug gateway")),
             make_captured(make_event(2, "shipped in spring"), Fact("bug gateway", "in", "Release 4")),
             make_captured(make_event(3, "unrelated"), Fact("Marta", "drinks", "Tea")),
         ]
     )
     hits = await found(cortex, "when did Julien see that it timed out?")
     assert ids(hits) == [1, 2]
-    assert [hit.score for hit in hits] == pytest.approx([0.6 / (60 + 1) + 0.4 / (60 + 1), 0.4 / (60 + 2)])
+    assert [hit.score for hit in hits] == pytest.approx(
+        [0.45 + 0.05 + REST, 0.45 * (0.4 / 62) / (1 / 61) + 0.05 * 0.5 + REST]
+    )
     assert hits[0].path == ("Julien", "corrected_by", "bug gateway")
     assert hits[1].path == ("Julien", "corrected_by", "bug gateway", "in", "Release 4")
 
 
-async def test_similar_first_linked_second(cortex: Cortex) -> None:
-    """.6/(60+1) + .4/(60+2) for the memory that is first by words and second by the graph."""
-    await cortex.remember(
-        [
-            make_captured(make_event(1, "Alpha says hello"), Fact("Beta", "is", "Gamma")),
-            make_captured(make_event(2, "nothing shared"), Fact("Alpha", "is", "Delta"), Fact("Alpha", "is", "Beta")),
-        ]
-    )
-    hits = await found(cortex, "hello Alpha")
-    assert ids(hits) == [1, 2]
-    assert [hit.score for hit in hits] == pytest.approx([0.6 / (60 + 1) + 0.4 / (60 + 2), 0.4 / (60 + 1)])
-
-
 async def test_weights_are_options(tmp_path: Path) -> None:
-    """With graph_weight 0.9 and similar_weight 0.1 the graph's first beats the words' first: .9/61 > .1/61."""
-    async with wordy(tmp_path, graph_weight=0.9, similar_weight=0.1) as cortex:
-        await cortex.remember(
-            [
-                make_captured(make_event(1, "hello hello")),
-                make_captured(make_event(2, "nothing shared"), Fact("Alpha", "is", "Delta")),
-            ]
-        )
-        assert ids(await found(cortex, "hello Alpha")) == [2, 1]
+    """Where similarity counts .9 the words' first is best, where the graph does, the graph's."""
+    for share, expected in ((0.9, [1, 2]), (0.1, [2, 1])):
+        nothing = dict.fromkeys(("recency", "frequency", "type", "scope", "confidence", "reinforcement", "tags"), 0.0)
+        weights = {**nothing, "similarity": share, "graph": 1 - share}
+        async with wordy(tmp_path / str(share), weights=weights) as cortex:
+            await cortex.remember(
+                [
+                    make_captured(make_event(1, "hello hello")),
+                    make_captured(make_event(2, "nothing shared"), Fact("Alpha", "is", "Delta")),
+                ]
+            )
+            assert ids(await found(cortex, "hello Alpha")) == expected
+
+
+async def test_wrong_options_are_named(tmp_path: Path) -> None:
+    """Weights that do not add up, and an option that there is not, are refused with the table's name."""
+    with pytest.raises(SettingsError, match=r"\[backends.cortex\] weights add up to 1.55"):
+        await Cortex.open(Opening("cortex", tmp_path, {"weights": {"similarity": 1.0}}))
+    with pytest.raises(SettingsError, match="no option 'hop'"):
+        await Cortex.open(Opening("cortex", tmp_path, {"hop": 2}))
+
+
+async def test_a_limit_only_cuts(cortex: Cortex) -> None:
+    """The best one is the same whether one is asked for or a hundred."""
+    await cortex.remember(make_samples())
+    query = make_query("Who corrected the bug in Gateway, Julien or Marta?")
+    everything = list(await cortex.search(query))
+    for limit in (1, 2, 5):
+        assert list(await cortex.search(replace(query, limit=limit))) == everything[:limit]
+
+
+async def test_history_is_recalled_when_it_is_asked_for(cortex: Cortex) -> None:
+    """The old version comes after the new one then, at three tenths of its own score."""
+    await cortex.remember([make_captured(make_event(1, "the office is in Paris"))])
+    (alone,) = await cortex.recall(make_query("where is the office?"))
+    await cortex.remember([make_captured(make_event(2, "the office is in Lisbon", supersedes=event_id(1)))])
+    current = await cortex.recall(make_query("where is the office?"))
+    both = await cortex.recall(make_query("where is the office?"), history=True)
+    assert [r.memory.event.text[-6:] for r in current] == ["Lisbon"]
+    assert [(r.memory.event.text[-6:], r.penalty) for r in both] == [("Lisbon", 1.0), (" Paris", 0.3)]
+    assert both[1].score == pytest.approx(0.3 * alone.score, rel=0.1)
+
+
+class SlowGraph:
+    """A store whose walk takes longer than anybody waits; all else is the one behind it."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._graph, name)
+
+    async def link(self, text: str, view: View, similar: Sequence[str], limit: int) -> Sequence[Link]:
+        await asyncio.Event().wait()
+        return []
+
+
+async def test_a_walk_that_takes_too_long_is_left_out(cortex: Cortex) -> None:
+    """A quarter of the query's time is the graph's; then what is similar is ranked without it."""
+    await cortex.remember(make_samples())
+    slow = Cortex(cast("Graph", SlowGraph(cortex.graph)), Options())
+    hits = await slow.search(replace(make_query("Julien corrected Gateway"), deadline_s=0.04))
+    assert (ids(list(hits))[0], hits[0].path) == (1, ())
+
+
+class Broken(FakeEmbedder):
+    """An embedder whose vectors are of the wrong size, or are no numbers."""
+
+    def __init__(self, value: float, dimensions: int) -> None:
+        super().__init__()
+        self.shape = (1, dimensions)
+        self.value = value
+
+    async def embed(self, texts: Sequence[str], *, keep: bool = True) -> NDArray[np.float32]:
+        return np.full((len(texts), self.shape[1]), self.value, np.float32)
+
+
+@pytest.mark.parametrize(("value", "dimensions"), [(0.5, 31), (0.5, 1), (np.nan, 32), (np.inf, 32)])
+async def test_vectors_that_are_none_leave_words_and_graph(tmp_path: Path, value: float, dimensions: int) -> None:
+    """A wrong size, NaN or infinity reaches no index: what was kept is found by words, and the description says why."""
+    cortex = await Cortex.open(Opening("cortex", tmp_path, {}, Broken(value, dimensions)))
+    try:
+        await cortex.remember(make_samples())
+        assert ids(await found(cortex, "Julien corrected"))[0] == 1
+        described = await cortex.describe()
+        assert (described.vectors, described.degraded) == (0, True)
+        assert any("fake@1 gave vectors" in note for note in described.notes)
+    finally:
+        await cortex.close()
 
 
 async def test_who_said_it_is_an_entity(cortex: Cortex) -> None:

@@ -2,15 +2,88 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
+
+import pytest
 
 from adapters.cortex.port import Graph
 from adapters.cortex.sqlite import SqliteGraph
 from adapters.graph import Walking
-from fusion.contract import Embedder, Opening
-from tests.adapters.cortex.store_contract import StoreContract
+from fusion.contract import Embedder, Fact, Opening
+from fusion.errors import StoreBusy, StoreDamaged
+from fusion.lib.sqlite import Database
+from tests.adapters.cortex.store_contract import StoreContract, look, memory, numbers
+from tests.backend_contract import event_id
+
+
+async def opened(folder: Path, embedder: Embedder | None = None) -> SqliteGraph:
+    return await SqliteGraph.open(Opening("cortex", folder, {}, embedder), Walking())
 
 
 class TestSqliteGraph(StoreContract):
     async def open_store(self, folder: Path, embedder: Embedder | None) -> Graph:
-        return await SqliteGraph.open(Opening("cortex", folder, {}, embedder), Walking())
+        return await opened(folder, embedder)
+
+
+async def test_an_older_file_is_brought_up_to_date(tmp_path: Path) -> None:
+    """What the first schema kept gets its state, its extraction from the graph, and its concepts."""
+    graph = await opened(tmp_path)
+    await graph.add([memory(1, "I signed up for a pottery class", ("Ada", "knows", "Ben"))])
+    await graph.close()
+    with closing(sqlite3.connect(tmp_path / "graph.sqlite")) as db:
+        for index in ("conflict", "merged", "without_concepts"):
+            db.execute(f"drop index memory_{index}")
+        for (column,) in db.execute("select name from pragma_table_info('memory')").fetchall()[-12:]:
+            db.execute(f"alter table memory drop column {column}")
+        db.execute("delete from entity where type = 'phrase'")
+        db.execute("pragma user_version = 1")
+        db.commit()
+    graph = await opened(tmp_path)
+    try:
+        known = (await graph.get([event_id(1)]))[event_id(1)]
+        assert known.extraction.facts == (Fact("Ada", "knows", "Ben"),)
+        assert {entity.name for entity in known.extraction.entities} == {"Ada", "Ben"}
+        assert known.state == memory(1, "").state
+        assert numbers(link.id for link in await graph.link("the pottery class", look(), [], 5)) == [1]
+    finally:
+        await graph.close()
+
+
+async def test_a_newer_file_is_left_alone(tmp_path: Path) -> None:
+    """Its schema is named, and what to install; nothing is written to it."""
+    await (await opened(tmp_path)).close()
+    with closing(sqlite3.connect(tmp_path / "graph.sqlite")) as db:
+        db.execute("pragma user_version = 99")
+    before = (tmp_path / "graph.sqlite").read_bytes()
+    with pytest.raises(StoreDamaged, match=r"newer version of memory-fusion \(schema 99"):
+        await opened(tmp_path)
+    assert (tmp_path / "graph.sqlite").read_bytes() == before
+
+
+async def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    """A corrupt file is never silently empty: the error names it and the mend."""
+    (tmp_path / "graph.sqlite").write_bytes(b"garbage" * 1000)
+    with pytest.raises(StoreDamaged, match=r"graph\.sqlite is damaged.*backup"):
+        await opened(tmp_path)
+
+
+async def test_a_locked_file_says_so_and_nothing_is_half_kept(tmp_path: Path) -> None:
+    """While another process writes: StoreBusy in our words, nothing kept; once it is free, all of it."""
+    database = await Database.open(tmp_path / "graph.sqlite", SqliteGraph.schema, busy_s=0.05)
+    other = await opened(tmp_path / "other")
+    graph = SqliteGraph(database, other._index, Walking())
+    batch = [memory(1, "one", ("Alpha", "is", "Beta")), memory(2, "two")]
+    try:
+        with closing(sqlite3.connect(tmp_path / "graph.sqlite", isolation_level=None)) as held:
+            held.execute("begin immediate")
+            with pytest.raises(StoreBusy, match="another process is writing"):
+                await graph.add(batch)
+            held.execute("rollback")
+        assert await graph.get([event_id(1), event_id(2)]) == {}
+        await graph.add(batch)
+        assert len(await graph.get([event_id(1), event_id(2)])) == 2
+    finally:
+        await database.close()
+        await other.close()

@@ -1,0 +1,257 @@
+"""Seed 000's ranking: nine factors, each 0 to 1, weighed and summed, then two penalties. Pure functions.
+
+    score = (.45 similarity + .08 recency + .05 frequency + .10 type + .08 scope + .07 confidence
+             + .07 reinforcement + .05 tags + .05 graph) · .3 if superseded · .8 if in conflict
+
+Where the real openclaw-cortex departs from the seed, the formula's docstring says which was taken, and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from math import exp, isfinite, log, log2
+
+from adapters.cortex.port import UNSTATED, Found, Lifetime, Link, Memory
+from fusion.contract import Kind
+from fusion.errors import SettingsError
+from fusion.lib.words import words
+
+K = 60
+"""RRF's constant: Cormack, Clarke, Büttcher, SIGIR 2009. It keeps the first few ranks close to one another."""
+
+SUPERSEDED = 0.3
+"""what is left of a memory's score while its successor is among the same results"""
+
+IN_CONFLICT = 0.8
+"""what is left of the score of each side of an active conflict"""
+
+HALF_LIFE_H = 168.0
+"""hours after which recency has halved: a week"""
+
+NEVER_ACCESSED = 0.1
+"""recency of what was never used: below anything used within the last three weeks"""
+
+TOLERANCE = 0.01
+"""by which the weights' sum may differ from 1"""
+
+_TYPE: Mapping[Kind, float] = {"rule": 1.5, "procedure": 1.3, "fact": 1.0, "episode": 0.8, "preference": 0.7}
+_MOST = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What each factor counts: each at least 0, all together 1 ± .01, the seed's by default.
+
+    openclaw-cortex warns of others and goes on with its defaults; a weight that is silently not in force helps nobody,
+    so here they are refused when the store is opened.
+    """
+
+    similarity: float = 0.45
+    recency: float = 0.08
+    frequency: float = 0.05
+    type: float = 0.10
+    scope: float = 0.08
+    confidence: float = 0.07
+    reinforcement: float = 0.07
+    tags: float = 0.05
+    graph: float = 0.05
+
+    @classmethod
+    def of(cls, table: object) -> Weights:
+        """The weights of ``[backends.NAME.weights]``. Raises ``SettingsError`` that says what is wrong."""
+        names = [field.name for field in fields(cls)]
+        if not isinstance(table, Mapping):
+            raise SettingsError(f"weights must be a table of {', '.join(names)}")
+        for name, value in table.items():
+            if name not in names:
+                raise SettingsError(f"weights has no {name!r}, only: {', '.join(names)}")
+            if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value) or value < 0:
+                raise SettingsError(f"weights.{name} = {value!r} must be a number of at least 0")
+        weights = cls(**table)
+        total = sum(asdict(weights).values())
+        if abs(total - 1) > TOLERANCE + 1e-9:  # a sum of nine floats is off by less than that
+            raise SettingsError(f"weights add up to {total:g}, and must to 1 ± {TOLERANCE}")
+        return weights
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A memory that was found: its cosine, where it has a vector; its BM25 as a share of the best one's; how many hops
+    away it is, and its strength as a share of the strongest of as many.
+
+    ``blended`` is its fused score as a share of the best possible: it stands in where nothing says how similar it is.
+    """
+
+    memory: Memory
+    cosine: float | None
+    blended: float
+    words: float = 0.0
+    hops: int | None = None
+    share: float = 1.0
+    path: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A memory with its score and what that is made of: the factors before weighing, and the penalty, 1 for none."""
+
+    memory: Memory
+    score: float
+    factors: Weights
+    penalty: float = 1.0
+    path: tuple[str, ...] = ()
+
+
+def rank(
+    candidates: Sequence[Candidate],
+    text: str,
+    project: str | None,
+    now: datetime,
+    weights: Weights,
+    by_words: float = 0.0,
+) -> list[Ranked]:
+    """All of ``candidates``, best first; equals by what was fused, then by id."""
+    superseded = {c.memory.event.supersedes for c in candidates if c.memory.event.supersedes}
+    asked = words(text)
+    scored: list[tuple[float, float, str, Ranked]] = []
+    for c in candidates:
+        seen = factors(c, asked, project, now, by_words)
+        penalty = penalties(c.memory, superseded)
+        score = weighed(seen, weights) * penalty
+        scored.append((-score, -c.blended, c.memory.id, Ranked(c.memory, score, seen, penalty, c.path)))
+    return [ranked for *_, ranked in sorted(scored, key=lambda s: s[:3])]
+
+
+def factors(c: Candidate, asked: Collection[str], project: str | None, now: datetime, by_words: float = 0.0) -> Weights:
+    """The nine, each 0 to 1."""
+    event, state = c.memory.event, c.memory.state
+    return Weights(
+        similarity=similarity(c.cosine, c.words, c.blended, by_words),
+        recency=recency(state.last_accessed, now),
+        frequency=frequency(state.access_count),
+        type=type_boost(c.memory.kind),
+        scope=scope_boost(state.lifetime, event.scope.project, project),
+        confidence=confidence(state.confidence),
+        reinforcement=reinforcement(state.reinforced_count),
+        tags=tag_affinity(state.tags, asked),
+        graph=graph_proximity(c.hops, c.share),
+    )
+
+
+def weighed(seen: Weights, weights: Weights) -> float:
+    """The weighted sum."""
+    return (
+        weights.similarity * seen.similarity
+        + weights.recency * seen.recency
+        + weights.frequency * seen.frequency
+        + weights.type * seen.type
+        + weights.scope * seen.scope
+        + weights.confidence * seen.confidence
+        + weights.reinforcement * seen.reinforcement
+        + weights.tags * seen.tags
+        + weights.graph * seen.graph
+    )
+
+
+def penalties(memory: Memory, superseded: Collection[str]) -> float:
+    """The product of those that apply: ``superseded`` are the ids whose successor is among the results."""
+    penalty = SUPERSEDED if memory.id in superseded else 1.0
+    return penalty * IN_CONFLICT if memory.state.conflict_status == "active" else penalty
+
+
+# The nine factors
+
+
+def similarity(cosine: float | None, words: float, blended: float, by_words: float = 0.0) -> float:
+    """The cosine (below 0 taken for 0) and BM25's share, which counts ``by_words``; 0 is the seed's cosine alone.
+
+    Without a vector BM25's share counts alone; where neither says anything, the blended score (as openclaw-cortex).
+    """
+    if cosine is None:
+        return words or blended
+    return (1 - by_words) * min(1.0, max(0.0, cosine)) + by_words * words
+
+
+def recency(last_accessed: datetime | None, now: datetime) -> float:
+    """exp(-ln 2 · hours / 168): 1 just now, .5 after a week. A time in the future counts as now, never as .1."""
+    if last_accessed is None:
+        return NEVER_ACCESSED
+    hours = max(0.0, (now - last_accessed).total_seconds() / 3600)
+    return exp(-log(2) * hours / HALF_LIFE_H)
+
+
+def frequency(access_count: int) -> float:
+    """min(1, log2(1 + n) / 10): 0 for none, 1 from 1,023 uses on."""
+    return min(1.0, log2(1 + max(0, access_count)) / 10)
+
+
+def type_boost(kind: Kind) -> float:
+    """The seed's multiplier over its highest: rule 1, procedure .867, fact .667, episode .533, preference .467.
+
+    Kinds that the seed does not have count as facts.
+    """
+    return _TYPE.get(kind, 1.0) / _MOST
+
+
+def scope_boost(lifetime: Lifetime, project: str | None, asked: str | None) -> float:
+    """1 for a memory of the project that is asked about, .667 for a permanent one, .533 for any other.
+
+    Where no project is asked about, nobody's is the wrong one: .667 for all.
+    """
+    if asked is None or lifetime == "permanent":
+        return 1.0 / _MOST
+    return 1.0 if lifetime == "project" and project == asked else 0.8 / _MOST
+
+
+def confidence(stated: float) -> float:
+    """As stated, 0 to 1; below .01 it is unknown and counts .7."""
+    return UNSTATED if stated < 0.01 else min(1.0, stated)
+
+
+def reinforcement(count: int) -> float:
+    """min(1, log2(n + 1) / 5): 0 for none, 1 from 31 on."""
+    return min(1.0, log2(max(0, count) + 1) / 5)
+
+
+def tag_affinity(tags: Sequence[str], asked: Collection[str]) -> float:
+    """Of its tags, the share that the query has, each with all its words; 0 without tags.
+
+    Words, not what stands between blanks (openclaw-cortex): of "What about Rust?" the last one is "rust".
+    """
+    matched = sum(1 for tag in tags if (own := words(tag)) and own <= set(asked))
+    return matched / len(tags) if tags else 0.0
+
+
+def graph_proximity(hops: int | None, share: float = 1.0) -> float:
+    """1 for one hop from an entity of the query, .5 for two, .25 for more, 0 where no way leads; times ``share``.
+
+    In openclaw-cortex hops never reach the score, so that it is always 0; here they do. And a way through what
+    hundreds of memories mention says less than one through a rare name: 1 is the strongest link of as many hops.
+    """
+    if hops is None:
+        return 0.0
+    return {0: 1.0, 1: 1.0, 2: 0.5}.get(hops, 0.25) * share
+
+
+# Before ranking: what is similar and what is linked, as one
+
+
+def fused(found: Found) -> list[str]:
+    """Both lists as one by reciprocal rank fusion: 1/(60 + rank) from each, ranks from 1. Equal scores: by id."""
+    scores: dict[str, float] = {}
+    for ranked in (found.words, found.vectors):
+        for place, (id_, _) in enumerate(ranked, start=1):
+            scores[id_] = scores.get(id_, 0.0) + 1 / (K + place)
+    return sorted(scores, key=lambda id_: (-scores[id_], id_))
+
+
+def merged(
+    similar: Iterable[str], links: Iterable[Link], similar_weight: float, graph_weight: float
+) -> dict[str, float]:
+    """By id, similar_weight/(60 + rank) + graph_weight/(60 + rank), ranks from 1: the seed's .6 and .4."""
+    scores = {id_: similar_weight / (K + place) for place, id_ in enumerate(similar, start=1)}
+    for link in links:
+        scores[link.id] = scores.get(link.id, 0.0) + graph_weight / (K + link.rank)
+    return scores
