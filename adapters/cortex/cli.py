@@ -8,12 +8,13 @@ works on its store.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from fusion.contract import Call, Event, Lines, Scope, Verb
+from adapters.reindex import Reindex
+from fusion.contract import Call, Event, Lines, Query, Scope, Verb
 from fusion.errors import BadInput, NotFound, SettingsError
 
 if TYPE_CHECKING:
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
     from adapters.cortex.port import Memory
 
 MAX_PAGE = 500
+MAX_BUDGET = 100_000
+MAX_MESSAGE_CHARS = 4000
+"""of a message are looked at: what somebody asks about stands at its beginning"""
+DEADLINE_S = 10.0
+"""of a recall that somebody waits for; the gateway's own questions have theirs"""
 MIN_SIDE_CHARS = 20
 """of what either side said: openclaw-cortex captures no shorter turn"""
 
@@ -28,6 +34,78 @@ Type = Annotated[str | None, "rule, procedure, fact, episode, preference, …; e
 Lasting = Annotated[str | None, "How long it lasts: permanent, project, session (24 h without use) or ttl (720 h)."]
 Tags = Annotated[tuple[str, ...], "May be given again."]
 Sure = Annotated[float | None, "From 0 to 1."]
+
+
+@dataclass(frozen=True)
+class Recall:
+    """What a prompt should know: the best memories for a message, as text within a budget of tokens."""
+
+    message: Annotated[str, "What is asked, or talked about."]
+    budget: Annotated[int, "Tokens at most."] = 2000
+    project: Annotated[str | None, "Boosts memories of this project."] = None
+    include_history: Annotated[bool, "Earlier versions, and what has ended, too."] = False
+    as_of: Annotated[str | None, "What was true then: 2026-01-31, or with a time, in UTC."] = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.budget <= MAX_BUDGET:
+            raise BadInput(f"budget: from 1 to {MAX_BUDGET} tokens")
+
+    async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
+        from adapters.cortex.context import packed
+        from adapters.cortex.shapes import shaped
+
+        asked = query_of(self.message, call, self.project, as_of=self.as_of)
+        ranked = await cortex.recall(asked, history=self.include_history)
+        context = packed([one.memory for one in ranked], self.budget)
+        # What is packed is used: the seed counts it, and ranks by it the next time.
+        await cortex.used([memory.id for memory in context.memories], call.now)
+        return {
+            "context": context.text,
+            "memory_count": len(context.memories),
+            "tokens_used": context.tokens,
+            "memories": [shaped(memory) for memory in context.memories],
+        }
+
+    def tell(self, result: Any) -> str:
+        return str(result["context"]) or "nothing"
+
+
+@dataclass(frozen=True)
+class Search:
+    """The best memories for a message, each with its score and what that is made of. Counts nothing as used."""
+
+    message: Annotated[str, "What to look for."]
+    limit: Annotated[int, "How many at most."] = 10
+    project: Annotated[str | None, "Boosts memories of this project."] = None
+    include_history: Annotated[bool, "Earlier versions, and what has ended, too."] = False
+    as_of: Annotated[str | None, "What was true then: 2026-01-31, or with a time, in UTC."] = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.limit <= MAX_PAGE:
+            raise BadInput(f"limit: from 1 to {MAX_PAGE}")
+
+    async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
+        from adapters.cortex.shapes import shaped
+
+        asked = query_of(self.message, call, self.project, as_of=self.as_of)
+        ranked = (await cortex.recall(asked, history=self.include_history))[: self.limit]
+        return {
+            "results": [
+                {
+                    "memory": shaped(one.memory),
+                    "score": round(one.score, 6),
+                    "factors": one.factors,
+                    "penalty": one.penalty,
+                    "path": one.path,
+                }
+                for one in ranked
+            ]
+        }
+
+    def tell(self, result: Any) -> str:
+        from adapters.cortex.shapes import told
+
+        return "\n".join(f"{row['score']:.3f}  {told([row['memory']])}" for row in result["results"]) or "nothing"
 
 
 @dataclass(frozen=True)
@@ -298,6 +376,21 @@ class Import:
 
 
 @dataclass(frozen=True)
+class Reembed(Reindex):
+    """Move to another embedding model; searches go on with the old one until the new one can answer.
+
+    With a provider that has a server, the texts are sent there: --dry-run says how many. Then name the model in
+    fusion.toml, in the table embedder. A database needs none of this: its vectors follow that table by themselves.
+    """
+
+    async def __call__(self, cortex: Any, call: Call) -> Mapping[str, object]:
+        if not hasattr(cortex.graph, "index"):
+            mend = "name the model in fusion.toml, in the table embedder, and start the server again"
+            raise BadInput(f"a database's vectors follow the home's embedder: {mend}")
+        return await super().__call__(cortex.graph, call)
+
+
+@dataclass(frozen=True)
 class Migrate:
     """Bring every memory into another store, and verify it by counts and a checksum.
 
@@ -349,6 +442,16 @@ async def mine(cortex: Cortex, call: Call, id: str) -> Memory:
     return memory
 
 
+def query_of(message: str, call: Call, project: str | None, *, as_of: str | None = None) -> Query:
+    """What is asked of the cortex itself. Raises ``BadInput``."""
+    if not message.strip():
+        raise BadInput("message: say what to recall")
+    scope = replace(call.scope, project=project or call.scope.project)
+    text = message[:MAX_MESSAGE_CHARS]
+    until = f"{as_of}T23:59:59.999999" if as_of and len(as_of) == len("2026-01-31") else as_of
+    return Query(text, scope, call.now, MAX_PAGE, DEADLINE_S, _moment("as_of", until))
+
+
 def draft_of(sent: Mapping[str, object], call: Call) -> Event:
     """What seed 000's clients send to be remembered. Raises ``BadInput``, which names the field."""
     from adapters.cortex.stated import stating
@@ -366,14 +469,19 @@ def draft_of(sent: Mapping[str, object], call: Call) -> Event:
             raise BadInput(f"there is no field {name!r}, only: {', '.join(allowed)}")
         if value is not None and (not isinstance(value, allowed[name]) or isinstance(value, bool)):
             raise BadInput(f"{name}: that is not what stands there")
-    tags: Any = sent.get("tags") or ()
-    if not all(isinstance(tag, str) for tag in tags):
-        raise BadInput("tags: a list of texts")
     values: Any = sent
     plain = Store(values.get("content") or "", type=values.get("type")).draft(call)
     scope = Scope(audience="group", project=values.get("project"))
-    said = stating(values.get("scope"), values.get("confidence"), tags)
+    said = stating(values.get("scope"), values.get("confidence"), texts("tags", values.get("tags") or ()))
     return Event("", plain.text, call.now, scope=scope, kind=plain.kind, stated=said)
+
+
+def texts(name: str, values: Sequence[object]) -> tuple[str, ...]:
+    """A list of texts. Raises ``BadInput`` where there is something else in it."""
+    found = tuple(value for value in values if isinstance(value, str))
+    if len(found) != len(values):
+        raise BadInput(f"{name}: a list of texts")
+    return found
 
 
 def _object(number: int, line: str) -> Mapping[str, object]:
@@ -417,6 +525,8 @@ def _told(memories: Any) -> str:
 
 
 VERBS: Mapping[str, type[Verb]] = {
+    "recall": Recall,
+    "search": Search,
     "store": Store,
     "store-batch": StoreBatch,
     "capture": Capture,
@@ -428,6 +538,8 @@ VERBS: Mapping[str, type[Verb]] = {
     "entities": Entities,
     "lifecycle": Lifecycle,
     "stats": Stats,
+    "reembed": Reembed,
+    "reindex": Reembed,
     "export": Export,
     "import": Import,
     "migrate": Migrate,

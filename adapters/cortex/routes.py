@@ -23,17 +23,29 @@ async def remember(cortex: Cortex, call: Call, sent: Sent) -> object:
     return {"id": event_id, "stored": became in ("stored", "superseded", "duplicate")}
 
 
+async def recall(cortex: Cortex, call: Call, sent: Sent) -> object:
+    asked = _checked(sent, message=str, project=str, budget=int)
+    found = await cli.Recall(**asked)(cortex, call)
+    return {name: found[name] for name in ("context", "memory_count", "tokens_used")}
+
+
+async def search(cortex: Cortex, call: Call, sent: Sent) -> object:
+    asked = _checked(sent, message=str, project=str, limit=int)
+    return await cli.Search(**asked)(cortex, call)
+
+
 async def get(cortex: Cortex, call: Call, sent: Sent) -> object:
     return await cli.Get(_checked(sent, id=str)["id"])(cortex, call)
 
 
 async def put(cortex: Cortex, call: Call, sent: Sent) -> object:
     """The memory's new version, which has an id of its own; the old one stays in its history."""
-    asked = _checked(sent, id=str, content=str, type=str, scope=str, tags=list, project=str, confidence=(int, float))
-    verb = cli.Update(
-        asked["id"], asked["content"], asked["type"], asked["scope"], tuple(asked["tags"] or ()), asked["confidence"]
-    )
-    return await verb(cortex, call)
+    asked = _checked(sent, id=str, content=str, type=str, scope=str, tags=list, confidence=(int, float))
+    if "scope" in asked:
+        asked["lifetime"] = asked.pop("scope")
+    if "tags" in asked:
+        asked["tags"] = cli.texts("tags", asked["tags"])
+    return await cli.Update(**asked)(cortex, call)
 
 
 async def delete(cortex: Cortex, call: Call, sent: Sent) -> object:
@@ -49,7 +61,7 @@ async def healthz(cortex: Cortex, call: Call, sent: Sent) -> object:
 
 
 def _checked(sent: Sent, **kinds: type | tuple[type, ...]) -> dict[str, Any]:
-    """What was sent, by name; None where it was not, but the first is needed. Raises ``BadInput`` with the name."""
+    """What was sent, by name; the first is needed. Raises ``BadInput``, which names the field."""
     first = next(iter(kinds))
     if not sent.get(first):
         raise BadInput(f"{first}: is missing")
@@ -58,11 +70,13 @@ def _checked(sent: Sent, **kinds: type | tuple[type, ...]) -> dict[str, Any]:
             raise BadInput(f"there is no field {name!r}, only: {', '.join(kinds)}")
         if value is not None and (not isinstance(value, kinds[name]) or isinstance(value, bool)):
             raise BadInput(f"{name}: that is not what stands there")
-    return {name: sent.get(name) for name in kinds}
+    return {name: value for name, value in sent.items() if value is not None}
 
 
 ROUTES = (
     Route("POST", "/v1/remember", remember),
+    Route("POST", "/v1/recall", recall),
+    Route("POST", "/v1/search", search),
     Route("GET", "/v1/memories/{id}", get),
     Route("PUT", "/v1/memories/{id}", put),
     Route("DELETE", "/v1/memories/{id}", delete),

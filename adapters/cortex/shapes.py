@@ -16,7 +16,7 @@ def shaped(memory: Memory, successor: Memory | None = None) -> dict[str, Any]:
     ``valid_until`` what was said of it beforehand."""
     event, state = memory.event, memory.state
     ended = [state.ended_at] if state.ended_at else []
-    if successor is not None:
+    if successor is not None and state.conflict_status != "active":  # while they are at odds, both hold
         ended.append(successor.event.valid_from or successor.event.recorded_at)
     return {
         "id": memory.id,
@@ -73,6 +73,8 @@ def told(memories: Sequence[Mapping[str, Any]]) -> str:
             marks.append(f"until {_minute(one['valid_to'])}")
         if one["conflict_status"] == "active":
             marks.append(f"contradicts {str(one['contradicts_id'])[-8:]}")
+        elif one["conflict_status"]:
+            marks.append("gave way to what contradicts it")
         if one["merged_into"]:
             marks.append(f"says the same as {one['merged_into'][-8:]}")
         who = f"{one['speaker']}: " if one["speaker"] else ""

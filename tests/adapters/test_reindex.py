@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from adapters.cortex.cli import Reembed
 from adapters.reindex import PATIENCE, Reindex
 from fusion.contract import Scope
 from fusion.errors import BackendError, BackendUnreachable, BadInput, RateLimited, SettingsError, Unauthorized
@@ -70,6 +71,7 @@ def chosen(home: Path, **embedder: str) -> Settings:
     backends = {
         "triples": {"adapter": "adapters.triples:Triples"},
         "markdown": {"adapter": "adapters.markdown:Markdown"},
+        "cortex": {"adapter": "adapters.cortex:Cortex"},
     }
     named = {"adapter": "tests.adapters.test_reindex:Providers", "provider": "some", **embedder}
     return load(home=home, backends_only=True, embedder=named, backends=backends)
@@ -103,17 +105,17 @@ async def test_a_dry_run_counts_what_would_be_sent(home: Path) -> None:
         assert "would be sent" in verb.tell(found)
 
 
-@pytest.mark.parametrize("backend", ["markdown", "triples"])
-async def test_one_backend_moves_and_stays_moved(backend: str, home: Path) -> None:
+@pytest.mark.parametrize(("backend", "kind"), [("markdown", Reindex), ("triples", Reindex), ("cortex", Reembed)])
+async def test_one_backend_moves_and_stays_moved(backend: str, kind: type[Reindex], home: Path) -> None:
     """The backend answers with the other model, also after a restart, where nothing is encoded again; the others and
     the configuration are as they were. Once [embedder] names another, that is right again."""
     async with Fusion.open(chosen(home)) as fusion:
         await filled(fusion)
-        found = await told(fusion, verb := Reindex(model="other"), backend)
+        found = await told(fusion, verb := kind(model="other"), backend)
         assert found["moved"] is True
         assert found["progress"][-1] == (found["texts"], found["texts"])
         assert "Moved from fake/usual@32 to fake/other@16" in verb.tell(found)
-        assert (await told(fusion, Reindex(model="other"), backend))["texts"] == 0
+        assert (await told(fusion, kind(model="other"), backend))["texts"] == 0
         await fusion.search(backend, "which tree did Nadia plant?", Scope())
         assert "which tree did Nadia plant?" in Providers.opened["other"].encoded
         assert (await fusion.status())["embedder"] == "fake/usual@32"

@@ -8,7 +8,8 @@ from abc import abstractmethod
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ import pytest
 from adapters.bolt import MEMGRAPH, NEO4J, Bolt, Dialect, Server
 from adapters.cortex import Cortex
 from adapters.cortex.bolt import BoltGraph
+from adapters.cortex.cli import Reembed
 from adapters.cortex.lifecycle import Report, tend
 from adapters.cortex.options import Options
 from adapters.cortex.port import Graph, State
@@ -23,7 +25,7 @@ from adapters.cortex.stores import open_graph, verify
 from adapters.cortex.transfer import migrated
 from adapters.graph import Walking
 from fusion.contract import Backend, Embedder, Opening
-from fusion.errors import BackendUnreachable, SettingsError
+from fusion.errors import BackendUnreachable, BadInput, SettingsError
 from tests.adapters.cortex.store_contract import StoreContract, look, memory, numbers
 from tests.backend_contract import NOW, BackendContract, event_id
 from tests.bolt.servers import CONNECT_MS, ArcadeDB, arcade_at, empty, memgraph_at_hand, start_arcade
@@ -53,6 +55,14 @@ class BoltContract(StoreContract):
 
     async def open_store(self, folder: Path, embedder: Embedder | None) -> Graph:
         return BoltGraph(Bolt(self.where, self.dialect), Walking(), embedder)
+
+    async def test_a_move_to_another_model_is_the_servers_own(self, tmp_path: Path) -> None:
+        """A database's vectors follow the home's embedder, so the verb says how to name another."""
+        graph = await self.open_store(tmp_path / "store", None)
+        call: Any = None
+        with pytest.raises(BadInput, match=r"name the model in fusion.toml"):
+            await Reembed(model="other")(SimpleNamespace(graph=graph), call)
+        await graph.close()
 
     async def test_it_is_tended_as_any_other(self, tmp_path: Path) -> None:
         """One of each phase, then nothing more to do."""

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from adapters.cortex.cli import VERBS
+from adapters.cortex.cli import VERBS, History
 from adapters.cortex.port import Graph, State
 from adapters.cortex.records import line_of
 from adapters.cortex.sqlite import SqliteGraph
@@ -53,8 +53,8 @@ class Told:
 
 
 @asynccontextmanager
-async def telling(home: Path) -> AsyncIterator[Told]:
-    settings = load(home=home, embedder={"adapter": ""}, backends_only=True, backends=TWO)
+async def telling(home: Path, embedder: str = "") -> AsyncIterator[Told]:
+    settings = load(home=home, embedder={"adapter": embedder}, backends_only=True, backends=TWO)
     async with Fusion.open(settings) as fusion:
         transport = httpx.ASGITransport(create_app(fusion, settings))
         async with AsyncClient.over(transport) as client:
@@ -191,6 +191,45 @@ class TestLooking:
         assert all((kind.__doc__ or "").rstrip().endswith(".") for kind in VERBS.values())
 
 
+async def test_told_twice_contradicted_and_decayed_it_reads_as_a_person_expects(home: Path) -> None:
+    """Bergen twice is one memory; Oslo contradicts it, and both are recalled until upkeep settles it. Then Oslo holds,
+    and history says what held before; what was for one session is over, and still there to look up.
+    """
+
+    def read(verb: Any, told: Any) -> list[str]:
+        """The lines that a person sees, from the text on."""
+        return [line.split("  ", 2)[2] for line in verb.tell(json.loads(json.dumps(told))).splitlines()]
+
+    async with telling(home, "tests.adapters.test_reindex:Providers") as tell:
+        first = await tell("store", content="Mara lives in Bergen.", type="fact")
+        again = await tell("store", content="Mara lives in Bergen.", type="fact")
+        other = await tell("store", content="Mara lives in Oslo.", type="fact")
+        short = await tell("store", content="The demo is at noon.", type="fact", lifetime="session")
+        old, new = first["id"][-8:], other["id"][-8:]
+        assert read(History(""), await tell("history", id=again["id"])) == [
+            f"Mara lives in Bergen.  (fact, permanent, 1.00, says the same as {old})"
+        ]
+        assert read(History(""), await tell("history", id=first["id"])) == [
+            f"Mara lives in Bergen.  (fact, permanent, 1.00, contradicts {new})",
+            f"Mara lives in Oslo.  (fact, permanent, 1.00, contradicts {old})",
+        ]
+        before = (await tell("recall", message="where does Mara live?"))["context"]
+        assert f"Mara lives in Bergen. [conflicts with: {new}]" in before
+        assert f"Mara lives in Oslo. [conflicts with: {old}]" in before
+        report = await tell("lifecycle", idle_hours=1e-9)
+        assert (report["decayed"], report["conflicts_resolved"], report["consolidated"]) == (1, 1, 0)
+        now = await tell("history", id=first["id"])
+        end = now["versions"][0]["valid_to"][:16].replace("T", " ")
+        assert read(History(""), now) == [
+            f"Mara lives in Bergen.  (fact, permanent, 1.00, until {end}, gave way to what contradicts it)",
+            "Mara lives in Oslo.  (fact, permanent, 1.00)",
+        ]
+        after = (await tell("recall", message="where does Mara live?"))["context"]
+        assert after == "--- Relevant Memories ---\n[fact] Mara lives in Oslo."
+        (gone,) = read(History(""), await tell("history", id=short["id"]))
+        assert gone.startswith("The demo is at noon.  (fact, session, 1.00, until ")
+
+
 class TestMigrating:
     @pytest.mark.parametrize(
         ("options", "said"),
@@ -215,6 +254,39 @@ class TestMigrating:
         assert await tell.texts() == ["Here to stay."]
 
 
+class TestRecalling:
+    async def test_a_context_for_a_prompt(self, tell: Told) -> None:
+        """Within the budget, with its estimate; what is packed counts as used, what is only searched does not."""
+        kept = await tell("store", content="The bookings live in Postgres.", type="fact")
+        await tell("store", content="Nadia prefers peppermint tea.", type="preference")
+        found = await tell("recall", message="where do the bookings live?")
+        assert found["context"].startswith("--- Relevant Memories ---\n[fact] The bookings live in Postgres.")
+        assert found["memory_count"] == len(found["memories"]) >= 1
+        assert 0 < found["tokens_used"] <= 2000
+        assert (await tell("get", id=kept["id"]))["access_count"] == 1
+        results = (await tell("search", message="bookings", limit=1))["results"]
+        assert [row["memory"]["id"] for row in results] == [kept["id"]]
+        assert 0 < results[0]["score"] <= 1
+        assert (await tell("get", id=kept["id"]))["access_count"] == 1
+
+    async def test_history_is_recalled_where_it_is_asked_for(self, tell: Told) -> None:
+        """Else the current version alone."""
+        old = await tell("store", content="The bookings live in SQLite.")
+        await tell("update", id=old["id"], content="The bookings live in Postgres.")
+        now = (await tell("search", message="bookings"))["results"]
+        ever = (await tell("search", message="bookings", include_history=True))["results"]
+        assert [row["memory"]["content"] for row in now] == ["The bookings live in Postgres."]
+        assert len(ever) == 2
+
+    @pytest.mark.parametrize(
+        "wrong", [{"message": " "}, {"message": "a", "budget": 0}, {"message": "a", "as_of": "soon"}]
+    )
+    async def test_nonsense_is_refused(self, tell: Told, wrong: dict[str, Any]) -> None:
+        """With the argument's name."""
+        with pytest.raises(BadInput, match=next(reversed(wrong))):
+            await tell("recall", **wrong)
+
+
 class TestDropIn:
     """openclaw-cortex's own routes, as its clients call them."""
 
@@ -229,11 +301,17 @@ class TestDropIn:
                 yield client
 
     async def test_every_reply_has_its_shape(self, http: httpx.AsyncClient) -> None:
-        """{id, stored}, {total_memories, by_type, by_scope}, {deleted}, {status}; a memory has the seed's fields."""
+        """{id, stored}, {context, memory_count, tokens_used}, {results: [{memory, score}]}, {total_memories, …}, …"""
         sent = {"content": "Never push on Friday.", "type": "rule", "scope": "permanent", "tags": ["git"]}
         kept = (await http.post("/v1/remember", json={**sent, "project": "house", "confidence": 0.9})).json()
         assert set(kept) == {"id", "stored"}
         assert kept["stored"] is True
+        recalled = (await http.post("/v1/recall", json={"message": "push on Friday?", "budget": 500})).json()
+        assert set(recalled) == {"context", "memory_count", "tokens_used"}
+        assert recalled["context"] == "--- Relevant Memories ---\n[rule] Never push on Friday."
+        (found,) = (await http.post("/v1/search", json={"message": "push", "limit": 3})).json()["results"]
+        assert {"memory", "score"} <= set(found)
+        assert found["memory"]["id"] == kept["id"]
         one = (await http.get(f"/v1/memories/{kept['id']}")).json()
         assert (one["content"], one["type"], one["scope"], one["tags"]) == tuple(sent.values())
         assert (one["project"], one["confidence"]) == ("house", 0.9)
@@ -248,6 +326,11 @@ class TestDropIn:
     @pytest.mark.parametrize(
         ("path", "sent", "said"),
         [
+            ("/v1/recall", {}, "message: is missing"),
+            ("/v1/recall", {"message": "a", "budget": "all"}, "budget: "),
+            ("/v1/search", {"message": "a", "limit": True}, "limit: "),
+            ("/v1/search", {"message": "a", "limit": 0}, "limit: "),
+            ("/v1/search", {"message": "a", "top": 3}, "no field 'top'"),
             ("/v1/remember", {"content": " "}, "say what to remember"),
         ],
     )

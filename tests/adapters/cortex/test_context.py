@@ -1,0 +1,56 @@
+"""Memories as text within a budget of tokens, with the arithmetic."""
+
+from __future__ import annotations
+
+from math import ceil
+
+import pytest
+
+from adapters.cortex.context import HEADER, conflicts, packed, short, tokens
+from adapters.cortex.port import State
+from tests.adapters.cortex.store_contract import memory
+from tests.backend_contract import event_id
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", 0),
+        ("one two three four", ceil(max(4 * 1.25, 18 / 3.5) * 1.1)),  # 5.142857 · 1.1 = 5.66 → 6
+        ("a b c d", ceil(4 * 1.25 * 1.1)),  # more words than characters would say: 5 · 1.1 = 5.5 → 6
+        ("x" * 35, 11),  # 35 / 3.5 = 10; 10 · 1.1 = 11, and no rounding error makes it 12
+    ],
+)
+def test_the_estimate(text: str, expected: int) -> None:
+    """max(words · 1.25, characters / 3.5) · 1.1, rounded up."""
+    assert tokens(text) == expected
+
+
+def test_what_fits_is_packed_in_its_order() -> None:
+    """Header 8, the first line 11, then 2 for the separator and 11 for the second: 32; with 31 only the first fits."""
+    memories = [memory(n, "x" * 28, kind="fact") for n in (1, 2)]
+    line = "[fact] " + "x" * 28
+    assert (tokens(HEADER), tokens(line)) == (8, 11)
+    both = packed(memories, 8 + 11 + 2 + 11)
+    assert both.text == f"{HEADER}\n{line}\n---\n{line}"
+    assert (len(both.memories), both.tokens) == (2, 32)
+    one = packed(memories, 31)
+    assert (one.text, one.tokens) == (f"{HEADER}\n{line}", 19)
+    assert packed(memories, 18).text == ""
+
+
+def test_open_conflicts_are_annotated() -> None:
+    """With the ends of the ids, for ids begin with a time that neighbours share; settled ones are not."""
+    group = {"conflict_group": "g", "conflict_status": "active"}
+    old = memory(1, "It is in Lisbon.", kind="fact", state=State(**group, contradicts=event_id(2)))  # type: ignore[arg-type]
+    new = memory(2, "It is in Porto.", kind="fact", state=State(**group))  # type: ignore[arg-type]
+    done = memory(3, "It is in Faro.", kind="fact", state=State(conflict_group="g", conflict_status="resolved"))
+    assert conflicts([old, new, done]) == {event_id(1): [event_id(2)], event_id(2): [event_id(1)]}
+    assert packed([old]).text.endswith(f"[fact] It is in Lisbon. [conflicts with: {short(event_id(2))}]")
+    assert packed([done]).text.endswith("[fact] It is in Faro.")
+    assert short(event_id(2)) == "00000002"
+
+
+def test_who_said_it_is_said() -> None:
+    """A turn of a conversation is its speaker's; what was learnt of a note says what kind it is."""
+    assert packed([memory(1, "I like tea.", kind="turn", speaker="Ada")]).text == f"{HEADER}\n[turn] Ada: I like tea."
