@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from adapters.mem0 import _library
+from adapters.mem0 import library
 from benchmarks.datasets import Corpus, Item, Question
 from benchmarks.rows import Row, Scorer
 from fusion.contract import Embedder, Hit, Moment, Place
@@ -150,7 +150,7 @@ async def _mem0(corpus: Corpus, questions: Sequence[Question], embedder: Embedde
     with tempfile.TemporaryDirectory(prefix="memory-fusion-mem0-") as folder, ThreadPoolExecutor(1) as worker:
 
         def opened() -> Any:
-            memory = _library(Path(folder)).from_config(
+            memory = library(Path(folder)).from_config(
                 {
                     "vector_store": {
                         "provider": "qdrant",

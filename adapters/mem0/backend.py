@@ -1,0 +1,186 @@
+"""The asynchronous front of mem0, whatever stands behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
+
+from adapters.mem0.shelf import Shelf
+from fusion.contract import (
+    DIMENSIONS,
+    KINDS,
+    Captured,
+    Description,
+    Embedder,
+    Event,
+    Features,
+    Forgotten,
+    Hit,
+    Opening,
+    Query,
+)
+from fusion.errors import FusionError, SettingsError
+from fusion.lib.words import spoken
+
+if TYPE_CHECKING:
+    from fusion.contract import Floats
+
+log = logging.getLogger(__name__)
+
+
+BATCH = 32
+"""Memories embedded and stored in one go: searches get their turn on the thread in between."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Mem0:
+    """Remembers events in mem0. The native id of a memory is its event's id.
+
+    Option ``collection`` ("memories") begins the names of its Qdrant collections.
+    """
+
+    features = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(KINDS))
+
+    def __init__(self, shelf: Shelf, worker: ThreadPoolExecutor, embedder: Embedder | None) -> None:
+        self._shelf = shelf
+        self._worker = worker
+        self._embedder = embedder
+        self._filling: asyncio.Task[None] | None = None
+        self._fault: str | None = None
+        self._closed = False
+
+    @classmethod
+    def verify(cls, options: Mapping[str, object]) -> None:
+        for package in ("mem0", "qdrant_client"):
+            if find_spec(package) is None:
+                raise SettingsError(f"the mem0 backend needs {package}: pip install 'memory-fusion[mem0]'")
+
+    @classmethod
+    async def open(cls, opening: Opening) -> Self:
+        """Raises ``SettingsError`` without mem0ai, ``StoreBusy`` when another process has the folder."""
+        collection = opening.options.get("collection", "memories")
+        if not isinstance(collection, str) or not re.fullmatch(r"[\w-]{1,64}", collection):
+            raise SettingsError("mem0's option collection is a name of up to 64 letters, digits, - and _")
+        shelf = Shelf(opening.folder, collection, opening.embedder, asyncio.get_running_loop())
+        self = cls(shelf, ThreadPoolExecutor(1, f"{opening.name}-mem0"), opening.embedder)
+        try:
+            await self._run(shelf.open)
+        except BaseException:
+            self._worker.submit(shelf.close)  # behind the opening, if that still runs: it must not keep the lock
+            self._worker.shutdown(wait=False)
+            raise
+        self._fill()
+        return self
+
+    async def search(self, query: Query) -> Sequence[Hit]:
+        if not query.text.strip() or query.limit < 1:
+            return []
+        vector = None
+        if self._embedder is not None:
+            try:
+                vector = (await self._embedder.embed([query.text], keep=False))[0]
+            except FusionError as error:  # without the model everything works lexically
+                self._fail(error)
+        return await self._run(self._shelf.search, query, vector)
+
+    def accepts(self, event: Event) -> bool:
+        """Blank memories are refused: mem0 itself leaves them out of every answer."""
+        return bool(event.text.strip())
+
+    async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
+        events = [captured.event for captured in batch]
+        for start in range(0, len(events), BATCH):
+            new = await self._run(self._shelf.missing, events[start : start + BATCH])
+            if new:
+                vectors = await self._embed([spoken(event.text, event.speaker) for event in new])
+                await self._run(self._shelf.store, new, vectors)
+        self._fill()
+        return [(event.event_id,) for event in events]
+
+    async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
+        return "deleted" if await self._run(self._shelf.delete, {event_id, *native_ids}) else "absent"
+
+    async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:
+        return await self._run(self._shelf.neighbours, [hit.native_id for hit in hits], span)
+
+    async def describe(self) -> Description:
+        items, pending = await self._run(self._shelf.counts)
+        notes = []
+        if self._embedder is None:
+            notes.append(
+                "No embedding model: mem0 is searched by words only, and what is stored now gets its vectors "
+                "when the model is there. Mend: configure [embedder]."
+            )
+        elif pending and self._fault:
+            notes.append(f"{pending} memories wait for their vectors and are found by their words only: {self._fault}")
+        return Description(items, items - pending, pending, tuple(notes), self._fault is not None)
+
+    async def settle(self) -> None:
+        """Raises what keeps the vectors from filling in."""
+        self._fill()
+        if self._filling is not None:
+            await asyncio.shield(self._filling)
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._filling is not None:
+            self._filling.cancel()
+            with contextlib.suppress(asyncio.CancelledError, FusionError):
+                await self._filling
+        await self._run(self._shelf.close)
+        self._worker.shutdown(wait=False)
+
+    async def _run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """``work`` on the one thread. Given up before its turn it is not done; given up later it is done to its end."""
+        return await asyncio.get_running_loop().run_in_executor(self._worker, lambda: work(*args, **kwargs))
+
+    async def _embed(self, texts: Sequence[str]) -> Floats | None:
+        """Vectors, or ``None`` while there is no model: then the memories wait for theirs."""
+        if self._embedder is None:
+            return None
+        try:
+            vectors = await self._embedder.embed(texts)
+        except FusionError as error:
+            self._fail(error)
+            return None
+        self._fault = None
+        return vectors
+
+    def _fail(self, error: FusionError) -> None:
+        if self._fault is None:
+            log.warning("mem0 works by words only: %s", error)
+        self._fault = str(error)
+
+    def _fill(self) -> None:
+        """Starts giving vectors to what has none, unless that is under way or there is nothing to do."""
+        if self._embedder is None or self._closed or not self._shelf.pending:
+            return
+        if self._filling is None or self._filling.done():
+            self._filling = asyncio.create_task(self._fill_in(self._embedder), name="mem0: vectors")
+            self._filling.add_done_callback(_retrieve)
+
+    async def _fill_in(self, embedder: Embedder) -> None:
+        while waiting := await self._run(self._shelf.waiting, BATCH):
+            try:
+                vectors = await embedder.embed([spoken(hit.text, hit.speaker) for hit in waiting])
+            except FusionError as error:
+                self._fail(error)
+                raise
+            await self._run(self._shelf.move, [hit.native_id for hit in waiting], vectors)
+        self._fault = None
+
+
+def _retrieve(task: asyncio.Task[None]) -> None:
+    """Its error was logged and stands in the description: nobody needs to hear of it again."""
+    if not task.cancelled():
+        task.exception()

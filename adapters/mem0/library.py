@@ -1,0 +1,88 @@
+"""The ``mem0ai`` library with our vectors and our model in place of its providers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from fusion.contract import Embedder
+from fusion.errors import InvalidAnswer, SettingsError
+
+
+class Bridge:
+    """mem0's embedding model: hands it vectors of ours. It calls on the shelf's thread, never on the loop's."""
+
+    def __init__(self, config: object = None) -> None:
+        self.config = config
+        self.ready: Mapping[str, list[float]] = {}
+        self._embedder: Embedder | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def connect(self, embedder: Embedder | None, loop: asyncio.AbstractEventLoop) -> None:
+        self._embedder, self._loop = embedder, loop
+
+    def embed(self, text: str, memory_action: str | None = None) -> list[float]:
+        """The vector that was made ready; for a text that only mem0 knows of, the embedder is asked."""
+        if (vector := self.ready.get(text)) is not None:
+            return vector
+        if self._embedder is None or self._loop is None:
+            raise InvalidAnswer("mem0 asked for a vector, and there is no embedding model")
+        vectors = asyncio.run_coroutine_threadsafe(self._embedder.embed([text], keep=False), self._loop).result()
+        return cast("list[float]", vectors[0].tolist())
+
+    def embed_batch(self, texts: Sequence[str], memory_action: str | None = None) -> list[list[float]]:
+        return [self.embed(text, memory_action) for text in texts]
+
+
+class NoModel:
+    """mem0's language model: none. Events are stored as they are, so nothing is ever asked of it."""
+
+    def __init__(self, config: object = None) -> None:
+        self.config = config
+
+    def generate_response(self, *_: object, **__: object) -> str:
+        raise InvalidAnswer("mem0 asked for a language model, and none is configured")
+
+
+class Frugal:
+    """mem0's store, searched no deeper than ``depth``.
+
+    mem0 asks for four times what it is asked for, to order that anew by keywords and entities. A store without these,
+    as ours is, gives the same first ones; and to copy 400 payloads was most of what a search cost.
+    """
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self.depth = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def search(self, query: str, vectors: list[float], top_k: int = 5, filters: Any = None) -> Any:
+        return self._store.search(query, vectors, top_k=min(top_k, self.depth or top_k), filters=filters)
+
+
+def library(folder: Path) -> Any:
+    """mem0's ``Memory``, silenced. Imported late: it takes 0.7 s of CPU.
+
+    mem0 reads these variables once, when it is imported; where others imported it before, its switches are turned.
+    The names of its providers are fixed, so ours stand under one of them: "langchain" needs no server and no key.
+    """
+    os.environ["MEM0_TELEMETRY"] = "False"
+    os.environ["MEM0_DIR"] = str(folder / "mem0")
+    try:
+        from mem0.configs.llms.base import BaseLlmConfig
+        from mem0.memory import main, telemetry
+        from mem0.utils.factory import EmbedderFactory, LlmFactory
+    except ImportError as error:
+        raise SettingsError("the mem0 backend needs mem0ai: pip install 'memory-fusion[mem0]'") from error
+    main.MEM0_TELEMETRY = telemetry.MEM0_TELEMETRY = False
+    # That its optional parts are missing (spaCy, fastembed) is as intended, and not worth two warnings a start.
+    logging.getLogger("mem0").setLevel(logging.ERROR)
+    EmbedderFactory.provider_to_class["langchain"] = f"{__name__}.Bridge"
+    LlmFactory.provider_to_class["langchain"] = (f"{__name__}.NoModel", BaseLlmConfig)
+    return main.Memory

@@ -1,0 +1,147 @@
+"""An event as mem0 keeps it, and back: mem0's own payload, with what only the gateway reads beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from hashlib import md5
+from typing import Any, cast
+from urllib.parse import quote, unquote
+
+from fusion.contract import (
+    DIMENSIONS,
+    Audience,
+    Event,
+    Hit,
+    Kind,
+    Moment,
+    Origin,
+    Place,
+    Precision,
+    Query,
+    Scope,
+    Trust,
+    Unit,
+)
+
+NOBODY = "_shared"
+"""The user of a memory that belongs to nobody: mem0 wants at least one of user, agent and run."""
+
+_PLAIN = re.compile(r"[^\s*_]\S*")
+MATCHED = ("tenant", "user_id", "agent_id", "run_id", "session_id")
+
+Payload = Mapping[str, Any]
+
+
+def visible(hit: Hit, query: Query) -> bool:
+    """Whether a memory is in the query's scope, and was true and recorded when the query says."""
+    if not query.scope.admits(hit.scope):
+        return False
+    if query.known_at is not None and hit.recorded_at is not None and hit.recorded_at > query.known_at:
+        return False
+    if query.as_of is None:
+        return True
+    began = hit.valid_from or (hit.at.utc if hit.at else hit.recorded_at)
+    return (began is None or began <= query.as_of) and (hit.valid_to is None or hit.valid_to > query.as_of)
+
+
+def _encoded(value: str | None) -> str:
+    """An id as mem0 takes it: no blanks, and neither its wildcard nor our own word for nobody. Reversible."""
+    if value is None:
+        return NOBODY
+    return value if _PLAIN.fullmatch(value) else "_" + quote(value, safe="", errors="surrogatepass")
+
+
+def _given(value: str | None) -> str | None:
+    return None if value is None else _encoded(value)
+
+
+def _decoded(value: str | None) -> str | None:
+    if value is None or value == NOBODY:
+        return None
+    return unquote(value[1:], errors="surrogatepass") if value.startswith("_") else value
+
+
+def conditions(scope: Scope) -> tuple[str, ...]:
+    """What a search compares: the encoded ids in the order of ``MATCHED``, then the audience."""
+    return (*(_encoded(getattr(scope, key)) for key in MATCHED), scope.audience)
+
+
+def payload_of(event: Event) -> dict[str, Any]:
+    """An event in mem0's payload: its own keys first, then what only the gateway reads."""
+    recorded = event.recorded_at.isoformat()
+    scope, at, place = event.scope, event.at, event.place
+    nobody = scope.user_id is scope.agent_id is scope.run_id is None
+    payload: dict[str, Any] = {
+        "data": event.text,
+        "hash": md5(event.text.encode("utf-8", "replace"), usedforsecurity=False).hexdigest(),
+        "created_at": recorded,
+        "updated_at": recorded,
+        "text_lemmatized": event.text,
+        "actor_id": event.speaker,
+        "user_id": NOBODY if nobody else _given(scope.user_id),
+        "agent_id": _given(scope.agent_id),
+        "run_id": _given(scope.run_id),
+        "event_id": event.event_id,
+        "tenant": _encoded(scope.tenant),
+        "session_id": _given(scope.session_id),
+        "project": scope.project,
+        "audience": scope.audience,
+        "kind": event.kind,
+        "raw_kind": event.raw_kind,
+        "at": at and at.utc.isoformat(),
+        "at_precision": at and at.precision,
+        "at_zone": at and at.zone,
+        "document": place and place.document,
+        "start": place and place.start,
+        "end": place and place.end,
+        "unit": place and place.unit,
+        "source": event.source,
+        "revision": event.revision or None,
+        "trust": event.trust,
+        "origin": event.origin,
+        "valid_from": event.valid_from and event.valid_from.isoformat(),
+        "valid_to": event.valid_to and event.valid_to.isoformat(),
+        "supersedes": event.supersedes,
+        "derived_from": list(event.derived_from) or None,
+    }
+    return {key: value for key, value in payload.items() if value is not None}
+
+
+def hit_of(native_id: str, payload: Payload) -> Hit:
+    """A payload as the hit that it will be, without a score. What is not ours has mem0's own keys only."""
+    get = payload.get
+    ours = "event_id" in payload
+    ids = {key: _decoded(get(key)) if ours else get(key) for key in DIMENSIONS}
+    at = _time(get("at"))
+    return Hit(
+        native_id=native_id,
+        event_id=get("event_id"),
+        text=get("data", ""),
+        scope=Scope(
+            **ids,
+            tenant=_decoded(get("tenant")) or "default",
+            project=get("project"),
+            audience=cast("Audience", get("audience", "group")),
+        ),
+        kind=cast("Kind", get("kind", "note")),
+        raw_kind=get("raw_kind"),
+        speaker=get("actor_id"),
+        at=Moment(at, cast("Precision", get("at_precision", "second")), get("at_zone")) if at else None,
+        recorded_at=_time(get("created_at")),
+        valid_from=_time(get("valid_from")),
+        valid_to=_time(get("valid_to")),
+        place=_place(payload) if "document" in payload else None,
+        trust=cast("Trust", get("trust", "unknown")),
+        origin=cast("Origin", get("origin", "owner")),
+        derived_from=tuple(get("derived_from", ())),
+    )
+
+
+def _place(payload: Payload) -> Place:
+    return Place(payload["document"], payload["start"], payload["end"], cast("Unit", payload["unit"]))
+
+
+def _time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

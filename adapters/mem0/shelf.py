@@ -1,0 +1,275 @@
+"""Mem0's memories in a local Qdrant folder of ours: all of it on one thread, and known by heart."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import re
+import sqlite3
+from bisect import insort
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from adapters.mem0.library import Frugal, library
+from adapters.mem0.payload import MATCHED, Payload, conditions, hit_of, payload_of, visible
+from fusion.contract import Embedder, Event, Hit, Query, Scope
+from fusion.errors import InvalidAnswer, StoreBusy, StoreDamaged
+from fusion.lib.bm25 import Bm25, Frequencies, counted, terms
+from fusion.lib.words import content_hash, spoken
+
+if TYPE_CHECKING:
+    from fusion.contract import Floats
+
+
+UNEMBEDDED = "unembedded"
+"""Stands for the model in the name of the collection whose memories have no vector yet."""
+
+RRF_K = 60
+"""Cormack, Clarke & Büttcher, "Reciprocal rank fusion", 2009."""
+
+
+class Shelf:
+    """mem0 and the Qdrant folder under it. Every method but ``__init__`` runs on one and the same thread."""
+
+    def __init__(
+        self, folder: Path, collection: str, embedder: Embedder | None, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._folder = folder
+        self._prefix = f"{collection}-"
+        self._embedder = embedder
+        self._loop = loop
+        self._memory: Any = None
+        self._dirty = False
+        self._hits: dict[str, Hit] = {}
+        self._documents: dict[tuple[Scope, str], list[tuple[int, int, str]]] = {}
+        self._scopes: Counter[tuple[str, ...]] = Counter()
+        self.pending: dict[str, str] = {}
+        """Memories without a vector of the present model, and the collection that each is in."""
+
+    @property
+    def _collection(self) -> str:
+        """Names the model, readably and beyond doubt."""
+        if self._embedder is None:
+            return self._prefix + UNEMBEDDED
+        identity = self._embedder.identity
+        return f"{self._prefix}{re.sub(r'[^A-Za-z0-9]+', '-', identity)[:40].strip('-')}-{content_hash(identity)[:8]}"
+
+    @property
+    def _client(self) -> Any:
+        return self._memory.vector_store.client
+
+    def open(self) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _require_free(self._folder / "qdrant" / ".lock")
+        memory_class = library(self._folder)
+        dimensions = self._embedder.dimensions if self._embedder else 1
+        store = {
+            "collection_name": self._collection,
+            "path": str(self._folder / "qdrant"),
+            "embedding_model_dims": dimensions,
+            "on_disk": True,
+        }
+        config = {
+            "vector_store": {"provider": "qdrant", "config": store},
+            "embedder": {"provider": "langchain", "config": {}},
+            "llm": {"provider": "langchain", "config": {}},
+            "history_db_path": ":memory:",  # the journal is the history; a copy here would outlive a forgotten event
+        }
+        try:
+            self._memory = memory_class.from_config(config)
+        except RuntimeError as error:
+            raise StoreBusy(f"mem0 cannot open its folder: {error}") from error
+        except (ValueError, KeyError, sqlite3.DatabaseError) as error:
+            raise StoreDamaged(f"mem0's folder {self._folder} cannot be read; move it away: {error}") from error
+        self._memory.embedding_model.connect(self._embedder, self._loop)
+        self._memory.vector_store = Frugal(self._memory.vector_store)
+        names = {c.name for c in self._client.get_collections().collections if c.name.startswith(self._prefix)}
+        for collection in (self._collection, *sorted(names - {self._collection})):
+            self._load(collection)
+
+    def _load(self, collection: str) -> None:
+        """Learns what a collection has. What another model embedded, or none, waits for a vector of this one."""
+        count = self._client.count(collection).count
+        points, _ = self._client.scroll(collection, limit=max(1, count), with_payload=True, with_vectors=False)
+        stale = []
+        for point in points:
+            native_id = str(point.id)
+            if native_id in self._hits:  # it was on its way to the present collection when the process ended
+                stale.append(native_id)
+                continue
+            self._learn(native_id, hit_of(native_id, point.payload or {}))
+            if collection != self._collection or self._embedder is None:
+                self.pending[native_id] = collection
+        if stale:
+            self._client.delete(collection, points_selector=stale)
+
+    def _learn(self, native_id: str, hit: Hit) -> None:
+        self._hits[native_id] = hit
+        self._scopes[conditions(hit.scope)] += 1
+        if hit.place is not None:
+            document = self._documents.setdefault((hit.scope, hit.place.document), [])
+            insort(document, (hit.place.start, hit.place.end, native_id))
+
+    def missing(self, events: Sequence[Event]) -> list[Event]:
+        """Those that are not stored yet, each once."""
+        return list({event.event_id: event for event in events if event.event_id not in self._hits}.values())
+
+    def store(self, events: Sequence[Event], vectors: Floats | None) -> None:
+        rows = [row for row, event in enumerate(events) if event.event_id not in self._hits]
+        if not rows:  # another delivery of the same events was quicker
+            return
+        ids = [events[row].event_id for row in rows]
+        payloads = [payload_of(events[row]) for row in rows]
+        if vectors is None:
+            self._park(ids, payloads)
+        else:
+            self._memory.vector_store.insert(vectors=vectors[rows].tolist(), payloads=payloads, ids=ids)
+        for native_id, payload in zip(ids, payloads, strict=True):
+            self._learn(native_id, hit_of(native_id, payload))
+
+    def _park(self, ids: Sequence[str], payloads: Sequence[Payload]) -> None:
+        """Keeps memories in the collection that has no vectors: one number each, for Qdrant wants something."""
+        from qdrant_client.models import Distance, PointStruct, VectorParams
+
+        collection = self._prefix + UNEMBEDDED
+        if not self._client.collection_exists(collection):
+            self._client.create_collection(collection, vectors_config=VectorParams(size=1, distance=Distance.DOT))
+        points = [PointStruct(id=i, vector=[1.0], payload=dict(p)) for i, p in zip(ids, payloads, strict=True)]
+        self._client.upsert(collection, points=points)
+        self.pending.update(dict.fromkeys(ids, collection))
+
+    def waiting(self, limit: int) -> list[Hit]:
+        return [self._hits[native_id] for native_id in list(self.pending)[:limit]]
+
+    def move(self, ids: Sequence[str], vectors: Floats) -> None:
+        """Brings memories, with their new vectors, to where mem0 searches. What was forgotten meanwhile stays away."""
+        sources = set()
+        for native_id, vector in zip(ids, vectors.tolist(), strict=True):
+            if (source := self.pending.get(native_id)) is None:
+                continue
+            [point] = self._client.retrieve(source, ids=[native_id], with_payload=True)
+            self._memory.vector_store.insert(vectors=[vector], payloads=[point.payload], ids=[native_id])
+            self._client.delete(source, points_selector=[native_id])
+            del self.pending[native_id]
+            sources.add(source)
+        for emptied in sources.difference(self.pending.values()):
+            self._client.delete_collection(emptied)
+
+    def delete(self, ids: set[str]) -> bool:
+        known = [native_id for native_id in ids if native_id in self._hits]
+        for native_id in known:
+            hit = self._hits.pop(native_id)
+            if (source := self.pending.pop(native_id, None)) is not None:
+                self._client.delete(source, points_selector=[native_id])
+            else:
+                self._memory.vector_store.delete(native_id)
+            self._dirty = True
+            self._scopes -= Counter([conditions(hit.scope)])
+            if hit.place is not None:
+                entry = (hit.place.start, hit.place.end, native_id)
+                self._documents[hit.scope, hit.place.document].remove(entry)
+        return bool(known)
+
+    def search(self, query: Query, vector: Floats | None) -> list[Hit]:
+        """mem0's own search; what has no vector is found by its words, and the two lists are merged by rank."""
+        if vector is None:
+            return self._lexical(query, self._hits)
+        near = self._semantic(query, vector)
+        if not self.pending:
+            return near
+        merged = [
+            replace(hit, score=1 / (RRF_K + rank))
+            for found in (near, self._lexical(query, self.pending))
+            for rank, hit in enumerate(found, start=1)
+        ]
+        return sorted(merged, key=lambda hit: -(hit.score or 0.0))[: query.limit]
+
+    def _semantic(self, query: Query, vector: Floats) -> list[Hit]:
+        """By vector, as deep as it takes: what a time hides, which mem0 does not filter by, uses up no limit."""
+        text = query.text.strip()  # as mem0 does before it asks for the vector
+        self._memory.embedding_model.ready = {text: vector.tolist()}
+        filters = self._filters(query.scope)
+        depth = query.limit
+        while True:
+            self._memory.vector_store.depth = depth
+            try:
+                reply = self._memory.search(text, filters=filters, top_k=depth, threshold=0.0)
+                ranked = [(str(item["id"]), float(item["score"])) for item in reply["results"]]
+            except (KeyError, TypeError, ValueError) as error:
+                raise InvalidAnswer(f"mem0 answered in another shape: {error}") from error
+            known = [(self._hits[native_id], score) for native_id, score in ranked if native_id in self._hits]
+            found = [replace(hit, score=score) for hit, score in known if visible(hit, query)]
+            if len(found) >= query.limit or len(ranked) < depth:
+                return found[: query.limit]
+            depth *= 4
+
+    def _filters(self, scope: Scope) -> dict[str, object]:
+        """The scope as mem0's filters, less what every stored memory meets anyway."""
+        asked: dict[str, object] = {"user_id": "*"}  # mem0 wants to be asked for somebody; this asks for anybody
+        wanted = conditions(scope)
+        for position, key in enumerate(MATCHED):
+            named = key == "tenant" or getattr(scope, key) is not None
+            if named and any(stored[position] != wanted[position] for stored in self._scopes):
+                asked[key] = wanted[position]
+        if scope.audience == "group" and any(stored[-1] != "group" for stored in self._scopes):
+            asked["audience"] = "group"
+        return asked
+
+    def _lexical(self, query: Query, among: Mapping[str, object]) -> list[Hit]:
+        words = terms(query.text)
+        hits = [hit for native_id in among if visible(hit := self._hits[native_id], query)]
+        texts = [counted(spoken(hit.text, hit.speaker)) for hit in hits]
+        counts = {term: sum(term in text.counts for text in texts) for term in set(words)}
+        length = sum(text.length for text in texts) / max(1, len(texts))
+        asked = Bm25(words, Frequencies(len(texts), length, counts))
+        found = [
+            replace(hit, score=score) for hit, text in zip(hits, texts, strict=True) if (score := asked.score(text)) > 0
+        ]
+        return sorted(found, key=lambda hit: (-(hit.score or 0.0), hit.native_id))[: query.limit]
+
+    def neighbours(self, ids: Sequence[str], span: int) -> list[list[Hit]]:
+        return [self._beside(native_id, span) for native_id in ids]
+
+    def _beside(self, native_id: str, span: int) -> list[Hit]:
+        hit = self._hits.get(native_id)
+        if hit is None or hit.place is None:
+            return []
+        document = self._documents[hit.scope, hit.place.document]
+        here = document.index((hit.place.start, hit.place.end, native_id))
+        near = document[max(0, here - span) : here] + document[here + 1 : here + 1 + span]
+        return [self._hits[other] for *_, other in near]
+
+    def counts(self) -> tuple[int, int]:
+        """Memories, and those of them without a vector."""
+        return len(self._hits), len(self.pending)
+
+    def close(self) -> None:
+        if self._memory is None:
+            return
+        client, memory, self._memory = self._client, self._memory, None
+        if self._dirty:
+            for file in self._folder.glob("qdrant/collection/*/storage.sqlite"):
+                _scrub(file)
+        memory.close()
+        client.close()  # mem0 leaves it open, and with it the folder's lock
+
+
+def _require_free(lock: Path) -> None:
+    """Asks before Qdrant does: it takes its lock last, and leaves its files open when it is refused."""
+    if not lock.exists():
+        return
+    with lock.open() as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise StoreBusy(f"mem0's folder {lock.parent} is open in another process") from error
+
+
+def _scrub(file: Path) -> None:
+    """SQLite leaves what was deleted in its file's free pages; rewriting it removes the forgotten for good."""
+    with contextlib.closing(sqlite3.connect(file)) as database:
+        database.execute("VACUUM")
