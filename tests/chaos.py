@@ -33,6 +33,7 @@ class Call:
     headers: dict[str, str]
     body: bytes
     writer: asyncio.StreamWriter
+    method: str = "POST"
 
     @property
     def json(self) -> Any:
@@ -111,7 +112,8 @@ class Chaos:
         lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in lines[1:] if line)}
         body = await reader.readexactly(int(headers.get("content-length", 0)))
-        call = Call(self, lines[0].split(" ")[1], headers, body, writer)
+        method, path, _ = lines[0].split(" ")
+        call = Call(self, path, headers, body, writer, method)
         self.calls.append(call)
         self.called.set()
         behaviour = self.schedule.popleft() if self.schedule else self.behaviour

@@ -1,0 +1,105 @@
+"""Qdrant's REST interface, as much of it as memories need. Bodies and results are Qdrant's own JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from adapters.http import Http
+from fusion.errors import HttpStatus, InvalidAnswer
+
+Json = Mapping[str, Any]
+T = TypeVar("T")
+
+
+class Client:
+    """``read`` and ``write`` are what its searches and its writes carry in their query strings.
+
+    Every method raises the `fusion.errors.BackendError` that fits; times are in seconds.
+    """
+
+    def __init__(self, http: Http, read: str = "", write: str = "wait=true") -> None:
+        self.server = http.server
+        self._http = http
+        self._read = f"?{read}" if read else ""
+        self._write = f"?{write}"
+
+    async def collections(self, deadline_s: float) -> list[str]:
+        found = self._part(await self._http.get("/collections", deadline_s), "collections", list)
+        return [one["name"] for one in found if isinstance(one, dict) and isinstance(one.get("name"), str)]
+
+    async def info(self, collection: str, deadline_s: float) -> Json | None:
+        """What a collection is made of; ``None`` where there is none of that name."""
+        try:
+            reply = await self._http.get(_path(collection), deadline_s)
+        except HttpStatus as error:
+            if error.status == 404:
+                return None
+            raise
+        return self._result(reply, dict)
+
+    async def create(self, collection: str, body: Json, deadline_s: float) -> bool:
+        """Whether it was made now: somebody else may have been quicker."""
+        try:
+            await self._http.put(_path(collection), body, deadline_s)
+        except HttpStatus as error:
+            if error.status == 409 or (error.status == 400 and await self.info(collection, deadline_s)):
+                return False
+            raise
+        return True
+
+    async def index(self, collection: str, field: str, schema: object, deadline_s: float) -> None:
+        body = {"field_name": field, "field_schema": schema}
+        await self._http.put(f"{_path(collection)}/index{self._write}", body, deadline_s)
+
+    async def drop(self, collection: str, deadline_s: float) -> None:
+        await self._http.delete(_path(collection), deadline_s)
+
+    async def query(self, collection: str, body: Json, deadline_s: float) -> list[Any]:
+        reply = await self._http.post(f"{_path(collection)}/points/query{self._read}", body, deadline_s)
+        return self._part(reply, "points", list)
+
+    async def scroll(self, collection: str, body: Json, deadline_s: float) -> tuple[list[Any], object]:
+        """A page of points, and where the next one begins (``None``: there is none)."""
+        reply = await self._http.post(f"{_path(collection)}/points/scroll", body, deadline_s)
+        return self._part(reply, "points", list), self._result(reply, dict).get("next_page_offset")
+
+    async def count(self, collection: str, where: Json | None, deadline_s: float) -> int:
+        body = {"exact": True, **({"filter": where} if where else {})}
+        return self._part(await self._http.post(f"{_path(collection)}/points/count", body, deadline_s), "count", int)
+
+    async def present(self, collection: str, ids: Sequence[str], deadline_s: float) -> list[str]:
+        """Those of ``ids`` that there are points of."""
+        body = {"ids": list(ids), "with_payload": False, "with_vector": False}
+        reply = await self._http.post(f"{_path(collection)}/points", body, deadline_s)
+        return [str(point["id"]) for point in self._result(reply, list) if isinstance(point, dict) and "id" in point]
+
+    async def upsert(self, collection: str, points: Sequence[Json], deadline_s: float) -> None:
+        await self._http.put(f"{_path(collection)}/points{self._write}", {"points": list(points)}, deadline_s)
+
+    async def set_vectors(self, collection: str, points: Sequence[Json], deadline_s: float) -> None:
+        """Gives points that there are these vectors as well. Raises HttpStatus 404 where one is gone."""
+        await self._http.put(f"{_path(collection)}/points/vectors{self._write}", {"points": list(points)}, deadline_s)
+
+    async def delete(self, collection: str, ids: Sequence[str], deadline_s: float) -> None:
+        await self._http.post(f"{_path(collection)}/points/delete{self._write}", {"points": list(ids)}, deadline_s)
+
+    async def close(self) -> None:
+        await self._http.close()
+
+    def _result(self, reply: Any, kind: type[T]) -> T:
+        result = reply.get("result") if isinstance(reply, dict) else None
+        if not isinstance(result, kind):
+            raise InvalidAnswer(f"{self.server}: the reply is not Qdrant's")
+        return result
+
+    def _part(self, reply: Any, name: str, kind: type[T]) -> T:
+        part = self._result(reply, dict).get(name)
+        if not isinstance(part, kind):
+            raise InvalidAnswer(f"{self.server}: the reply has no {name}")
+        return part
+
+
+def _path(collection: str) -> str:
+    return f"/collections/{quote(collection, safe='')}"

@@ -1,0 +1,259 @@
+"""A collection that somebody else fills, as a backend that only reads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, Self, cast
+
+from adapters.options import read
+from adapters.qdrant import sparse
+from adapters.qdrant.client import Client
+from adapters.qdrant.options import Theirs
+from adapters.qdrant.question import matching, question
+from adapters.qdrant.shape import Shape
+from fusion.contract import DIMENSIONS, KINDS, Description, Embedder, Hit, Kind, Moment, Opening, Partial, Query, Scope
+from fusion.errors import (
+    BackendError,
+    BackendUnreachable,
+    FusionError,
+    HttpStatus,
+    InvalidAnswer,
+    SettingsError,
+    Unauthorized,
+)
+
+DESCRIBE_S = 1.0
+GRPC = 6334
+NEWER = "Mend: Qdrant 1.13 or newer"
+
+
+class Collection:
+    """Searches by vector, by words, or by both, whichever it has. Native ids are the points'."""
+
+    def __init__(self, client: Client, options: Theirs, embedder: Embedder | None) -> None:
+        self.features = options.features()
+        self._client, self._options, self._embedder = client, options, embedder
+        self._reader = Reader(options)
+        self._known: Shape | None = None
+
+    @classmethod
+    async def open(cls, opening: Opening) -> Self:
+        """Does not connect: a server that is down now may be up at the first question."""
+        options = read(Theirs, opening)
+        if opening.embedder is None and not options.sparse:
+            raise SettingsError(
+                f"[backends.{opening.name}] is searched by vectors. Mend: configure [embedder], or sparse"
+            )
+        return cls(options.client(), options, opening.embedder)
+
+    async def search(self, query: Query) -> Sequence[Hit]:
+        limit = min(query.limit, self._options.limit or query.limit)
+        if limit < 1 or not query.text.strip():
+            return []
+        until = asyncio.get_running_loop().time() + query.deadline_s
+        shape = await self._shape(query.deadline_s)
+        left = until - asyncio.get_running_loop().time()
+        body = question(
+            await self._vector(query.text, shape),
+            self._words(query.text),
+            self._where(query.scope),
+            limit,
+            self._options.merge,
+        )
+        if body is None:
+            return []
+        if self._options.min_score and "prefetch" not in body:
+            body["score_threshold"] = self._options.min_score
+        try:
+            points = await self._client.query(self._options.collection, body, max(left, 0.001))
+        except HttpStatus as error:
+            self._known = None  # it may have been made anew, of another shape
+            raise await self._explained(error) from None
+        hits, dropped = self._reader.hits(points[:limit], query.scope, rising=self._is_distance(shape))
+        return Partial(hits, dropped) if dropped else hits
+
+    async def describe(self) -> Description:
+        """How many points there are, and what is wrong with the collection."""
+        try:
+            await self._shape(DESCRIBE_S)
+            where = {"must": [self._options.filter]} if self._options.filter else None
+            items = await self._client.count(self._options.collection, where, DESCRIBE_S)
+        except BackendError as error:
+            return Description(notes=(note(error, self._options.url),), degraded=True)
+        return Description(items, items)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def _shape(self, deadline_s: float) -> Shape:
+        """The collection's, looked at once. Raises HttpStatus, as Qdrant itself would answer, with what mends it."""
+        if self._known is None:
+            found = await self._client.info(self._options.collection, deadline_s)
+            self._known = checked(found, self._options, self._embedder, self._client.server)
+        return self._known
+
+    async def _explained(self, error: HttpStatus) -> BackendError:
+        """Why it was refused, if a look at the collection tells."""
+        if error.status not in (400, 404):
+            return error
+        try:
+            await self._shape(DESCRIBE_S)
+        except BackendError as found:
+            return found
+        return HttpStatus(
+            f"{error}. {NEWER}" if error.status == 404 else f"{error}: it does not take the search", error.status
+        )
+
+    async def _vector(self, text: str, shape: Shape) -> tuple[str, list[float]] | None:
+        if self._embedder is None or not shape.dense:
+            return None
+        try:
+            return self._options.vector, (await self._embedder.embed([text], keep=False))[0].tolist()
+        except FusionError as error:
+            if self._options.sparse:  # without the model words find what they can
+                return None
+            raise BackendUnreachable(f"the embedding model: {error}") from error
+
+    def _words(self, text: str) -> tuple[str, sparse.Sparse] | None:
+        words = sparse.of_question(text) if self._options.sparse else None
+        return (self._options.sparse, words) if words and words["indices"] else None
+
+    def _where(self, scope: Scope) -> list[Mapping[str, Any]]:
+        """The scope's conditions, as far as the payload has fields for them, and the configured ones."""
+        fields = self._options.fields
+        found = [matching(fields[d], value) for d, value in scope.named().items() if d in self.features.filters]
+        if self.features.tenants:
+            found.append(matching(fields["tenant"], scope.tenant))
+        if "audience" in fields and scope.audience == "group":
+            found.append({"must_not": [matching(fields["audience"], "private")]})
+        return [*found, self._options.filter] if self._options.filter else found
+
+    def _is_distance(self, shape: Shape) -> bool:
+        """Whether a score is a distance, the lower the better."""
+        dense = shape.dense.get(self._options.vector)
+        return not self._options.sparse and dense is not None and dense.distance in ("Euclid", "Manhattan")
+
+
+def checked(info: Mapping[str, Any] | None, options: Theirs, embedder: Embedder | None, server: str) -> Shape:
+    """A collection's shape. Raises HttpStatus, as Qdrant itself would answer a search of it, with what mends it."""
+    named = f"{server}: the collection {options.collection!r}"
+    if info is None:
+        raise HttpStatus(f"{named} is not there. Mend: collection = the name of one that is, or fill it first", 404)
+    shape = Shape.of(info)
+    by_words_alone = embedder is None or bool(options.sparse and not shape.dense)
+    wanted = None if by_words_alone else options.vector
+    if fault := shape.fault(wanted, embedder.dimensions if embedder else 0, options.distance, options.sparse):
+        raise HttpStatus(f"{named} {fault}", 400)
+    return shape
+
+
+def note(error: BackendError, url: str) -> str:
+    """A failure as a description tells it, with the mend."""
+    if f":{GRPC}" in url and isinstance(error, BackendUnreachable | InvalidAnswer):
+        return f"{error}. Mend: url = that of REST, usually port 6333; {GRPC} is usually gRPC's"
+    return str(error) if "Mend:" in str(error) else f"{error}. Mend: {_mend(error)}"
+
+
+def _mend(error: BackendError) -> str:
+    if isinstance(error, BackendUnreachable):
+        return "start Qdrant (compose/qdrant.yaml), or correct url"
+    if isinstance(error, Unauthorized):
+        return "give it the key of the server, by api_key_env or api_key_file"
+    return "look at the server's log"
+
+
+class Reader:
+    """Reads points as hits, each field where the options say that it stands."""
+
+    def __init__(self, options: Theirs) -> None:
+        self._paths = {name: tuple(path.split(".")) for name, path in options.fields.items()}
+        self._text = self._paths.pop("text")
+        self._whose = {
+            name: self._paths.pop(name)
+            for name in ("tenant", *DIMENSIONS, "project", "audience")
+            if name in self._paths
+        }
+        self._given = Scope(options.tenant, **cast("dict[str, Any]", dict(options.bound)))
+
+    def hits(self, points: Sequence[Any], scope: Scope, *, rising: bool = False) -> tuple[list[Hit], int]:
+        """The hits that ``scope`` may see, and how many points made no sense. Raises InvalidAnswer where none did.
+
+        ``rising`` says that scores are distances.
+        """
+        found: dict[str, Hit] = {}
+        dropped = 0
+        for point in points:
+            try:
+                hit = self._hit(point, rising)
+            except (KeyError, TypeError, ValueError, OverflowError):
+                dropped += 1
+                continue
+            if scope.admits(hit.scope):
+                found.setdefault(hit.native_id, hit)
+        if dropped and dropped == len(points):
+            raise InvalidAnswer(f"none of {dropped} points has a text where fields.text says. Mend: correct fields")
+        return list(found.values()), dropped
+
+    def _hit(self, point: Any, rising: bool) -> Hit:
+        payload, score = point["payload"], point.get("score")
+        text = _at(payload, self._text)
+        if not isinstance(text, str) or not text:
+            raise ValueError("a memory has a text")
+        said = {name: value for name, path in self._paths.items() if (value := _at(payload, path)) is not None}
+        kind = said.get("kind", "note")
+        return Hit(
+            native_id=str(point["id"]),
+            text=text,
+            scope=self._scope(payload),
+            event_id=_text(said.get("event_id")),
+            score=-score if rising and isinstance(score, float | int) else score,
+            kind=cast("Kind", kind) if kind in _KINDS else "note",
+            raw_kind=None if kind in _KINDS else str(kind),
+            speaker=_text(said.get("speaker")),
+            at=Moment(_time(said["at"])) if "at" in said else None,
+            recorded_at=_time(said["recorded_at"]) if "recorded_at" in said else None,
+        )
+
+    def _scope(self, payload: Mapping[str, Any]) -> Scope:
+        if not self._whose:
+            return self._given
+        said = {name: value for name, path in self._whose.items() if (value := _text(_at(payload, path))) is not None}
+        if said.get("audience", "group") not in ("group", "private"):
+            raise ValueError("an audience is private or group")
+        given = self._given
+        return Scope(
+            said.get("tenant", given.tenant),
+            said.get("user_id", given.user_id),
+            said.get("agent_id", given.agent_id),
+            said.get("run_id", given.run_id),
+            said.get("session_id", given.session_id),
+            said.get("project"),
+            cast("Any", said.get("audience", "group")),
+        )
+
+
+_KINDS = frozenset(KINDS)
+
+
+def _at(payload: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        if not isinstance(payload, dict):
+            return None
+        payload = payload.get(name)
+    return payload
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None if value is None else str(value)
+
+
+@lru_cache(maxsize=8192)
+def _time(value: str | float) -> datetime:
+    """An ISO 8601 time, or seconds or milliseconds since 1970. Raises TypeError or ValueError for anything else."""
+    if isinstance(value, str):
+        time = datetime.fromisoformat(value)
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    return datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC)

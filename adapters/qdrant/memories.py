@@ -1,0 +1,377 @@
+"""The gateway's own memories in Qdrant: the way past one machine.
+
+A collection has a dense vector of the embedder's and a sparse one of the words (`adapters.qdrant.sparse`); a point is a
+memory, its id the event's, its payload mem0's (`adapters.mem0.payload`). Vectors of two models are never in one
+collection, for its name carries the model's identity: with another model there is a new one, which the memories of the
+old move into before that goes. What is stored while the model is away has no dense vector: its words find it, and the
+vector comes behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+from uuid import UUID
+
+from adapters.mem0.payload import Payload, conditions, hit_of, payload_of, visible
+from adapters.options import read
+from adapters.qdrant import sparse
+from adapters.qdrant.client import Client
+from adapters.qdrant.collection import note
+from adapters.qdrant.options import Ours
+from adapters.qdrant.question import matching, question
+from adapters.qdrant.shape import Shape
+from fusion.contract import (
+    DIMENSIONS,
+    KINDS,
+    Captured,
+    Description,
+    Embedder,
+    Event,
+    Features,
+    Forgotten,
+    Hit,
+    Opening,
+    Partial,
+    Query,
+)
+from fusion.errors import BackendError, FusionError, HttpStatus, InvalidAnswer
+from fusion.lib.words import content_hash, spoken
+
+if TYPE_CHECKING:
+    from fusion.contract import Floats
+
+log = logging.getLogger(__name__)
+
+DENSE, WORDS = "dense", "bm25"
+KEYWORDS = ("tenant", *DIMENSIONS)
+WRITE_S, DESCRIBE_S = 30.0, 1.0
+PAGE = 64
+"""points read, embedded and written in one go"""
+UNEMBEDDED = {"must_not": [{"has_vector": DENSE}]}
+
+
+class Qdrant:
+    """Remembers events in a collection of its own. The native id of a memory is its event's id."""
+
+    features = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(KINDS))
+
+    def __init__(self, client: Client, options: Ours, embedder: Embedder | None) -> None:
+        self._client, self._options, self._embedder = client, options, embedder
+        self._name = collection_of(options.collection, embedder)
+        self._preparing = asyncio.Lock()
+        self._ready = False
+        self._work: asyncio.Task[None] | None = None
+        self._fault: str | None = None
+        self._closed = False
+
+    @classmethod
+    async def open(cls, opening: Opening) -> Self:
+        """Does not wait for the server: one that is down now may be up at the first question."""
+        options = read(Ours, opening)
+        self = cls(options.client(f"wait=true&ordering={options.ordering}"), options, opening.embedder)
+        self._go_on()
+        return self
+
+    async def search(self, query: Query) -> Sequence[Hit]:
+        if query.limit < 1 or not query.text.strip():
+            return []
+        words = sparse.of_question(query.text)
+        by_words = (WORDS, words) if words["indices"] else None
+        body = question(await self._vector(query.text), by_words, where(query), query.limit, self._options.merge)
+        if body is None:
+            return []
+        try:
+            points = await self._client.query(self._name, body, query.deadline_s)
+        except HttpStatus as error:
+            if error.status == 404 and await self._client.info(self._name, query.deadline_s) is None:
+                return []  # nothing was ever remembered
+            raise
+        hits, dropped = _read(points)
+        seen = [hit for hit in hits if visible(hit, query)][: query.limit]
+        return Partial(seen, dropped) if dropped else seen
+
+    def accepts(self, event: Event) -> bool:
+        """Blank memories are refused: nothing finds them."""
+        return bool(event.text.strip())
+
+    async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
+        events = [captured.event for captured in batch]
+        if events:
+            await self._prepare()
+        try:
+            await self._store(events)
+        except HttpStatus:
+            self._ready = False  # the collection may be gone, or another by now; the next delivery looks
+            raise
+        self._go_on()
+        return [(event.event_id,) for event in events]
+
+    async def _store(self, events: Sequence[Event]) -> None:
+        """Those that are not there yet: what a retried delivery brings again keeps its vector."""
+        for start in range(0, len(events), PAGE):
+            asked = {event.event_id: event for event in events[start : start + PAGE]}
+            there = await self._client.present(self._name, list(asked), WRITE_S)
+            page = [event for one, event in asked.items() if one not in there]
+            if not page:
+                continue
+            texts = [spoken(event.text, event.speaker) for event in page]
+            vectors = await self._vectors(texts)
+            points = [
+                {"id": event.event_id, "vector": vectors_of(text, vector), "payload": stored(event)}
+                for event, text, vector in zip(page, texts, vectors, strict=True)
+            ]
+            await self._client.upsert(self._name, points, WRITE_S)
+
+    async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
+        ids = [one for one in dict.fromkeys((event_id, *native_ids)) if _is_id(one)]
+        await self._prepare()
+        present = await self._client.present(self._name, ids, WRITE_S) if ids else []
+        if present:
+            await self._client.delete(self._name, present, WRITE_S)
+        return "deleted" if present else "absent"
+
+    async def describe(self) -> Description:
+        """Memories, and those of them that wait for a vector; what is wrong, with the mend."""
+        notes = []
+        if self._embedder is None:
+            notes.append("No embedding model: Qdrant is searched by words only. Mend: configure [embedder].")
+        try:
+            info = await self._client.info(self._name, DESCRIBE_S)
+            if info is None:
+                return Description(notes=tuple(notes))
+            self._check(info)
+            items = await self._client.count(self._name, None, DESCRIBE_S)
+            pending = await self._client.count(self._name, UNEMBEDDED, DESCRIBE_S) if self._embedder else items
+        except BackendError as error:
+            return Description(notes=(*notes, note(error, self._options.url)), degraded=True)
+        if self._fault:
+            notes.append(f"{pending} memories wait for their vectors and are found by their words only: {self._fault}")
+        return Description(items, items - pending, pending, tuple(notes), self._fault is not None)
+
+    async def settle(self) -> None:
+        """Raises what keeps the vectors from filling in."""
+        self._go_on()
+        if self._work is not None:
+            await asyncio.shield(self._work)
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._work is not None:
+            self._work.cancel()
+            with contextlib.suppress(asyncio.CancelledError, FusionError):
+                await self._work
+        await self._client.close()
+
+    # The collection
+
+    async def _prepare(self) -> None:
+        """Makes the collection if need be, and brings over what an older one has. Done once."""
+        async with self._preparing:
+            if self._ready:
+                return
+            info = await self._client.info(self._name, WRITE_S)
+            if info is None:
+                await self._create()
+            else:
+                self._check(info)
+            for older in await self._client.collections(WRITE_S):
+                if older != self._name and re.fullmatch(rf"{self._options.collection}\.[\w-]+\.[0-9a-f]{{8}}", older):
+                    await self._adopt(older)
+            self._ready = True
+
+    async def _create(self) -> None:
+        options = self._options
+        dimensions = self._embedder.dimensions if self._embedder else 1
+        body = {
+            "vectors": {DENSE: {"size": dimensions, "distance": "Cosine", "on_disk": options.on_disk}},
+            "sparse_vectors": {WORDS: {"modifier": "idf"}},
+            "shard_number": options.shards,
+            "replication_factor": options.replicas,
+            "write_consistency_factor": options.write_consistency,
+        }
+        if await self._client.create(self._name, body, WRITE_S):
+            for field in (*KEYWORDS, "audience"):
+                await self._client.index(self._name, field, "keyword", WRITE_S)
+            for field in ("began", "created_at", "valid_to"):
+                await self._client.index(self._name, field, "datetime", WRITE_S)
+
+    def _check(self, info: Mapping[str, Any]) -> None:
+        """Raises HttpStatus where somebody changed the collection into what cannot be used."""
+        dimensions = self._embedder.dimensions if self._embedder else 1
+        shape = Shape.of(info)
+        fault = shape.fault(DENSE, dimensions, "Cosine", WORDS)
+        if not fault and not shape.sparse[WORDS]:
+            fault = f"does not weigh {WORDS!r} by idf"
+        if fault:
+            fault = fault.partition(" Mend:")[0]
+            mend = 'Mend: collection = "another name", which the memories of the journal are brought into'
+            raise HttpStatus(f"{self._client.server}: the collection {self._name!r} {fault}. {mend}", 400)
+
+    async def _adopt(self, older: str) -> None:
+        """Moves the memories of an older model's collection here, without its vectors; it goes when it is empty."""
+        offset: object = None
+        while True:
+            body = {
+                "limit": PAGE,
+                "with_payload": True,
+                "with_vector": [WORDS],
+                **({"offset": offset} if offset else {}),
+            }
+            points, offset = await self._client.scroll(older, body, WRITE_S)
+            if points:
+                there = set(await self._client.present(self._name, [str(point["id"]) for point in points], WRITE_S))
+                new = [_without_vector(point) for point in points if str(point["id"]) not in there]
+                if new:
+                    await self._client.upsert(self._name, new, WRITE_S)
+            if offset is None:
+                break
+        await self._client.drop(older, WRITE_S)
+
+    # Vectors
+
+    async def _vector(self, text: str) -> tuple[str, list[float]] | None:
+        if self._embedder is None:
+            return None
+        try:
+            return DENSE, (await self._embedder.embed([text], keep=False))[0].tolist()
+        except FusionError as error:  # without the model words find what they can
+            self._fail(error)
+            return None
+
+    async def _vectors(self, texts: Sequence[str]) -> Sequence[list[float] | None]:
+        """Their vectors, or none of them while the model is away."""
+        if self._embedder is None:
+            return [None] * len(texts)
+        try:
+            vectors: Floats = await self._embedder.embed(texts)
+        except FusionError as error:
+            self._fail(error)
+            return [None] * len(texts)
+        return vectors.tolist()  # type: ignore[no-any-return]  # numpy's stubs say Any
+
+    def _go_on(self) -> None:
+        """Starts what is to be done behind, unless that is under way."""
+        if not self._closed and (self._work is None or self._work.done()):
+            self._work = asyncio.create_task(self._fill(), name=f"qdrant: {self._name}")
+            self._work.add_done_callback(_retrieve)
+
+    async def _fill(self) -> None:
+        """Brings over what an older collection has, then gives vectors to what has none."""
+        names = await self._client.collections(WRITE_S)
+        if not any(name.startswith(f"{self._options.collection}.") for name in names):
+            return
+        await self._prepare()
+        if self._embedder is None:
+            return
+        body = {"limit": PAGE, "with_payload": True, "with_vector": False, "filter": UNEMBEDDED}
+        while points := (await self._client.scroll(self._name, body, WRITE_S))[0]:
+            texts = [spoken(point["payload"]["data"], point["payload"].get("actor_id")) for point in points]
+            try:
+                vectors = await self._embedder.embed(texts)
+            except FusionError as error:
+                self._fail(error)
+                raise
+            await self._give(
+                [{"id": p["id"], "vector": {DENSE: v}} for p, v in zip(points, vectors.tolist(), strict=True)]
+            )
+        self._fault = None
+
+    async def _give(self, points: Sequence[Mapping[str, Any]]) -> None:
+        """Stores vectors. What was forgotten meanwhile stays away."""
+        try:
+            await self._client.set_vectors(self._name, points, WRITE_S)
+        except HttpStatus as error:
+            if error.status not in (400, 404):
+                raise
+            there = set(await self._client.present(self._name, [str(point["id"]) for point in points], WRITE_S))
+            left = [point for point in points if str(point["id"]) in there]
+            if len(left) == len(points):
+                raise
+            if left:
+                await self._give(left)
+
+    def _fail(self, error: FusionError) -> None:
+        if self._fault is None:
+            log.warning("Qdrant works by words only: %s", error)
+        self._fault = str(error)
+
+
+def collection_of(prefix: str, embedder: Embedder | None) -> str:
+    """The name of a collection, with its model in it, readably and beyond doubt."""
+    identity = embedder.identity if embedder else "none"
+    slug = re.sub(r"[^A-Za-z0-9]+", "-", identity)[:40].strip("-") or "model"
+    return f"{prefix}.{slug}.{content_hash(identity)[:8]}"
+
+
+def stored(event: Event) -> dict[str, Any]:
+    """An event's payload; ``began`` is since when it holds, which questions of the past are filtered by."""
+    began = event.valid_from or (event.at.utc if event.at else event.recorded_at)
+    return {**payload_of(event), "began": began.isoformat()}
+
+
+def vectors_of(text: str, vector: list[float] | None) -> dict[str, Any]:
+    return {WORDS: sparse.of_memory(text), **({DENSE: vector} if vector is not None else {})}
+
+
+def where(query: Query) -> list[Mapping[str, Any]]:
+    """The scope and the times of a query as Qdrant's conditions."""
+    scope = query.scope
+    asked = dict(zip(KEYWORDS, conditions(scope), strict=False))
+    found = [matching(key, asked[key]) for key in KEYWORDS if key == "tenant" or getattr(scope, key) is not None]
+    if scope.audience == "group":
+        found.append(matching("audience", "group"))
+    if query.known_at is not None:
+        found.append({"key": "created_at", "range": {"lte": query.known_at.isoformat()}})
+    if query.as_of is not None:
+        found.append({"key": "began", "range": {"lte": query.as_of.isoformat()}})
+        ended = {"key": "valid_to", "range": {"lte": query.as_of.isoformat()}}
+        found.append({"must_not": [ended]})
+    return found
+
+
+def _read(points: Sequence[Any]) -> tuple[list[Hit], int]:
+    """Points as hits, and how many of them are none. Raises InvalidAnswer where none is."""
+    found: list[Hit] = []
+    for point in points:
+        try:
+            found.append(_hit(str(point["id"]), point["payload"], point.get("score")))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            continue  # counted below, as what is missing
+    if points and not found:
+        raise InvalidAnswer(f"none of {len(points)} points is a memory of this gateway's")
+    return found, len(points) - len(found)
+
+
+def _hit(native_id: str, payload: Payload, score: float | None) -> Hit:
+    hit = hit_of(native_id, payload)
+    if not hit.text or hit.event_id is None:
+        raise ValueError("a memory has a text and an event")
+    hit.score = score  # it was made just now, and nobody has it yet
+    return hit
+
+
+def _without_vector(point: Mapping[str, Any]) -> dict[str, Any]:
+    words = (point.get("vector") or {}).get(WORDS) or sparse.of_memory(point["payload"]["data"])
+    return {"id": point["id"], "vector": {WORDS: words}, "payload": point["payload"]}
+
+
+def _is_id(value: str) -> bool:
+    """Whether Qdrant takes it for a point's id: ours are all UUIDs."""
+    try:
+        UUID(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _retrieve(task: asyncio.Task[None]) -> None:
+    """Its error stands in the description, or comes again with the next search."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,64 @@
+"""What a collection is made of, and whether that is what is expected of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fusion.errors import InvalidAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class Dense:
+    """A vector of a collection. ``dimensions`` and ``distance`` as it was made."""
+
+    dimensions: int
+    distance: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Vectors by their names ("" is the one without); of each sparse one, whether Qdrant weighs its terms by idf."""
+
+    dense: Mapping[str, Dense]
+    sparse: Mapping[str, bool]
+
+    @classmethod
+    def of(cls, info: Mapping[str, Any]) -> Shape:
+        """From Qdrant's answer to GET /collections/{name}. Raises InvalidAnswer where it is another one."""
+        try:
+            params = info["config"]["params"]
+            vectors = params.get("vectors") or {}
+            if "size" in vectors:
+                vectors = {"": vectors}
+            sparse = params.get("sparse_vectors") or {}
+            return cls(
+                {name: Dense(int(one["size"]), str(one["distance"])) for name, one in vectors.items()},
+                {name: (one or {}).get("modifier") == "idf" for name, one in sparse.items()},
+            )
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise InvalidAnswer("the collection is described in another way than Qdrant's") from None
+
+    def fault(self, vector: str | None, dimensions: int, distance: str, sparse: str) -> str | None:
+        """What is not as it should be, and what mends it. ``vector`` None and ``sparse`` "" are not looked for."""
+        if vector is not None:
+            if (dense := self.dense.get(vector)) is None:
+                return f"has no vector {vector!r}, only {_names(self.dense)}. Mend: vector = one of them"
+            if dense.dimensions != dimensions:
+                return (
+                    f"has vectors of {dense.dimensions:,} dimensions, and [embedder] makes {dimensions:,}. "
+                    "Mend: configure the model in [embedder] that the collection was made with"
+                )
+            if dense.distance != distance:
+                return (
+                    f"compares by {dense.distance}, not by {distance}. "
+                    f'Mend: distance = "{dense.distance}", if its vectors are meant so'
+                )
+        if sparse and sparse not in self.sparse:
+            return f"has no sparse vector {sparse!r}, only {_names(self.sparse)}. Mend: sparse = one of them, or empty"
+        return None
+
+
+def _names(vectors: Mapping[str, object]) -> str:
+    return ", ".join(repr(name) for name in vectors) or "none"
