@@ -486,9 +486,10 @@ class Call:
 class Verb(Protocol):
     """Something that one kind of backend can be told to do: ``fusion <backend> <verb>``, POST /v1/backends/…/verb.
 
-    A frozen dataclass. Its fields are the arguments, ``Annotated`` with a help text (without a default: positional);
-    its docstring is the help. It is checked before it is called: types by the door, the rest in ``__post_init__``
-    (`BadInput`). ``VERBS`` of the module ``cli`` in an adapter's folder names them; to import that must be quick.
+    A frozen dataclass. Its fields are the arguments, ``Annotated`` with a help text (without a default: positional; no
+    user, agent, session, home, config, direct: every command has those); its docstring is the help. It is checked
+    before it is called: types by the door, the rest in ``__post_init__`` (`BadInput`). ``VERBS`` of the module ``cli``
+    in an adapter's folder names them; to import that must be quick.
     """
 
     def __call__(self, backend: Any, call: Call, /) -> Awaitable[object]:

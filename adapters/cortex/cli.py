@@ -403,7 +403,7 @@ class Migrate:
     store: Annotated[str, "Where to: sqlite, memgraph or neo4j."]
     url: Annotated[str | None, "Of the database: bolt://127.0.0.1:7687."] = None
     database: Annotated[str | None, "The server's own where nothing is said."] = None
-    user: Annotated[str | None, "Leave it out where the server asks for nobody."] = None
+    login: Annotated[str | None, "As whom to log on; leave it out where the database asks for nobody."] = None
     password_env: Annotated[str | None, "The environment variable of the server's that has it: …_PASSWORD."] = None
 
     def __post_init__(self) -> None:
@@ -416,7 +416,7 @@ class Migrate:
         from adapters.cortex.transfer import migrated
         from adapters.graph import Walking
 
-        said = {"url": self.url, "database": self.database, "user": self.user, "password_env": self.password_env}
+        said = {"url": self.url, "database": self.database, "user": self.login, "password_env": self.password_env}
         options = {"store": self.store} | {name: value for name, value in said.items() if value is not None}
         now = {"store": SQLITE, **cortex.opening.options}
         if all(options.get(name) == now.get(name) for name in ("store", "url", "database")):

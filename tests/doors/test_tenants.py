@@ -217,7 +217,17 @@ async def tells_backends(me: Tenant, other: Tenant, word: str) -> Replies:
     yield await me.post("/v1/backends/verbed/look", {"query": f"{word} {other.mark}"})
     yield (reply := await me.post("/v1/backends/verbed/sweep", {}))
     assert reply.status_code == 422
-    for ref in (*other.refs[:2], *other.event_ids[:2]):
+    cortex, theirs = "/compat/cortex/v1", other.event_ids[:2]
+    for path, body in (("recall", {"message": f"{word} {other.mark}"}), ("search", {"message": other.mark})):
+        yield await me.post(f"{cortex}/{path}", body)
+    for verb in ("list", "entities", "stats"):
+        yield await me.post(f"/v1/backends/cortex/{verb}", {})
+    yield await me.post("/v1/backends/cortex/export", {}, accept="application/x-ndjson")
+    for event_id in theirs:
+        yield not_found(await me.get(f"{cortex}/memories/{event_id}"), event_id)
+        yield not_found(await me.http.request("DELETE", f"{cortex}/memories/{event_id}"), event_id)
+        yield not_found(await me.post("/v1/backends/cortex/history", {"id": event_id}), event_id)
+    for ref in (*other.refs[:2], *theirs):
         yield not_found(await me.post("/v1/backends/verbed/drop", {"ref": ref}), ref)
 
 

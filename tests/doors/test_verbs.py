@@ -17,12 +17,14 @@ import httpx
 import pytest
 from typer.testing import CliRunner, Result
 
+import adapters
 from fusion.client import AsyncClient, do
 from fusion.doors.cli import app
 from fusion.doors.http import create_app
 from fusion.doors.serve import listen, serve, serve_on, url_of
 from fusion.doors.verbs import BATCH_LINES, backends
 from fusion.errors import BadInput, NotFound, SettingsError, StoreFull
+from fusion.mounts import verbs_of
 from fusion.settings import Settings, load
 from fusion.wiring import Fusion
 from tests.doors.fakes import SMALL, FakeFusion, app_over, serving
@@ -186,6 +188,16 @@ class TestCommands:
         assert list(backends(home, {})) == ["markdown", "cortex", "mem0", "triples", "mine"]
         (home / "fusion.toml").write_text("[[[")
         assert list(backends(home, {})) == ["markdown", "cortex", "mem0", "triples"]
+
+    def test_every_verb_that_ships_is_a_command(self, tmp_path: Path) -> None:
+        """Of every adapter's folder, with a help: no argument has the name of an option that all commands have."""
+        folders = [file.parent.name for file in sorted(Path(adapters.__file__ or "").parent.glob("*/cli.py"))]
+        assert "cortex" in folders
+        for name in folders:
+            (tmp_path / "fusion.toml").write_text(f'[backends.b]\nadapter = "adapters.{name}:Any"\n')
+            for verb in verbs_of(f"adapters.{name}"):
+                told = CliRunner().invoke(app, ["b", verb, "--home", str(tmp_path), "--help"])
+                assert (told.exit_code, "--user" in told.stdout) == (0, True), (name, verb, told.output)
 
     def test_help_of_a_verb(self, home: Path) -> None:
         """Its docstring, its arguments with what they mean, and the options that all commands have."""

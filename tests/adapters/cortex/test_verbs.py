@@ -238,7 +238,7 @@ class TestMigrating:
             ({"store": "oracle"}, "must be one of sqlite, memgraph, neo4j"),
             ({"store": "neo4j"}, "url is missing"),
             ({"store": "neo4j", "url": "http://x"}, "url must start with"),
-            ({"store": "neo4j", "url": "bolt://x", "user": "a", "password_env": "OPENAI_API_KEY"}, "_PASSWORD"),
+            ({"store": "neo4j", "url": "bolt://x", "login": "a", "password_env": "OPENAI_API_KEY"}, "_PASSWORD"),
         ],
     )
     async def test_where_to_is_checked(self, tell: Told, options: dict[str, str], said: str) -> None:
