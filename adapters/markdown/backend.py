@@ -8,6 +8,7 @@ from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import unquote
@@ -203,7 +204,7 @@ class Markdown:
     async def _ask(self, query: Query, ranking: Ranking) -> list[Item]:
         """A page of candidates at a time, so that the best k are the first of the best k + 1: what a wider page finds
         besides comes after."""
-        items: dict[str, Item] = {}
+        items: dict[str, tuple[Item, float]] = {}
         width = PAGE
         while True:
             by_words, by_vectors = await self._index.halves(query.text, query.scope, width, deadline_s=query.deadline_s)
@@ -214,11 +215,11 @@ class Markdown:
                 for one in some:
                     item = held.get(one.key)
                     if item is not None and _visible(item.hit, query):
-                        items.setdefault(item.hit.event_id or item.hit.native_id, item.scored(one.score))
+                        items.setdefault(item.hit.event_id or item.hit.native_id, (item, one.score))
                 if len(items) >= query.limit:
-                    return list(items.values())[: query.limit]
+                    return [item.scored(score) for item, score in islice(items.values(), query.limit)]
             if max(len(by_words), len(by_vectors)) < width:
-                return list(items.values())
+                return [item.scored(score) for item, score in items.values()]
             width *= 4  # some were parts of one entry, or of another time: ask for more
 
     async def _ranked(self, by_words: Scored, by_vectors: Scored, ranking: Ranking, now: datetime) -> list[Found]:

@@ -85,7 +85,8 @@ def merged(
 ) -> list[Found]:
     """The union of both lists with one score; by rank, what is first in both has 1."""
     if ranking.merge == "rrf":
-        return [replace(one, score=one.score / BEST_RRF) for one in rrf(by_words, by_vectors)]
+        found = rrf(by_words, by_vectors)
+        return [Found(one.key, one.score / BEST_RRF, one.lexical, one.cosine) for one in found]
     if ranking.merge == "convex":
         return convex(by_words, by_vectors)
     score = seed_text_score if ranking.merge == "seed001" else text_score

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from shutil import rmtree
 from threading import Lock
@@ -424,7 +425,9 @@ def _with_defaults(kind: type[Hit] | type[Scope]) -> tuple[tuple[str, Any], ...]
 _DEFAULTS = {Hit: _with_defaults(Hit), Scope: _with_defaults(Scope)}
 
 
+@lru_cache(maxsize=8192)
 def _item(body: bytes) -> Item:
+    """Remembered: the same memories come back query after query."""
     told = orjson.loads(body)
     given = told.pop("hit")
     for name in ("recorded_at", "valid_from", "valid_to"):
