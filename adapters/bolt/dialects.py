@@ -19,7 +19,7 @@ from typing import Protocol
 
 from fusion.errors import BadInput
 
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 """what a name in a schema may be: nothing that would have to be quoted, so that nothing can break out of a quote"""
 
 
@@ -109,6 +109,10 @@ class Dialect(Protocol):
 
     def drop(self, index: VectorIndex | TextIndex) -> str: ...
 
+    def identity(self, element: str) -> str:
+        """An expression: the database's own id of a node or relationship, which finds it at once while it exists."""
+        ...
+
     def nearest(self, index: VectorIndex) -> str:
         """The head of a query, which goes on from ``node`` and ``similarity``: the ``$k`` nodes nearest to ``$vector``
         with their cosines, -1 to 1. What is filtered afterwards is filtered out of these ``$k``."""
@@ -192,6 +196,9 @@ class Neo4j:
     def drop(self, index: VectorIndex | TextIndex) -> str:
         return f"DROP INDEX {index.name} IF EXISTS"
 
+    def identity(self, element: str) -> str:
+        return f"elementId({element})"
+
     def nearest(self, index: VectorIndex) -> str:
         # The procedure's own score is reckoned on quantised vectors (up to .006 off on small ones), and thresholds are
         # compared with it: the few that were found are scored again, exactly.
@@ -254,6 +261,9 @@ class Memgraph:
 
     def drop(self, index: VectorIndex | TextIndex) -> str:
         return f"DROP {'VECTOR' if isinstance(index, VectorIndex) else 'TEXT'} INDEX {index.name}"
+
+    def identity(self, element: str) -> str:
+        return f"id({element})"
 
     def nearest(self, index: VectorIndex) -> str:
         # `distance` is 1 - cos by the definition of the metric; what `similarity` is, its manual leaves open.

@@ -78,9 +78,7 @@ class Bolt:
         size: it was made for another model."""
 
         async def define(session: AsyncSession) -> None:
-            existing: dict[str, int | None] = {}
-            for statement in self.dialect.existing:
-                existing.update(self.dialect.names_of(await _run(session.run, statement)))
+            existing = await self._existing(session)
             for index in schema.vectors:
                 size = existing.get(index.name)
                 if size is not None and size != index.dimensions:
@@ -93,6 +91,17 @@ class Bolt:
 
         # Statements about the schema run in transactions of their own: neither database mixes them with data.
         await self._repeated(define, deadline_s)
+
+    async def indexes(self, deadline_s: float) -> Mapping[str, int | None]:
+        """The names of the indexes there are, with the dimensions of those that are of vectors."""
+        return await self._repeated(self._existing, deadline_s, write=False)
+
+    async def _existing(self, session: AsyncSession) -> Mapping[str, int | None]:
+        # Memgraph tells of its schema only outside of transactions that are more than one statement.
+        existing: dict[str, int | None] = {}
+        for statement in self.dialect.existing:
+            existing.update(self.dialect.names_of(await _run(session.run, statement)))
+        return existing
 
     async def close(self) -> None:
         self._closed = True

@@ -53,6 +53,9 @@ class ArcadeDB:
     def drop(self, index: VectorIndex | TextIndex) -> str:
         return "RETURN 1"
 
+    def identity(self, element: str) -> str:
+        return f"elementId({element})"
+
     def nearest(self, index: VectorIndex) -> str:
         return (
             f"MATCH (node:{index.label}) WHERE node.{index.property} IS NOT NULL "
