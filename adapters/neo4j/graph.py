@@ -1,0 +1,338 @@
+"""The backend: what is asked of the database for one question, and in which order its answers stand.
+
+One read transaction a question: the entities that it names, what the database's own indexes find of its words and its
+meaning, then one or two hops from there. The three lists are fused by their ranks.
+
+A cold Neo4j takes longer to plan such queries than a question has, and forgets its plan when the question is cut off:
+what was cut off is asked once more, alone, behind, so that the next one finds the plans made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import ClassVar, Self
+
+from adapters.bolt import DIALECTS, Bolt, Dialect, Row, Run, TextIndex, VectorIndex, searchable
+from adapters.index.merge import RRF_K
+from adapters.neo4j.cypher import CANDIDATES, Cypher
+from adapters.neo4j.linking import linked, spellings, telling_words
+from adapters.neo4j.options import Options, server_of
+from adapters.neo4j.rows import Node, Rows
+from adapters.neo4j.walk import Walk
+from fusion.contract import Description, Embedder, Hit, Opening, Partial, Query
+from fusion.errors import (
+    BackendTimeout,
+    BackendUnreachable,
+    FusionError,
+    InvalidAnswer,
+    SettingsError,
+    Unauthorized,
+)
+
+DESCRIBE_S = 2.0
+PLAN_S = 30.0
+"""for what was cut off, once more"""
+
+EMBED_SHARE = 0.5
+"""of a question's time, for its vector: what names and words find has to come in the rest"""
+
+NEAREST = 3
+"""nodes that are near in meaning from which a walk starts where a question names nobody, and how much they count"""
+NEAREST_WEIGHT = 0.5
+
+DEEPER = 16
+"""times as many are asked of an index where it knows no scopes and too few of what it found are the question's"""
+
+log = logging.getLogger(__name__)
+
+
+class Neo4j:
+    """Native ids are ``node/…`` and ``edge/…``: the graph's own ids where ``id`` names them, else the database's."""
+
+    dialects: ClassVar[Mapping[str, Dialect]] = DIALECTS
+
+    def __init__(self, name: str, bolt: Bolt, options: Options, embedder: Embedder | None) -> None:
+        self.features = options.features()
+        self._name, self._bolt, self._options, self._embedder = name, bolt, options, embedder
+        self._cypher = Cypher(options, bolt.dialect, embedder.dimensions if embedder else 0)
+        self._indexes: Mapping[str, int | None] | None = None
+        self._hubs: set[str | int] = set()
+        self._fault = ""
+        self._planning: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @classmethod
+    async def open(cls, opening: Opening) -> Self:
+        """Does not connect: a server that is down now may be up at the first question. Raises ``SettingsError``."""
+        where = f"backends.{opening.name}"
+        options = Options.of(opening.options, where)
+        bolt = Bolt(server_of(opening.options, where), cls.dialects[options.dialect])
+        return cls(opening.name, bolt, options, opening.embedder)
+
+    @classmethod
+    def verify(cls, options: Mapping[str, object]) -> str | None:
+        """Raises ``SettingsError`` for a wrong option, or where the driver is not installed."""
+        chosen = Options.of(options, "its table")
+        server = server_of(options, "its table")
+        return f"adapters.neo4j:Neo4j, {chosen.dialect} at {server.shown}"
+
+    async def search(self, query: Query) -> Sequence[Hit]:
+        limit = min(query.limit, self._options.limit)
+        if limit < 1 or not query.text.strip():
+            return []
+        loop = asyncio.get_running_loop()
+        until = loop.time() + query.deadline_s
+        try:
+            await self._look_at_indexes(query.deadline_s)
+            vector = await self._vector(query.text, (until - loop.time()) * EMBED_SHARE)
+            return await self._asked(query, vector, limit, until - loop.time())
+        except InvalidAnswer:
+            self._indexes = None  # an index may have gone: the next question looks, and says which
+            raise
+
+    async def _asked(self, query: Query, vector: list[float] | None, limit: int, deadline_s: float) -> Sequence[Hit]:
+        async def work(run: Run) -> Sequence[Hit]:
+            return await _Search(run, self._cypher, query, vector, limit).hits(self._hubs)
+
+        try:
+            return await self._bolt.reading(work, deadline_s)
+        except (BackendTimeout, asyncio.CancelledError):
+            # One at a time: a database that hangs must not be asked by everybody who has left.
+            if not self._closed and (self._planning is None or self._planning.done()):
+                self._planning = asyncio.create_task(self._plan(work), name="plan")
+            raise
+
+    async def _plan(self, work: Callable[[Run], Awaitable[object]]) -> None:
+        """Asks what was cut off, for the database's sake; whoever asks next is told what fails."""
+        with contextlib.suppress(FusionError):
+            await self._bolt.reading(work, PLAN_S)
+
+    async def describe(self) -> Description:
+        """How many nodes of its labels there are, and what is wrong with how it is set up, with the mend."""
+        try:
+            self._indexes = None
+            await self._look_at_indexes(DESCRIBE_S)
+            counted = await self._bolt.read(self._cypher.count(), {}, DESCRIBE_S)
+            sampled = await self._bolt.read(self._cypher.sampled(), {}, DESCRIBE_S)
+        except FusionError as error:
+            return Description(notes=(f"{error}{_mend(error, self._name)}",), degraded=True)
+        items = dict.fromkeys(self._options.labels, 0) | {str(row["label"]): int(row["n"]) for row in counted}
+        wrong = [*self._misfits(), *self._unlike(items, sampled)]
+        return Description(sum(items.values()), notes=(*wrong, *self._remarks()), degraded=bool(wrong))
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._planning is not None:
+            self._planning.cancel()
+            await asyncio.gather(self._planning, return_exceptions=True)
+        await self._bolt.close()
+
+    # What the database has
+
+    async def _look_at_indexes(self, deadline_s: float) -> None:
+        """Raises ``InvalidAnswer`` where an index that is to be asked is not there."""
+        wanted = self._options.indexes
+        if not wanted or self._indexes is not None:
+            return
+        found = await self._bolt.indexes(deadline_s)
+        for key, name in wanted.items():
+            if name not in found:
+                make = self._cypher.make(key)
+                raise InvalidAnswer(
+                    f"{self._bolt.shown} has no index {name}; correct {key} of [backends.{self._name}], of which there "
+                    f"are {', '.join(sorted(found)[:8]) or 'none'}{f', or make it: {make}' if make else ''}"
+                )
+        self._indexes = found
+
+    def _size(self) -> int | None:
+        """Dimensions of the vector index, where it says them."""
+        return (self._indexes or {}).get(self._options.vector_index)
+
+    async def _vector(self, text: str, deadline_s: float) -> list[float] | None:
+        """The question's vector; None where nothing can be asked by it, or its model fails: words are enough."""
+        embedder = self._embedder
+        if self._cypher.vectors is None or embedder is None or self._size() not in (None, embedder.dimensions):
+            return None
+        try:
+            async with asyncio.timeout(deadline_s):
+                vectors = await embedder.embed([text], keep=False)
+        except (FusionError, OSError, RuntimeError, TimeoutError) as error:
+            self._fault = f"the embedding model failed ({type(error).__name__}); names and words are searched alone"
+            log.warning("%s: %s", self._bolt.shown, self._fault)
+            return None
+        self._fault = ""
+        return [float(value) for value in vectors[0]]
+
+    def _misfits(self) -> list[str]:
+        size, name = self._size(), self._options.vector_index
+        found = [self._fault] if self._fault else []
+        if name and self._embedder is None:
+            found.append(f"{name} is not asked, for there is no embedding model: set up [embedder]")
+        elif self._embedder is not None and size not in (None, self._embedder.dimensions):
+            found.append(
+                f"{name} holds {size} dimensions and the embedding model has {self._embedder.dimensions}: names and "
+                "words are searched alone; set [embedder] to the model of its vectors, or leave vector_index out"
+            )
+        return found
+
+    def _unlike(self, items: Mapping[str, int], sampled: Sequence[Row]) -> list[str]:
+        """Labels and properties of which the graph has none, unless it is empty."""
+        if not any(items.values()):
+            return []
+        found = [
+            f"no node has the label {label}: correct entities or passages of [backends.{self._name}]"
+            for label, count in items.items()
+            if not count
+        ]
+        for row in sampled:
+            label = str(row["label"])
+            key = "names" if label in self._options.entities else "texts"
+            if row["looked"] and not row["have"]:
+                properties = " or ".join(getattr(self._options, key))
+                found.append(f"none of {row['looked']} nodes {label} has {properties}: correct {key}")
+        return found
+
+    def _remarks(self) -> list[str]:
+        """What is so on purpose, or cannot be otherwise."""
+        found = []
+        if self._options.entities and not self._options.name_index:
+            found.append(
+                "names are found as they are written, case aside: a full-text index on them (name_index) finds more"
+            )
+        if self._hubs:
+            found.append(
+                f"{len(self._hubs)} nodes with more than {self._options.degree} relationships were met: of each the "
+                f"first {self._options.degree} are followed (degree)"
+            )
+        return found
+
+
+class _Search:
+    """One question in one transaction."""
+
+    def __init__(self, run: Run, cypher: Cypher, query: Query, vector: list[float] | None, limit: int) -> None:
+        self._run, self._cypher, self._query = run, cypher, query
+        self._vector, self._limit = vector, limit
+        self._options = cypher.options
+        self._rows = Rows(self._options, query.scope)
+        self._values = cypher.values(query.scope)
+        self._moment, self._then = query.as_of or query.now, query.as_of is not None
+        self.dropped = 0
+
+    async def hits(self, hubs: set[str | int]) -> Sequence[Hit]:
+        named = linked(self._query.text, await self._candidates())
+        by_words = await self._by_words()
+        near = await self._by_vector()
+        starts = named or [(node, NEAREST_WEIGHT) for node in near[:NEAREST]]
+        walk = Walk(
+            self._query.text, self._rows, self._options.degree, self._moment, then=self._then, starts=starts
+        )  # fmt: skip
+        for depth in range(1, self._options.hops + 1):
+            walk.hop(await self._beside([one.node for one in walk.frontier]), depth)
+        hubs |= walk.hubs
+        found = fused(
+            walk.ranked(self._limit),
+            [self._rows.passage(node) for node in by_words],
+            [self._rows.passage(node) for node in near if node.text],
+        )
+        hits = [hit for hit in found if self._query.scope.admits(hit.scope)][: self._limit]
+        dropped = self.dropped + walk.dropped
+        if dropped and not hits:
+            raise InvalidAnswer(f"none of {dropped} rows is a node or a relationship")
+        return Partial(hits, dropped) if dropped else hits
+
+    async def _candidates(self) -> list[tuple[Node, Sequence[str]]]:
+        """Entities that the question may name, with their names."""
+        if not self._options.entities:
+            return []
+        if self._cypher.names is not None:
+            rows = await self._indexed(self._cypher.names, {"words": searchable(telling_words(self._query.text))})
+        else:
+            names = spellings(self._query.text)
+            rows = (
+                await self._run(self._cypher.named(self._query.scope), {**self._values, "names": names})
+                if names
+                else []
+            )
+        return [
+            (node, [name for name in row["called"] if isinstance(name, str)])
+            for row, node in self._nodes(rows)
+            if isinstance(row["called"], list)
+        ]
+
+    async def _by_words(self) -> list[Node]:
+        if self._cypher.texts is None:
+            return []
+        rows = await self._indexed(self._cypher.texts, {"words": searchable(telling_words(self._query.text))})
+        return [node for _, node in self._nodes(rows) if node.text]
+
+    async def _by_vector(self) -> list[Node]:
+        if self._cypher.vectors is None or self._vector is None:
+            return []
+        rows = await self._indexed(self._cypher.vectors, {"vector": self._vector})
+        return [node for _, node in self._nodes(rows)]
+
+    async def _indexed(self, index: TextIndex | VectorIndex, asked: Mapping[str, object]) -> list[Row]:
+        """What an index finds and the question may see. It knows no scopes: once more, deeper, where that left few."""
+        if not asked.get("words", True):
+            return []
+        statement = self._cypher.found(index, self._query.scope)
+        rows = await self._run(statement, {**self._values, **asked, "k": CANDIDATES})
+        if len(rows) < min(self._limit, CANDIDATES) and self._options.scope:
+            rows = await self._run(statement, {**self._values, **asked, "k": CANDIDATES * DEEPER})
+        return rows[:CANDIDATES]
+
+    async def _beside(self, nodes: Sequence[Node]) -> list[Row]:
+        if not nodes:
+            return []
+        statement, origins = self._cypher.beside([node.ident for node in nodes], self._query.scope)
+        return await self._run(statement, {**self._values, **origins})
+
+    def _nodes(self, rows: Sequence[Row]) -> list[tuple[Row, Node]]:
+        """Those that are nodes, each once, and that hold at the time that is asked about."""
+        found: dict[str | int, tuple[Row, Node]] = {}
+        for row in rows:
+            try:
+                node = self._rows.node(row["node"])
+            except (TypeError, ValueError, KeyError):
+                self.dropped += 1
+                continue
+            if node.holds(self._moment, then=self._then):
+                found.setdefault(node.ident, (row, node))
+        return list(found.values())
+
+
+def fused(*lists: Sequence[Hit]) -> list[Hit]:
+    """Reciprocal rank fusion: 1/(60 + rank) from each list. The first that has a hit says how it was reached."""
+    scores: dict[str, float] = {}
+    first: dict[str, Hit] = {}
+    for hits in lists:
+        for rank, hit in enumerate(hits, start=1):
+            scores[hit.native_id] = scores.get(hit.native_id, 0.0) + 1 / (RRF_K + rank)
+            first.setdefault(hit.native_id, hit)
+    best = sorted(
+        first.values(), key=lambda hit: -scores[hit.native_id]
+    )  # stable: of equals the linked one comes first
+    for hit in best:
+        hit.score = round(scores[hit.native_id], 6)
+    return best
+
+
+def _mend(error: FusionError, name: str) -> str:
+    """What to do about a failure, where its own words do not say it."""
+    table = f"[backends.{name}]"
+    match error:
+        case Unauthorized():
+            return f"; correct user and password_env or password_file of {table}, and let the user read"
+        case BackendUnreachable():
+            return f"; start the database, or correct url of {table}"
+        case BackendTimeout():
+            return "; it is busy, or reads too much for one question: make an index on the names"
+        case SettingsError():
+            return ""
+        case InvalidAnswer() if "no index" not in str(error):
+            return f"; correct dialect and the names of indexes in {table}"
+    return ""

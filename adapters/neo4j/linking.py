@@ -1,0 +1,83 @@
+"""Which entities of a graph a question names. Pure.
+
+A full-text index proposes entities, and those that are named to the letter come first, by the rules of
+`adapters.graph.names`: the longest name, whatever its case, accents and punctuation. Without an index names are looked
+up as they may be written, for a database compares them by the letter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from adapters.graph.names import key, named, spans
+from adapters.neo4j.rows import Node
+from fusion.lib.sqlite import storable
+from fusion.lib.words import STOP_WORDS, stems, word_list
+
+LINKED = 10
+"""entities of a question that are walked from: seed 000's bound on its entity search"""
+
+SPELLINGS = 2000
+"""of names that are looked up for one question"""
+
+UNITS, LONGEST = 64, 8
+"""words of a question in which names are looked up as they are written, and of the longest name"""
+
+AT_LEAST = 0.5
+"""of a name's words that a question has to have, where it does not have all of the name"""
+
+
+def telling_words(text: str) -> str:
+    """A question for a full-text index: without the words that say nothing, unless it has no others."""
+    words = word_list(text)
+    return " ".join([word for word in words if word not in STOP_WORDS] or words)
+
+
+def spellings(text: str) -> list[str]:
+    """Everything in ``text`` that may be a name, as it stands there and as names are written."""
+    return list(islice(dict.fromkeys(map(storable, _spellings(text))), SPELLINGS))
+
+
+def _spellings(text: str) -> Iterator[str]:
+    units = [unit for raw in text.split()[:UNITS] if (unit := raw.strip(".,;:!?¿¡\"'“”‘’«»()[]{}…、。！？"))]
+    for start in range(len(units)):
+        for end in range(start + 1, min(start + LONGEST, len(units)) + 1):
+            name = " ".join(units[start:end])
+            if key(name) not in STOP_WORDS:
+                yield name
+                if name.endswith(("'s", "’s")):
+                    yield name[:-2]
+    for _, _, name in spans(text):
+        yield from (name, name.title(), name[0].upper() + name[1:], name.upper())
+
+
+def linked(text: str, candidates: Sequence[tuple[Node, Sequence[str]]]) -> list[tuple[Node, float]]:
+    """The entities that ``text`` names, with how surely: 1 for a whole name, less where some of its words are missing.
+
+    ``candidates`` are entities with all of their names, best first.
+    """
+    if not candidates:
+        return []
+    keys = {node.native_id: {key(name) for name in names} - {""} for node, names in candidates}
+    meant = {name: place for place, name in enumerate(named(text, {k for some in keys.values() for k in some}))}
+    there = {name for _, _, name in spans(text)}
+    asked = frozenset(stems(text))
+    found: dict[str, tuple[float, int, Node]] = {}
+    for rank, (node, _) in enumerate(candidates):
+        mine = keys[node.native_id]
+        if node.native_id in found:
+            continue
+        if places := [meant[name] for name in mine if name in meant]:
+            found[node.native_id] = 1.0, min(places), node
+        elif mine.isdisjoint(there):  # a name within a longer one is not meant
+            share = max((_share(name, asked) for name in mine), default=0.0)
+            if share >= AT_LEAST:
+                found[node.native_id] = share / 2, rank, node
+    best = sorted(found.values(), key=lambda one: (-one[0], one[1], one[2].native_id))
+    return [(node, weight) for weight, _, node in best[:LINKED]]
+
+
+def _share(name: str, asked: frozenset[str]) -> float:
+    mine = frozenset(stems(name))
+    return len(mine & asked) / len(mine) if mine else 0.0
