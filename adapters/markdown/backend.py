@@ -8,7 +8,6 @@ from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import unquote
@@ -204,7 +203,7 @@ class Markdown:
     async def _ask(self, query: Query, ranking: Ranking) -> list[Item]:
         """A page of candidates at a time, so that the best k are the first of the best k + 1: what a wider page finds
         besides comes after."""
-        items: dict[str, tuple[Item, float]] = {}
+        items: dict[str, Item] = {}
         width = PAGE
         while True:
             by_words, by_vectors = await self._index.halves(query.text, query.scope, width, deadline_s=query.deadline_s)
@@ -213,13 +212,13 @@ class Markdown:
                 some = found[low : low + query.limit]
                 held = await self._sync.shelf.held(one.key for one in some)
                 for one in some:
-                    item = held.get(one.key)
+                    item = held.scored(one.key, one.score)
                     if item is not None and _visible(item.hit, query):
-                        items.setdefault(item.hit.event_id or item.hit.native_id, (item, one.score))
+                        items.setdefault(item.hit.event_id or item.hit.native_id, item)
                 if len(items) >= query.limit:
-                    return [item.scored(score) for item, score in islice(items.values(), query.limit)]
+                    return list(items.values())[: query.limit]
             if max(len(by_words), len(by_vectors)) < width:
-                return [item.scored(score) for item, score in items.values()]
+                return list(items.values())
             width *= 4  # some were parts of one entry, or of another time: ask for more
 
     async def _ranked(self, by_words: Scored, by_vectors: Scored, ranking: Ranking, now: datetime) -> list[Found]:

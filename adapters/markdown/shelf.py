@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from datetime import datetime
-from functools import lru_cache
 from pathlib import Path
 from shutil import rmtree
 from threading import Lock
@@ -57,9 +56,6 @@ class Item:
     entries: tuple[Entry, ...]
     headings: tuple[str, ...] = ()
 
-    def scored(self, score: float) -> Item:
-        return replace(self, hit=replace(self.hit, score=score))
-
 
 @dataclass(frozen=True, slots=True)
 class Document:
@@ -83,24 +79,35 @@ class Known:
 
 
 class Held:
-    """The items that some keys of the index stand for, at one moment; each is made when it is asked for."""
+    """The items that some keys of the index stand for, at one moment; each is made when it is asked for, for whoever
+    asks alone, and without its entries."""
 
     def __init__(self, bodies: Mapping[str, bytes], hidden: Collection[str] = ()) -> None:
         self._bodies = bodies
         self._hidden = hidden
-        self._made: dict[str, Item] = {}
+        self._made: dict[str, tuple[Item, frozenset[str]]] = {}
 
     def get(self, key: str) -> Item | None:
         """``None`` for what is not in any document: not any more, or not yet."""
         native = native_of(key)
         if native.partition("/")[0] in self._hidden:
             return None
-        if (item := self._made.get(native)) is None:
+        if native not in self._made:
             body = self._bodies.get(native)
             if body is None:
                 return None
-            item = self._made[native] = _item(body)
-        return item if any(entry.key == key for entry in item.entries) else None
+            told = orjson.loads(body)
+            keys = frozenset(entry[0] for entry in told.pop("entries"))
+            self._made[native] = Item(_hit(told.pop("hit")), (), **_lists(told)), keys
+        item, keys = self._made[native]
+        return item if key in keys else None
+
+    def scored(self, key: str, score: float) -> Item | None:
+        """As ``get``; its hit has the score that it was first given."""
+        item = self.get(key)
+        if item is not None and item.hit.score is None:
+            item.hit.score = score
+        return item
 
 
 class Shelf:
@@ -214,6 +221,8 @@ class Shelf:
     async def held(self, keys: Iterable[str]) -> Held:
         """What keys of the index stand for, all at the same moment."""
         natives = list(dict.fromkeys(map(native_of, keys)))
+        if not natives:
+            return Held({})
 
         def look(db: Connection) -> dict[str, bytes]:
             bodies: dict[str, bytes] = {}
@@ -425,11 +434,17 @@ def _with_defaults(kind: type[Hit] | type[Scope]) -> tuple[tuple[str, Any], ...]
 _DEFAULTS = {Hit: _with_defaults(Hit), Scope: _with_defaults(Scope)}
 
 
-@lru_cache(maxsize=8192)
 def _item(body: bytes) -> Item:
-    """Remembered: the same memories come back query after query."""
     told = orjson.loads(body)
-    given = told.pop("hit")
+    hit = _hit(told.pop("hit"))
+    entries = tuple(
+        Entry(key, hit.scope if scope is None else Scope(**scope), text + hit.text if ends else text)
+        for key, scope, text, ends in told.pop("entries")
+    )
+    return Item(hit, entries, **_lists(told))
+
+
+def _hit(given: dict[str, Any]) -> Hit:
     for name in ("recorded_at", "valid_from", "valid_to"):
         if name in given:
             given[name] = datetime.fromisoformat(given[name])
@@ -442,9 +457,8 @@ def _item(body: bytes) -> Item:
     for name in ("derived_from", "path"):
         if name in given:
             given[name] = tuple(given[name])
-    hit = Hit(**given)
-    entries = tuple(
-        Entry(key, hit.scope if scope is None else Scope(**scope), text + hit.text if ends else text)
-        for key, scope, text, ends in told.pop("entries")
-    )
-    return Item(hit, entries, **{name: tuple(value) for name, value in told.items()})
+    return Hit(**given)
+
+
+def _lists(told: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) for name, value in told.items()}
