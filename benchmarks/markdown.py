@@ -254,7 +254,7 @@ async def ask(home: Path, vault: Path, bare: bool) -> dict[str, Any]:
     ours: list[float] = []
     theirs: list[float] = []
     async with opened(home, vault, Drawn()) as backend:
-        engines = Bare(home.with_name("bare"), backend) if bare else None
+        engines = Bare(home.with_name(f"{home.name}-bare"), backend) if bare else None
         for text in asked:
             query = Query(text, Scope(), datetime.now(UTC), LIMIT)
             before = time.process_time()
