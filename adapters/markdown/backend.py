@@ -357,6 +357,7 @@ class Markdown:
                 await asyncio.to_thread(self._notes.remove, name.removeprefix(f"{own.name}/"), event_id)
             if items:
                 await self._sync.sync([own])
+                await self._sync.shelf.checkpoint()
                 if self._index.embedder is not None:
                     await self._index.embedder.forget([entry.text for item in items for entry in item.entries])
                 return "deleted"

@@ -238,6 +238,10 @@ class Shelf:
         query = "select body from item where document = (select id from document where name = ?) order by id"
         return await self._items(query, (name,))
 
+    async def checkpoint(self) -> None:
+        """Leaves nothing of what was taken away in the write-ahead log."""
+        await self._database.checkpoint()
+
     async def of_event(self, event_id: str) -> list[Item]:
         return await self._items("select body from item where event = ? order by id", (event_id,))
 
