@@ -10,11 +10,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import settings
 
 from tests.bolt.servers import arcade, neo4j_url  # noqa: F401 – fixtures: a database is started once for all who ask
 
 # Before numpy is imported anywhere: two test processes on two cores, each with one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# A busy machine is no counter-example.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 PRIVATE = ("FUSION_", "ANTHROPIC_", "OPENAI_", "MEM0_", "QDRANT_", "XDG_")
 
