@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -65,19 +65,60 @@ class Http:
 
     async def post(self, path: str, body: object, deadline_s: float) -> Any:
         """The parsed JSON of the reply to a JSON body. Raises the `BackendError` that fits."""
-        return await self._exchange("POST", path, orjson.dumps(body), deadline_s)
+        return (await self.exchange("POST", path, deadline_s, orjson.dumps(body)))[1]
 
     async def get(self, path: str, deadline_s: float) -> Any:
         """The parsed JSON of the reply. Raises the `BackendError` that fits."""
-        return await self._exchange("GET", path, None, deadline_s)
+        return (await self.exchange("GET", path, deadline_s))[1]
 
     async def put(self, path: str, body: object, deadline_s: float) -> Any:
         """As ``post``."""
-        return await self._exchange("PUT", path, orjson.dumps(body), deadline_s)
+        return (await self.exchange("PUT", path, deadline_s, orjson.dumps(body)))[1]
 
     async def delete(self, path: str, deadline_s: float) -> Any:
         """As ``get``."""
-        return await self._exchange("DELETE", path, None, deadline_s)
+        return (await self.exchange("DELETE", path, deadline_s))[1]
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        deadline_s: float,
+        data: bytes | None = None,
+        content_type: str = "application/json",
+        accept: Container[int] = (),
+    ) -> tuple[int, Any]:
+        """The status of a reply and its parsed JSON. A failure status that ``accept`` names is an answer, too.
+
+        Raises the `BackendError` that fits.
+        """
+        import aiohttp
+
+        session = self._opened()
+        limits = aiohttp.ClientTimeout(total=deadline_s, connect=self._connect_s)
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity", **self._headers()}
+        if data is not None:
+            headers["Content-Type"] = content_type
+        # Whatever aiohttp raises quotes the whole address, and some of it the headers: none of it is a cause to keep.
+        try:
+            async with session.request(
+                method, self._base + path, data=data, headers=headers, timeout=limits, allow_redirects=False
+            ) as response:
+                if not 200 <= response.status < 300 and response.status not in accept:
+                    raise self._refused(response)
+                return response.status, self._parsed(await self._read(response))
+        except BackendError:
+            raise
+        except aiohttp.ConnectionTimeoutError:
+            raise BackendUnreachable(f"{self.server}: no connection within {self._connect_s * 1000:.0f} ms") from None
+        except TimeoutError:
+            raise BackendTimeout(f"{self.server}: no whole reply within {deadline_s * 1000:.0f} ms") from None
+        except aiohttp.ClientPayloadError:
+            raise InvalidAnswer(f"{self.server}: the reply was cut short") from None
+        except (aiohttp.ClientResponseError, aiohttp.InvalidURL):
+            raise InvalidAnswer(f"{self.server}: the reply is not HTTP") from None
+        except (aiohttp.ClientConnectionError, OSError) as error:
+            raise BackendUnreachable(f"{self.server}: {_reason(error)}") from None
 
     async def close(self) -> None:
         self._closed = True
@@ -101,35 +142,6 @@ class Http:
                 trust_env=False,
             )
         return self._session
-
-    async def _exchange(self, method: str, path: str, data: bytes | None, deadline_s: float) -> Any:
-        import aiohttp
-
-        session = self._opened()
-        limits = aiohttp.ClientTimeout(total=deadline_s, connect=self._connect_s)
-        headers = {"Accept": "application/json", "Accept-Encoding": "identity", **self._headers()}
-        if data is not None:
-            headers["Content-Type"] = "application/json"
-        # Whatever aiohttp raises quotes the whole address, and some of it the headers: none of it is a cause to keep.
-        try:
-            async with session.request(
-                method, self._base + path, data=data, headers=headers, timeout=limits, allow_redirects=False
-            ) as response:
-                if not 200 <= response.status < 300:
-                    raise self._refused(response)
-                return self._parsed(await self._read(response))
-        except BackendError:
-            raise
-        except aiohttp.ConnectionTimeoutError:
-            raise BackendUnreachable(f"{self.server}: no connection within {self._connect_s * 1000:.0f} ms") from None
-        except TimeoutError:
-            raise BackendTimeout(f"{self.server}: no whole reply within {deadline_s * 1000:.0f} ms") from None
-        except aiohttp.ClientPayloadError:
-            raise InvalidAnswer(f"{self.server}: the reply was cut short") from None
-        except (aiohttp.ClientResponseError, aiohttp.InvalidURL):
-            raise InvalidAnswer(f"{self.server}: the reply is not HTTP") from None
-        except (aiohttp.ClientConnectionError, OSError) as error:
-            raise BackendUnreachable(f"{self.server}: {_reason(error)}") from None
 
     def _refused(self, response: ClientResponse) -> BackendError:
         status, named = response.status, f"{self.server} answered {response.status}"
@@ -195,10 +207,12 @@ class Credential:
 
     variable: str = ""
     file: str = ""
+    option: str = "api_key"
+    """how the settings call it: api_key_env, api_key_file"""
 
     def __post_init__(self) -> None:
         if self.variable and self.file:
-            raise SettingsError("api_key_env or api_key_file, not both")
+            raise SettingsError(f"{self.option}_env or {self.option}_file, not both")
 
     def value(self) -> str:
         """The key as it is now, so that a renewed one is used without a restart; "" where none is named.
@@ -209,7 +223,7 @@ class Credential:
             try:
                 return Path(self.file).read_text(encoding="utf-8").strip()
             except (OSError, UnicodeDecodeError) as error:
-                raise Unauthorized(f"api_key_file cannot be read: {type(error).__name__}") from None
+                raise Unauthorized(f"{self.option}_file cannot be read: {type(error).__name__}") from None
         if self.variable and not os.environ.get(self.variable, "").strip():
             raise Unauthorized(f"the environment has no {self.variable}; set it where the gateway runs")
         return os.environ[self.variable].strip() if self.variable else ""

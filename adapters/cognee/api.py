@@ -1,0 +1,187 @@
+"""Cognee's HTTP API as far as we need it: who we are to it, and the routes that keep documents."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from secrets import token_hex
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import orjson
+
+from adapters.http import Credential, Http
+from fusion.errors import HttpStatus, InvalidAnswer, Unauthorized
+
+PAGE = 1000
+"""documents of a dataset that are listed at once: the most that Cognee gives"""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """By which Cognee knows us: a key of its own, or a user and a password. Neither: it asks for none."""
+
+    key: Credential
+    user: str
+    password: Credential
+
+
+class Api:
+    """One server. Whatever fails raises the `BackendError` that fits; deadlines are in seconds, logging in included."""
+
+    def __init__(self, url: str, login: Login) -> None:
+        self._login, self._token = login, ""
+        self._http = Http(url, self._headers)
+        self._turn = asyncio.Lock()
+        self.server = self._http.server
+
+    def _headers(self) -> Mapping[str, str]:
+        if self._token:
+            return {"Authorization": f"Bearer {self._token}"}
+        return {"X-Api-Key": key} if (key := self._login.key.value()) else {}
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        deadline_s: float,
+        data: bytes | None = None,
+        content_type: str = "application/json",
+        accept: Container[int] = (),
+    ) -> tuple[int, Any]:
+        """As `Http.exchange`; logged in before, and once more where the token is no longer good."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + deadline_s
+        token = self._token
+        if self._login.user and not token:
+            await self._log_in(token, deadline_s)
+            token = self._token
+        try:
+            return await self._http.exchange(method, path, _left(until, loop), data, content_type, accept)
+        except Unauthorized:
+            if not self._login.user:
+                raise
+        await self._log_in(token, _left(until, loop))
+        return await self._http.exchange(method, path, _left(until, loop), data, content_type, accept)
+
+    async def _log_in(self, stale: str, deadline_s: float) -> None:
+        """A token in place of ``stale``; those who find the same one stale at once log in once."""
+        async with self._turn:
+            if self._token != stale:
+                return
+            self._token = ""
+            form = urlencode({"username": self._login.user, "password": self._login.password.value()}).encode()
+            # Without a user of that name and password it answers 400.
+            status, reply = await self._http.exchange(
+                *("POST", "/api/v1/auth/login", deadline_s, form, "application/x-www-form-urlencoded"), accept=(400,)
+            )
+            if status == 400:
+                raise Unauthorized(f"{self.server}: it does not accept {self._login.user} with that password")
+            token = reply.get("access_token") if isinstance(reply, dict) else None
+            if not isinstance(token, str) or not token:
+                raise InvalidAnswer(f"{self.server}: logging in gave no token; is it Cognee?")
+            self._token = token
+
+    async def version(self, deadline_s: float) -> str:
+        """What it says of itself; "" where it does not. Raises InvalidAnswer where it is not Cognee, or not well."""
+        _, health = await self._http.exchange("GET", "/health", deadline_s, accept=(503,))
+        if not isinstance(health, dict) or not {"health", "status"} & set(health):
+            raise InvalidAnswer(f"{self.server} answers, but not as Cognee does")
+        if health.get("health", "healthy") not in ("healthy", "degraded"):
+            raise InvalidAnswer(f"{self.server} says that it is {str(health['health'])[:40]}")
+        return str(health.get("version", ""))[:40]
+
+    async def datasets(self, deadline_s: float) -> dict[str, str]:
+        """The datasets that we may read: id by name."""
+        _, reply = await self.ask("GET", "/api/v1/datasets", deadline_s)
+        try:
+            return {str(one["name"]): str(one["id"]) for one in reply}
+        except (KeyError, TypeError):
+            raise InvalidAnswer(f"{self.server}: the list of datasets is none") from None
+
+    async def count(self, dataset: str, deadline_s: float) -> int:
+        """How many documents a dataset has; 0 where a server cannot say."""
+        path = f"/api/v1/datasets/{quote(dataset, safe='')}/data/count"
+        _, reply = await self.ask("GET", path, deadline_s, accept=(404, 405))
+        count = reply.get("count") if isinstance(reply, dict) else None
+        return count if isinstance(count, int) else 0
+
+    async def documents(self, dataset: str, label: str, deadline_s: float) -> list[str]:
+        """The ids of the documents of a dataset that have this label, or were added under this name."""
+        found: dict[str, bool] = {}
+        while True:
+            page = urlencode({"limit": PAGE, "offset": len(found)})
+            path = f"/api/v1/datasets/{quote(dataset, safe='')}/data?{page}"
+            _, reply = await self.ask("GET", path, deadline_s)
+            before = len(found)
+            try:
+                found |= {str(one["id"]): label in (one.get("label"), one["name"]) for one in reply}
+            except (AttributeError, KeyError, TypeError):
+                raise InvalidAnswer(f"{self.server}: the list of documents is none") from None
+            # An older server gives all of them whatever it is asked.
+            if len(reply) < PAGE or len(found) == before:
+                return [one for one, wanted in found.items() if wanted]
+
+    async def add(self, dataset: str, named: Sequence[tuple[str, str, Mapping[str, Any]]], deadline_s: float) -> None:
+        """Adds documents: name, text and metadata of each. Those that it has already are left as they are."""
+        fields = {
+            "datasetName": dataset,
+            "labels": orjson.dumps([name for name, _, _ in named]).decode(),
+            "external_metadata": orjson.dumps([metadata for _, _, metadata in named]).decode(),
+        }
+        form, content_type = _multipart(fields, [(f"{name}.txt", text) for name, text, _ in named])
+        _, reply = await self.ask("POST", "/api/v1/add", deadline_s, form, content_type)
+        if not isinstance(reply, dict) or not _done(reply):
+            raise InvalidAnswer(f"{self.server}: it did not say that the documents were added")
+        for one in reply.get("data_ingestion_info") or ():
+            if not _done(one.get("run_info") if isinstance(one, dict) else None):
+                raise HttpStatus(f"{self.server}: it could not add a document; its log says why", 500)
+
+    async def delete(self, dataset: str, document: str, deadline_s: float) -> None:
+        """Deletes one document, and what only it says in the graph."""
+        path = f"/api/v1/datasets/{quote(dataset, safe='')}/data/{quote(document, safe='')}"
+        await self.ask("DELETE", path, deadline_s, accept=(404,))
+
+    async def build(self, dataset: str, deadline_s: float) -> None:
+        """Begins to make the graph of what was added, and does not wait for it."""
+        body = orjson.dumps({"datasets": [dataset], "runInBackground": True})
+        await self.ask("POST", "/api/v1/cognify", deadline_s, body)
+
+    async def building(self, dataset: str, deadline_s: float) -> tuple[str, int | None]:
+        """How its last making went ("", STARTED, COMPLETED, ERRORED), and how many documents still wait for one.
+
+        ``None``: an older server, which does not count them.
+        """
+        path = f"/api/v1/datasets/status?{urlencode({'dataset': dataset})}"
+        _, reply = await self.ask("GET", path, deadline_s)
+        state = reply.get(dataset) if isinstance(reply, dict) else None
+        path = f"/api/v1/datasets/{quote(dataset, safe='')}/processing-status"
+        status, reply = await self.ask("GET", path, deadline_s, accept=(404, 405))
+        pending = reply.get("pending") if status == 200 and isinstance(reply, dict) else None
+        last = state.rpartition("_")[2] if isinstance(state, str) else ""
+        return last, pending if isinstance(pending, int) else None
+
+    async def close(self) -> None:
+        await self._http.close()
+
+
+def _left(until: float, loop: asyncio.AbstractEventLoop) -> float:
+    """Seconds that are left, more than none: for aiohttp, no time is any time."""
+    return max(0.001, until - loop.time())
+
+
+def _done(run: object) -> bool:
+    return isinstance(run, dict) and run.get("status") in ("PipelineRunCompleted", "PipelineRunAlreadyCompleted")
+
+
+def _multipart(fields: Mapping[str, str], files: Sequence[tuple[str, str]]) -> tuple[bytes, str]:
+    """A form with text files under ``data``, and its content type (RFC 7578)."""
+    boundary = token_hex(16)
+    parts = [f'form-data; name="{name}"\r\n\r\n{value}' for name, value in fields.items()]
+    parts += [
+        f'form-data; name="data"; filename="{name}"\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n{text}'
+        for name, text in files
+    ]
+    body = "".join(f"--{boundary}\r\nContent-Disposition: {part}\r\n" for part in parts)
+    return f"{body}--{boundary}--\r\n".encode(), f"multipart/form-data; boundary={boundary}"

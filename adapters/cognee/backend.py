@@ -1,0 +1,335 @@
+"""Cognee as a backend: its triplets and passages, and, where it is told to, a dataset of it that remembers.
+
+    [backends.cognee]
+    adapter = "adapters.cognee:Cognee"
+    deadline_ms = 2500                  # its own; Cognee's plugins wait as long
+    url = "http://127.0.0.1:8000"
+    user = "ada@example.com"            # logs in, with
+    password_env = "COGNEE_PASSWORD"    # the environment variable, or password_file: the file with the password; or
+    api_key_env = "COGNEE_API_KEY"      # a key of Cognee's instead, or api_key_file
+    datasets = ["main_dataset"]         # names or ids; left out, all that it may read
+    search = ["CHUNKS", "GRAPH_COMPLETION"]   # asked at once; also CHUNKS_LEXICAL and SUMMARIES
+    limit = 15                          # of each; Cognee counts its bookkeeping among the triplets
+    dataset = "agent_memory"            # the one that remembers, searched as well; left out: read only
+    kinds = ["fact", "decision"]        # what it remembers; all but turns unless said otherwise
+    bound = { user_id = "ada" }         # whose it all is: Cognee cannot filter
+    tenant = "default"
+
+Nothing of it costs a language model but remembering: Cognee reads its graph out of what was added behind, and what was
+added is found once it has. The server of one embedded graph must be the only process that has it open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+from uuid import UUID
+
+import orjson
+
+from adapters.cognee.api import Api, Login
+from adapters.cognee.replies import apart, document, passages, results, triplets, woven
+from adapters.http import Credential
+from adapters.options import features_of, read, within
+from fusion.contract import KINDS, Captured, Description, Event, Forgotten, Hit, Opening, Partial, Query, Scope
+from fusion.errors import BackendError, HttpStatus, InvalidAnswer, SettingsError, Unauthorized
+
+PASSAGES = ("CHUNKS", "CHUNKS_LEXICAL", "SUMMARIES")
+GRAPH = "GRAPH_COMPLETION"
+FORMER: Mapping[str, str] = {"INSIGHTS": GRAPH, "TRIPLET_COMPLETION": GRAPH}
+"""search types that Cognee no longer has, and what took their place"""
+LOOK_S = 1.0
+ADD_S, BUILD_S = 60.0, 60.0
+"""its first run after a start takes seconds before it answers, though the work is done behind"""
+POLL_S = 1.0
+ROUNDS = 3
+"""makings after which documents that still wait will not be helped by another one"""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The keys of the backend's table, as the module explains them."""
+
+    url: str = "http://127.0.0.1:8000"
+    user: str = ""
+    password_env: str = ""
+    password_file: str = ""
+    api_key_env: str = ""
+    api_key_file: str = ""
+    datasets: tuple[str, ...] = ()
+    search: tuple[str, ...] = ("CHUNKS", GRAPH)
+    limit: int = 15
+    dataset: str = ""
+    kinds: tuple[str, ...] = tuple(kind for kind in KINDS if kind != "turn")
+    bound: Mapping[str, str] = field(default_factory=dict)
+    tenant: str = "default"
+
+    def __post_init__(self) -> None:
+        login = self.login()
+        within((), self.bound)
+        if self.user and (self.api_key_env or self.api_key_file):
+            raise SettingsError("user with password_env, or api_key_env, not both")
+        if bool(self.user) != bool(login.password.variable or login.password.file):
+            raise SettingsError("user and password_env (or password_file) belong together")
+        if not 1 <= self.limit <= 100:
+            raise SettingsError("limit is from 1 to 100")
+        known = (*PASSAGES, GRAPH, *FORMER)
+        if not self.search or not set(self.search) <= set(known):
+            # Other types ask a language model, or give in one text what these give apart.
+            raise SettingsError(f"search names some of {', '.join(known)}")
+        if not set(self.kinds) <= set(KINDS):
+            raise SettingsError(f"kinds names some of {', '.join(KINDS)}")
+        if 0 < sum(map(_is_id, self.datasets)) < len(self.datasets):
+            raise SettingsError("datasets are all names or all ids")
+        if self.dataset and any(map(_is_id, (self.dataset, *self.datasets))):
+            raise SettingsError("where dataset remembers, it and datasets are names")
+
+    def login(self) -> Login:
+        return Login(
+            Credential(self.api_key_env, self.api_key_file),
+            self.user,
+            Credential(self.password_env, self.password_file, "password"),
+        )
+
+    def ways(self) -> tuple[str, ...]:
+        """The search types to ask for, as Cognee calls them today."""
+        return tuple(dict.fromkeys(FORMER.get(way, way) for way in self.search))
+
+
+class Cognee:
+    """Asks a Cognee server. Native ids are the ids of chunks, and the triplets themselves."""
+
+    def __init__(self, api: Api, options: Options, poll_s: float = POLL_S) -> None:
+        features = features_of((), options.bound, options.tenant)
+        self.features = replace(features, kinds=frozenset(k for k in KINDS if options.dataset and k in options.kinds))
+        self._api, self._options, self._poll_s = api, options, poll_s
+        self._whose = Scope(options.tenant, **{str(d): who for d, who in self.features.bound.items()})  # type: ignore[arg-type]
+        self._added = 0
+        self._making: asyncio.Task[None] | None = None
+        self._fault = ""
+        self._mixed = False
+
+    @classmethod
+    async def open(cls, opening: Opening, poll_s: float = POLL_S) -> Self:
+        """Does not connect: a server that is down now may be up at the first question."""
+        options = read(Options, opening)
+        return cls(Api(options.url, options.login()), options, poll_s)
+
+    # Searching
+
+    async def search(self, query: Query) -> Sequence[Hit]:
+        text = " ".join(query.text.replace("\0", " ").split())
+        if query.limit < 1 or not text:
+            return []
+        limit = min(query.limit, self._options.limit)
+        asked = [asyncio.ensure_future(self._asked(way, text, limit, query)) for way in self._options.ways()]
+        try:
+            found = await asyncio.gather(*asked)
+        finally:
+            for one in asked:
+                one.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+        hits = [hit for hit in woven([hits for hits, _ in found]) if query.scope.admits(hit.scope)]
+        dropped = sum(lost for _, lost in found)
+        if dropped and not any(hits for hits, _ in found):
+            raise InvalidAnswer(f"{self._api.server}: none of {dropped} results is in a form of Cognee's that is known")
+        return Partial(hits[: query.limit], dropped) if dropped else hits[: query.limit]
+
+    async def _asked(self, way: str, text: str, limit: int, query: Query) -> tuple[list[Hit], int]:
+        """What one search type found in all datasets, best first, and how much of it made no sense."""
+        graph = way == GRAPH
+        body = {
+            "query": text,
+            "searchType": way,
+            "topK": limit,
+            # With it, a completion is the prompt without the model's answer; the others would be one text with it.
+            "onlyContext": graph,
+            **self._within(),
+        }
+        reply = await self._results(body, query.deadline_s)
+        if reply and not apart(reply):
+            self._mixed = True
+        try:
+            found = [(triplets if graph else passages)(one, self._whose) for one in results(reply)]
+        except TypeError:
+            raise InvalidAnswer(f"{self._api.server}: the reply to {way} has no list of results") from None
+        lists, dropped = [hits for hits, _ in found], sum(lost for _, lost in found)
+        if way == "CHUNKS":
+            # Distances of one model's vectors compare across datasets.
+            hits = sorted(
+                (hit for hits in lists for hit in hits),
+                key=lambda hit: float("inf") if hit.score is None else -hit.score,
+            )
+            return hits, dropped
+        return [replace(hit, score=None) for hit in woven(lists)], dropped
+
+    def _within(self) -> dict[str, list[str]]:
+        datasets = self._options.datasets
+        if not datasets:
+            return {}
+        if _is_id(datasets[0]):
+            return {"datasetIds": list(datasets)}
+        return {
+            "datasets": list(dict.fromkeys((*datasets, self._options.dataset) if self._options.dataset else datasets))
+        }
+
+    async def _results(self, body: Mapping[str, Any], deadline_s: float) -> Any:
+        """The reply to a search; nothing where Cognee says that it has no data."""
+        server = self._api.server
+        status, reply = await self._api.ask(
+            "POST", "/api/v1/search", deadline_s, orjson.dumps(body), accept=(400, 404, 422)
+        )
+        if status < 400:
+            return reply
+        told = _told(reply)
+        if status != 404:
+            raise InvalidAnswer(f"{server} answered {status}: it does not know such a search, Cognee 1.x does ({told})")
+        if "NoData" in told:
+            return []
+        own = self._options.dataset
+        if "DatasetNotFound" in told and own and f"'{own}'" in told:
+            # It is made when something is remembered; until then only the others are there to be searched.
+            others = [name for name in body["datasets"] if name != own]
+            return await self._results({**body, "datasets": others}, deadline_s) if others else []
+        raise HttpStatus(f"{server} answered 404: {told}", 404)
+
+    # Remembering
+
+    def accepts(self, event: Event) -> bool:
+        """Of the kinds it is to keep, what everybody may see who may ask it: it cannot keep anything from anybody."""
+        scope = event.scope
+        return (
+            event.kind in self.features.kinds
+            and scope.tenant == self.features.tenant
+            and scope.audience == "group"
+            and all(getattr(scope, dimension) == who for dimension, who in self.features.bound.items())
+        )
+
+    async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
+        """Adds each as a document, which is durable; it is found once Cognee has made its graph of it, behind.
+
+        The native id is the event's: the document's label, by which it is forgotten.
+        """
+        if not batch:
+            return []
+        named = [(one.event.event_id, *document(one)) for one in batch]
+        await self._api.add(self._options.dataset, named, ADD_S)
+        self._added += 1
+        self._make()
+        return [(one.event.event_id,) for one in batch]
+
+    async def settle(self) -> None:
+        """Returns when Cognee has made its graph of everything. Raises the `BackendError` of a making that failed."""
+        if self._options.dataset:
+            await asyncio.shield(self._make())
+
+    def _make(self) -> asyncio.Task[None]:
+        if self._making is None or self._making.done():
+            self._making = asyncio.create_task(self._made())
+            self._making.add_done_callback(self._over)
+        return self._making
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            error = task.exception()
+            self._fault = str(error) if error else ""
+
+    async def _made(self) -> None:
+        """Has Cognee make its graph until no document waits for it, also those that are added meanwhile."""
+        api, name = self._api, self._options.dataset
+        dataset = (await api.datasets(LOOK_S)).get(name)
+        if dataset is None:
+            return
+        least, idle, asked_for = float("inf"), 0, -1
+        while True:
+            seen = self._added
+            state, pending = await api.building(dataset, LOOK_S)
+            if state == "STARTED":
+                await asyncio.sleep(self._poll_s)
+                continue
+            waiting = pending if pending is not None else int(asked_for != seen)
+            if not waiting:
+                if seen == self._added:
+                    return
+                continue
+            idle = 0 if waiting < least else idle + 1
+            least = min(least, waiting)
+            if idle >= ROUNDS:
+                raise HttpStatus(
+                    f"{api.server}: it could not make its graph of {waiting} documents; its log says why", 500
+                )
+            if idle:
+                await asyncio.sleep(self._poll_s)
+            await api.build(name, BUILD_S)
+            asked_for = seen
+
+    async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
+        """Deletes the document of an event. What others brought to Cognee is theirs: it is only hidden."""
+        name = self._options.dataset
+        dataset = (await self._api.datasets(ADD_S)).get(name) if name else None
+        documents = await self._api.documents(dataset, event_id, ADD_S) if dataset else []
+        for one in documents:
+            await self._api.delete(str(dataset), one, ADD_S)
+        if documents:
+            return "deleted"
+        return "hidden" if set(native_ids) - {event_id} else "absent"
+
+    # What there is
+
+    async def describe(self) -> Description:
+        """How many documents it has, and what is wrong: unreachable, no credential, no such dataset."""
+        options, notes = self._options, []
+        try:
+            await self._api.version(LOOK_S)
+            datasets = await self._api.datasets(LOOK_S)
+            missing = [name for name in options.datasets if name not in datasets and name not in datasets.values()]
+            searched = [
+                i
+                for name, i in datasets.items()
+                if not options.datasets or {name, i} & {*options.datasets, options.dataset}
+            ]
+            counts = await asyncio.gather(*(self._api.count(dataset, LOOK_S) for dataset in searched))
+        except BackendError as error:
+            return Description(notes=(f"{error}. Mend: {_mend(error, options)}",), degraded=True)
+        if missing:
+            notes.append(f"it has no dataset {', '.join(missing)}. Mend: correct datasets, or fill it")
+        if self._fault:
+            notes.append(f"{self._fault}. Mend: see Cognee's log; what is remembered next starts it again")
+        degraded = bool(notes)
+        if former := [way for way in options.search if way in FORMER]:
+            notes.append(f"Cognee no longer has {', '.join(former)}; {GRAPH} is asked instead")
+        if self._mixed and options.datasets:
+            notes.append("the server keeps no datasets apart (ENABLE_BACKEND_ACCESS_CONTROL=false): all are searched")
+        return Description(sum(counts), notes=tuple(notes), degraded=degraded)
+
+    async def close(self) -> None:
+        task, self._making = self._making, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        await self._api.close()
+
+
+def _is_id(name: str) -> bool:
+    try:
+        UUID(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _told(reply: object) -> str:
+    """What a refusal says, in one short line; never what was asked."""
+    detail = reply.get("detail", reply.get("error")) if isinstance(reply, dict) else None
+    if isinstance(detail, list) and detail and isinstance(detail[0], dict):
+        detail = detail[0].get("msg")
+    return " ".join(str(detail or "no reason given").split())[:300]
+
+
+def _mend(error: BackendError, options: Options) -> str:
+    """What to do about a server that cannot be described."""
+    if isinstance(error, Unauthorized):
+        return "give it user and password_env, or api_key_env, in fusion.toml" if not options.user else "correct them"
+    return "start it: docker compose -f compose/cognee.yaml up"

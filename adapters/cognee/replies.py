@@ -1,0 +1,175 @@
+"""What Cognee's replies mean, and how an event is written down for it. Pure.
+
+A search answers in two shapes: a list of results, or, where the server keeps datasets apart, a list of
+``{dataset_id, dataset_name, search_result}``. A result is either a list of passages (CHUNKS and its like), or the
+prompt that Cognee would send to its model (the completions), in which the triplets stand as lines:
+
+    julien --[corrected_by]--> bug gateway  (julien corrected by bug gateway.)
+
+Seen on 1.6.5, whose prompt says before them which nodes they connect; other versions leave out what is in brackets.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from adapters.hits import hit_of
+from fusion.contract import Captured, Hit, Scope
+
+LABEL = "fusion"
+"""the key, in the metadata of a document, under which we keep what the event was"""
+_MARK = re.compile(r"\s*\[memory ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:, [^\n]*)?\]\s*\Z")
+_TRIPLET = re.compile(r"(.+?) --\[(.*?)\]--> (.+)")
+_EXCERPT = re.compile(r"\.\.\. \[[^\]]*\]\Z")
+"""how a prompt names a node that is a whole text: its first words, then its most frequent ones"""
+_STATUS = re.compile(r" \[((?:current|superseded|disputed|contested|as of)\b[^\[\]]*)\]\Z")
+
+
+def document(captured: Captured) -> tuple[str, dict[str, Any]]:
+    """An event as a document for Cognee: its text, and its metadata.
+
+    The last line tells whose memory it is, for a chunk of it carries nothing else that survives every version; without
+    it, two events of one text would be one document. Who spoke, and when, is there for the model that reads the graph
+    out of it.
+    """
+    event = captured.event
+    about = [f"memory {event.event_id}"]
+    if event.speaker:
+        about.append(f"said by {' '.join(event.speaker.split())}")
+    if event.at:
+        about.append(f"on {event.at.utc:%Y-%m-%d}")
+    said = orjson.loads(orjson.dumps(Hit.of(event)))
+    kept = {name: value for name, value in said.items() if value and name not in ("native_id", "text", "score")}
+    return f"{event.text}\n\n[{', '.join(about)}]", {LABEL: kept}
+
+
+def results(reply: object) -> list[Any]:
+    """What each dataset found: a list of passages, a prompt, or whatever it is. Raises TypeError for no list.
+
+    An entry that says why its dataset could not be searched found nothing.
+    """
+    if not isinstance(reply, list):
+        raise TypeError("a reply is a list")
+    if any(isinstance(entry, dict) and "search_result" in entry for entry in reply):
+        entries = [entry if isinstance(entry, dict) else {} for entry in reply]
+        return [entry.get("search_result") for entry in entries if not entry.get("error")]
+    if all(isinstance(entry, dict) for entry in reply):
+        return [reply]
+    return reply
+
+
+def apart(reply: Sequence[Any]) -> bool:
+    """Whether the server keeps datasets apart: then it says of which each result is."""
+    return all(isinstance(entry, dict) and "dataset_id" in entry for entry in reply)
+
+
+def passages(result: object, assumed: Scope) -> tuple[list[Hit], int]:
+    """The passages of one dataset, best first, and how many items were none."""
+    if result is None:
+        return [], 0
+    if not isinstance(result, list):
+        return [], 1
+    hits: list[Hit] = []
+    dropped = 0
+    for item in result:
+        try:
+            hit = passage(item, assumed)
+        except (KeyError, TypeError, ValueError, OverflowError):
+            dropped += 1
+            continue
+        if hit is not None:
+            hits.append(hit)
+    return hits, dropped
+
+
+def passage(item: Any, assumed: Scope) -> Hit | None:
+    """A chunk or summary; ``None`` where it is only the end of one of ours. Raises as `hit_of` does, where it is none.
+
+    What came through the gateway is the event that it was, and is known by its id; all else has Cognee's id.
+    """
+    if not isinstance(item, Mapping):
+        raise TypeError("a passage is an object")
+    text, distance = item["text"], item.get("score")
+    mark = _MARK.search(text)
+    said = _said(item.get("external_metadata"))
+    event_id = mark[1] if mark else said.get("event_id")
+    if mark:
+        text = text[: mark.start()]
+        if not text:
+            return None
+    if not text.strip():
+        raise ValueError("a passage says something")
+    # Cognee gives the distance, cosine's unless it was told otherwise: less is nearer.
+    score = -distance if isinstance(distance, int | float) and not isinstance(distance, bool) else None
+    if event_id is None:
+        return hit_of({"native_id": item["id"], "text": text, "score": score}, assumed)
+    return hit_of({**said, "native_id": event_id, "event_id": event_id, "text": text, "score": score}, assumed)
+
+
+def _said(metadata: object) -> dict[str, Any]:
+    """What we wrote into a document's metadata; nothing where somebody else did."""
+    if isinstance(metadata, str):
+        try:
+            metadata = json.loads(metadata)
+        except (ValueError, RecursionError):
+            return {}
+    said = metadata.get(LABEL) if isinstance(metadata, dict) else None
+    return said if isinstance(said, dict) else {}
+
+
+def triplets(result: object, assumed: Scope) -> tuple[list[Hit], int]:
+    """The triplets in the prompt of one dataset, best first, and how many results were no prompt.
+
+    Edges between a text and what stands in it are Cognee's bookkeeping: they say nothing that the text does not.
+    """
+    if isinstance(result, list) and all(isinstance(one, str) for one in result):
+        result = "\n".join(result)
+    if result is None or result == "":
+        return [], 0
+    if not isinstance(result, str):
+        return [], 1
+    # The texts of nodes come first, and may hold anything; no line of theirs is taken for a connection.
+    _, begun, lines = result.rpartition("\nConnections:\n")
+    if not begun:
+        return [], 1
+    return list(_connections(lines, assumed)), 0
+
+
+def _connections(lines: str, assumed: Scope) -> Iterator[Hit]:
+    for line in lines.removesuffix("`").split("\n"):
+        match = _TRIPLET.fullmatch(line)
+        if match is None:
+            continue  # the rest of a description that has line ends
+        subject, relation, rest = match[1].strip(), match[2].strip(), f" {match[3]}"
+        object_, _, told = rest.partition("  (")
+        state = _STATUS.search(told or object_)
+        if state and told:
+            told = told[: state.start()]
+        elif state:
+            object_ = object_[: state.start()]
+        object_, told = object_.strip(), told.removesuffix(")").strip()
+        if not subject or not object_ or _EXCERPT.search(subject) or _EXCERPT.search(object_):
+            continue
+        text = told or f"{subject} {relation.replace('_', ' ')} {object_}"
+        yield Hit(
+            native_id=f"{subject} --[{relation}]--> {object_}",
+            text=f"{text} [{state[1]}]" if state else text,
+            scope=assumed,
+            kind="fact",
+            path=(subject, relation, object_),
+        )
+
+
+def woven(lists: Sequence[Sequence[Hit]]) -> list[Hit]:
+    """Several lists as one: the first of each, then the second of each; whatever came before is left out."""
+    found: dict[str, Hit] = {}
+    for rank in range(max(map(len, lists), default=0)):
+        for one in lists:
+            if rank < len(one):
+                found.setdefault(one[rank].native_id, one[rank])
+    return list(found.values())
