@@ -86,6 +86,10 @@ def _collections(client: QdrantClient, name: str, body: Any) -> Any:
     return _dumped(client.get_collection(name))
 
 
+def _exists(client: QdrantClient, name: str, body: Any) -> Any:
+    return {"exists": client.collection_exists(name)}
+
+
 def _create(client: QdrantClient, name: str, body: Any) -> Any:
     asked = models.CreateCollection.model_validate(body)
     return client.create_collection(name, vectors_config=asked.vectors, sparse_vectors_config=asked.sparse_vectors)
@@ -160,6 +164,7 @@ def _count(client: QdrantClient, name: str, body: Any) -> Any:
 
 ROUTES: dict[tuple[str, str], Callable[[QdrantClient, str, Any], Any]] = {
     ("GET", ""): _collections,
+    ("GET", "exists"): _exists,
     ("PUT", ""): _create,
     ("DELETE", ""): _drop,
     ("PUT", "index"): _index,

@@ -1,6 +1,18 @@
-"""Mem0: the real ``mem0ai`` library, in process, on a local Qdrant folder.
+"""Mem0: the real ``mem0ai`` library, in process, on a local Qdrant folder or a Qdrant server; or mem0's own server.
 
-Three things about the library shape this file (measured with mem0ai 2.2.1, qdrant-client in local mode):
+    [backends.mem0]                     # the default: a folder of our own
+    adapter = "adapters.mem0:Mem0"
+
+    [backends.mem0]                     # what OpenClaw's plugin has; every option stands in `adapters.mem0.options`
+    adapter = "adapters.mem0:Mem0"
+    preset = "openclaw"
+    port = 6333
+
+    [backends.mem0]
+    adapter = "adapters.mem0:Mem0Server"
+    url = "http://127.0.0.1:8888"
+
+Three things about the library shape the first (measured with mem0ai 2.2.1, qdrant-client in local mode):
 
 - Local Qdrant is not safe under concurrency: 300 adds beside 100 searches lost 16 memories. So everything that touches
   it runs on one thread, which is the lock; `Shelf` lives there, `Mem0` is its asynchronous front.
@@ -20,5 +32,6 @@ mem0ai's own ``nlp`` extra would make the library fetch a spaCy model; this proj
 from adapters.mem0.backend import BATCH, Mem0
 from adapters.mem0.library import Bridge, library
 from adapters.mem0.payload import hit_of, payload_of
+from adapters.mem0.server import Mem0Server
 
-__all__ = ["BATCH", "Bridge", "Mem0", "hit_of", "library", "payload_of"]
+__all__ = ["BATCH", "Bridge", "Mem0", "Mem0Server", "hit_of", "library", "payload_of"]

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
+from adapters.mem0.options import Options
+from adapters.mem0.plain import Plain
 from adapters.mem0.shelf import Shelf
+from adapters.options import read
+from adapters.qdrant.collection import note
 from fusion.contract import (
     DIMENSIONS,
     KINDS,
@@ -25,7 +29,7 @@ from fusion.contract import (
     Opening,
     Query,
 )
-from fusion.errors import FusionError, SettingsError
+from fusion.errors import BackendError, FusionError, SettingsError
 from fusion.lib.words import spoken
 
 if TYPE_CHECKING:
@@ -41,15 +45,19 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+FEATURES = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(KINDS))
+THREADS = 8
+"""that ask a server at once; a local folder has one, which is its lock"""
+
+
 class Mem0:
-    """Remembers events in mem0. The native id of a memory is its event's id.
+    """Remembers events in mem0. The native id of a memory is its event's id, unless mem0 made it by itself."""
 
-    Option ``collection`` ("memories") begins the names of its Qdrant collections.
-    """
-
-    features = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(KINDS))
-
-    def __init__(self, shelf: Shelf, worker: ThreadPoolExecutor, embedder: Embedder | None) -> None:
+    def __init__(
+        self, shelf: Shelf | Plain, worker: ThreadPoolExecutor, embedder: Embedder | None, options: Options
+    ) -> None:
+        self.features = FEATURES if not options.url else replace(FEATURES, tenants=False, tenant=options.tenant)
+        self._options = options
         self._shelf = shelf
         self._worker = worker
         self._embedder = embedder
@@ -65,12 +73,13 @@ class Mem0:
 
     @classmethod
     async def open(cls, opening: Opening) -> Self:
-        """Raises ``SettingsError`` without mem0ai, ``StoreBusy`` when another process has the folder."""
-        collection = opening.options.get("collection", "memories")
-        if not isinstance(collection, str) or not re.fullmatch(r"[\w-]{1,64}", collection):
-            raise SettingsError("mem0's option collection is a name of up to 64 letters, digits, - and _")
-        shelf = Shelf(opening.folder, collection, opening.embedder, asyncio.get_running_loop())
-        self = cls(shelf, ThreadPoolExecutor(1, f"{opening.name}-mem0"), opening.embedder)
+        """Raises ``SettingsError`` for a wrong option, ``StoreBusy`` when another process has the folder.
+
+        A Qdrant server is not asked yet: one that is down now may be up at the first question.
+        """
+        options = read(Options, opening).resolved(opening.options)
+        shelf, threads = _shelf(opening, options)
+        self = cls(shelf, ThreadPoolExecutor(threads, f"{opening.name}-mem0"), opening.embedder, options)
         try:
             await self._run(shelf.open)
         except BaseException:
@@ -97,6 +106,8 @@ class Mem0:
 
     async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
         events = [captured.event for captured in batch]
+        if self._options.infer and isinstance(self._shelf, Plain):
+            return [await self._run(self._shelf.infer, event) for event in events]
         for start in range(0, len(events), BATCH):
             new = await self._run(self._shelf.missing, events[start : start + BATCH])
             if new:
@@ -112,7 +123,10 @@ class Mem0:
         return await self._run(self._shelf.neighbours, [hit.native_id for hit in hits], span)
 
     async def describe(self) -> Description:
-        items, pending = await self._run(self._shelf.counts)
+        try:
+            items, pending = await self._run(self._shelf.counts)
+        except BackendError as error:
+            return Description(notes=(note(error, self._options.url),), degraded=True)
         notes = []
         if self._embedder is None:
             notes.append(
@@ -178,6 +192,23 @@ class Mem0:
                 raise
             await self._run(self._shelf.move, [hit.native_id for hit in waiting], vectors)
         self._fault = None
+
+
+def _shelf(opening: Opening, options: Options) -> tuple[Shelf | Plain, int]:
+    """What keeps the memories, and how many threads may work on it. Raises SettingsError where something is missing."""
+    where, loop, embedder = f"[backends.{opening.name}]", asyncio.get_running_loop(), opening.embedder
+    if not options.url and not options.infer:
+        return Shelf(opening.folder, options.collection, embedder, loop), 1
+    if embedder is None:
+        raise SettingsError(f"{where} mem0 on a server, or with infer, needs an embedding model: configure [embedder]")
+    if options.infer and opening.model is None:
+        raise SettingsError(f"{where} infer = true needs a language model: configure [model], or leave infer out")
+    if options.dimensions and embedder.dimensions != options.dimensions:
+        raise SettingsError(
+            f"{where} wants {options.dimensions:,} dimensions, and [embedder] makes {embedder.dimensions:,}: configure "
+            "the model that the collection was made with (OpenClaw's is OpenAI's text-embedding-3-small)"
+        )
+    return Plain(opening, options, embedder, loop), THREADS if options.url else 1
 
 
 def _retrieve(task: asyncio.Task[None]) -> None:

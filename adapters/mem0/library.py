@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from fusion.contract import Embedder
+from fusion.contract import Embedder, LanguageModel
 from fusion.errors import InvalidAnswer, SettingsError
+
+ANSWER_TOKENS = 4000
+"""of mem0's own extraction: a page of facts"""
 
 
 class Bridge:
@@ -18,9 +22,19 @@ class Bridge:
 
     def __init__(self, config: object = None) -> None:
         self.config = config
-        self.ready: Mapping[str, list[float]] = {}
+        self._own = threading.local()  # several threads may search a server at once
         self._embedder: Embedder | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def ready(self) -> Mapping[str, list[float]]:
+        """Vectors made ready for what this thread asks next."""
+        found: Mapping[str, list[float]] = getattr(self._own, "ready", {})
+        return found
+
+    @ready.setter
+    def ready(self, vectors: Mapping[str, list[float]]) -> None:
+        self._own.ready = vectors
 
     def connect(self, embedder: Embedder | None, loop: asyncio.AbstractEventLoop) -> None:
         self._embedder, self._loop = embedder, loop
@@ -38,14 +52,24 @@ class Bridge:
         return [self.embed(text, memory_action) for text in texts]
 
 
-class NoModel:
-    """mem0's language model: none. Events are stored as they are, so nothing is ever asked of it."""
+class Model:
+    """mem0's language model: the configured one, or none; then nothing may be asked of it."""
 
     def __init__(self, config: object = None) -> None:
         self.config = config
+        self._model: LanguageModel | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
-    def generate_response(self, *_: object, **__: object) -> str:
-        raise InvalidAnswer("mem0 asked for a language model, and none is configured")
+    def connect(self, model: LanguageModel, loop: asyncio.AbstractEventLoop) -> None:
+        self._model, self._loop = model, loop
+
+    def generate_response(self, messages: Sequence[Mapping[str, str]], *_: object, **__: object) -> str:
+        """Called on mem0's thread. Its instructions go as such, what they are about as what a user says."""
+        if self._model is None or self._loop is None:
+            raise InvalidAnswer("mem0 asked for a language model, and none is configured")
+        said = {role: "\n\n".join(m["content"] for m in messages if m["role"] == role) for role in ("system", "user")}
+        asked = self._model.complete(said["system"], said["user"], ANSWER_TOKENS)
+        return asyncio.run_coroutine_threadsafe(asked, self._loop).result()
 
 
 class Frugal:
@@ -84,5 +108,15 @@ def library(folder: Path) -> Any:
     # That its optional parts are missing (spaCy, fastembed) is as intended, and not worth two warnings a start.
     logging.getLogger("mem0").setLevel(logging.ERROR)
     EmbedderFactory.provider_to_class["langchain"] = f"{__name__}.Bridge"
-    LlmFactory.provider_to_class["langchain"] = (f"{__name__}.NoModel", BaseLlmConfig)
+    LlmFactory.provider_to_class["langchain"] = (f"{__name__}.Model", BaseLlmConfig)
     return main.Memory
+
+
+def config(store: Mapping[str, object]) -> dict[str, object]:
+    """mem0's, with Qdrant as ``store`` describes it, and our vectors and our model."""
+    return {
+        "vector_store": {"provider": "qdrant", "config": dict(store)},
+        "embedder": {"provider": "langchain", "config": {}},
+        "llm": {"provider": "langchain", "config": {}},
+        "history_db_path": ":memory:",  # the journal is the history; a copy here would outlive a forgotten event
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from hashlib import md5
 from typing import Any, cast
 from urllib.parse import quote, unquote
@@ -30,6 +30,9 @@ NOBODY = "_shared"
 
 _PLAIN = re.compile(r"[^\s*_]\S*")
 MATCHED = ("tenant", "user_id", "agent_id", "run_id", "session_id")
+
+_THEIRS = frozenset({"data", "user_id", "agent_id", "run_id", "actor_id", "created_at"})
+"""what mem0 itself says of a memory; all else in a payload that is not ours may mean anything"""
 
 Payload = Mapping[str, Any]
 
@@ -111,8 +114,8 @@ def payload_of(event: Event) -> dict[str, Any]:
 
 def hit_of(native_id: str, payload: Payload) -> Hit:
     """A payload as the hit that it will be, without a score. What is not ours has mem0's own keys only."""
-    get = payload.get
     ours = "event_id" in payload
+    get = payload.get if ours else {key: payload[key] for key in _THEIRS & payload.keys()}.get
     ids = {key: _decoded(get(key)) if ours else get(key) for key in DIMENSIONS}
     at = _time(get("at"))
     return Hit(
@@ -132,7 +135,7 @@ def hit_of(native_id: str, payload: Payload) -> Hit:
         recorded_at=_time(get("created_at")),
         valid_from=_time(get("valid_from")),
         valid_to=_time(get("valid_to")),
-        place=_place(payload) if "document" in payload else None,
+        place=_place(payload) if ours and "document" in payload else None,
         trust=cast("Trust", get("trust", "unknown")),
         origin=cast("Origin", get("origin", "owner")),
         derived_from=tuple(get("derived_from", ())),
@@ -144,4 +147,7 @@ def _place(payload: Payload) -> Place:
 
 
 def _time(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
+    if not text:
+        return None
+    time = datetime.fromisoformat(text)
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)

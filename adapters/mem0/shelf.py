@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from adapters.mem0.library import Frugal, library
+from adapters.mem0.library import Frugal, config, library
 from adapters.mem0.payload import MATCHED, Payload, conditions, hit_of, payload_of, visible
 from fusion.contract import Embedder, Event, Hit, Query, Scope
 from fusion.errors import InvalidAnswer, StoreBusy, StoreDamaged
@@ -40,6 +40,7 @@ class Shelf:
     ) -> None:
         self._folder = folder
         self._prefix = f"{collection}-"
+        self._collection = collection_of(collection, embedder)
         self._embedder = embedder
         self._loop = loop
         self._memory: Any = None
@@ -51,20 +52,12 @@ class Shelf:
         """Memories without a vector of the present model, and the collection that each is in."""
 
     @property
-    def _collection(self) -> str:
-        """Names the model, readably and beyond doubt."""
-        if self._embedder is None:
-            return self._prefix + UNEMBEDDED
-        identity = self._embedder.identity
-        return f"{self._prefix}{re.sub(r'[^A-Za-z0-9]+', '-', identity)[:40].strip('-')}-{content_hash(identity)[:8]}"
-
-    @property
     def _client(self) -> Any:
         return self._memory.vector_store.client
 
     def open(self) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _require_free(self._folder / "qdrant" / ".lock")
+        require_free(self._folder / "qdrant" / ".lock")
         memory_class = library(self._folder)
         dimensions = self._embedder.dimensions if self._embedder else 1
         store = {
@@ -73,14 +66,8 @@ class Shelf:
             "embedding_model_dims": dimensions,
             "on_disk": True,
         }
-        config = {
-            "vector_store": {"provider": "qdrant", "config": store},
-            "embedder": {"provider": "langchain", "config": {}},
-            "llm": {"provider": "langchain", "config": {}},
-            "history_db_path": ":memory:",  # the journal is the history; a copy here would outlive a forgotten event
-        }
         try:
-            self._memory = memory_class.from_config(config)
+            self._memory = memory_class.from_config(config(store))
         except RuntimeError as error:
             raise StoreBusy(f"mem0 cannot open its folder: {error}") from error
         except (ValueError, KeyError, sqlite3.DatabaseError) as error:
@@ -258,7 +245,15 @@ class Shelf:
         client.close()  # mem0 leaves it open, and with it the folder's lock
 
 
-def _require_free(lock: Path) -> None:
+def collection_of(prefix: str, embedder: Embedder | None) -> str:
+    """The name of a collection of ours. It names the model, readably and beyond doubt."""
+    if embedder is None:
+        return f"{prefix}-{UNEMBEDDED}"
+    identity = embedder.identity
+    return f"{prefix}-{re.sub(r'[^A-Za-z0-9]+', '-', identity)[:40].strip('-')}-{content_hash(identity)[:8]}"
+
+
+def require_free(lock: Path) -> None:
     """Asks before Qdrant does: it takes its lock last, and leaves its files open when it is refused."""
     if not lock.exists():
         return

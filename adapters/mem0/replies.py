@@ -1,0 +1,67 @@
+"""What mem0 answers, from its library or its server, in the shapes of 1.x and 2.x.
+
+2.x     {"results": [{"id": "…", "memory": "…", "score": 0.8, "user_id": "…", "created_at": "…", "metadata": {…}}]}
+1.x     the same, "relations" beside it; its earliest form is the list alone
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from adapters.mem0.payload import hit_of, visible
+from fusion.contract import Hit, Query, Scope
+from fusion.errors import InvalidAnswer
+
+DEEPEST = 1000
+
+
+def items_of(reply: Any) -> list[Any]:
+    """The memories of a reply. Raises InvalidAnswer where it has none of the shapes."""
+    found = reply.get("results") if isinstance(reply, dict) else reply
+    if not isinstance(found, list):
+        raise InvalidAnswer("mem0 answered in another shape: there are no results")
+    return found
+
+
+def hits_of(items: Sequence[Any], query: Query, tenant: str) -> tuple[list[Hit], int]:
+    """What of them the query may see, best first, and how many were no memories. Raises InvalidAnswer if none was."""
+    found: list[Hit] = []
+    for item in items:
+        try:
+            found.append(hit_of_item(item, query.scope, tenant))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            continue  # counted below, as what is missing
+    if items and not found:
+        raise InvalidAnswer(f"mem0 answered in another shape: none of {len(items)} results is a memory")
+    return [hit for hit in found if visible(hit, query)], len(items) - len(found)
+
+
+def hit_of_item(item: Any, asked: Scope, tenant: str) -> Hit:
+    """One result. What mem0 does not say of whose it is, it was asked for; what is not ours is of ``tenant``.
+
+    Raises KeyError, TypeError, ValueError or AttributeError where it is none.
+    """
+    metadata = item.get("metadata") or {}
+    payload = {**metadata, **{key: value for key, value in item.items() if value is not None}}
+    payload["data"] = item["memory"]
+    if "event_id" in payload:
+        payload.setdefault("actor_id", payload.get("speaker"))
+    if not isinstance(item["memory"], str) or not item["memory"]:
+        raise ValueError("a memory has a text")
+    hit = hit_of(str(item["id"]), payload)
+    hit.score = item.get("score")  # it was made just now, and nobody has it yet
+    if "event_id" not in payload:
+        whose = hit.scope
+        if whose.user_id is whose.agent_id is whose.run_id is None:
+            whose = replace(whose, user_id=asked.user_id, agent_id=asked.agent_id, run_id=asked.run_id)
+        hit.scope = replace(whose, tenant=tenant)
+    elif payload.get("inferred"):
+        hit.event_id, hit.derived_from = None, (payload["event_id"],)
+    return hit
+
+
+def deeper(limit: int, found: int, answered: int, asked: int) -> int:
+    """How many to ask for next, where what may not be seen used up the limit; 0: that was all, or enough."""
+    return 0 if found >= limit or answered < asked or asked >= DEEPEST else min(asked * 4, DEEPEST)

@@ -1,0 +1,179 @@
+"""Mem0's own server (:8888) as a backend, read and written; what others stored there is found as well.
+
+    [backends.mem0]
+    adapter = "adapters.mem0:Mem0Server"
+    url = "http://127.0.0.1:8888"
+    api_key_env = "MEM0_API_KEY"
+
+It gives each memory an id of its own; the event's id stands in the metadata, so that a delivery that is retried stores
+nothing twice. A server of 1.x takes whose memories are asked for beside the question, one of 2.x in ``filters``: which
+it is, is found out at the first question, and again when the server was upgraded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+from urllib.parse import quote
+
+from adapters.http import Http
+from adapters.mem0.options import ServerOptions
+from adapters.mem0.payload import NOBODY, conditions, payload_of
+from adapters.mem0.replies import deeper, hits_of, items_of
+from adapters.options import read
+from fusion.contract import DIMENSIONS, Captured, Description, Event, Forgotten, Hit, Opening, Partial, Query
+from fusion.errors import BackendError, BackendUnreachable, HttpStatus, InvalidAnswer, Unauthorized
+from fusion.lib.words import spoken
+
+DESCRIBE_S = 1.0
+OWN = ("user_id", "agent_id", "run_id")
+"""what mem0 itself keeps memories apart by"""
+_NOT_METADATA = frozenset({"data", "hash", "created_at", "updated_at", "text_lemmatized", *OWN})
+_REFUSED = (400, 422, 500)
+"""what servers of the one version answer to questions of the other"""
+
+
+class Mem0Server:
+    """Asks mem0's server. Native ids are its memories'."""
+
+    def __init__(self, http: Http, options: ServerOptions) -> None:
+        self.features = options.features()
+        self._http, self._options = http, options
+        self._version = options.version or "2"
+
+    @classmethod
+    async def open(cls, opening: Opening) -> Self:
+        """Does not connect: a server that is down now may be up at the first question."""
+        options = read(ServerOptions, opening)
+        return cls(Http(options.url, options.headers), options)
+
+    async def search(self, query: Query) -> Sequence[Hit]:
+        text = query.text.strip()
+        limit = min(query.limit, self._options.limit or query.limit)
+        if limit < 1 or not text:
+            return []
+        until = asyncio.get_running_loop().time() + query.deadline_s
+        where = self._where(query)
+        asked = limit
+        while True:
+            left = max(until - asyncio.get_running_loop().time(), 0.001)
+            items = (await self._asked(text, where, asked, left, self._options.threshold))[:asked]
+            hits, dropped = hits_of(items, query, self.features.tenant)
+            if not (more := deeper(limit, len(hits), len(items), asked)):
+                return Partial(hits[:limit], dropped) if dropped else hits[:limit]
+            asked = more
+
+    def accepts(self, event: Event) -> bool:
+        """Blank memories are refused: mem0 stores none."""
+        return bool(event.text.strip())
+
+    async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
+        """One after another: mem0 takes one at a time."""
+        return [await self._remember(captured.event) for captured in batch]
+
+    async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
+        """By the ids that were told when it was stored; without them, by what its metadata says (2.x alone can)."""
+        ids = (
+            native_ids
+            if native_ids or self._version == "1"
+            else await self._stored(event_id, event_id, {"user_id": "*"})
+        )
+        found = [one for one in dict.fromkeys(ids) if await self._exists(one)]
+        for one in found:
+            await self._http.delete(f"/memories/{quote(one, safe='')}", self._timeout_s)
+        return "deleted" if found else "absent"
+
+    async def describe(self) -> Description:
+        """That it answers; mem0 does not say how many memories it has."""
+        try:
+            await self._asked("memory", {"user_id": NOBODY}, 1, DESCRIBE_S)
+        except BackendError as error:
+            return Description(notes=(f"{error}. Mend: {_mend(error)}",), degraded=True)
+        return Description()
+
+    async def close(self) -> None:
+        await self._http.close()
+
+    @property
+    def _timeout_s(self) -> float:
+        return self._options.timeout_ms / 1000
+
+    def _where(self, query: Query) -> dict[str, str]:
+        """The dimensions that are asked for, as they are stored; mem0 wants to be asked for somebody."""
+        asked = dict(zip(("tenant", *DIMENSIONS), conditions(query.scope), strict=False))
+        named: dict[str, str] = {d: asked[d] for d in query.scope.named() if d not in self.features.bound or d in OWN}
+        return named if named.keys() & set(OWN) else {"user_id": "*", **named}
+
+    async def _asked(
+        self, text: str, where: Mapping[str, str], limit: int, deadline_s: float, threshold: float = 0.0
+    ) -> list[Any]:
+        """The results, in the version that the server speaks."""
+        try:
+            return await self._ask(question(self._version, text, where, limit, threshold), deadline_s)
+        except (HttpStatus, InvalidAnswer) as error:
+            if self._options.version or (isinstance(error, HttpStatus) and error.status not in _REFUSED):
+                raise
+            other = "1" if self._version == "2" else "2"
+            try:
+                found = await self._ask(question(other, text, where, limit, threshold), deadline_s)
+            except BackendError:
+                raise error from None
+            self._version = other
+            return found
+
+    async def _ask(self, body: Mapping[str, Any], deadline_s: float) -> list[Any]:
+        try:
+            return items_of(await self._http.post("/search", body, deadline_s))
+        except InvalidAnswer as error:
+            raise InvalidAnswer(f"{self._http.server}: {error}") from None
+
+    async def _remember(self, event: Event) -> tuple[str, ...]:
+        """Raises InvalidAnswer where the server does not say what it stored."""
+        payload = payload_of(event)
+        whose = {key: payload[key] for key in OWN if key in payload}
+        if known := await self._stored(event.text, event.event_id, whose):
+            return tuple(known)
+        metadata = {key: value for key, value in payload.items() if key not in _NOT_METADATA}
+        if event.speaker:
+            metadata["speaker"] = event.speaker  # its own name for that, actor_id, mem0 takes out of metadata
+        if self._options.infer:
+            metadata["inferred"] = True
+        message = {"role": "user", "content": spoken(event.text, event.speaker) if self._options.infer else event.text}
+        body = {"messages": [message], **whose, "metadata": metadata, "infer": self._options.infer}
+        stored = items_of(await self._http.post("/memories", body, self._timeout_s))
+        ids = [str(one["id"]) for one in stored if isinstance(one, dict) and "id" in one]
+        if not ids and not self._options.infer:
+            raise InvalidAnswer(f"{self._http.server}: it does not say what it stored")
+        return tuple(ids)
+
+    async def _stored(self, text: str, event_id: str, whose: Mapping[str, str]) -> list[str]:
+        """The memories of an event, by its id in their metadata."""
+        found = await self._asked(text.strip() or event_id, {**whose, "event_id": event_id}, 100, self._timeout_s)
+        metadata = ((one, one.get("metadata") or {}) for one in found if isinstance(one, dict))
+        return [str(one["id"]) for one, said in metadata if said.get("event_id") == event_id]
+
+    async def _exists(self, native_id: str) -> bool:
+        try:
+            found = await self._http.get(f"/memories/{quote(native_id, safe='')}", self._timeout_s)
+        except HttpStatus as error:
+            if error.status in (404, *_REFUSED):  # some versions answer 500 for what is not there
+                return False
+            raise
+        return isinstance(found, dict) and bool(found.get("id"))
+
+
+def question(version: str, text: str, where: Mapping[str, str], limit: int, threshold: float) -> dict[str, Any]:
+    """The body of POST /search."""
+    if version == "2":
+        return {"query": text, "filters": dict(where), "top_k": limit, "threshold": threshold}
+    whose = {key: where[key] for key in OWN if where.get(key, "*") != "*"}
+    return {"query": text, **whose, "filters": {k: v for k, v in where.items() if k not in OWN}, "limit": limit}
+
+
+def _mend(error: BackendError) -> str:
+    if isinstance(error, BackendUnreachable):
+        return "start mem0's server, or correct url"
+    if isinstance(error, Unauthorized):
+        return "give it the key of the server, by api_key_env or api_key_file"
+    return "look at the server's log; it may be of another version than 1.x or 2.x"
