@@ -109,12 +109,13 @@ class Mem0Server:
         self, text: str, where: Mapping[str, str], limit: int, deadline_s: float, threshold: float = 0.0
     ) -> list[Any]:
         """The results, in the version that the server speaks."""
+        version = self._version  # of this question; another one may find out meanwhile
         try:
-            return await self._ask(question(self._version, text, where, limit, threshold), deadline_s)
+            return await self._ask(question(version, text, where, limit, threshold), deadline_s)
         except (HttpStatus, InvalidAnswer) as error:
             if self._options.version or (isinstance(error, HttpStatus) and error.status not in _REFUSED):
                 raise
-            other = "1" if self._version == "2" else "2"
+            other = "1" if version == "2" else "2"
             try:
                 found = await self._ask(question(other, text, where, limit, threshold), deadline_s)
             except BackendError:
