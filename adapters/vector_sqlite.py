@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, fields
 from json import dumps
 from typing import TYPE_CHECKING, Self
 
+from adapters.index.merge import text_score
 from fusion.contract import (
     DIMENSIONS,
     KINDS,
@@ -85,11 +86,6 @@ class Options:
         if not options.vector_weight + options.text_weight:
             raise SettingsError(f"[backends.{opening.name}] vector_weight and text_weight are both 0")
         return options
-
-
-def text_score(rank: float) -> float:
-    """FTS5's ``bm25()``, which is negative and the lower the better, as a number from 0 to 1 that grows with it."""
-    return -rank / (1.0 - rank) if rank < 0 else 0.0
 
 
 def merged(

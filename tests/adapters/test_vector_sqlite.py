@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from adapters.vector_sqlite import Options, VectorSqlite, merged, text_score
+from adapters.vector_sqlite import Options, VectorSqlite, merged
 from fusion.contract import Backend, Captured, Opening, Scope
 from fusion.errors import SettingsError, StoreDamaged
 from fusion.ingest.intake import NewMemory
@@ -58,11 +58,6 @@ def test_weights_are_a_proportion_and_words_alone_have_all_of_it() -> None:
     halved = Options(vector_weight=0.35, text_weight=0.15)
     assert merged({1: 0.9}, {1: 0.5}, halved, has_vectors=True) == pytest.approx({1: 0.78})
     assert merged({}, {1: 0.5}, Options(), has_vectors=False) == {1: 0.5}
-
-
-def test_a_better_rank_is_a_higher_score() -> None:
-    """FTS5's bm25 is negative: −3 → 3/(1+3) = .75, −1 → .5, 0 → 0; never all the same, as the seed's formula has it."""
-    assert [text_score(rank) for rank in (-3.0, -1.0, -0.0, 0.0)] == [0.75, 0.5, 0.0, 0.0]
 
 
 async def test_the_score_of_a_hit_is_that_sum(tmp_path: Path) -> None:
