@@ -32,7 +32,7 @@ from typing import Any, Self
 from adapters.http import Http
 from adapters.options import read
 from fusion.contract import DIMENSIONS, Description, Features, Hit, Moment, Opening, Partial, Place, Query, Scope
-from fusion.errors import BackendError, HttpStatus, InvalidAnswer, SettingsError, Unauthorized
+from fusion.errors import BackendError, InvalidAnswer, SettingsError, Unauthorized
 from fusion.lib.words import STOP_WORDS, word_list
 
 HEALTH_S = 0.5
@@ -82,10 +82,8 @@ class Qmd:
             return []
         try:
             reply = await self._http.post("/query", body, query.deadline_s)
-        except Unauthorized:  # it has no keys: it guards itself against web pages
-            raise HttpStatus(
-                f"{self._http.server} answered 403: QMD wants to be called localhost in url", 403
-            ) from None
+        except Unauthorized as error:  # it has no keys: it guards itself against web pages
+            raise Unauthorized(f"{error}; QMD itself has none, but wants to be called localhost in url") from None
         items = reply.get("results") if isinstance(reply, dict) else None
         if not isinstance(items, list):
             raise InvalidAnswer(f"{self._http.server}: the reply has no list of results")

@@ -19,7 +19,7 @@ import pytest
 from adapters.inmemory import InMemory
 from adapters.qmd import Options, Qmd, request_of
 from fusion.contract import Backend, Captured, Hit, Moment, Opening, Partial, Place, Query, Scope
-from fusion.errors import HttpStatus, InvalidAnswer, SettingsError
+from fusion.errors import InvalidAnswer, SettingsError, Unauthorized
 from fusion.settings import load
 from fusion.wiring import Fusion
 from tests import chaos
@@ -240,7 +240,7 @@ async def test_a_daemon_that_wants_another_name_says_so() -> None:
 
     async with Chaos(behaviour=forbidden) as server:
         backend = await qmd(server.url)
-        with pytest.raises(HttpStatus, match="localhost"):
+        with pytest.raises(Unauthorized, match="localhost"):
             await backend.search(make_query("tea"))
         await backend.close()
 

@@ -1,0 +1,273 @@
+"""The fault matrix of backends for each adapter over HTTP: whatever its server does, it costs only its own answer.
+
+An adapter joins by a `System` in `SYSTEMS`: its table, and the words in which its server tells a memory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from fusion.contract import Scope
+from fusion.ingest.intake import NewMemory
+from fusion.recall.breaker import Breaker
+from fusion.wiring import Fusion
+from tests import chaos
+from tests.chaos import Behaviour, Call, Chaos
+from tests.faults.home import HOUR_MS, door, settings_of, statuses
+
+NADIA = Scope(user_id="nadia", audience="private")
+DECIDED = "We decided to move the bookings database to Postgres"
+THEIRS = "The bookings database moves to a cluster in Lyon"
+SECRET = "The bookings database moves because omar was fired"
+QUESTION = {"query": "where does the bookings database move?", "user_id": "nadia", "timeout_ms": 60_000}
+CUT_MS = 300
+"""the deadline of a server that never ends: reached for certain, and soon"""
+
+Items = Sequence[object]
+
+
+@dataclass(frozen=True)
+class System:
+    """A memory system behind HTTP. ``item`` is a memory as it tells it, of an id, a text and a score; ``reply`` what
+    its search gives; ``other`` what it says at other routes; ``leaks`` an item of omar's, where items say whose they
+    are."""
+
+    options: Mapping[str, object]
+    item: Callable[[str, str, object], object]
+    reply: Callable[[Items], object]
+    other: Mapping[str, object] = field(default_factory=dict)
+    leak: object = None
+
+    def saying(self, *items: object, other: Mapping[str, object] | None = None) -> Behaviour:
+        """Healthy, with just these items; what JSON cannot say (NaN) is sent as Python's json does."""
+        told = self.other if other is None else other
+
+        async def behave(call: Call) -> None:
+            said = next((reply for path, reply in told.items() if call.path == path), None)
+            await call.reply(json.dumps(self.reply(items) if said is None else said).encode())
+
+        return behave
+
+    def table(self, url: str, deadline_ms: int) -> dict[str, object]:
+        return {**self.options, "url": url, "deadline_ms": deadline_ms}
+
+
+NADIAS = {"bound": {"user_id": "nadia"}}
+WORDS = {"vectors": {}, "sparse_vectors": {"words": {"modifier": "idf"}}}
+
+SYSTEMS = {
+    "remote": System(
+        {"adapter": "adapters.remote:Remote"},
+        lambda id_, text, score: {"native_id": id_, "text": text, "score": score, "user_id": "nadia"},
+        lambda items: {"hits": items},
+        leak={"native_id": "omars", "text": SECRET, "user_id": "omar"},
+    ),
+    "http": System(
+        {"adapter": "adapters.http:HttpMemory", **NADIAS},
+        lambda id_, text, score: {"id": id_, "text": text, "score": score},
+        lambda items: {"results": items},
+    ),
+    "http, Memory Cortex": System(
+        {"adapter": "adapters.http:HttpMemory", "preset": "memory-cortex"},
+        lambda id_, text, score: {"id": id_, "fact": text, "score": score, "user_id": "nadia"},
+        lambda items: {"results": items},
+        leak={"id": "omars", "fact": SECRET, "user_id": "omar"},
+    ),
+    "qmd": System(
+        {"adapter": "adapters.qmd:Qmd", **NADIAS},
+        lambda id_, text, score: {"file": f"notes/{id_}.md", "snippet": text, "score": score},
+        lambda items: {"results": items},
+    ),
+    "qdrant": System(
+        {"adapter": "adapters.qdrant:Collection", "collection": "facts", "sparse": "words"},
+        lambda id_, text, score: {"id": id_, "score": score, "payload": {"data": text, "user_id": "nadia"}},
+        lambda items: {"result": {"points": items}, "status": "ok"},
+        {"/collections/facts": {"result": {"config": {"params": WORDS}}, "status": "ok"}},
+        leak={"id": "omars", "score": 1.0, "payload": {"data": SECRET, "user_id": "omar"}},
+    ),
+}
+
+ENDLESS: dict[str, Behaviour] = {
+    "hangs": chaos.hang,
+    "hangs after its headers": chaos.hang_after_headers,
+    "trickles": chaos.trickle,
+}
+FAULTS: dict[str, tuple[Behaviour, str]] = {
+    "hangs up": (chaos.reset_at_once, "unreachable"),
+    "promises more than comes": (chaos.cut_short, "invalid"),
+    "HTML": (chaos.html, "invalid"),
+    "JSON that ends in the middle": (chaos.truncated, "invalid"),
+    "nothing": (chaos.body(b""), "invalid"),
+    "another schema": (chaos.body(b'{"memories": {"1": "tea"}}'), "invalid"),
+    "null": (chaos.body(b"null"), "invalid"),
+    "an endless reply": (chaos.flood, "invalid"),
+    "a gigabyte, announced": (chaos.announced_flood, "invalid"),
+    "a bomb": (chaos.bomb(), "invalid"),
+    "401": (chaos.status(401), "unauthorized"),
+    "403": (chaos.status(403), "unauthorized"),
+    "429": (chaos.status(429, Retry_After="7"), "rate_limited"),
+    "500": (chaos.status(500), "http_error"),
+    "503": (chaos.status(503, Retry_After="7"), "http_error"),
+    "a redirect": (chaos.status(302, Location="http://127.0.0.1:9/"), "http_error"),
+}
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class House:
+    """A home with a backend of its own, ``here``, and the faulty one, ``there``."""
+
+    fusion: Fusion
+    client: httpx.AsyncClient
+    alone: list[str]
+    """what is found without the faulty one"""
+
+    async def ask(self, **fields: Any) -> dict[str, Any]:
+        reply = await self.client.post("/fuse", json={**QUESTION, **fields})
+        assert reply.status_code == 200
+        assert "NaN" not in reply.text
+        fused: dict[str, Any] = reply.json()
+        return fused
+
+    async def remember(self) -> None:
+        await self.fusion.remember([NewMemory(DECIDED, scope=NADIA)])
+        await self.fusion.settle()
+        self.alone = texts(await self.ask(backends=["here"]))
+        assert self.alone == [DECIDED]
+
+    def breaker(self, clock: Callable[[], float], jitter: Callable[[], float] = lambda: 0.5) -> Breaker:
+        """A new one: what came before is forgiven."""
+        made = Breaker(clock, jitter)
+        self.fusion.sources["there"] = replace(self.fusion.sources["there"], breaker=made)  # type: ignore[index]
+        return made
+
+
+def texts(fused: Mapping[str, Any]) -> list[str]:
+    return [member["text"] for memory in fused["memories"] for member in memory["members"]]
+
+
+def there(fused: Mapping[str, Any]) -> dict[str, Any]:
+    [row] = [row for row in fused["backends"] if row["name"] == "there"]
+    return dict(row)
+
+
+def home_of(home: Path, system: System, url: str, deadline_ms: int = HOUR_MS) -> Any:
+    return door(settings_of(home, here="adapters.inmemory:InMemory", there=system.table(url, deadline_ms)))
+
+
+@pytest.fixture(params=SYSTEMS)
+def system(request: pytest.FixtureRequest) -> System:
+    return SYSTEMS[request.param]
+
+
+async def test_each_fault_has_its_status_and_costs_nothing_else(home: Path, system: System) -> None:
+    """Each fault has its own in backends[], and then the server answers again; the other's memories are the same."""
+    well = system.saying(system.item("1", THEIRS, 0.9))
+    async with Chaos(behaviour=well) as server, home_of(home, system, server.url) as (fusion, client):
+        house = House(fusion, client, [])
+        await house.remember()
+        found: dict[str, str] = {}
+        for name, (behaviour, _) in FAULTS.items():
+            house.breaker(Clock())
+            server.behaviour = behaviour
+            fused = await house.ask()
+            found[name] = statuses(fused)["there"]
+            assert texts(fused) == house.alone, name
+            assert (fused["degraded"], fused["coverage"]["ratio"]) == (True, 0.5), name
+        house.breaker(Clock())
+        server.behaviour = well
+        again = await house.ask()
+    assert found == {name: status for name, (_, status) in FAULTS.items()}
+    assert statuses(again) == {"here": "ok", "there": "ok"}
+    assert sorted(texts(again)) == sorted([DECIDED, THEIRS])
+
+
+async def test_what_never_ends_is_cut(home: Path, system: System) -> None:
+    """Silent, silent after its headers, or a byte now and then: the whole exchange has one deadline."""
+    async with Chaos() as server, home_of(home, system, server.url, CUT_MS) as (fusion, client):
+        house = House(fusion, client, [])
+        await house.remember()
+        found = {}
+        for name, behaviour in ENDLESS.items():
+            house.breaker(Clock())
+            server.behaviour = behaviour
+            fused = await house.ask()
+            found[name] = statuses(fused)["there"]
+            assert texts(fused) == house.alone
+    assert found == dict.fromkeys(ENDLESS, "timeout")
+
+
+async def test_nobody_there(home: Path, system: System) -> None:
+    """A port where nobody listens is unreachable."""
+    with chaos.refusing() as url:
+        async with home_of(home, system, url) as (fusion, client):
+            house = House(fusion, client, [])
+            await house.remember()
+            fused = await house.ask()
+    assert (statuses(fused)["there"], texts(fused)) == ("unreachable", house.alone)
+
+
+async def test_items_are_judged_one_by_one(home: Path, system: System) -> None:
+    """Items without sense are dropped and counted, scores without sense are ignored, and ten thousand are cut."""
+    good = system.item("1", THEIRS, 0.9)
+    async with Chaos() as server, home_of(home, system, server.url) as (fusion, client):
+        house = House(fusion, client, [])
+        await house.remember()
+        server.behaviour = system.saying(5, good, {"id": "2"}, None)
+        mixed = await house.ask()
+        scores = (float("nan"), float("-inf"), "high", None, -3)
+        server.behaviour = system.saying(
+            *(system.item(str(n), f"{THEIRS}, rack {n} of five", one) for n, one in enumerate(scores))
+        )
+        odd = await house.ask()
+        server.behaviour = system.saying(*(system.item(str(n), f"{THEIRS}, rack {n}", 0.5) for n in range(10_000)))
+        many = await house.ask()
+    assert there(mixed)["dropped"] == {"malformed": 3}
+    assert sorted(texts(mixed)) == sorted([DECIDED, THEIRS])
+    assert (there(odd)["status"], there(odd)["count"]) == ("ok", len(scores))
+    assert there(many)["count"] <= 100  # the recipe's depth
+    assert all(DECIDED in texts(fused) for fused in (mixed, odd, many))
+
+
+@pytest.mark.parametrize("name", [name for name, system in SYSTEMS.items() if system.leak])
+async def test_another_users_memory_is_never_shown(home: Path, name: str) -> None:
+    """Though its server gives it, whatever was asked for."""
+    system = SYSTEMS[name]
+    async with Chaos() as server, home_of(home, system, server.url) as (fusion, client):
+        house = House(fusion, client, [])
+        await house.remember()
+        server.behaviour = system.saying(system.leak, system.item("1", THEIRS, 0.9))
+        fused = await house.ask(explain=True)
+    assert sorted(texts(fused)) == sorted([DECIDED, THEIRS])
+    assert "omar was fired" not in json.dumps(fused)
+
+
+async def test_flapping_costs_no_request_anything(home: Path, system: System) -> None:
+    """Down for five questions it is left alone, then probed once; every answer has the other's memory."""
+    well = system.saying(system.item("1", THEIRS, 0.9))
+    async with Chaos(behaviour=chaos.status(500)) as server, home_of(home, system, server.url) as (fusion, client):
+        house = House(fusion, client, [])
+        await house.remember()
+        clock = Clock()
+        house.breaker(clock)
+        seen = []
+        for clock.now, up in [*((0, False),) * 6, (4, True), (5, False), (14, True), (15, True), (16, True)]:
+            server.behaviour = well if up else chaos.status(500)
+            fused = await house.ask()
+            assert DECIDED in texts(fused)
+            seen.append(statuses(fused)["there"])
+    # Five failures; 5 s alone; a probe that fails doubles them to 10 s; the next one answers.
+    assert seen == [*["http_error"] * 5, "open", "open", "http_error", "open", "ok", "ok"]
