@@ -91,7 +91,7 @@ class Qdrant:
             if error.status == 404 and await self._client.info(self._name, query.deadline_s) is None:
                 return []  # nothing was ever remembered
             raise
-        hits, dropped = _read(points)
+        hits, dropped = hits_of_points(points)
         seen = [hit for hit in hits if visible(hit, query)][: query.limit]
         return Partial(seen, dropped) if dropped else seen
 
@@ -336,7 +336,7 @@ def where(query: Query) -> list[Mapping[str, Any]]:
     return found
 
 
-def _read(points: Sequence[Any]) -> tuple[list[Hit], int]:
+def hits_of_points(points: Sequence[Any]) -> tuple[list[Hit], int]:
     """Points as hits, and how many of them are none. Raises InvalidAnswer where none is."""
     found: list[Hit] = []
     for point in points:
