@@ -36,7 +36,7 @@ from fusion.errors import BackendError, InvalidAnswer, SettingsError, Unauthoriz
 from fusion.lib.words import STOP_WORDS, word_list
 
 HEALTH_S = 0.5
-START = "start it with `qmd mcp --http --daemon`"
+START = "Mend: qmd mcp --http --daemon"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +108,12 @@ class Qmd:
         try:
             health = await self._http.get("/health", HEALTH_S)
         except BackendError as error:
-            return Description(notes=(f"{error}; {START}",), degraded=True)
+            return Description(notes=(f"{error}. {START}",), degraded=True)
         if not isinstance(health, dict) or health.get("status") != "ok":
-            return Description(notes=(f"{self._http.server} answers, but not as QMD does",), degraded=True)
+            return Description(
+                notes=(f"{self._http.server} answers, but not as QMD does. Mend: url = that of QMD's daemon",),
+                degraded=True,
+            )
         return Description()
 
     async def close(self) -> None:

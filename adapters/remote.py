@@ -20,10 +20,12 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from adapters.hits import hit_of, hits_of
-from adapters.http import Credential, Http
+from adapters.http import Credential, Http, mend_of
 from adapters.options import features_of, read, within
-from fusion.contract import DIMENSIONS, Features, Hit, Opening, Query, Scope
-from fusion.errors import SettingsError
+from fusion.contract import DIMENSIONS, Description, Features, Hit, Opening, Query, Scope
+from fusion.errors import BackendError, HttpStatus, SettingsError
+
+DESCRIBE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,5 +82,34 @@ class Remote:
         assumed = Scope(self.features.tenant, **query.scope.named(), audience=query.scope.audience)
         return hits_of(items, query.limit, lambda item: hit_of(item, assumed), self._http.server)
 
+    async def describe(self) -> Description:
+        """How much the other server's backend holds, and how it is; nothing where it is no memory-fusion."""
+        try:
+            reply = await self._http.get("/v1/backends", DESCRIBE_S)
+        except BackendError as error:
+            if isinstance(error, HttpStatus) and error.status in (404, 405):
+                return Description()  # it gives the same JSON for a search, and need not know this route
+            return Description(notes=(f"{error}. {mend_of(error)}",), degraded=True)
+        rows = reply.get("backends") if isinstance(reply, dict) else None
+        known = {row["name"]: row for row in rows or () if isinstance(row, dict) and isinstance(row.get("name"), str)}
+        if self._backend is None and len(known) == 1:
+            return _described(*known.values())
+        if self._backend in known:
+            return _described(known[self._backend])
+        lacking = f"it has no backend {self._backend!r}" if self._backend else "it has several backends"
+        names = ", ".join(sorted(known)) or "none"
+        return Description(notes=(f"{self._http.server}: {lacking}. Mend: backend = one of {names}",), degraded=True)
+
     async def close(self) -> None:
         await self._http.close()
+
+
+def _described(row: Mapping[str, object]) -> Description:
+    """A backend of another server by its row there; what is wrong with it has its mend over there."""
+    items, vectors = (count if isinstance(count := row.get(name), int) else 0 for name in ("items", "vectors"))
+    status = row.get("status")
+    if status in ("ready", None):
+        return Description(items, vectors)
+    return Description(
+        items, vectors, notes=(f"there it is {str(status)[:40]}. Mend: fusion doctor over there",), degraded=True
+    )

@@ -245,6 +245,20 @@ def checked(url: str) -> str:
     return f"{parts.scheme}://{host}" + (f":{port}" if port else "")
 
 
+def mend_of(error: BackendError) -> str:
+    """What to do about a failed exchange, in the words of a description's note."""
+    match error:
+        case Unauthorized():
+            return "Mend: give it the key of the server, by api_key_env or api_key_file"
+        case RateLimited() | BackendTimeout():
+            return "Mend: wait, or let it be asked less"
+        case BackendUnreachable():
+            return "Mend: start it, or correct url"
+        case HttpStatus(status=404):
+            return "Mend: correct url; what answers there has no such route"
+    return "Mend: look at its log; what answers at url may be something else, or another version of it"
+
+
 def _reason(error: Exception) -> str:
     import aiohttp
 

@@ -34,7 +34,7 @@ from typing import Any, Self
 from urllib.parse import quote, urlencode
 
 from adapters.hits import hit_of, hits_of
-from adapters.http.exchange import Credential, Http
+from adapters.http.exchange import Credential, Http, mend_of
 from adapters.options import features_of, read, within
 from fusion.contract import DIMENSIONS, Description, Hit, Opening, Query, Scope
 from fusion.errors import BackendError, SettingsError
@@ -94,9 +94,9 @@ class Options:
 class HttpMemory:
     """Asks one server in its own words, and reads its items in ours."""
 
-    def __init__(self, http: Http, options: Options) -> None:
+    def __init__(self, http: Http, options: Options, key: Credential) -> None:
         self.features = features_of(options.filters, options.bound, options.tenant)
-        self._http, self._options = http, options
+        self._http, self._options, self._key = http, options, key
 
     @classmethod
     async def open(cls, opening: Opening) -> Self:
@@ -107,7 +107,7 @@ class HttpMemory:
         def headers() -> Mapping[str, str]:
             return {options.header: options.authorization.replace("{key}", value)} if (value := key.value()) else {}
 
-        return cls(Http(options.url, headers), options)
+        return cls(Http(options.url, headers), options, key)
 
     async def search(self, query: Query) -> Sequence[Hit]:
         options = self._options
@@ -131,13 +131,13 @@ class HttpMemory:
         return hits_of(items, limit, lambda item: hit_of(_ours(item, options.fields), assumed), self._http.server)
 
     async def describe(self) -> Description:
-        """Whether its health route answers; what it holds, no such route says in a form of its own."""
-        if not self._options.health:
-            return Description()
+        """Whether there is a key where one is named, and its health route answers; no such route says what it holds."""
         try:
-            await self._http.get(self._options.health, HEALTH_S)
+            self._key.value()
+            if self._options.health:
+                await self._http.get(self._options.health, HEALTH_S)
         except BackendError as error:
-            return Description(notes=(f"{error}; is it running, and is url right?",), degraded=True)
+            return Description(notes=(f"{error}. {mend_of(error)}",), degraded=True)
         return Description()
 
     async def close(self) -> None:

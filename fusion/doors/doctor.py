@@ -306,7 +306,7 @@ def _installed(settings: Settings) -> Iterator[Finding]:
 
 
 def _backends(status: wire.Status) -> Iterator[Finding]:
-    """Each backend as the server has it."""
+    """Each backend as the server has it, which has asked it just now."""
     for row in status["backends"]:
         name = f"backend {row['name']}"
         told = f"{row['items']:,} memories, {row['vectors']:,} vectors"
@@ -316,17 +316,18 @@ def _backends(status: wire.Status) -> Iterator[Finding]:
             yield Finding(name, "fail", row["detail"], _mend_of(row["detail"]))
         elif row["breaker"] != "closed":
             wait = f"asked again in {row['wait_s']:.0f} s" if row["wait_s"] else "being asked again now"
-            yield Finding(
-                name, "warn", f"left alone after failures: {row['detail'] or 'no reason known'}; {wait}", "wait"
-            )
-        else:
+            detail, mend = _told(row["detail"] or "no reason known")
+            yield Finding(name, "warn", f"left alone after failures: {detail}; {wait}", mend or "wait")
+        elif row["detail"] and not row["reason"]:  # else it is told below, with what waits for it
+            yield Finding(name, "warn", *_told(row["detail"]))
+        elif not row["degraded"]:
             yield _ok(name, told)
         yield from _late(name, row["backlog"], row)
         if row["vectors_pending"]:
             told = f"{row['vectors_pending']:,} vectors are still to come; words are found meanwhile"
             yield Finding(name, "warn", told, "wait; fusion status shows how far it is")
         for note in row["notes"]:
-            yield Finding(name, "warn", note)
+            yield Finding(name, "warn", *_told(note))
     for note in status["notes"]:
         yield Finding("server", "warn", note, _mend_of(note))
 
@@ -343,6 +344,12 @@ def _late(name: str, waiting: int, trouble: Deliveries | wire.BackendStatus) -> 
         )
     elif waiting:
         yield Finding(name, "warn", f"{waiting:,} deliveries wait", "a running server brings them: fusion status")
+
+
+def _told(note: str) -> tuple[str, str]:
+    """What a backend says of itself, and what mends it, which it says last: behind "Mend:"."""
+    detail, _, mend = note.partition("Mend: ")
+    return detail.rstrip(" .;"), mend.rstrip(".")
 
 
 def _mend_of(told: str) -> str:

@@ -216,7 +216,19 @@ async def test_health_is_looked_at_where_there_is_a_route() -> None:
         backend = await notes(server.url, health="/health")
         assert not (await backend.describe()).degraded
         server.behaviour = chaos.status(500)
-        told = await backend.describe()
-        await backend.close()
+        ill = await backend.describe()
+    gone = await backend.describe()
+    await backend.close()
+    assert (ill.degraded, gone.degraded) == (True, True)
+    assert "Mend: look at its log" in ill.notes[0]
+    assert gone.notes[0].endswith("Mend: start it, or correct url")
+
+
+async def test_a_key_that_is_not_there_is_told_without_a_question() -> None:
+    """The variable is named in the configuration, and the environment has none of that name."""
+    backend = await notes("http://127.0.0.1:9", api_key_env="NOBODYS_KEY")
+    told = await backend.describe()
+    await backend.close()
     assert told.degraded
-    assert "is url right?" in told.notes[0]
+    assert "NOBODYS_KEY" in told.notes[0]
+    assert "Mend: give it the key" in told.notes[0]

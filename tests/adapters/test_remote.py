@@ -52,6 +52,10 @@ class TestRemote(RemoteBackendContract):
     async def fill(self, backend: Backend, batch: Sequence[Captured]) -> None:
         await self.store.remember(batch)
 
+    async def test_describes_what_it_holds(self, backend: Backend) -> None:
+        """What the other server says of its backend; test_what_it_holds_is_told_by_its_server shows that."""
+        pytest.skip("the stand-in of this suite knows the search alone")
+
 
 async def remote(url: str, **options: object) -> Remote:
     return await Remote.open(Opening("remote", Path("unused"), {"url": url, **options}))
@@ -268,3 +272,50 @@ async def test_a_key_in_a_file_is_read_for_each_question(tmp_path: Path) -> None
     assert [call.headers["authorization"] for call in server.calls] == ["Bearer old", "Bearer new"]
     with pytest.raises(SettingsError, match="api_key_env or api_key_file, not both"):
         await remote(server.url, api_key_file=str(file), api_key_env="REMOTE_TEST_KEY")
+
+
+ROWS = [
+    {"name": "markdown", "status": "ready", "items": 7, "vectors": 5},
+    {"name": "cortex", "status": "unauthorized", "items": 2, "vectors": 2},
+]
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "items", "said"),
+    [
+        (ROWS[:1], {}, 7, None),
+        (ROWS, {"backend": "markdown"}, 7, None),
+        (ROWS, {"backend": "cortex"}, 2, "there it is unauthorized. Mend: fusion doctor over there"),
+        (ROWS, {"backend": "qmd"}, 0, "it has no backend 'qmd'. Mend: backend = one of cortex, markdown"),
+        (ROWS, {}, 0, "it has several backends. Mend: backend = one of cortex, markdown"),
+        ([5, {"name": 3}], {}, 0, "Mend: backend = one of none"),
+    ],
+)
+async def test_what_it_holds_is_told_by_its_server(
+    rows: list[object], options: dict[str, object], items: int, said: str | None
+) -> None:
+    """Counts of the backend that is asked there; what keeps it from answering, with what mends it."""
+    async with Chaos(behaviour=chaos.body(orjson.dumps({"backends": rows}))) as server:
+        backend = await remote(server.url, **options)
+        told = await backend.describe()
+        await backend.close()
+    assert (told.items, told.degraded) == (items, said is not None)
+    assert said is None or said in told.notes[0]
+
+
+async def test_what_is_wrong_with_the_server_is_told_with_its_mend() -> None:
+    """Nobody there, a key that is refused, something else that answers. A server without that route is well."""
+    found = {}
+    async with Chaos() as server:
+        backend = await remote(server.url)
+        for name, behaviour in {"key": chaos.status(401), "html": chaos.html, "plain": chaos.status(404)}.items():
+            server.behaviour = behaviour
+            found[name] = (await backend.describe()).notes
+    found["gone"] = (await backend.describe()).notes
+    await backend.close()
+    assert {name: notes[0].partition("Mend: ")[2].partition(",")[0] for name, notes in found.items() if notes} == {
+        "key": "give it the key of the server",
+        "html": "look at its log; what answers at url may be something else",
+        "gone": "start it",
+    }
+    assert found["plain"] == ()

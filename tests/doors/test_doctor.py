@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from typer.testing import CliRunner
@@ -23,8 +23,11 @@ from fusion.home import HomeLock, ServerRecord, write_record
 from fusion.ingest.intake import NewMemory
 from fusion.settings import load
 from fusion.wiring import Fusion
+from tests import chaos
+from tests.chaos import Chaos
 from tests.doors.fakes import SMALL, FakeFusion, serving
 from tests.doors.test_status import Picky
+from tests.faults.home import remote, settings_of
 
 NOW = datetime.now(UTC)
 
@@ -184,6 +187,43 @@ async def test_a_running_server_is_asked(
         found = wrong(await asyncio.to_thread(examine, filled, now=NOW))
     assert list(found) == [check]
     assert (found[check].status, words in found[check].detail) == (status, True)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"notes": ["no collection facts. Mend: fill it first"], "degraded": True},
+        {"detail": "Unauthorized: it does not accept the credential. Mend: fill it first"},
+        {"breaker": "open", "wait_s": 7.0, "detail": "no collection facts. Mend: fill it first"},
+    ],
+)
+async def test_a_backend_names_its_own_mend(filled: Path, changes: dict[str, Any]) -> None:
+    """What it says behind "Mend:" is what to do, no part of what is wrong; and it is not told as well besides."""
+    async with served(filled, Telling(changes=changes)):
+        found = await asyncio.to_thread(examine, filled, now=NOW)
+    [finding] = [one for one in found if one.check == "backend markdown"]
+    assert (finding.status, finding.mend, "Mend" in finding.detail) == ("warn", "fill it first", False)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "said", "mend"),
+    [
+        (chaos.status(401), "does not accept the credential", "give it the key of the server"),
+        (chaos.hang, "TimeoutError", ""),
+        (chaos.html, "is not JSON", "look at its log"),
+        (chaos.body(b'{"backends": [{"name": "a"}, {"name": "b"}]}'), "several backends", "backend = one of a, b"),
+    ],
+)
+async def test_other_peoples_memory_is_asked(
+    filled: Path, tmp_path: Path, behaviour: chaos.Behaviour, said: str, mend: str
+) -> None:
+    """The running server looks at each backend behind HTTP: what ails it, and the line that mends it."""
+    async with Chaos(behaviour=behaviour) as server:
+        settings = settings_of(tmp_path / "served", there=remote(server.url, deadline_ms=500))
+        async with Fusion.open(settings) as fusion, served(filled, cast(FakeFusion, fusion)):
+            found = wrong(await asyncio.to_thread(examine, filled, now=NOW))
+    assert said in found["backend there"].detail
+    assert found["backend there"].mend.startswith(mend)
 
 
 async def test_a_missing_package_is_named_with_its_command(filled: Path) -> None:
