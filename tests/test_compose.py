@@ -1,0 +1,68 @@
+"""Each file in compose/ brings up something that stays on this machine, stays the same, and stays."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped]
+
+COMPOSE = Path(__file__).parent.parent / "compose"
+FILES = sorted(COMPOSE.glob("*.yaml"))
+
+
+def services(file: Path) -> dict[str, dict[str, Any]]:
+    document = yaml.safe_load(file.read_text(encoding="utf-8"))
+    found: dict[str, dict[str, Any]] = document["services"]
+    assert found
+    return found
+
+
+def test_a_file_a_service() -> None:
+    """What the README says that compose/ starts is there."""
+    assert {file.stem for file in FILES} >= {
+        "gateway",
+        "memgraph",
+        "neo4j",
+        "qdrant",
+        "qdrant-cluster",
+        "cognee",
+        "ollama",
+    }
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+class TestEach:
+    def test_ports_are_on_loopback_only(self, file: Path) -> None:
+        """Docker publishes on every address unless it is told one, past most firewalls."""
+        ports = [str(port) for service in services(file).values() for port in service.get("ports", [])]
+        assert ports
+        assert all(re.fullmatch(r"127\.0\.0\.1:\d+:\d+", port) for port in ports)
+
+    def test_images_are_pinned(self, file: Path) -> None:
+        """By a version with a number, or a digest: what comes up tomorrow is what came up today."""
+        images = [service["image"] for service in services(file).values()]
+        assert all(re.search(r":[^/]*\d|@sha256:[0-9a-f]{64}$", image) and "latest" not in image for image in images)
+
+    def test_health_is_looked_at(self, file: Path) -> None:
+        """By the file itself, or by the container's own file where it is built here."""
+        for name, service in services(file).items():
+            ours = (service.get("build") or {}).get("dockerfile") == "compose/Containerfile"
+            built = ours and "HEALTHCHECK" in (COMPOSE / "Containerfile").read_text(encoding="utf-8")
+            assert built or service["healthcheck"]["test"], name
+
+    def test_what_is_kept_is_in_a_volume(self, file: Path) -> None:
+        """A named one of this file, so that memories outlive the container."""
+        named = yaml.safe_load(file.read_text(encoding="utf-8"))["volumes"]
+        for name, service in services(file).items():
+            assert {str(volume).partition(":")[0] for volume in service["volumes"]} & set(named), name
+
+    def test_no_secret_has_a_default(self, file: Path) -> None:
+        """Passwords and keys come from the environment; a service that wants one does not start without it."""
+        for name, service in services(file).items():
+            for variable, value in (service.get("environment") or {}).items():
+                if re.search(r"PASSWORD|SECRET|API_KEY|NEO4J_AUTH", variable):
+                    assert re.search(r"\$\{\w+:[?-][^}]*\}", str(value)), f"{name}: {variable}"
+                    assert not re.search(r"\$\{\w+:-.", str(value).replace(":-}", "")), f"{name}: {variable}"
