@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
+from pathlib import Path
 from typing import Any, TypeVar
 
 from fusion.contract import DIMENSIONS, Features, Opening
@@ -44,6 +45,11 @@ def read(kind: type[T], opening: Opening) -> T:
         return kind(**given)
     except SettingsError as error:
         raise SettingsError(f"{where} {error}") from None
+
+
+def verified(kind: type[T], options: Mapping[str, object]) -> T:
+    """The options as they stand in a file, before anything is opened. Raises what ``read`` raises."""
+    return read(kind, Opening("…", Path(), options))
 
 
 def _fits(value: object, default: object) -> bool:

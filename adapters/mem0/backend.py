@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 from adapters.mem0.options import Options
 from adapters.mem0.plain import Plain
 from adapters.mem0.shelf import Shelf
-from adapters.options import read
+from adapters.options import read, verified
 from adapters.qdrant.collection import note
 from fusion.contract import (
     DIMENSIONS,
@@ -66,10 +66,13 @@ class Mem0:
         self._closed = False
 
     @classmethod
-    def verify(cls, options: Mapping[str, object]) -> None:
+    def verify(cls, options: Mapping[str, object]) -> str | None:
+        """It is installed, its options are right, and the key that they name is there."""
         for package in ("mem0", "qdrant_client"):
             if find_spec(package) is None:
                 raise SettingsError(f"the mem0 backend needs {package}: pip install 'memory-fusion[mem0]'")
+        chosen = verified(Options, options).resolved(options)
+        return f"the library, at {chosen.url}, {'with' if chosen.key() else 'without'} a key" if chosen.url else None
 
     @classmethod
     async def open(cls, opening: Opening) -> Self:

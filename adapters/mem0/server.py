@@ -17,11 +17,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 from urllib.parse import quote
 
-from adapters.http import Http
+from adapters.http import Http, checked
 from adapters.mem0.options import ServerOptions
 from adapters.mem0.payload import NOBODY, conditions, payload_of
 from adapters.mem0.replies import deeper, hits_of, items_of
-from adapters.options import read
+from adapters.options import read, verified
 from fusion.contract import DIMENSIONS, Captured, Description, Event, Forgotten, Hit, Opening, Partial, Query
 from fusion.errors import BackendError, BackendUnreachable, HttpStatus, InvalidAnswer, Unauthorized
 from fusion.lib.words import spoken
@@ -41,6 +41,12 @@ class Mem0Server:
         self.features = options.features()
         self._http, self._options = http, options
         self._version = options.version or "2"
+
+    @classmethod
+    def verify(cls, options: Mapping[str, object]) -> str:
+        """The options are right and the key that they name is there; whether it answers, its description says."""
+        chosen = verified(ServerOptions, options)
+        return f"{checked(chosen.url)}, {'with a key' if chosen.headers() else 'without a key'}"
 
     @classmethod
     async def open(cls, opening: Opening) -> Self:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Self, cast
 
-from adapters.options import read
+from adapters.options import read, verified
 from adapters.qdrant import sparse
 from adapters.qdrant.client import Client
 from adapters.qdrant.options import Theirs
@@ -38,6 +38,11 @@ class Collection:
         self._client, self._options, self._embedder = client, options, embedder
         self._reader = Reader(options)
         self._known: Shape | None = None
+
+    @classmethod
+    def verify(cls, options: Mapping[str, object]) -> str:
+        """The options are right and the key that they name is there; the rest its description says."""
+        return verified(Theirs, options).reached()
 
     @classmethod
     async def open(cls, opening: Opening) -> Self:

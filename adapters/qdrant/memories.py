@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
 from adapters.mem0.payload import Payload, conditions, hit_of, payload_of, visible
-from adapters.options import read
+from adapters.options import read, verified
 from adapters.qdrant import sparse
 from adapters.qdrant.client import Client
 from adapters.qdrant.collection import note
@@ -68,6 +68,11 @@ class Qdrant:
         self._work: asyncio.Task[None] | None = None
         self._fault: str | None = None
         self._closed = False
+
+    @classmethod
+    def verify(cls, options: Mapping[str, object]) -> str:
+        """The options are right and the key that they name is there; the rest its description says."""
+        return verified(Ours, options).reached()
 
     @classmethod
     async def open(cls, opening: Opening) -> Self:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from adapters.http import Credential, Http
+from adapters.http import Credential, Http, checked
 from adapters.qdrant.client import Client
 from fusion.contract import DIMENSIONS, Features
 from fusion.errors import SettingsError
@@ -60,6 +60,10 @@ class Server:
         """Of this server; ``write`` is what its writes carry in their query strings."""
         read = f"consistency={self.consistency}" if self.consistency else ""
         return Client(Http(self.url, self._headers, connect_s=self.connect_ms / 1000), read, write)
+
+    def reached(self) -> str:
+        """Where it is asked, for people. Raises Unauthorized where the key is not where it should be."""
+        return f"{checked(self.url)}, {'with a key' if self._headers() else 'without a key'}"
 
     def _headers(self) -> Mapping[str, str]:
         key = Credential(self.api_key_env, self.api_key_file).value()

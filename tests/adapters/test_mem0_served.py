@@ -24,6 +24,8 @@ from qdrant_client import QdrantClient, models
 from adapters.mem0 import Mem0, Mem0Server, library
 from adapters.mem0.library import config
 from adapters.mem0.plain import asked_of
+from adapters.qdrant import Collection
+from adapters.qdrant import Qdrant as QdrantMemories
 from fusion.contract import (
     Backend,
     Describes,
@@ -520,3 +522,17 @@ async def test_another_users_memory_is_never_shown() -> None:
         hits = await backend.search(Query("secret", Scope(user_id="ada"), NOW, deadline_s=30.0))
         await backend.close()
     assert [hit.text for hit in hits] == ["Ada's own"]
+
+
+def test_doctor_is_told_where_a_server_is_and_that_its_key_is_missing() -> None:
+    """Before anything is opened: the address without what is secret; a key that is not there, by its name."""
+    assert Mem0.verify({}) is None
+    assert Mem0.verify({"preset": "openclaw"}) == "the library, at http://127.0.0.1:6334, without a key"
+    assert Mem0Server.verify({}) == "http://127.0.0.1:8888, without a key"
+    assert Collection.verify({"collection": "facts"}) == "http://127.0.0.1:6333, without a key"
+    for kind in (Mem0, Mem0Server, Collection, QdrantMemories):
+        options = {"url": "http://127.0.0.1:1", "api_key_env": "NO_SUCH_KEY", "collection": "facts"}
+        if kind is Mem0Server:
+            del options["collection"]
+        with pytest.raises(Unauthorized, match="the environment has no NO_SUCH_KEY"):
+            kind.verify(options)
