@@ -159,11 +159,12 @@ class Cypher:
         )
 
     def make(self, key: str) -> str:
-        """The statement that would make the index that ``key`` names: for people, never run."""
+        """The statement that would make the index that ``key`` names, for people, never run; empty: there is none."""
         index = {"name_index": self.names, "text_index": self.texts, "vector_index": self.vectors}[key]
-        if isinstance(index, VectorIndex):
-            return self.dialect.ddl(Schema(vectors=[index]), ())[0]
-        return self.dialect.ddl(Schema(texts=[index]), ())[0] if index else ""
+        if index is None:
+            return ""
+        schema = Schema(vectors=[index]) if isinstance(index, VectorIndex) else Schema(texts=[index])
+        return next(iter(self.dialect.ddl(schema, ())), "")
 
 
 def _first(element: str, names: Sequence[str]) -> str:

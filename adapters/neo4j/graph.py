@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypeVar
 
 from adapters.bolt import DIALECTS, Bolt, Dialect, Row, Run, TextIndex, VectorIndex, searchable
 from adapters.index.merge import RRF_K
@@ -32,7 +32,11 @@ from fusion.errors import (
     Unauthorized,
 )
 
-DESCRIBE_S = 2.0
+T = TypeVar("T")
+
+DESCRIBE_S = 0.8
+"""all that `describe` takes: who asks waits no longer than for a question, a second unless it is set otherwise"""
+
 PLAN_S = 30.0
 """for what was cut off, once more"""
 
@@ -88,15 +92,14 @@ class Neo4j:
         try:
             await self._look_at_indexes(query.deadline_s)
             vector = await self._vector(query.text, (until - loop.time()) * EMBED_SHARE)
-            return await self._asked(query, vector, limit, until - loop.time())
+            return await self._reading(
+                lambda run: _Search(run, self._cypher, query, vector, limit).hits(self._hubs), until - loop.time()
+            )
         except InvalidAnswer:
             self._indexes = None  # an index may have gone: the next question looks, and says which
             raise
 
-    async def _asked(self, query: Query, vector: list[float] | None, limit: int, deadline_s: float) -> Sequence[Hit]:
-        async def work(run: Run) -> Sequence[Hit]:
-            return await _Search(run, self._cypher, query, vector, limit).hits(self._hubs)
-
+    async def _reading(self, work: Callable[[Run], Awaitable[T]], deadline_s: float) -> T:
         try:
             return await self._bolt.reading(work, deadline_s)
         except (BackendTimeout, asyncio.CancelledError):
@@ -112,11 +115,16 @@ class Neo4j:
 
     async def describe(self) -> Description:
         """How many nodes of its labels there are, and what is wrong with how it is set up, with the mend."""
+
+        async def look(run: Run) -> tuple[list[Row], list[Row]]:
+            return await run(self._cypher.count()), await run(self._cypher.sampled())
+
+        loop = asyncio.get_running_loop()
+        until = loop.time() + DESCRIBE_S
         try:
             self._indexes = None
             await self._look_at_indexes(DESCRIBE_S)
-            counted = await self._bolt.read(self._cypher.count(), {}, DESCRIBE_S)
-            sampled = await self._bolt.read(self._cypher.sampled(), {}, DESCRIBE_S)
+            counted, sampled = await self._reading(look, until - loop.time())
         except FusionError as error:
             return Description(notes=(f"{error}{_mend(error, self._name)}",), degraded=True)
         items = dict.fromkeys(self._options.labels, 0) | {str(row["label"]): int(row["n"]) for row in counted}

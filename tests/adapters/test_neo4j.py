@@ -30,6 +30,9 @@ from fusion.errors import (
     SettingsError,
     Unauthorized,
 )
+from fusion.ingest.intake import NewMemory
+from fusion.settings import load
+from fusion.wiring import Fusion
 from tests.backend_contract import BackendContract, make_query, opening
 from tests.bolt.servers import CONNECT_MS, ArcadeDB, arcade_at, empty, memgraph_at_hand, start_arcade
 from tests.bolt.stub import Failure, Garbage, Hang, Lost, Stub
@@ -410,6 +413,34 @@ async def test_a_hub_is_cut_off_and_told(database: Bolt, arcade: str, tmp_path: 
     described = await backend.describe()
     assert any("1 nodes with more than 20 relationships" in note for note in described.notes)
     assert not described.degraded
+
+
+async def test_the_database_itself_filters_whose_it_is(
+    database: Bolt, arcade: str, tmp_path: Path, opened: Opener
+) -> None:
+    """Twenty Orchards of somebody else's, of ten that a question is linked with, and none takes the place of one's own;
+    nor do 200 relations of others take the place of one's own at a hub."""
+    await database.write(
+        "UNWIND range(1, 20) AS n CREATE (:Company {name: 'Orchard', id: 'a' + toString(n), owner: 'ben'})"
+        "-[:WORKS_FOR {id: 'b' + toString(n)}]->(:City {name: 'Rome', owner: 'ben'})",
+        {},
+        LONG,
+    )
+    await database.write(
+        "CREATE (o:Company {name: 'Orchard', id: 'z', owner: 'ada'}) WITH o UNWIND range(1, 200) AS n "
+        "CREATE (o)-[:WORKS_FOR {id: 'c' + toString(n)}]->(:City {name: 'Rome', owner: 'ben'})",
+        {},
+        LONG,
+    )
+    await database.write(
+        "MATCH (o:Company {id: 'z'}) CREATE (o)-[:WORKS_FOR {id: 'mine'}]->(:City {name: 'Oslo', owner: 'ada'})",
+        {},
+        LONG,
+    )
+    backend = await opened(
+        OnArcade, opening(tmp_path, **located(arcade, tmp_path), **TABLE, degree=20, scope={"user_id": "owner"})
+    )
+    assert set(await paths(backend, "Orchard", scope=Scope(user_id="ada"))) == {"edge/mine"}
 
 
 async def test_near_in_meaning_is_where_a_nameless_question_starts(
@@ -836,3 +867,29 @@ def test_times_of_the_driver() -> None:
     from neo4j.time import DateTime
 
     assert time_of(DateTime(2021, 6, 1, 8, 0, 0)) == datetime(2021, 6, 1, 8, tzinfo=UTC)
+
+
+# Through the gateway ------------------------------------------------------------------------------------------------
+
+
+async def test_fused_beside_another_and_told_what_is_wrong(
+    home: Path, database: Bolt, arcade: str, tmp_path: Path
+) -> None:
+    """Its triplets stand in one block with what another backend remembers; an index that is not there costs its own
+    answer alone, which says so in `backends[]` and in what doctor shows."""
+    graph = {"adapter": f"{__name__}:OnArcade", **located(arcade, tmp_path), **TABLE, "deadline_ms": 30_000}
+    broken = {**graph, "text_index": "chunk_txt"}
+    tables = {"memory": {"adapter": "adapters.inmemory:InMemory"}, "graph": graph, "broken": broken}
+    chosen = load(home=home, backends_only=True, embedder={"adapter": ""}, backends=tables)
+    async with Fusion.open(chosen) as fusion:
+        await fusion.remember([NewMemory("The bug gateway was a timeout.")])
+        await fusion.settle()
+        fused = await fusion.fuse("Who corrected bug gateway?", timeout_ms=10_000)
+        status = await fusion.status()
+    assert "bug gateway corrected by Julien" in fused.block
+    assert "The bug gateway was a timeout." in fused.block
+    answers = {row["name"]: row for row in fused.backends}
+    assert (answers["graph"]["status"], answers["broken"]["status"]) == ("ok", "invalid")
+    assert "has no index chunk_txt; correct text_index of [backends.broken]" in answers["broken"]["detail"]
+    notes = {row["name"]: row["notes"] for row in status["backends"]}
+    assert any("has no index chunk_txt" in note for note in notes["broken"])
