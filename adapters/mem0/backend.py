@@ -104,8 +104,9 @@ class Mem0:
         return await self._run(self._shelf.search, query, vector)
 
     def accepts(self, event: Event) -> bool:
-        """Blank memories are refused: mem0 itself leaves them out of every answer."""
-        return bool(event.text.strip())
+        """Not blank ones, which mem0 leaves out of every answer; nor another tenant's where tenants are not kept apart."""
+        ours = self.features.tenants or event.scope.tenant == self.features.tenant
+        return ours and bool(event.text.strip())
 
     async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
         events = [captured.event for captured in batch]

@@ -71,8 +71,9 @@ class Mem0Server:
             asked = more
 
     def accepts(self, event: Event) -> bool:
-        """Blank memories are refused: mem0 stores none."""
-        return bool(event.text.strip())
+        """Not blank ones, which mem0 does not store; nor those of another tenant than its own."""
+        ours = self.features.tenants or event.scope.tenant == self.features.tenant
+        return ours and bool(event.text.strip())
 
     async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
         """One after another: mem0 takes one at a time."""

@@ -230,6 +230,16 @@ async def test_what_others_stored_is_found(qdrant: Qdrant, tmp_path: Path) -> No
     await backend.close()
 
 
+async def test_another_tenants_memories_stay_out_of_what_others_read(qdrant: Qdrant, tmp_path: Path) -> None:
+    """A server is its tenant's own: memories of others do not go there."""
+    served = await on_qdrant(qdrant.url, tmp_path, tenant="blue")
+    server = await Mem0Server.open(Opening("mem0", tmp_path, {"tenant": "blue"}))
+    for backend in (served, server):
+        assert backend.accepts(make_event(1, "Blue's own.", Scope("blue")))
+        assert not backend.accepts(make_event(2, "Red's secret.", Scope("red")))
+        await backend.close()
+
+
 async def test_openclaws_preset(qdrant: Qdrant, tmp_path: Path) -> None:
     """Collection openclaw_mem0 on loopback, 1,536 dimensions, five memories; the port, and all else, may be others."""
     port = int(qdrant.url.rsplit(":", 1)[1])
