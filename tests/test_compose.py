@@ -59,6 +59,10 @@ class TestEach:
         for name, service in services(file).items():
             assert {str(volume).partition(":")[0] for volume in service["volumes"]} & set(named), name
 
+    def test_it_is_kept_running(self, file: Path) -> None:
+        """After a crash and after a restart of the machine, until somebody stops it."""
+        assert {service["restart"] for service in services(file).values()} == {"unless-stopped"}
+
     def test_no_secret_has_a_default(self, file: Path) -> None:
         """Passwords and keys come from the environment; a service that wants one does not start without it."""
         for name, service in services(file).items():

@@ -92,6 +92,17 @@ SYSTEMS = {
         {"/collections/facts": {"result": {"config": {"params": WORDS}}, "status": "ok"}},
         leak={"id": "omars", "score": 1.0, "payload": {"data": SECRET, "user_id": "omar"}},
     ),
+    "mem0": System(
+        {"adapter": "adapters.mem0:Mem0Server"},
+        lambda id_, text, score: {"id": id_, "memory": text, "score": score, "user_id": "nadia"},
+        lambda items: {"results": items},
+        leak={"id": "omars", "memory": SECRET, "score": 1.0, "user_id": "omar"},
+    ),
+    "cognee": System(
+        {"adapter": "adapters.cognee:Cognee", "search": ["CHUNKS"], **NADIAS},
+        lambda id_, text, score: {"id": id_, "text": text, "score": score},
+        lambda items: [{"dataset_id": "1", "dataset_name": "notes", "search_result": items}],
+    ),
 }
 
 ENDLESS: dict[str, Behaviour] = {
