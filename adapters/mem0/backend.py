@@ -104,7 +104,7 @@ class Mem0:
         return await self._run(self._shelf.search, query, vector)
 
     def accepts(self, event: Event) -> bool:
-        """Not blank ones, which mem0 leaves out of every answer; nor another tenant's where tenants are not kept apart."""
+        """Not blank ones, which mem0 never finds; nor another tenant's where tenants are not kept apart."""
         ours = self.features.tenants or event.scope.tenant == self.features.tenant
         return ours and bool(event.text.strip())
 
