@@ -197,7 +197,8 @@ class Hit:
 
     ``event_id`` is set when the memory came through the gateway; otherwise
     ``(backend, native_id)`` is its identity. ``path`` justifies a hit that a graph found
-    ("julien", "corrected_by", "bug gateway").
+    ("julien", "corrected_by", "bug gateway"). ``linked``, 0 to 1, is how strongly the graph leads there from what the
+    query names and from what is like it, whatever words the hit shares with the query; `None` where there is no graph.
     """
 
     native_id: str
@@ -217,6 +218,7 @@ class Hit:
     origin: Origin = "owner"
     derived_from: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
+    linked: float | None = None
 
     @classmethod
     def of(

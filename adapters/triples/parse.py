@@ -10,27 +10,47 @@
     A → uses → B → runs_on → C                → (A, uses, B), (B, runs_on, C)
 
 Front matter is the flat part of YAML that notes use: scalars and lists of scalars. Code is left out.
+
+A text that opens with its title ("Green (album). It was …") is about that, and has the names that it gives:
+
+    Green (album). …, also known as Verde    → (Green (album), also called, Green), (…, also called, Verde)
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePosixPath
 
+from adapters.graph.names import key
+from adapters.triples.names import aliases
+from adapters.triples.relations import ALSO_CALLED
 from fusion.contract import Fact
+from fusion.lib.words import STOP_WORDS
 
 LINKS_TO = "links_to"
 """the relation that a wiki link asserts"""
 
 _TITLES = frozenset({"title", "name"})
+_ALIASES = frozenset({"alias", "aliases", "aka", "also known as"})
+
+READ = 4_000
+"""characters of a text in which other names are looked for: who gives them does so early"""
 
 MOST = 200
 """facts, and names, of one text: what has more is an export, and its first ones name it well enough"""
 
 LONGEST_PART = 120
 """characters of a subject, relation or object: longer, and the arrow stood in a sentence"""
+
+BEGINNING = 160
+"""characters of a text in which the title that it opens with is looked for"""
+
+_LEAD = re.compile(r"(?:#{1,6} )?([^\n.:!?]{1,80}(?:\.[^\n.:!?\s]{1,20})*)(?:[.:](?=\s)|(?=\n)|\Z)")
+_BARE = re.compile(r"(.+?)(?:\s*\([^()]*\)|,\s.*)")
+_SMALL = STOP_WORDS | {"de", "del", "der", "du", "la", "le", "van", "von", "und", "et"}
 
 _FENCE = re.compile(r"^\s{0,3}(`{3,}|~{3,})")
 _CODE = re.compile(r"(`+)[^`]*\1")
@@ -54,18 +74,23 @@ class Parsed:
 
 def parse(text: str, document: str | None = None) -> Parsed:
     """What ``text`` states. Its subject is the front matter's ``title`` (or ``name``), else the stem of ``document`` if
-    that is a file; without a subject, front matter and wiki links state no fact but still give names."""
+    that is a file, else the title that it opens with; without a subject, front matter and wiki links state no fact but
+    still give names."""
     front, body = _front_matter(text.splitlines())
     fields = list(_fields(front))
-    title = next((value for field, value in fields if field.lower() in _TITLES), None)
-    subject = title or _stem(document)
+    title = _title(fields)
+    subject = title or _stem(document) or lead(text)
 
     facts: dict[Fact, None] = {}
-    names: dict[str, None] = {title: None} if title else {}
+    names: dict[str, None] = {subject: None} if subject and subject != _stem(document) else {}
     for field, value in fields:
         if field.lower() not in _TITLES:
-            _add(facts, names, subject, field, value)
-    for line in _prose(body):
+            _add(facts, names, subject, ALSO_CALLED if field.lower() in _ALIASES else field, value)
+    if subject and (shorter := bare(subject)):
+        _add(facts, names, subject, ALSO_CALLED, shorter)
+    for alias in aliases(text[:READ]):
+        _add(facts, names, alias.subject, alias.predicate, alias.object)
+    for line in _prose(body) if any(mark in text for mark in ("[[", "->", "→", "⟶")) else ():
         chain = _chain(line)
         for i in range(0, len(chain) - 2, 2):
             _add(facts, names, *chain[i : i + 3])
@@ -73,6 +98,40 @@ def parse(text: str, document: str | None = None) -> Parsed:
             if not chain:
                 _add(facts, names, subject, LINKS_TO, link.group(1))
     return Parsed(subject, tuple(facts)[:MOST], tuple(names)[:MOST])
+
+
+@lru_cache(maxsize=16_384)
+def about(beginning: str, document: str | None) -> frozenset[str]:
+    """The keys of what a text is about, by its beginning and the document that it stands in."""
+    front, _ = _front_matter(beginning.splitlines()) if beginning.startswith("---") else ([], [])
+    subject = _title(list(_fields(front))) or _stem(document) or lead(beginning)
+    return frozenset(filter(None, (key(subject), key(bare(subject) or "")))) if subject else frozenset()
+
+
+def lead(text: str) -> str | None:
+    """The title that a text opens with, as an entry of an encyclopedia does: "Title. …", "Title: …", "# Title".
+
+    Two words or more, each with a capital or a digit but for the small ones; or one, if the text has it again. What
+    else stands first is a greeting or a sentence.
+    """
+    match = _LEAD.match(text[:BEGINNING])
+    title = match[1].strip() if match else ""
+    named, told_apart, _ = title.partition(" (")
+    words = [word for part in named.split() if (word := part.strip("()\"'“”‘’,–—-"))]
+    telling = [word for word in words if word.lower() not in _SMALL]
+    if not telling or len(words) > 12 or not all(word[0].isupper() or word[0].isdigit() for word in telling):
+        return None
+    return title if len(telling) > 1 or told_apart or text.count(telling[0], 0, BEGINNING) > 1 else None
+
+
+def bare(title: str) -> str | None:
+    """A title without what tells it from others of the same name: "Green (album)", "Paris, Texas"."""
+    match = _BARE.fullmatch(title)
+    return match[1].strip() if match else None
+
+
+def _title(fields: Sequence[tuple[str, str]]) -> str | None:
+    return next((value for field, value in fields if field.lower() in _TITLES), None)
 
 
 def _add(facts: dict[Fact, None], names: dict[str, None], subject: str | None, predicate: str, object_: str) -> None:

@@ -7,28 +7,24 @@ merged by RRF; an edge that matches well is a hit of its own, derived from every
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import fields, replace
+from functools import lru_cache
 from json import dumps
-from typing import ClassVar, Self
+from operator import attrgetter
+from typing import Any, ClassVar, Self
 
-from adapters.graph import (
-    DEEPER,
-    GraphStore,
-    K,
-    Walking,
-    beside,
-    link,
-    linked_memories,
-    memory_rows,
-    merge,
-    paths,
-    visible_memories,
-    walk,
-)
+from adapters.graph import GraphStore, K, beside, memory_rows, merge, paths, visible_memories
 from adapters.graph.names import key
+from adapters.graph.store import SCHEMA
+from adapters.graph.walk import telling
 from adapters.index import Index
+from adapters.index.merge import rrf
+from adapters.triples.names import ENTITY_LOOSE, resolve, respelt
+from adapters.triples.options import Options
 from adapters.triples.parse import parse
+from adapters.triples.relations import ALSO_CALLED, asked, relation, types
+from adapters.triples.spread import spread
 from fusion.contract import (
     DIMENSIONS,
     KINDS,
@@ -53,30 +49,44 @@ MATCHED = 5
 """edges whose ends are walked from, best first. A query that is linked to whole triples finds more of the passages it
 needs than one linked to names alone: Gutiérrez et al., "From RAG to Memory" (HippoRAG 2), 2025; it keeps at most 5."""
 
+DEEPER = 2
+"""times the limit is asked of the index: it also holds what is superseded, expired, or an edge"""
+
+MOST_READ = 4096
+"""memories that are kept as they were read: of ordinary length, 4 MB"""
+
 _TRUST = ("trusted", "unknown", "untrusted")
 """best first: a fact is as good as the best memory that asserts it"""
 
 
-@dataclass(frozen=True, slots=True)
-class Options(Walking):
-    """``facts`` is how many of 100 hits may be facts: they are short and repeat what passages say in full."""
+SATURATED = 0.1
+"""chance of a walk to be at a memory by which ``linked`` is ½: as much as comes by the one name that the best passage
+shares with it alone"""
 
-    facts: int = 20
+Fields = tuple[Any, ...]
+_ALWAYS = [field.name for field in fields(Hit) if field.name not in ("score", "path", "linked")]
+_FIELDS = attrgetter(*_ALWAYS)
+"""what of a hit is the memory's, whatever is asked"""
+_SCORE_AT = [field.name for field in fields(Hit)].index("score")
 
-    def __post_init__(self) -> None:
-        Walking.__post_init__(self)
-        self._within("facts", 0, 100)
+_STEP_2 = f"""
+create index entity_loose on entity({ENTITY_LOOSE});
+create index alias_subject on relation(subject) where predicate = '{ALSO_CALLED}';
+create index alias_object on relation(object) where predicate = '{ALSO_CALLED}';
+"""
 
 
 class Triples(GraphStore):
     """Facts have native ids ``fact:…`` and no event id; passages are events."""
 
     features = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(KINDS))
+    schema = (SCHEMA, _STEP_2)
     facts_are_searched: ClassVar[bool] = True
 
     def __init__(self, database: Database, index: Index, options: Options) -> None:
         super().__init__(database, index)
         self.options = options
+        self._read: dict[int, Fields] = {}
 
     @classmethod
     async def open(cls, opening: Opening) -> Self:
@@ -87,8 +97,8 @@ class Triples(GraphStore):
     async def search(self, query: Query) -> Sequence[Hit]:
         if query.limit <= 0:
             return []
-        found = await self._index.search(query.text, query.scope, query.limit * DEEPER)
-        keys = [entry.key for entry in found]
+        halves = await self._index.halves(query.text, query.scope, query.limit * DEEPER, deadline_s=query.deadline_s)
+        keys = [entry.key for entry in rrf(*halves)[: query.limit * DEEPER]]
         hits = await self._database.read(lambda db: self._recall(db, query, keys))
         return [hit for hit in hits if query.scope.admits(hit.scope)]
 
@@ -100,7 +110,7 @@ class Triples(GraphStore):
         ids = [captured.event.event_id for captured in batch]
 
         def insert(db: Connection) -> list[str]:
-            self._insert(db, learnt)
+            self._insert(db, respelt(db, learnt))
             return self._keys(db, ids)
 
         if batch:
@@ -108,7 +118,10 @@ class Triples(GraphStore):
         return [(event_id,) for event_id in ids]
 
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
-        return "deleted" if await self._delete([event_id]) else "absent"
+        gone = await self._delete([event_id])
+        # Another one, not this one emptied: whoever is still reading fills what nobody looks at any more.
+        self._read = {}
+        return "deleted" if gone else "absent"
 
     async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:
         """Within the same document and the same scope, by place; superseded versions left out."""
@@ -120,24 +133,42 @@ class Triples(GraphStore):
 
     async def describe(self) -> Description:
         items = await self._database.read(lambda db: int(db.execute("select count(*) from memory").fetchone()[0]))
-        notes = () if self.index.embedder is not None else ("no embedding model: searched by words and graph only",)
+        notes = [] if self.index.embedder is not None else ["no embedding model: searched by words and graph only"]
+        if hubs := await self._database.read(self._hubs):
+            most = self.options.fan_out
+            notes.append(f"hubs (names of more than {most} mentions): {hubs}; of each the newest {most} are walked")
         faults = self._index.faults
         return Description(items, self._index.vectors, self._index.pending, (*notes, *faults), bool(faults))
+
+    def _fields(self, db: Connection, memories: Collection[int]) -> dict[int, Fields]:
+        """What hits have of these memories. A memory never changes, so that what was read is kept."""
+        kept = self._read
+        if len(kept) > MOST_READ:
+            kept.clear()
+        rows = memory_rows(db, [memory for memory in memories if memory not in kept])
+        kept |= {memory: _FIELDS(hit_of(row)) for memory, row in rows.items()}
+        return kept
+
+    def _hubs(self, db: Connection) -> int:
+        row = db.execute("select count(*) from entity where mentions > ?", (self.options.fan_out,)).fetchone()
+        return int(row[0])
 
     def _recall(self, db: Connection, query: Query, keys: Sequence[str]) -> list[Hit]:
         """The hits, best first; ``keys`` is what the index found, not yet filtered by time."""
         seen = visible(query)
-        similar = visible_memories(db, seen, keys)
+        similar = visible_memories(db, seen, [found for found in keys if not found.startswith("fact:")])
         facts = self._facts(db, query, keys)
-        ends = [row[end] for row, *_ in facts[:MATCHED] for end in ("subject_id", "object_id")]
-        named = link(db, query.text, query.scope)
-        reached = walk(db, seen, list(dict.fromkeys((*named, *ends))), self.options)
-        linked = linked_memories(db, seen, reached, similar, self.options)
+        named = resolve(db, query.text, query.scope)
+        for row, *_ in facts[:MATCHED]:
+            for end in ("subject", "object"):
+                named.setdefault(row[f"{end}_id"], (row[end], telling(row[f"{end}_mentions"])))
+        linked, reached = spread(db, seen, named, similar, self.options)
+        strengths = {found.memory: found.strength for found in linked}
         passages = merge(similar, linked, self.options)[: query.limit]
         chosen = {memory for memory, _ in passages}
         why = paths(db, [found for found in linked if found.memory in chosen], reached)
-        rows = memory_rows(db, chosen)
-        hits = [hit_of(rows[memory], score, why.get(memory, ())) for memory, score in passages]
+        read = self._fields(db, chosen)
+        hits = [_hit(read[m], score, why.get(m, ()), saturating(strengths.get(m, 0.0))) for m, score in passages]
 
         room = query.limit * self.options.facts // 100
         weight = self.options.graph_weight
@@ -146,21 +177,22 @@ class Triples(GraphStore):
 
     def _facts(self, db: Connection, query: Query, keys: Sequence[str]) -> list[list[Row]]:
         """The edges among ``keys`` that match well, in this order: of each triple the memories that assert it."""
-        asked = set(stems(query.text))
+        words, wanted = set(stems(query.text)), asked(query.text) - {"", "RELATES_TO"}
         matching: dict[str, tuple[str, str, str]] = {}
         for fact, *said in db.execute(
             "select r.fact, s.key, r.predicate, o.key, min(r.id) from json_each(?) j "
             f"join relation r on r.fact = j.value {_ENDS} group by r.fact order by j.key",
             (dumps([k for k in keys if k.startswith("fact:")]),),
         ):
-            triple = (said[0], key(said[1]), said[2])
-            terms = set(stems(" ".join(triple)))
-            if terms and len(terms & asked) >= ANSWERS * len(terms):
-                matching[fact] = triple
+            terms = _terms(said[0], said[1], said[2])
+            has = words | _terms(said[1]) if wanted and relation(said[1]).type in wanted else words
+            if terms and len(terms & has) >= ANSWERS * len(terms):
+                matching[fact] = (said[0], key(said[1]), said[2])
         seen, values = visible(query)
         rows = db.execute(
             "select r.fact, r.subject as subject_id, r.object as object_id, s.name as subject, r.predicate, "
-            "o.name as object, m.* from json_each(:facts) j join relation r on r.fact = j.value "
+            "o.name as object, s.mentions as subject_mentions, o.mentions as object_mentions, m.* "
+            "from json_each(:facts) j join relation r on r.fact = j.value "
             f"join memory m on m.id = r.memory {_ENDS} where {seen} order by j.key, m.id",
             {**values, "facts": dumps(list(matching))},
         )
@@ -170,15 +202,29 @@ class Triples(GraphStore):
         return list(triples.values())
 
 
+@lru_cache(maxsize=16_384)
+def _terms(*parts: str) -> frozenset[str]:
+    return frozenset(stems(" ".join(parts).replace("_", " ")))
+
+
+def _hit(read: Fields, score: float, path: tuple[str, ...], linked: float) -> Hit:
+    # By place, which takes a sixth of the time that `replace` takes, a hundred times a question.
+    values: tuple[Any, ...] = (*read[:_SCORE_AT], score, *read[_SCORE_AT:], path, linked)
+    return Hit(*values)
+
+
+def saturating(chance: float) -> float:
+    """How strongly the graph leads to a memory, 0 to 1, by the chance that a walk is at it: c / (c + SATURATED)."""
+    return chance / (chance + SATURATED)
+
+
 def _with_its_own_triples(captured: Captured) -> Captured:
     """What capture found, and the triples that stand in the text itself."""
     event, known = captured.event, captured.extraction
     parsed = parse(event.text, event.place.document if event.place else event.source)
-    learnt = replace(
-        known,
-        facts=tuple(dict.fromkeys((*known.facts, *parsed.facts))),
-        entities=(*known.entities, *(Entity(name) for name in parsed.names)),
-    )
+    facts = tuple(dict.fromkeys((*known.facts, *parsed.facts)))
+    typed = [Entity(end, kind) for fact in facts for end, kind in types(fact)]
+    learnt = replace(known, facts=facts, entities=(*known.entities, *typed, *(Entity(name) for name in parsed.names)))
     return Captured(event, learnt)
 
 

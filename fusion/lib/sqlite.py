@@ -415,7 +415,7 @@ def _derived_from(row: Row) -> tuple[str, ...]:
     return () if written == "[]" else tuple(loads(written))
 
 
-def hit_of(row: Row, score: float | None = None, path: tuple[str, ...] = ()) -> Hit:
+def hit_of(row: Row, score: float | None = None, path: tuple[str, ...] = (), linked: float | None = None) -> Hit:
     """The hit that echoes the event of a row; its native id is the event's id."""
     return Hit(
         native_id=row["event_id"],
@@ -435,6 +435,7 @@ def hit_of(row: Row, score: float | None = None, path: tuple[str, ...] = ()) -> 
         origin=row["origin"],
         derived_from=_derived_from(row),
         path=path,
+        linked=linked,
     )
 
 

@@ -23,7 +23,8 @@ from fusion.recipe import Dedup
 
 
 class Sighting(NamedTuple):
-    """Where a memory was seen: ``rank`` starts at 1; ``reason`` says why it is the same memory."""
+    """Where a memory was seen: ``rank`` starts at 1; ``reason`` says why it is the same memory; ``linked`` is how
+    strongly the backend's graph leads to it, where it has one."""
 
     backend: str
     ref: str
@@ -31,6 +32,7 @@ class Sighting(NamedTuple):
     rank: int
     score: float | None
     reason: str
+    linked: float | None = None
 
 
 class Candidate(NamedTuple):
@@ -54,7 +56,8 @@ def dedup(answers: Mapping[str, Sequence[Admitted]], rules: Dedup) -> tuple[Cand
                 continue
             known.add(i)
             kept[i] = []
-        sighting = Sighting(backend, item.ref, item.hit.native_id, item.rank, item.hit.score, reason)
+        hit = item.hit
+        sighting = Sighting(backend, item.ref, hit.native_id, item.rank, hit.score, reason, hit.linked)
         kept[first].append((item.hit, sighting))
     same = _in_their_fullest_document(list(kept.values()))
     candidates = (Candidate(s[0][1].ref, s[0][0], tuple(sighting for _, sighting in s)) for s in same)

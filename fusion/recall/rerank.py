@@ -16,7 +16,7 @@ from fusion.lib.words import spoken
 from fusion.recall.context import in_context
 from fusion.recall.expand import Pooled
 from fusion.recall.show import shown
-from fusion.recall.signals import Signals, document_of, score, whole
+from fusion.recall.signals import Signals, document_of, lifted, score, whole
 from fusion.recipe import Judging
 
 BESIDE_CHARS = 300
@@ -45,7 +45,7 @@ def by_local_score(pool: Sequence[Pooled], rows: Sequence[Signals], numbers: Jud
     """The pool in the local order, best first; ties go to the better fused, then to the smaller ref."""
     wanted = frozenset(name for name, weight in numbers.signals.items() if weight)
     if numbers.model is None:
-        scores = [score(row, numbers.signals) for row in rows]
+        scores = [lifted(score(row, numbers.signals), row, numbers.lift) for row in rows]
     else:
         rows = in_context(pool, rows, numbers.signals)
         trees = numbers.model.trees

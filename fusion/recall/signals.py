@@ -12,8 +12,10 @@
 | speaker   | 1: it was said by someone the query names; 0: by another while it names one; else ½ |
 | date      | it happened in a month or year that the query names |
 | length    | how much it says, up to `LONG` characters |
+| linked    | how strongly a graph leads to it from what the query names and finds, by the backend that says most |
 
-A signal that cannot be had (no model, no time to encode) is absent, and the others carry the weight.
+A signal that cannot be had (no model, no time to encode) is absent, and the others carry the weight. ``linked`` has
+none: what a graph leads to need not be like the query at all, so it lifts a score instead of taking part in the mean.
 """
 
 from __future__ import annotations
@@ -86,6 +88,8 @@ def local_signals(
             "date": _date(hit, months, years) if dated else 0.0,
             "length": min(1.0, len(hit.text) / LONG),
         }
+        if ways := [s.linked for s in entry.candidate.sightings if s.linked]:
+            row["linked"] = min(1.0, max(ways))
         if (cosine := likeness.dense.get(said[i])) is not None:
             row["dense"] = max(0.0, cosine)
             if not beside[i]:
@@ -143,6 +147,12 @@ def score(row: Signals, weights: Mapping[str, float]) -> float:
             best += weight
             total += weight * value
     return total / best if best else 0.0
+
+
+def lifted(mean: float, row: Signals, lift: float) -> float:
+    """A mean with what the graph says added, 0 to 1: 1 - (1 - mean)(1 - lift · linked), as two independent reasons to
+    show a memory are (noisy-or: J. Pearl, "Probabilistic Reasoning in Intelligent Systems", 1988). It never lowers."""
+    return 1 - (1 - mean) * (1 - lift * row.get("linked", 0.0))
 
 
 def whole(row: Signals, wanted: frozenset[str]) -> bool:

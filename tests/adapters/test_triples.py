@@ -78,18 +78,25 @@ async def test_a_passage_carries_its_chain(triples: Triples) -> None:
 
 
 async def test_linked_passages_without_a_common_word(triples: Triples) -> None:
-    """Two hops: the note about the bug links the release, whose own note never names Julien."""
+    """The note about the bug links the release, whose own note never names Julien; and that one leads on to another.
+
+    Two steps, from the one passage that the query's words find: what it names, and what these name.
+    """
     await triples.remember(
         [
             written(1, "---\ntitle: bug gateway\nfixed by: Julien\n---\nseen in [[Release 4]]", document="bug.md"),
             written(2, "---\nshipped: spring\n---\nmany changes", document="Release 4.md"),
             written(3, "---\ncity: Lisbon\n---\nwarm", document="spring.md"),
+            written(4, "---\nriver: Tejo\n---\nsteep", document="Lisbon.md"),
         ]
     )
     passages, _ = await ask(triples, "Julien")
-    assert [hit.event_id for hit in passages] == [event_id(1), event_id(2)]
+    assert [hit.event_id for hit in passages] == [event_id(1), event_id(2), event_id(3)]
     assert passages[0].path == ("bug gateway", "fixed by", "Julien")
     assert passages[1].path == ("Julien", "mentioned with", "Release 4", "shipped", "spring")
+    assert passages[2].path == ("Julien", "mentioned with", "Release 4", "shipped", "spring", "city", "Lisbon")
+    strengths = [hit.linked or 0.0 for hit in passages]
+    assert 1 > strengths[0] > strengths[1] > strengths[2] > 0
 
 
 async def test_what_capture_found_is_kept_too(triples: Triples) -> None:

@@ -10,7 +10,9 @@ import pytest
 from fusion.contract import TokenVectors
 from fusion.lib.bm25 import K1, B, Bm25, Counted, Frequencies
 from fusion.lib.maxsim import best_matches, token_weights
-from fusion.recall.signals import LONG, SIGNALS, Likeness, dates, local_signals, score, whole
+from fusion.recall.dedup import Candidate, Sighting
+from fusion.recall.expand import Pooled
+from fusion.recall.signals import LONG, SIGNALS, Likeness, dates, lifted, local_signals, score, whole
 from tests.recall.values import at, lone, pooled, query, turn
 
 NOTHING = Likeness()
@@ -144,3 +146,14 @@ def test_a_memory_that_stands_alone_is_judged_as_a_whole() -> None:
     assert whole({"maxsim": 1.0, "window3": 1.0, "window5": 1.0}, wanted)
     assert not whole({"bm25": 1.0}, frozenset({"alone"}))
     assert not whole({"window3": 1.0, "window5": 1.0}, wanted)
+
+
+def test_what_a_graph_leads_to_is_lifted() -> None:
+    """1 - (1 - .4)(1 - .3 · .5) = .49; no graph, no lift; nothing is lowered; the backend that says most counts."""
+    assert lifted(0.4, {"linked": 0.5}, 0.3) == pytest.approx(0.49)
+    assert lifted(0.4, {}, 0.3) == pytest.approx(0.4)
+    assert lifted(0.4, {"linked": 1.0}, 0.0) == pytest.approx(0.4)
+    sightings = (Sighting("a", "r", "r", 1, None, "", 0.2), Sighting("b", "r", "r", 1, None, "", 0.6))
+    pool = [Pooled(Candidate("r", lone("r", "tea"), sightings), 0.0, {}), pooled("s", lone("s", "milk"))]
+    rows = local_signals(query("tea"), pool, 1.0, TEN, NOTHING)
+    assert (rows[0]["linked"], rows[1].get("linked")) == (0.6, None)

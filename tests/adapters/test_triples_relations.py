@@ -1,0 +1,120 @@
+"""The words of predicates and names: six relations, aliases, titles."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.triples.names import aliases, loose
+from adapters.triples.parse import about, bare, lead
+from adapters.triples.relations import Relation, asked, relation, strength, types
+from fusion.contract import Fact
+
+
+@pytest.mark.parametrize(
+    ("predicate", "found"),
+    [
+        ("uses", Relation("USES")),
+        ("Depends on", Relation("USES")),
+        ("is used by", Relation("USES", inverse=True)),
+        ("blocked_by", Relation("BLOCKED_BY")),
+        ("is blocked by", Relation("BLOCKED_BY")),
+        ("blocks", Relation("BLOCKED_BY", inverse=True)),
+        ("see also", Relation("RELATES_TO")),
+        ("has been evaluated by", Relation("EVALUATES", inverse=True)),
+        ("decided on", Relation("DECIDES")),
+        ("links_to", Relation("MENTIONS")),
+        ("also called", Relation("ALSO_CALLED")),
+        ("corrected_by", Relation("")),
+        ("", Relation("")),
+    ],
+)
+def test_free_predicates_come_down_to_six(predicate: str, found: Relation) -> None:
+    """Whatever tense, case and auxiliaries; the passive runs the other way; the rest stays free."""
+    assert relation(predicate) == found
+
+
+def test_what_a_question_asks_after() -> None:
+    """Its words name relations as predicates do."""
+    assert asked("What does the gateway depend on?") == {"USES"}
+    assert asked("Who is blocked by the release?") == {"BLOCKED_BY"}
+    assert asked("Where was the heron?") == frozenset()
+
+
+def test_a_link_leads_on_less_than_a_statement() -> None:
+    """Half of what "uses" does, or a free predicate."""
+    assert (strength("links_to"), strength("uses"), strength("corrected_by")) == (0.5, 1.0, 1.0)
+
+
+def test_what_the_ends_of_a_fact_are() -> None:
+    """What is used is a tool, what is decided on a decision; an address of code is a repo; inverse ones too."""
+    assert list(types(Fact("Gateway", "uses", "Redis"))) == [("Redis", "tool")]
+    assert list(types(Fact("Redis", "used by", "Gateway"))) == [("Redis", "tool")]
+    assert list(types(Fact("Marta", "decided on", "trunk"))) == [("trunk", "decision")]
+    assert list(types(Fact("Gateway", "lives in", "github.com/a/gateway"))) == [("github.com/a/gateway", "repo")]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("The Bubye River, also known as Bubi River, is long.", [("Bubye River", "Bubi River")]),
+        ("The European Union (EU) was founded.", [("European Union", "EU")]),
+        ("Kiln Works, Inc., commonly known as Kiln, is old.", [("Kiln Works Inc", "Kiln")]),
+        ("Ana Lima (also known as Nana) came.", [("Ana Lima", "Nana")]),
+        ("He is also known as Nana.", []),
+        ("They met in Seattle (USA).", []),
+        ("The cat is called Minka.", []),
+        ("Mira went home. Also called Tom.", []),
+    ],
+)
+def test_other_names_that_a_text_gives(text: str, names: list[tuple[str, str]]) -> None:
+    """Of a capitalised name; an abbreviation must stand for it; a pronoun has no alias."""
+    assert [(fact.subject, fact.object) for fact in aliases(text)] == names
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("Green (album). It was recorded in 1977.", "Green (album)"),
+        ("History of the Kiln: it burnt twice.", "History of the Kiln"),
+        ("# Bug Gateway\nwhat we know", "Bug Gateway"),
+        ("Seattle. In Seattle it snows.", "Seattle"),
+        ("Wow. That is nice.", None),
+        ("We met Marta. She left.", None),
+        ("the heron stood in the reeds", None),
+        ("", None),
+    ],
+)
+def test_the_title_that_a_text_opens_with(text: str, title: str | None) -> None:
+    """Two words with capitals, or one that comes again; greetings and sentences are none."""
+    assert lead(text) == title
+
+
+def test_what_a_text_is_about() -> None:
+    """Its title, and the title without what tells it from others; a file's name; front matter before both."""
+    assert about("Green (album). It was recorded.", None) == {"green album", "green"}
+    assert about("---\ntitle: Kiln\n---\nIt burnt.", "notes/fire.md") == {"kiln"}
+    assert about("it burnt", "notes/fire.md") == {"fire"}
+    assert about("it burnt", "session 3") == frozenset()
+    assert bare("Paris, Texas") == "Paris"
+
+
+def test_spellings_that_tell_nothing_apart() -> None:
+    """Articles and blanks."""
+    assert loose("the open ai") == loose("openai") == "openai"
+
+
+@given(st.text(st.sampled_from("AB ab.,()\n:#-'“”é東also known as"), max_size=300) | st.text(max_size=200))
+def test_any_text_has_names(text: str) -> None:
+    """No error, whatever stands in it, and names are never empty."""
+    assert all(fact.subject and fact.object for fact in aliases(text))
+    assert lead(text) != ""
+    assert all(about(text, None))
+
+
+def test_hostile_texts_take_linear_time() -> None:
+    """Names, brackets and "known as" without end: 300,000 characters of each."""
+    for piece in ("A ", "A (B) ", "(A", " also known as", " also", "A known as ", "A. ", "Aa-"):
+        list(aliases(piece * (300_000 // len(piece))))
+        lead(piece * (300_000 // len(piece)))
