@@ -76,6 +76,10 @@ def _parser() -> argparse.ArgumentParser:
     contribution.add_argument("--rows", type=Path, help="write a JSON object a line for each question and subset")
     contribution.set_defaults(measure=_contribution)
 
+    graph = commands.add_parser("graph", help="triples: questions of several hops with and without it, a large graph")
+    _what(graph, queries=False)
+    graph.set_defaults(measure=_graph)
+
     vault = commands.add_parser("vault", help="a vault of Markdown by kind of question: hybrid, by words, by vectors")
     vault.add_argument("--data", type=Path, help="a folder of yours; without it, the one that comes with the project")
     vault.add_argument("--queries", type=Path, help='[{"query": …, "files": […], "category": …}, …]')
@@ -180,6 +184,12 @@ def _contribution(options: argparse.Namespace) -> Mapping[str, Any]:
 
     dataset = options.format or ("folder" if options.queries else "locomo")
     return run(replace(_run(options, dataset), scattered=dataset == "locomo" and not options.whole))
+
+
+def _graph(options: argparse.Namespace) -> Mapping[str, Any]:
+    from benchmarks.graph import run
+
+    return run(_run(options, "musique"))
 
 
 def _run(options: argparse.Namespace, dataset: str) -> Run:

@@ -86,7 +86,7 @@ def run(options: Run) -> dict[str, Any]:
     options, arms = checked(options)
     questions = sum(len(c.asked(options.limit)) for c in options.corpora)
     with bar("questions", questions * (2 if _is_replayed(options, arms) else 1)) as advance:
-        told = list(each(options, partial(_tell, options=options, arms=arms), advance))
+        told = list(each(options, partial(tell, options=options, arms=arms), advance))
     rows = [row for t in told for row in t.rows]
     main = [row for row in rows if row.arm == arms[0].name]
     if options.answers is not None:
@@ -195,7 +195,8 @@ def _in_process(work: Work, corpus: Corpus) -> Any:
 # One corpus ------------------------------------------------------------------------------------------------------
 
 
-def _tell(corpus: Corpus, advance: Advance, *, options: Run, arms: tuple[Arm, ...]) -> Told:
+def tell(corpus: Corpus, advance: Advance, *, options: Run, arms: tuple[Arm, ...]) -> Told:
+    """One corpus stored and asked, under every arm."""
     if options.scattered:
         told = asyncio.run(_scattered(corpus, options, arms[0], advance))
         if len(arms) == 1:

@@ -31,7 +31,8 @@ _WRITER_BYTES = 15_000_000
 _LONGEST_TERM = 128
 # Characters: a sha256 and most addresses are found whole; what is longer is no word that anybody types.
 _SPARE = 32
-_MOST_TIES = 4096
+_MOST_TIES = 1024
+# Documents that are read to choose among equal scores: fifty thousand edges of one hub must not cost 50 ms.
 _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
 # The scripts that `stems` cuts into pairs. Documents have their single characters too, in a field of their own, so that
 # a query of one character finds what pairs cannot.
@@ -136,7 +137,7 @@ class Lexical:
             # tantivy breaks ties by where a document happens to lie: those at the edge must all be seen to choose.
             if len(hits) < want or _rounded(hits[-1][0]) < _rounded(hits[limit - 1][0]) or want >= _MOST_TIES:
                 break
-            want *= 4
+            want = min(4 * want, _MOST_TIES)
         found = [(str(searcher.doc(address).get_first("key")), _rounded(score)) for score, address in hits]
         return sorted(found, key=lambda hit: (-hit[1], hit[0]))[:limit]
 

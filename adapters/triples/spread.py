@@ -47,6 +47,9 @@ STATED = 1.0
 START = 0
 """stands for the question where a passage's id says whence a walk came: SQLite's ids begin at 1"""
 
+ELSEWHERE = -1
+"""stands for the memories of a hub that are not looked at: what comes to them is lost, for a hub says little"""
+
 Amounts = dict[int, float]
 """by where it came from, how likely a walk is here"""
 
@@ -144,6 +147,7 @@ class Walk:
                 arrived[memory] += amount
                 if amount > best.get(memory, (0.0, 0))[0]:
                     best[memory] = (amount, entity)
+        arrived.pop(ELSEWHERE, None)
         for memory, amount in arrived.items():
             self._likely[memory] = self._likely.get(memory, 0.0) + amount
             self._found.setdefault(memory, (self._step, best[memory][1]))
@@ -263,14 +267,15 @@ def holders_of(
         "and e.mentions <= ?",
         (dumps(list(entities)), cap),
     ).fetchall()
-    pairs += db.execute(
-        f"""select e.id, e.key, a.id from entity e join memory a on a.id in (
+    of_hubs = db.execute(
+        f"""select e.id, e.key, a.id, e.mentions from entity e join memory a on a.id in (
                 select m.id from (
                     select memory from mention where entity = e.id order by memory desc limit :scanned
                 ) n join memory m on m.id = n.memory where {seen} limit :cap)
             where e.id in (select value from json_each(:these)) and e.mentions > :cap""",
         {**values, "these": dumps(list(entities)), "cap": cap, "scanned": cap * SCANNED},
     ).fetchall()
+    pairs += [tuple(row)[:3] for row in of_hubs]
     new = dict.fromkeys(memory for _, _, memory in pairs if memory not in titles)
     titles.update(new)
     rows = db.execute(
@@ -283,6 +288,8 @@ def holders_of(
     for entity, name, memory in pairs:
         if (keys := titles[memory]) is not None:
             holders.setdefault(entity, {})[memory] = ABOUT if name in keys else 1.0
+    for entity, _, _, mentions in of_hubs:
+        holders[entity][ELSEWHERE] = float(mentions - cap)
     return holders
 
 

@@ -12,7 +12,8 @@
 | speaker   | 1: it was said by someone the query names; 0: by another while it names one; else ½ |
 | date      | it happened in a month or year that the query names |
 | length    | how much it says, up to `LONG` characters |
-| linked    | how strongly a graph leads to it from what the query names and finds, by the backend that says most |
+| linked    | how strongly a graph leads to it from what the query names and finds, by the backend that says most; for |
+|           | a memory that nothing stands beside: turns of one talk name the same people, which links all of them |
 
 A signal that cannot be had (no model, no time to encode) is absent, and the others carry the weight. ``linked`` has
 none: what a graph leads to need not be like the query at all, so it lifts a score instead of taking part in the mean.
@@ -88,7 +89,7 @@ def local_signals(
             "date": _date(hit, months, years) if dated else 0.0,
             "length": min(1.0, len(hit.text) / LONG),
         }
-        if ways := [s.linked for s in entry.candidate.sightings if s.linked]:
+        if not beside[i] and (ways := [s.linked for s in entry.candidate.sightings if s.linked]):
             row["linked"] = min(1.0, max(ways))
         if (cosine := likeness.dense.get(said[i])) is not None:
             row["dense"] = max(0.0, cosine)

@@ -157,3 +157,12 @@ def test_what_a_graph_leads_to_is_lifted() -> None:
     pool = [Pooled(Candidate("r", lone("r", "tea"), sightings), 0.0, {}), pooled("s", lone("s", "milk"))]
     rows = local_signals(query("tea"), pool, 1.0, TEN, NOTHING)
     assert (rows[0]["linked"], rows[1].get("linked")) == (0.6, None)
+
+
+def test_turns_of_one_talk_are_not_lifted() -> None:
+    """A memory that something stands beside is found by that: its names link it to all of its talk."""
+    pool = [
+        Pooled(Candidate(r, turn(n, "tea"), (Sighting("a", r, r, 1, None, "", 0.9),)), 0.0, {})
+        for n, r in enumerate("rs", start=1)
+    ]
+    assert ["linked" in row for row in local_signals(query("tea"), pool, 1.0, TEN, NOTHING)] == [False, False]

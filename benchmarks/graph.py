@@ -1,0 +1,154 @@
+"""What `triples` is worth and what it costs: questions of several hops with and without it, and a large graph.
+
+The graph has as many entities and relations as asked for, drawn from a fixed seed: five arrows a note, and one entity
+in thousands of notes. CPU is that of a whole search by words, its lexical index included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from random import Random
+from statistics import median
+from typing import Any
+
+from adapters.triples import Triples
+from benchmarks.figures import FULL, cost
+from benchmarks.graph_stores import mem0_latency_ratio, parse_cpu_ms
+from benchmarks.metrics import mean, ranking
+from benchmarks.progress import bar
+from benchmarks.rows import Row
+from benchmarks.run import Run, checked, each, heading, tell
+from benchmarks.statistics import paired
+from benchmarks.store import BATCH
+from fusion.contract import Captured, Event, Extraction, Opening, Query, Scope
+from fusion.ingest.capture import capture
+
+ENTITIES, RELATIONS, HUB = 100_000, 300_000, 50_000
+A_NOTE = 5
+"""relations in one memory"""
+ASKED = 50
+ADA = Scope(user_id="ada", audience="private")
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+_SENTENCES = (
+    "{a} works at {b}.",
+    "We met {a} in {b}, who likes {c}.",
+    "{a} uses {b} and depends on {c}.",
+    "The {a} team moved to {b} last week.",
+    "Yesterday it rained, so nobody went out.",
+    "{a} -> blocked by -> {b}",
+)
+
+
+def run(options: Run) -> dict[str, Any]:
+    """The figures, JSON-ready. Raises DataError."""
+    with tempfile.TemporaryDirectory(prefix="memory-fusion-graph-") as folder:
+        large = asyncio.run(large_graph(Path(folder)))
+    return {
+        **several_hops(options),
+        **large,
+        "rules_sentences_per_s": asyncio.run(sentences_per_s()),
+        "mem0_latency_ratio": asyncio.run(mem0_latency_ratio()),
+        "parse_cpu_ms": parse_cpu_ms(),
+    }
+
+
+# Questions of several hops -----------------------------------------------------------------------------------------
+
+
+def several_hops(options: Run) -> dict[str, Any]:
+    """Supporting R@5 of all backends, of all but `triples`, and the difference question by question."""
+    without = "+".join(name for name in options.backends if name != "triples")
+    options, arms = checked(replace(options, arms=(f"{options.recipe}@{without}",)))
+    with bar("questions", 2 * sum(len(corpus.asked(options.limit)) for corpus in options.corpora)) as advance:
+        rows = [row for t in each(options, partial(tell, options=options, arms=arms), advance) for row in t.rows]
+    with_, less = (_recall([r for r in rows if r.arm == arm.name and r.budget == FULL]) for arm in arms)
+    return {
+        **heading(options, arms[0].recipe),
+        "n": len(with_),
+        "musique_r5_with": mean(with_),
+        "musique_r5_without": mean(less),
+        "musique_r5_gain": asdict(paired(with_, less, seed=options.seed)),
+        "cpu_ms_per_query": {a.name: cost([r for r in rows if r.arm == a.name])["cpu_ms_per_query"] for a in arms},
+    }
+
+
+def _recall(rows: Sequence[Row]) -> list[float]:
+    scored = sorted((row for row in rows if row.eib is not None), key=lambda row: row.key)
+    return [one["r_at_5"] for one in ranking([(row.gold, row.ranked) for row in scored])]
+
+
+# A large graph -----------------------------------------------------------------------------------------------------
+
+
+async def large_graph(
+    folder: Path, entities: int = ENTITIES, relations: int = RELATIONS, hub: int = HUB
+) -> dict[str, Any]:
+    """Milliseconds of CPU of a question that names one entity, two hops; and of one that names a hub. Medians."""
+    draw = Random(7)
+    names = [f"Node{n}" for n in range(entities)]
+    notes = [
+        "\n".join(f"{draw.choice(names)} -> uses -> {draw.choice(names)}" for _ in range(A_NOTE))
+        for _ in range((relations - hub) // A_NOTE)
+    ]
+    notes += [f"Hub -> uses -> {draw.choice(names)}" for _ in range(hub)]
+    triples = await Triples.open(Opening("triples", folder / "triples"))
+    try:
+        for start in range(0, len(notes), BATCH * 20):
+            events = [_event(start + i, text) for i, text in enumerate(notes[start : start + BATCH * 20])]
+            await triples.remember([Captured(event, Extraction()) for event in events])
+        asked = [f"what does {draw.choice(names)} use?" for _ in range(ASKED)]
+        return {
+            "entities": entities,
+            "relations": relations,
+            "hop2_cpu_ms": await _cpu_ms(triples, asked),
+            "hub_edges": hub,
+            "hub_cpu_ms": await _cpu_ms(triples, [f"what does the Hub use with {name}?" for name in names[:ASKED]]),
+        }
+    finally:
+        await triples.close()
+
+
+async def _cpu_ms(triples: Triples, asked: Sequence[str]) -> float:
+    taken = []
+    for text in asked:
+        started = time.process_time()
+        await triples.search(Query(text, ADA, NOW, 100))
+        taken.append((time.process_time() - started) * 1000)
+    return round(median(taken), 2)
+
+
+# Ingest ------------------------------------------------------------------------------------------------------------
+
+
+async def sentences_per_s(memories: int = 2_000, a_memory: int = 5) -> int:
+    """Sentences a second of CPU, from text to disk: capture's rules, `triples`' own, SQLite and the lexical index."""
+    draw = Random(7)
+    names = [f"{first}{last}" for first in ("Mira", "Tomo", "Ada", "Kel") for last in ("van", "lin", "dor", "sen")]
+
+    def sentence() -> str:
+        a, b, c = draw.sample(names, 3)
+        return draw.choice(_SENTENCES).format(a=a, b=b, c=c)
+
+    texts = [" ".join(sentence() for _ in range(a_memory)) for _ in range(memories)]
+    with tempfile.TemporaryDirectory(prefix="memory-fusion-graph-") as folder:
+        triples = await Triples.open(Opening("triples", Path(folder) / "triples"))
+        try:
+            started = time.process_time()
+            for start in range(0, memories, BATCH):
+                events = [_event(start + i, text) for i, text in enumerate(texts[start : start + BATCH])]
+                await triples.remember([Captured(event, capture(event)) for event in events])
+            return round(memories * a_memory / (time.process_time() - started))
+        finally:
+            await triples.close()
+
+
+def _event(number: int, text: str) -> Event:
+    return Event(f"01890000-0000-7000-8000-{number:012x}", text, NOW, ADA)
