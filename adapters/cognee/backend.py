@@ -22,9 +22,9 @@ added is found once it has. The server of one embedded graph must be the only pr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from uuid import UUID
 
 import orjson
@@ -34,7 +34,17 @@ from adapters.cognee.replies import apart, document, passages, results, triplets
 from adapters.http import Credential
 from adapters.options import features_of, read, within
 from fusion.contract import KINDS, Captured, Description, Event, Forgotten, Hit, Opening, Partial, Query, Scope
-from fusion.errors import BackendError, HttpStatus, InvalidAnswer, SettingsError, Unauthorized
+from fusion.errors import (
+    BackendError,
+    BackendTimeout,
+    BackendUnreachable,
+    HttpStatus,
+    InvalidAnswer,
+    SettingsError,
+    Unauthorized,
+)
+
+T = TypeVar("T")
 
 PASSAGES = ("CHUNKS", "CHUNKS_LEXICAL", "SUMMARIES")
 GRAPH = "GRAPH_COMPLETION"
@@ -45,7 +55,7 @@ ADD_S, BUILD_S = 60.0, 60.0
 """its first run after a start takes seconds before it answers, though the work is done behind"""
 POLL_S = 1.0
 ROUNDS = 3
-"""makings after which documents that still wait will not be helped by another one"""
+"""makings after which documents that still wait will not be helped by another one; tries to reach it behind"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,13 +249,13 @@ class Cognee:
     async def _made(self) -> None:
         """Has Cognee make its graph until no document waits for it, also those that are added meanwhile."""
         api, name = self._api, self._options.dataset
-        dataset = (await api.datasets(LOOK_S)).get(name)
+        dataset = (await self._patiently(lambda: api.datasets(BUILD_S))).get(name)
         if dataset is None:
             return
         least, idle, asked_for = float("inf"), 0, -1
         while True:
             seen = self._added
-            state, pending = await api.building(dataset, LOOK_S)
+            state, pending = await self._patiently(lambda: api.building(dataset, BUILD_S))
             if state == "STARTED":
                 await asyncio.sleep(self._poll_s)
                 continue
@@ -262,8 +272,17 @@ class Cognee:
                 )
             if idle:
                 await asyncio.sleep(self._poll_s)
-            await api.build(name, BUILD_S)
+            await self._patiently(lambda: api.build(name, BUILD_S))
             asked_for = seen
+
+    async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """What it answers, though it is out of reach for a moment: nobody waits for what is done behind."""
+        for _ in range(ROUNDS - 1):
+            try:
+                return await ask()
+            except (BackendUnreachable, BackendTimeout):
+                await asyncio.sleep(self._poll_s)
+        return await ask()
 
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
         """Deletes the document of an event. What others brought to Cognee is theirs: it is only hidden."""

@@ -76,20 +76,27 @@ class ArcadeDB:
 class Process:
     """A server in a child process that says where it is, in one line of JSON, and ends with its standard input."""
 
-    def __init__(self, command: Sequence[str], folder: Path) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        folder: Path,
+        environment: Mapping[str, str] | None = None,
+        start_s: float = START_S,
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         log = folder / "log"
         with log.open("wb") as errors:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=folder
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=folder, env=environment
             )
         assert self._process.stdout is not None
-        ready, _, _ = select.select([self._process.stdout], [], [], START_S)
+        ready, _, _ = select.select([self._process.stdout], [], [], start_s)
         line = self._process.stdout.readline() if ready else b""
         if not line:
             self.kill()
             raise RuntimeError(f"{command[0]} did not start:\n{log.read_text('utf-8', 'replace')[-3000:]}")
-        self.url: str = json.loads(line)["bolt"].rstrip("/")
+        said = json.loads(line)
+        self.url: str = said.get("bolt", said.get("url")).rstrip("/")
 
     def kill(self) -> None:
         self._process.kill()
