@@ -102,7 +102,7 @@ class View:
 
        Without ``as_of``, what is current at ``now``: valid, not ended, not merged, and not superseded, unless it is one
        side of an active conflict. With it, what was so then; with ``known_at``, as far as it was recorded by then.
-    X"""
+    """
 
     scope: Scope
     now: datetime

@@ -408,6 +408,9 @@ def _mended(hit: object, counts: Counter[str]) -> Hit | None:
             changes["score"] = _number(score)
             if changes["score"] is None:
                 counts["bad_score"] += 1
+        if hit.linked is not None and not (type(hit.linked) is float and 0.0 <= hit.linked <= 1.0):
+            changes["linked"] = None
+            counts["bad_score"] += 1
         if hit.speaker is not None:
             taken += _name("speaker", hit.speaker, changes)
         if hit.raw_kind is not None:

@@ -518,6 +518,14 @@ def test_a_flood_is_cut_to_the_limit_first() -> None:
     assert one(Does(search)).dropped == {"over_limit": 1, "duplicate": 99}
 
 
+def test_a_graphs_word_is_a_share_or_nothing() -> None:
+    """How strongly a graph leads to a memory lies from 0 to 1; anything else is left out, and the memory stays."""
+    said: list[Any] = [0.0, 1.0, 0.25, None, math.nan, math.inf, -0.1, 1.5, "1", True, 1]
+    answer = one(says(*(Hit(str(n), "tea", linked=linked) for n, linked in enumerate(said))))
+    assert [hit.linked for hit in answer.hits] == [0.0, 1.0, 0.25] + [None] * 8
+    assert answer.dropped == {"bad_score": 7}
+
+
 def test_scores_that_are_no_numbers_are_ignored() -> None:
     """The order is the backend's; NaN, infinities, strings and bools are no score, whole and negative numbers are."""
     import numpy as np
