@@ -100,8 +100,8 @@ class Effect:
 class View:
     """Which memories are looked at: those that ``scope`` admits, as they stood at a time.
 
-       Without ``as_of``, what is current at ``now``: valid, not ended, not merged, and not superseded, unless it is one
-       side of an active conflict. With it, what was so then; with ``known_at``, as far as it was recorded by then.
+    Without ``as_of``, what is current at ``now``: valid, not ended, not merged, and not superseded, unless it is one
+    side of an active conflict. With it, what was so then; with ``known_at``, as far as it was recorded by then.
     """
 
     scope: Scope
