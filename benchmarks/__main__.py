@@ -116,6 +116,10 @@ def _parser() -> argparse.ArgumentParser:
     markdown.add_argument("--data", type=Path, help="a copy of MuSiQue of yours, to be written out as a vault")
     markdown.set_defaults(measure=_markdown)
 
+    cortex = commands.add_parser("cortex", help="recall and storing at 100,000 memories; what the graph adds")
+    cortex.add_argument("--data", type=Path, help="a copy of LoCoMo of yours, for what the graph adds")
+    cortex.set_defaults(measure=_cortex)
+
     for command in commands.choices.values():
         command.add_argument("--json", action="store_true", help="print nothing but the JSON object")
     return parser
@@ -264,6 +268,12 @@ def _doors(options: argparse.Namespace) -> Mapping[str, Any]:
     from benchmarks.doors import run
 
     return run(options.memories, options.concurrent, options.requests)
+
+
+def _cortex(options: argparse.Namespace) -> Mapping[str, Any]:
+    from benchmarks.cortex import run
+
+    return run(options.data)
 
 
 def _markdown(options: argparse.Namespace) -> Mapping[str, Any]:

@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from adapters.bolt import Bolt, Row, Run, VectorIndex, searchable
 from adapters.cortex import cypher
-from adapters.cortex.concepts import concepts, with_concepts
+from adapters.cortex.concepts import PHRASE, concepts
 from adapters.cortex.port import Change, Effect, Found, Holding, Known, Link, Memory, View
 from adapters.cortex.rows import REINFORCED_BY
-from adapters.graph import PHRASE, Walking, arrived, is_edge, mentioned, path_of, ranks, shares, strongest
+from adapters.graph import Walking, arrived, is_edge, mentioned, path_of, ranks, shares, strongest
 from adapters.graph.names import key, named, spans
 from adapters.graph.walk import LINKED, SCANNED, TOGETHER, VISITED, Linked, Reached
 from adapters.index import vectors_of
-from fusion.contract import Embedder, Hit, Scope
+from fusion.contract import Embedder, Entity, Hit, Scope
 from fusion.errors import FusionError
 from fusion.lib.sqlite import microseconds, storable
 
@@ -122,7 +122,7 @@ class BoltGraph:
 
     # Reading
 
-    async def get(self, ids: Sequence[str]) -> Mapping[str, Memory]:
+    async def get(self, ids: Sequence[str], *, learnt: bool = True) -> Mapping[str, Memory]:
         rows = await self._rows(cypher.GET, {"ids": list(ids)}) if ids else []
         return {row["event_id"]: cypher.memory_of(row) for row in rows}
 
@@ -297,6 +297,14 @@ def _reinforcing(id_: str, at: datetime) -> dict[str, object]:
     return {"id": id_, "by": REINFORCED_BY, "at": microseconds(at)}
 
 
+def _named_by(memory: Memory) -> dict[str, Entity]:
+    """What a memory mentions, by key, its concepts last: what somebody named is that, whatever else it is."""
+    names = mentioned(memory.event, memory.extraction)
+    for phrase in concepts(memory.event.text):
+        names.setdefault(phrase, Entity(phrase, PHRASE))
+    return names
+
+
 def _graph_of(memories: Sequence[Memory]) -> list[tuple[str, list[dict[str, object]]]]:
     """Statements with their rows: the entities that memories mention, the mentions, and what the memories assert.
 
@@ -307,8 +315,8 @@ def _graph_of(memories: Sequence[Memory]) -> list[tuple[str, list[dict[str, obje
     mentions: list[dict[str, object]] = []
     relations: list[dict[str, object]] = []
     for memory in memories:
-        event, scope = memory.event, memory.event.scope
-        for name, entity in mentioned(event, with_concepts(memory)).items():
+        scope = memory.event.scope
+        for name, entity in _named_by(memory).items():
             id_ = cypher.entity_id(scope, name)
             row = entities.setdefault(
                 id_,
@@ -441,7 +449,7 @@ class _Walk:
 
         for seed in seeds:
             arrive(seed, 0, None, None, False)
-        level = [seed["id"] for seed in seeds]
+        level = [seed["id"] for seed in seeds if seed["type"] != PHRASE]  # which leads to its memories, no further
         for depth in range(1, self._how.hops):
             start = [id_ for id_ in level if depth == 1 or mentions[id_] <= self._how.fan_out]
             before = set(best)

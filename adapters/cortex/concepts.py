@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from itertools import pairwise
 
-from adapters.cortex.port import Memory
-from adapters.graph import PHRASE
-from fusion.contract import Entity, Extraction
 from fusion.lib.words import STOP_WORDS, normalise
 
-LONGEST = 3
-"""words of a phrase; of a longer run, every two and three that stand together"""
+PHRASE = "phrase"
+"""the entity type of a concept, in stores where it is a node; what somebody names becomes an entity of its own type"""
 
 SHORTEST_WORD = 3
 """letters: "ok", "ah" and "uh" are no concepts"""
@@ -32,23 +29,16 @@ _PIECE = re.compile(r"[^\W\d_][\w'’+#-]*|\S")
 
 
 def concepts(text: str) -> list[str]:
-    """Key phrases in their order, each once, in lower case; at most 64."""
+    """Key phrases in their order, each once, in lower case; at most 64.
+
+    A word that stands alone, or two that stand together: phrases of three find no more.
+    """
     found: dict[str, None] = {}
     for run in _runs(text[:READ_CHARS]):
-        if len(run) <= LONGEST:
-            found[" ".join(run)] = None
-        for length in range(2, LONGEST + 1):
-            found.update((" ".join(run[i : i + length]), None) for i in range(len(run) - length + 1))
+        found.update(dict.fromkeys(run if len(run) == 1 else map(" ".join, pairwise(run))))
         if len(found) >= MOST:
             break
     return list(found)[:MOST]
-
-
-def with_concepts(memory: Memory) -> Extraction:
-    """What a memory mentions in a store: what capture found in it, and its concepts."""
-    known = memory.extraction
-    phrases = (Entity(phrase, PHRASE) for phrase in concepts(memory.event.text))
-    return replace(known, entities=(*known.entities, *phrases))
 
 
 def _runs(text: str) -> Iterator[list[str]]:

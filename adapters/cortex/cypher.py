@@ -14,15 +14,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from hashlib import blake2b
 from json import dumps
-from typing import Any, cast
+from typing import Any
 
 from adapters.bolt import Row, Schema, TextIndex, VectorIndex, indexable
+from adapters.cortex.concepts import PHRASE
 from adapters.cortex.port import Change, Memory, View
 from adapters.cortex.records import json_of
 from adapters.cortex.rows import FIELDS, columns, memory_in
-from adapters.graph import PHRASE
 from fusion.contract import DIMENSIONS, Embedder, Scope
-from fusion.lib import sqlite
 from fusion.lib.sqlite import EVENT_NAMES, event_row, microseconds, storable
 from fusion.lib.words import spoken
 
@@ -95,7 +94,7 @@ WHOLE = ", ".join(f"m.{name} AS {name}" for name in _COLUMNS)
 
 
 def memory_of(row: Row) -> Memory:
-    return memory_in(cast(sqlite.Row, row))
+    return memory_in(row)
 
 
 def admitted(scope: Scope) -> tuple[str, dict[str, object]]:
@@ -206,7 +205,7 @@ COUNT = "MATCH (m:Memory) RETURN m.kind AS kind, m.lifetime AS lifetime, count(m
 
 NAMED = """
 MATCH (e:Entity) WHERE e.key IN $keys AND e.tenant = $tenant {mine}
-RETURN e.id AS id, e.key AS key, e.name AS name, e.mentions AS mentions ORDER BY mentions, id
+RETURN e.id AS id, e.key AS key, e.name AS name, e.type AS type, e.mentions AS mentions ORDER BY mentions, id
 """
 EDGES = """
 MATCH (e:Entity){edge}(o:Entity) WHERE e.id IN $entities WITH e, r, o ORDER BY r.memory DESC, r.place DESC

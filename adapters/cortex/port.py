@@ -199,8 +199,11 @@ class Graph(Protocol):
         """
         ...
 
-    async def get(self, ids: Sequence[str]) -> Mapping[str, Memory]:
-        """Memories by id, whoever's they are and however they stand."""
+    async def get(self, ids: Sequence[str], *, learnt: bool = True) -> Mapping[str, Memory]:
+        """Memories by id, whoever's they are and however they stand.
+
+        Without ``learnt`` a store may leave out of each extraction everything but its kind: recall reads a hundred.
+        """
         ...
 
     async def versions(self, id: str) -> Sequence[Memory]:
@@ -225,6 +228,8 @@ class Graph(Protocol):
 
     async def link(self, text: str, view: View, similar: Sequence[str], limit: int) -> Sequence[Link]:
         """What the entities and concepts that ``text`` names lead to, strongest first; only through what ``view`` sees.
+
+        A concept leads to the memories whose text has it, and no further.
 
         At most ``limit``, and besides whatever of ``similar`` is linked too. Equals are ordered as in ``similar``, then
         newest first; of a hub these ``similar`` are taken, and its newest.

@@ -38,7 +38,9 @@ async def recall(
     similar = fused(found)
     links = await _links(graph, query, view, similar, options) if linked else ()
     scores = merged(similar, links, options.similar_weight, options.graph_weight)
-    memories, cosines = await asyncio.gather(graph.get(list(scores)), _cosines(graph, vector, list(scores)))
+    memories, cosines = await asyncio.gather(
+        graph.get(list(scores), learnt=False), _cosines(graph, vector, list(scores))
+    )
     words = dict(found.words)
     most = max(words.values(), default=0.0) or 1.0
     best = (options.similar_weight + options.graph_weight) / (K + 1) or 1.0

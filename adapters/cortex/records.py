@@ -6,12 +6,14 @@ a field which is added later changes no line.
 
 from __future__ import annotations
 
+from functools import lru_cache
+from json import loads
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from adapters.cortex.port import Memory
-from fusion.contract import Extraction
+from fusion.contract import Entity, Extraction, Fact
 from fusion.errors import BadInput
 
 _MEMORY: TypeAdapter[Memory] = TypeAdapter(Memory)
@@ -36,7 +38,28 @@ def json_of(extraction: Extraction) -> str:
 
 
 def extraction_of(written: str) -> Extraction:
-    return Extraction() if written == "{}" else _EXTRACTION.validate_json(written)
+    """What `json_of` wrote."""
+    return _small(written) if len(written) < _SMALL else _read(written)
+
+
+def _read(written: str) -> Extraction:
+    # By hand where it is only names and facts, which takes a fifth of the time.
+    fields = loads(written)
+    if not _PLAIN.issuperset(fields):
+        return _EXTRACTION.validate_json(written)
+    return Extraction(
+        fields.get("kind", "note"),
+        tuple([Entity(**entity) for entity in fields.get("entities", ())]),
+        tuple([Fact(**fact) for fact in fields.get("facts", ())]),
+    )
+
+
+_SMALL = 40
+"""characters: a kind and nothing else, as recall reads a hundred of at once"""
+
+_small = lru_cache(64)(_read)
+
+_PLAIN = frozenset({"kind", "entities", "facts"})
 
 
 def _first(errors: list[Any]) -> str:

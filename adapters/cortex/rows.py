@@ -9,7 +9,7 @@ from typing import Any
 
 from adapters.cortex.port import Change, Memory, State
 from adapters.cortex.records import extraction_of
-from fusion.lib.sqlite import Row, event_of, microseconds, storable, time_of
+from fusion.lib.sqlite import Fields, event_of, microseconds, storable, time_of
 
 FIELDS = tuple(Change.__annotations__)
 """the columns of a `State`"""
@@ -31,7 +31,7 @@ def columns(fields: Mapping[str, Any]) -> Iterable[object]:
             yield storable(value) if isinstance(value, str) else value
 
 
-def memory_in(row: Row) -> Memory:
+def memory_in(row: Fields) -> Memory:
     """The memory of a row that has the columns of its event, of its state and ``extraction``."""
     tags = row["tags"]
     return Memory(

@@ -9,34 +9,33 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from json import dumps
+from sqlite3 import Cursor
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from adapters.cortex.concepts import concepts, with_concepts
+from adapters.cortex import phrases
 from adapters.cortex.port import Change, Effect, Found, Holding, Known, Link, Memory, View
 from adapters.cortex.records import json_of
 from adapters.cortex.rows import FIELDS, REINFORCED_BY, columns, memory_in
 from adapters.graph import (
     DEEPER,
     MANY,
-    PHRASE,
     SCHEMA,
     GraphStore,
     Seen,
     Walking,
     beside,
     link,
-    linked_memories,
-    mention,
+    mentioning,
     paths,
     ranks,
     shares,
+    strongest,
     visible_memories,
     walk,
 )
-from adapters.graph.names import key
 from adapters.index import Index
-from fusion.contract import Captured, Embedder, Entity, Hit, Opening, Scope
-from fusion.lib.sqlite import Connection, Database, microseconds, scope_of, storable
+from fusion.contract import Captured, Embedder, Hit, Opening, Scope
+from fusion.lib.sqlite import EVENT_NAMES, Connection, Database, microseconds, scope_of, storable
 
 if TYPE_CHECKING:
     from fusion.contract import Floats
@@ -60,7 +59,7 @@ alter table memory add column merged_into text;
 alter table memory add column ended_at integer;
 alter table memory add column extraction text not null default '{}';
 alter table memory add column concepts_kept integer not null default 0;
-create index memory_without_concepts on memory(id) where not concepts_kept;
+create index memory_concepts on memory(concepts_kept);
 create index memory_conflict on memory(conflict_group) where conflict_group is not null;
 create index memory_merged on memory(merged_into) where merged_into is not null;
 update memory set extraction = json_object(
@@ -76,7 +75,7 @@ update memory set extraction = json_object(
 class SqliteGraph(GraphStore):
     """`adapters.cortex.port.Graph` on SQLite."""
 
-    schema: ClassVar[tuple[str, ...]] = (SCHEMA + _USE, _STATE)
+    schema: ClassVar[tuple[str, ...]] = (SCHEMA + _USE, _STATE + phrases.SCHEMA)
     searched: ClassVar[str] = "m.merged_into is null"
 
     def __init__(self, database: Database, index: Index, walking: Walking) -> None:
@@ -103,14 +102,18 @@ class SqliteGraph(GraphStore):
 
     async def add(self, memories: Sequence[Memory], effects: Mapping[str, Effect] | None = None) -> None:
         def insert(db: Connection) -> list[str]:
-            new = frozenset(self._insert(db, [Captured(m.event, with_concepts(m)) for m in memories]))
+            new = self._insert(db, [Captured(m.event, m.extraction) for m in memories])
             rows: dict[str, tuple[object, ...]] = {}
             for memory in memories:
                 if memory.id in new:
                     written = {name: getattr(memory.state, name) for name in FIELDS}
-                    rows.setdefault(memory.id, (json_of(memory.extraction), *columns(written), memory.id))
-            assignments = ", ".join(f"{name} = ?" for name in ("extraction", *FIELDS))
-            db.executemany(f"update memory set {assignments}, concepts_kept = 1 where event_id = ?", rows.values())
+                    rows.setdefault(
+                        memory.id, (json_of(memory.extraction), phrases.VERSION, *columns(written), memory.id)
+                    )
+            assignments = ", ".join(f"{name} = ?" for name in ("extraction", "concepts_kept", *FIELDS))
+            db.executemany(f"update memory set {assignments} where event_id = ?", rows.values())
+            texts = {memory.id: (memory.event.scope, memory.event.text) for memory in reversed(memories)}
+            phrases.keep(db, [(id_, *texts[event_id]) for event_id, id_ in new.items()])
             changed = [effect for id_, effect in (effects or {}).items() if id_ in new]
             for effect in changed:
                 _alter(db, effect.changes)
@@ -141,6 +144,8 @@ class SqliteGraph(GraphStore):
         gone = dumps(list(ids))
 
         def release(db: Connection) -> list[str]:
+            rows = db.execute(f"select * from memory where event_id in {MANY}", (gone,)).fetchall()
+            phrases.drop(db, [(row["id"], scope_of(row), row["text"]) for row in rows])
             db.execute(
                 "update memory set conflict_status = null, contradicts = null "
                 f"where conflict_status = 'active' and contradicts in {MANY}",
@@ -155,15 +160,17 @@ class SqliteGraph(GraphStore):
 
     # Reading
 
-    async def get(self, ids: Sequence[str]) -> Mapping[str, Memory]:
+    async def get(self, ids: Sequence[str], *, learnt: bool = True) -> Mapping[str, Memory]:
+        chosen = "*" if learnt else _UNLEARNT
+
         def look(db: Connection) -> dict[str, Memory]:
-            rows = db.execute(f"select * from memory where event_id in {MANY}", (dumps(list(ids)),))
-            return {row["event_id"]: memory_in(row) for row in rows}
+            rows = db.execute(f"select {chosen} from memory where event_id in {MANY}", (dumps(list(ids)),))
+            return {memory.id: memory for memory in _memories(rows)}
 
         return await self._database.read(look)
 
     async def versions(self, id: str) -> Sequence[Memory]:
-        return await self._database.read(lambda db: [memory_in(row) for row in db.execute(_VERSIONS, (id,))])
+        return await self._database.read(lambda db: _memories(db.execute(_VERSIONS, (id,))))
 
     async def page(self, after: str = "", limit: int = 500, scope: Scope | None = None) -> Sequence[Memory]:
         mine, values = ("true", {}) if scope is None else _of(scope)
@@ -173,19 +180,30 @@ class SqliteGraph(GraphStore):
                 f"select * from memory m where m.event_id > :after and {mine} order by m.event_id limit :limit",
                 {**values, "after": after, "limit": limit},
             )
-            return [memory_in(row) for row in rows]
+            return _memories(rows)
 
         return await self._database.read(look)
 
     async def find(self, text: str, vector: Floats | None, view: View, limit: int) -> Found:
-        # The index holds what is superseded and ended too, hence more is asked of it.
-        words: Sequence[tuple[str, float]]
-        vectors: Sequence[tuple[str, float]] = ()
-        if vector is None:
-            words = await self._index.lexical(text, view.scope, limit * DEEPER)
-        else:
-            words, vectors = await self._index.halves(text, view.scope, limit * DEEPER, vector)
-        ids = list(dict.fromkeys(id_ for id_, _ in (*words, *vectors)))
+        found = Found()
+        for deeper in (1, DEEPER):  # the index holds what is superseded and ended too, where there is any
+            many = limit * deeper
+            words: Sequence[tuple[str, float]]
+            vectors: Sequence[tuple[str, float]] = ()
+            if vector is None:
+                words = await self._index.lexical(text, view.scope, many)
+            else:
+                words, vectors = await self._index.halves(text, view.scope, many, vector)
+            visible = await self._visible(view, list({id_ for id_, _ in (*words, *vectors)}))
+            found = Found([f for f in words if f[0] in visible], [f for f in vectors if f[0] in visible])
+            if all(
+                len(left) >= limit or len(asked) < many
+                for left, asked in ((found.words, words), (found.vectors, vectors))
+            ):
+                break
+        return Found(found.words[:limit], found.vectors[:limit])
+
+    async def _visible(self, view: View, ids: Sequence[str]) -> frozenset[str]:
         condition, values = seen(view)
 
         def look(db: Connection) -> frozenset[str]:
@@ -195,8 +213,7 @@ class SqliteGraph(GraphStore):
             )
             return frozenset(row[0] for row in rows)
 
-        visible = await self._database.read(look)
-        return Found([f for f in words if f[0] in visible][:limit], [f for f in vectors if f[0] in visible][:limit])
+        return await self._database.read(look)
 
     async def cosines(self, vector: Floats, ids: Sequence[str]) -> Mapping[str, float]:
         return await self._index.cosines(vector, ids)
@@ -204,9 +221,13 @@ class SqliteGraph(GraphStore):
     async def link(self, text: str, view: View, similar: Sequence[str], limit: int) -> Sequence[Link]:
         def look(db: Connection) -> list[Link]:
             known = seen(view)
-            reached = walk(db, known, link(db, text, view.scope, concepts(text)), self._walking)
+            named = link(db, text, view.scope)
             near = visible_memories(db, known, similar)
-            found = linked_memories(db, known, reached, near, self._walking)
+            reached = walk(db, known, list(named.values()), self._walking)
+            nodes, pairs = phrases.speaking(db, known, text, view.scope, near, self._walking.fan_out, named)
+            pairs |= mentioning(db, known, reached, near, self._walking)
+            reached = dict(sorted((reached | nodes).items(), key=lambda r: (r[1].depth, -r[1].activation)))
+            found = strongest(pairs, reached, near)
             at = ranks(found)
             wanted = frozenset(near)
             found = [f for place, f in enumerate(found) if place < limit or f.memory in wanted]
@@ -230,7 +251,7 @@ class SqliteGraph(GraphStore):
 
         def look(db: Connection) -> list[Known]:
             rows = db.execute(
-                f"select name, type, mentions from entity where tenant = :tenant and type <> '{PHRASE}' {mine} "
+                f"select name, type, mentions from entity where tenant = :tenant {mine} "
                 "order by mentions desc, key limit :limit",
                 {"tenant": storable(scope.tenant), "owner": storable(scope.user_id or ""), "limit": limit},
             )
@@ -250,14 +271,13 @@ class SqliteGraph(GraphStore):
 
 
 def _keep_concepts(db: Connection) -> int:
-    """Has some memories that were kept before there were concepts mention theirs; how many that were."""
-    rows = db.execute("select * from memory where not concepts_kept order by id limit 500").fetchall()
-    named = {
-        row["id"]: (scope_of(row), {key(phrase): Entity(phrase, PHRASE) for phrase in concepts(row["text"])})
-        for row in rows
-    }
-    mention(db, named)
-    db.execute(f"update memory set concepts_kept = 1 where id in {MANY}", (dumps(list(named)),))
+    """Records the concepts of some memories that were kept when they were others, or none; how many that were."""
+    rows = db.execute("select * from memory where concepts_kept <> ? limit 500", (phrases.VERSION,)).fetchall()
+    phrases.keep(db, [(row["id"], scope_of(row), row["text"]) for row in rows])
+    db.execute(
+        f"update memory set concepts_kept = ? where id in {MANY}",
+        (phrases.VERSION, dumps([row["id"] for row in rows])),
+    )
     return len(rows)
 
 
@@ -295,6 +315,17 @@ def _of(scope: Scope) -> tuple[str, dict[str, Any]]:
     if scope.audience != "private":
         terms.append("m.audience = 'group'")
     return " and ".join(terms), values
+
+
+_UNLEARNT = ", ".join(
+    (*EVENT_NAMES, "json_object('kind', coalesce(extraction ->> 'kind', 'note')) as extraction", *FIELDS)
+)
+
+
+def _memories(rows: Cursor) -> list[Memory]:
+    """The memories of whole rows. A dict looks a name up at once; a Row compares it with one column after the other."""
+    names = [column[0] for column in rows.description]
+    return [memory_in(dict(zip(names, row, strict=True))) for row in rows]
 
 
 def _alter(db: Connection, changes: Mapping[str, Change]) -> None:

@@ -1,23 +1,25 @@
 """A graph of memories, entities and relations in SQLite: what `cortex` and `triples` have in common."""
 
 from adapters.graph.options import Walking
-from adapters.graph.store import DEEPER, MANY, SCHEMA, GraphStore, beside, is_edge, mention, mentioned
+from adapters.graph.store import DEEPER, MANY, SCHEMA, GraphStore, beside, is_edge, mentioned
 from adapters.graph.walk import (
-    PHRASE,
+    LINKED,
+    SCANNED,
     K,
     Linked,
     Reached,
     Seen,
     arrived,
     link,
-    linked_memories,
     memory_rows,
+    mentioning,
     merge,
     path_of,
     paths,
     ranks,
     shares,
     strongest,
+    telling,
     visible_memories,
     walk,
 )
@@ -25,8 +27,9 @@ from adapters.graph.walk import (
 __all__ = [
     "DEEPER",
     "K",
+    "LINKED",
     "MANY",
-    "PHRASE",
+    "SCANNED",
     "SCHEMA",
     "GraphStore",
     "Linked",
@@ -37,16 +40,16 @@ __all__ = [
     "beside",
     "is_edge",
     "link",
-    "linked_memories",
     "memory_rows",
-    "mention",
     "mentioned",
+    "mentioning",
     "merge",
     "path_of",
     "paths",
     "ranks",
     "shares",
     "strongest",
+    "telling",
     "visible_memories",
     "walk",
 ]

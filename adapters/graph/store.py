@@ -6,13 +6,12 @@ SQLite is the truth; the index (lexical, vectors) is derived from it and brought
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from json import dumps
 from typing import ClassVar
 
 from adapters.graph.names import key
-from adapters.graph.walk import PHRASE
 from adapters.index import Entry, Index
 from fusion.contract import DIMENSIONS, Captured, Entity, Event, Extraction, Fact, Opening, Scope
 from fusion.lib.sqlite import (
@@ -133,8 +132,8 @@ class GraphStore:
 
     # SQLite
 
-    def _insert(self, db: Connection, batch: Sequence[Captured]) -> list[str]:
-        """Inserts what is new of ``batch``; the ids of that."""
+    def _insert(self, db: Connection, batch: Sequence[Captured]) -> dict[str, int]:
+        """Inserts what is new of ``batch``; the rows of that, by event."""
         ids = [captured.event.event_id for captured in batch]
         known = {row[0] for row in db.execute(f"select event_id from memory where event_id in {MANY}", (dumps(ids),))}
         new = {c.event.event_id: c for c in reversed(batch) if c.event.event_id not in known}
@@ -142,12 +141,16 @@ class GraphStore:
         memories = dict(db.execute(f"select event_id, id from memory where event_id in {MANY}", (dumps(ids),)))
 
         learnt = {memories[event_id]: (c.event, c.extraction) for event_id, c in new.items()}
-        named = {m: (event.scope, mentioned(event, extraction)) for m, (event, extraction) in learnt.items()}
-        entities = mention(db, named)
+        names = {m: mentioned(event, extraction) for m, (event, extraction) in learnt.items()}
+        entities = _entities(db, ((learnt[m][0].scope, found) for m, found in names.items()))
 
         def entity(memory: int, name: str) -> int:
             return entities[(*_owner(learnt[memory][0].scope), name)]
 
+        db.executemany(
+            "insert or ignore into mention values (?, ?)",
+            [(entity(memory, name), memory) for memory, found in names.items() for name in found],
+        )
         db.executemany(
             "insert or ignore into relation values (null, ?, ?, ?, ?, ?)",
             [
@@ -163,7 +166,7 @@ class GraphStore:
                 if is_edge(fact)
             ],
         )
-        return list(new)
+        return {event_id: memories[event_id] for event_id in new}
 
     async def _delete(
         self, ids: Sequence[str], before: Callable[[Connection], list[str]] = lambda db: []
@@ -284,7 +287,6 @@ def mentioned(event: Event, extraction: Extraction) -> dict[str, Entity]:
     found += [Entity(name) for f in extraction.facts if is_edge(f) for name in (f.subject, f.object)]
     if event.speaker:
         found.append(Entity(event.speaker, SPEAKER))
-    found.sort(key=lambda entity: entity.type == PHRASE)  # what somebody named is that, whatever else it is
     names: dict[str, Entity] = {}
     for entity in found:
         if name := key(entity.name):
@@ -292,19 +294,9 @@ def mentioned(event: Event, extraction: Extraction) -> dict[str, Entity]:
     return names
 
 
-def mention(db: Connection, named: Mapping[int, tuple[Scope, dict[str, Entity]]]) -> dict[tuple[str, str, str], int]:
-    """Has memories mention entities, by key, of their owner; the ids of these by tenant, owner and key."""
-    entities = _entities(db, named.values())
-    db.executemany(
-        "insert or ignore into mention values (?, ?)",
-        [(entities[(*_owner(scope), name)], memory) for memory, (scope, names) in named.items() for name in names],
-    )
-    return entities
-
-
 def _entities(db: Connection, mentioned: Iterable[tuple[Scope, dict[str, Entity]]]) -> dict[tuple[str, str, str], int]:
     """Ids of entities by tenant, owner and key; those that are missing are made, and a type better than the general
-    "concept", or than "phrase", which nobody gave it, is taken over."""
+    "concept" is taken over."""
     wanted = {
         (*_owner(scope), name): (storable(entity.name.strip()), storable(entity.type))
         for scope, names in mentioned
@@ -312,9 +304,7 @@ def _entities(db: Connection, mentioned: Iterable[tuple[Scope, dict[str, Entity]
     }
     db.executemany(
         "insert into entity (tenant, owner, key, name, type) values (?, ?, ?, ?, ?) "
-        f"on conflict do update set type = excluded.type, name = iif(type = '{PHRASE}', excluded.name, name) "
-        f"where (type = '{PHRASE}' and excluded.type <> '{PHRASE}') "
-        f"or (type = 'concept' and excluded.type not in ('concept', '{PHRASE}'))",
+        "on conflict do update set type = excluded.type where type = 'concept' and excluded.type <> 'concept'",
         [(*at, *described) for at, described in wanted.items()],
     )
     rows = db.execute(

@@ -30,9 +30,6 @@ SCANNED = 16
 VISITED = 512
 """memories that a walk looks at in all, from the nearest and rarest entities first; beyond, it would say little"""
 
-PHRASE = "phrase"
-"""the entity type of a concept that nobody named as an entity"""
-
 TOGETHER = "mentioned with"
 """how a path names the edge between two entities of one memory"""
 
@@ -81,12 +78,11 @@ def telling(mentions: int) -> float:
     return 1 / log2(1 + max(1, mentions))
 
 
-def link(db: Connection, text: str, scope: Scope, concepts: Sequence[str] = ()) -> list[int]:
-    """The entities that ``text`` names, and those of ``concepts`` that are known, of whom ``scope`` asks for: rarest
-    first, at most ``LINKED``."""
-    wanted = list({name for _, _, name in spans(text)}.union(concepts))
+def link(db: Connection, text: str, scope: Scope) -> dict[str, int]:
+    """The entities that ``text`` names, of whom ``scope`` asks for, by key: rarest first, at most ``LINKED``."""
+    wanted = list({name for _, _, name in spans(text)})
     if not wanted:
-        return []
+        return {}
     mine = "" if scope.user_id is None else "and owner = :owner"
     rows = db.execute(
         f"select key, id from entity where tenant = :tenant {mine} and key in (select value from json_each(:keys)) "
@@ -97,8 +93,8 @@ def link(db: Connection, text: str, scope: Scope, concepts: Sequence[str] = ()) 
             "keys": dumps(wanted),
         },
     ).fetchall()
-    meant = {*named(text, {row["key"] for row in rows}), *concepts}
-    return [row["id"] for row in rows if row["key"] in meant][:LINKED]
+    meant = set(named(text, {row["key"] for row in rows}))
+    return {row["key"]: row["id"] for row in [row for row in rows if row["key"] in meant][:LINKED]}
 
 
 def visible_memories(db: Connection, view: Seen, event_ids: Sequence[str]) -> list[int]:
@@ -118,8 +114,7 @@ def memory_rows(db: Connection, memories: Iterable[int]) -> dict[int, Row]:
 
 def walk(db: Connection, view: Seen, seeds: Sequence[int], how: Walking) -> dict[int, Reached]:
     """The entities within ``how.hops`` - 1 edges of ``seeds``, each by its shortest way, by a relation rather than by a
-    common mention. A hub (more than ``fan_out`` mentions), or a phrase that nobody named, is a place to start from,
-    never one to pass or to end at."""
+    common mention. A hub (more than ``fan_out`` mentions) is a place to start from, never one to pass or to end at."""
     if not seeds:
         return {}
     seen, values = view
@@ -133,7 +128,7 @@ def walk(db: Connection, view: Seen, seeds: Sequence[int], how: Walking) -> dict
         "together": TOGETHER,
         "visited": VISITED,
     }
-    rows = db.execute(_WALK.format(seen=seen, forward=forward, backward=backward, passed=_PASSED), limits)
+    rows = db.execute(_WALK.format(seen=seen, forward=forward, backward=backward), limits)
     return arrived(tuple(row)[:7] for row in rows)
 
 
@@ -154,23 +149,22 @@ _RELATIONS = """(
     select e.id from (select id, memory from relation where {end} = w.entity order by id desc limit :scanned) e
     join memory m on m.id = e.memory where {seen} limit :fan_out
 )"""
-_PASSED = f"(w.depth = 0 or (e.mentions <= :fan_out and e.type <> '{PHRASE}'))"
 _WALK = """
 with recursive walk(entity, depth, came, predicate, inverse) as (
     select value, 0, null, null, 0 from json_each(:seeds)
     union
     select r.object, w.depth + 1, w.entity, r.predicate, 0
-    from walk w join entity e on e.id = w.entity and {passed}
+    from walk w join entity e on e.id = w.entity and (w.depth = 0 or e.mentions <= :fan_out)
     join relation r on r.id in {forward}
     where w.depth < :depth
     union
     select r.subject, w.depth + 1, w.entity, r.predicate, 1
-    from walk w join entity e on e.id = w.entity and {passed}
+    from walk w join entity e on e.id = w.entity and (w.depth = 0 or e.mentions <= :fan_out)
     join relation r on r.id in {backward}
     where w.depth < :depth
     union
     select b.entity, w.depth + 1, w.entity, :together, 0
-    from walk w join entity e on e.id = w.entity and e.mentions <= :fan_out and {passed}
+    from walk w join entity e on e.id = w.entity and e.mentions <= :fan_out
     join mention a on a.entity = w.entity join memory m on m.id = a.memory
     join mention b on b.memory = a.memory and b.entity <> a.entity
     where w.depth < :depth and {seen}
@@ -178,22 +172,18 @@ with recursive walk(entity, depth, came, predicate, inverse) as (
 select w.entity, w.depth, w.came, w.predicate, w.inverse, e.name, e.mentions,
        min((w.depth * 2 + coalesce(w.predicate = :together, 0)) * 1000000000 + coalesce(f.mentions, 0)) as way
 from walk w join entity e on e.id = w.entity left join entity f on f.id = w.came
-where {passed}
+where w.depth = 0 or e.mentions <= :fan_out
 group by w.entity order by way, e.mentions, e.id limit :visited
 """
 
 
-def linked_memories(
+def mentioning(
     db: Connection, view: Seen, reached: Mapping[int, Reached], similar: Sequence[int], how: Walking
-) -> list[Linked]:
-    """The memories that mention what was reached, strongest first.
-
-    A memory's strength is the sum of the activation of these entities. Equals are ordered as in
-    ``similar`` (memories that text search found, best first, all of them visible), then newest first. Of a hub these
-    ``similar`` ones are taken, and its newest.
-    """
+) -> set[tuple[int, int]]:
+    """Pairs of what was reached and a memory that mentions it. Of a hub its newest are taken, and those ``similar``,
+    which text search found, all of them visible."""
     if not reached:
-        return []
+        return set()
     near, room = [], VISITED
     for entity in reached.values():
         if room <= 0:
@@ -221,11 +211,15 @@ def linked_memories(
         )
         if row[0] in reached
     )
-    return strongest(pairs, reached, similar)
+    return pairs
 
 
 def strongest(pairs: Iterable[tuple[int, int]], reached: Mapping[int, Reached], similar: Sequence[int]) -> list[Linked]:
-    """What is linked by these pairs of an entity and a memory that mentions it, strongest first; see above."""
+    """What is linked by these pairs of an entity and a memory that mentions it, strongest first.
+
+    A memory's strength is the sum of the activation of its entities. Equals are ordered as in ``similar``, best first,
+    then newest first.
+    """
     place = {entity: i for i, entity in enumerate(reached)}  # nearest first, then rarest
     strength: defaultdict[int, float] = defaultdict(float)
     nearest: dict[int, int] = {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from json import dumps, loads
@@ -23,6 +23,8 @@ from fusion.errors import BackendUnreachable, FusionError, StoreBusy, StoreDamag
 T = TypeVar("T")
 Connection = sqlite3.Connection
 Row = sqlite3.Row
+Fields = sqlite3.Row | Mapping[str, Any]
+"""a row of ours, by column"""
 
 BUSY_S = 5.0
 """how long a writer waits for another process's lock, in seconds, before it says so"""
@@ -361,7 +363,7 @@ def event_row(event: Event) -> tuple[object, ...]:
     return tuple(storable(value) if isinstance(value, str) else value for value in values)
 
 
-def scope_of(row: Row) -> Scope:
+def scope_of(row: Fields) -> Scope:
     return Scope(
         row["tenant"],
         row["user_id"],
@@ -373,7 +375,7 @@ def scope_of(row: Row) -> Scope:
     )
 
 
-def event_of(row: Row) -> Event:
+def event_of(row: Fields) -> Event:
     """The event of a row."""
     return Event(
         event_id=row["event_id"],
@@ -396,11 +398,11 @@ def event_of(row: Row) -> Event:
     )
 
 
-def _moment_of(row: Row) -> Moment | None:
+def _moment_of(row: Fields) -> Moment | None:
     return None if row["at"] is None else Moment(time_of(row["at"]), row["at_precision"], row["at_zone"])
 
 
-def _place_of(row: Row) -> Place | None:
+def _place_of(row: Fields) -> Place | None:
     if row["document"] is None:
         return None
     return Place(row["document"], row["place_start"], row["place_end"], row["place_unit"])
@@ -410,7 +412,7 @@ def _time_of(since_1970: int | None) -> datetime | None:
     return None if since_1970 is None else time_of(since_1970)
 
 
-def _derived_from(row: Row) -> tuple[str, ...]:
+def _derived_from(row: Fields) -> tuple[str, ...]:
     written = row["derived_from"]
     return () if written == "[]" else tuple(loads(written))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.graph import Linked, Reached, Walking, link, linked_memories, merge, paths, ranks, walk
+from adapters.graph import Linked, Reached, Walking, link, mentioning, merge, paths, ranks, strongest, walk
 from adapters.graph.names import key, named
 from adapters.index import Entry
 from adapters.triples import Options, Triples
@@ -107,7 +107,7 @@ class Graph:
 
         def look(db: Connection) -> list[tuple[int, int, tuple[str, ...]]]:
             reached = reach(db, query, how)
-            found = linked_memories(db, visible(query), reached, (), how)
+            found = linked_memories(db, query, reached, (), how)
             why = paths(db, found, reached)
             return [(number(db, f), f.hops, why[f.memory]) for f in found]
 
@@ -119,8 +119,14 @@ class Graph:
         return {reached.name: reached for reached in found.values()}
 
 
+def linked_memories(
+    db: Connection, query: Query, reached: dict[int, Reached], similar: Sequence[int], how: Walking
+) -> list[Linked]:
+    return strongest(mentioning(db, visible(query), reached, similar, how), reached, similar)
+
+
 def reach(db: Connection, query: Query, how: Walking) -> dict[int, Reached]:
-    return walk(db, visible(query), link(db, query.text, query.scope), how)
+    return walk(db, visible(query), list(link(db, query.text, query.scope).values()), how)
 
 
 def number(db: Connection, found: Linked) -> int:
@@ -172,7 +178,7 @@ async def test_activation_spreads(graph: Graph) -> None:
 
     def strengths(db: Connection) -> dict[int, float]:
         reached = reach(db, query, Walking())
-        return {number(db, f): f.strength for f in linked_memories(db, visible(query), reached, (), Walking())}
+        return {number(db, f): f.strength for f in linked_memories(db, query, reached, (), Walking())}
 
     found = await graph.store._database.read(strengths)
     alpha = 1 / log2(1 + 2)
@@ -221,7 +227,7 @@ async def test_of_a_hub_what_is_similar_comes_too(graph: Graph) -> None:
     def look(db: Connection) -> list[int]:
         reached = reach(db, query, Walking(fan_out=4))
         memory = db.execute("select id from memory where event_id = ?", (event_id(2),)).fetchone()[0]
-        return [number(db, f) for f in linked_memories(db, visible(query), reached, (memory,), Walking(fan_out=4))]
+        return [number(db, f) for f in linked_memories(db, query, reached, (memory,), Walking(fan_out=4))]
 
     assert sorted(await graph.store._database.read(look)) == [2, 47, 48, 49, 50]
 

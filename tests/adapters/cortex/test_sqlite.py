@@ -33,11 +33,11 @@ async def test_an_older_file_is_brought_up_to_date(tmp_path: Path) -> None:
     await graph.add([memory(1, "I signed up for a pottery class", ("Ada", "knows", "Ben"))])
     await graph.close()
     with closing(sqlite3.connect(tmp_path / "graph.sqlite")) as db:
-        for index in ("conflict", "merged", "without_concepts"):
+        for index in ("conflict", "merged", "concepts"):
             db.execute(f"drop index memory_{index}")
         for (column,) in db.execute("select name from pragma_table_info('memory')").fetchall()[-12:]:
             db.execute(f"alter table memory drop column {column}")
-        db.execute("delete from entity where type = 'phrase'")
+        db.execute("drop table phrase")
         db.execute("pragma user_version = 1")
         db.commit()
     graph = await opened(tmp_path)
