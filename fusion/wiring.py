@@ -551,11 +551,13 @@ class Fusion:
         """What a question finds, the likeliest first: every sighting of it, nothing that only stands beside it.
 
         Nor what has none of its words: to be of like meaning is enough to be recalled, and too little to be deleted.
-        The judge is not asked: what is to be forgotten is sent to nobody first.
+        Nor is it lifted by what a graph leads to: that belongs to what is meant, and is not it. The judge is not asked:
+        what is to be forgotten is sent to nobody first.
         """
         request = FuseRequest(query, scope)
+        recipe = self._recipe(request)
         world = Witness(replace(self.live, judge=None))
-        outcome = await fuse(request, self._recipe(request), world)
+        outcome = await fuse(request, replace(recipe, rerank=replace(recipe.rerank, lift=0.0)), world)
         rows = [
             row
             for row in outcome.receipt.body["candidates"]

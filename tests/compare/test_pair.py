@@ -132,8 +132,9 @@ some_recipes = st.builds(
     expand=st.builds(Expanding, st.integers(0, 3), st.integers(1, 20)),
     rerank=st.builds(
         Judging,
-        st.just({"agreement": 1.0, "bm25": 2.0, "maxsim": 3.0}),
-        st.just("never"),
+        signals=st.just({"agreement": 1.0, "bm25": 2.0, "maxsim": 3.0}),
+        lift=st.sampled_from([0.0, 0.3]),
+        judge=st.just("never"),
         floor=st.sampled_from([0.0, 0.3]),
     ),
     pack=st.builds(Packing, st.sampled_from([300, 6000]), st.integers(1, 4), st.booleans()),
