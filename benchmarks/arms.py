@@ -9,7 +9,7 @@ from itertools import combinations
 from benchmarks.datasets import DataError
 from fusion.recipe import Recipe
 
-BASELINES = ("bm25", "dense", "rrf", "handset", "mem0")
+BASELINES = ("bm25", "dense", "rrf", "handset", "mem0", "mnemostack")
 """what is measured beside us, in the same run: see `benchmarks.baselines`"""
 
 

@@ -1,31 +1,28 @@
 """What anybody could have instead, over the same memories, the same vectors and in the same fence.
 
-| name    | what it is |
-|---------|------------|
-| bm25    | rank-bm25's Okapi over stems |
-| dense   | cosine of the same MiniLM vectors |
-| rrf     | reciprocal rank fusion of both, k 60 |
-| handset | the hand-set linear prototype: IDF-weighted MaxSim + BM25 + cosine, and the named speaker; as excerpts |
-| mem0    | the mem0 library alone, without a language model |
+| name       | what it is |
+|------------|------------|
+| bm25       | rank-bm25's Okapi over stems |
+| dense      | cosine of the same MiniLM vectors |
+| rrf        | reciprocal rank fusion of both, k 60 |
+| handset    | the hand-set linear prototype: IDF-weighted MaxSim + BM25 + cosine, and the named speaker; as excerpts |
+| mem0       | the mem0 library alone, without a language model |
+| mnemostack | the mnemostack library alone, without a graph and a language model; passages of one turn or of three |
 
-The first three and mem0 answer as they usually do, with at most eight memories, each standing alone.
-
-mnemostack, the nearest competitor, is not among them: it installs the driver of a graph server with it, and its recall
-is put together by hand from parts, so that a figure of it would be one of our wiring.
+All but the prototype answer as they usually do, with at most eight memories, each standing alone.
 """
 
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from adapters.mem0 import library
+from benchmarks import peers
 from benchmarks.datasets import Corpus, Item, Question
+from benchmarks.peers import Ranking
 from benchmarks.rows import Row, Scorer
 from fusion.contract import Embedder, Hit, Moment, Place
 from fusion.lib.bm25 import Frequencies
@@ -33,7 +30,7 @@ from fusion.lib.maxsim import best_matches, token_weights
 from fusion.lib.words import normalise, stems
 from fusion.recall.dedup import Candidate
 from fusion.recall.expand import Pooled
-from fusion.recall.pack import pack
+from fusion.recall.pack import Memory, pack
 from fusion.recall.rerank import Judged
 from fusion.recipe import Judging, Packing
 
@@ -51,16 +48,13 @@ SPEAKER = 0.3
 """what being said by someone whom the question names adds to the sum of the three"""
 NONCE = "0" * 12
 
-Ranking = Sequence[tuple[str, float]]
-"""item ids with their scores, best first"""
-
 
 async def rankings(
     names: Sequence[str], corpus: Corpus, questions: Sequence[Question], embedder: Embedder
 ) -> dict[str, dict[int, Ranking]]:
     """Every baseline's answer to every question, by name and question."""
     found: dict[str, dict[int, Ranking]] = {name: {} for name in names}
-    scored = [name for name in names if name != "mem0"]
+    scored = [name for name in names if name not in ("mem0", "mnemostack")]
     if scored:
         scorers = await _Scores.of(corpus, embedder, late=bool(EXCERPTS & set(scored)))
         for question in questions:
@@ -68,7 +62,9 @@ async def rankings(
             for name in scored:
                 found[name][question.index] = best(corpus.memories, scores[name])
     if "mem0" in names:
-        found["mem0"] = await _mem0(corpus, questions, embedder)
+        found["mem0"] = await peers.mem0(corpus, questions, embedder, DEEP)
+    if "mnemostack" in names:
+        found["mnemostack"] = await peers.mnemostack(corpus, questions, embedder)
     return found
 
 
@@ -144,39 +140,6 @@ class _Scores:
         return np.array([float(bool(i.speaker) and normalise(i.speaker or "") in asked) for i in self._items])
 
 
-async def _mem0(corpus: Corpus, questions: Sequence[Question], embedder: Embedder) -> dict[int, Ranking]:
-    """The library itself on a store of its own, by its own `add` and `search`, on one thread."""
-    loop = asyncio.get_running_loop()
-    with tempfile.TemporaryDirectory(prefix="memory-fusion-mem0-") as folder, ThreadPoolExecutor(1) as worker:
-
-        def opened() -> Any:
-            memory = library(Path(folder)).from_config(
-                {
-                    "vector_store": {
-                        "provider": "qdrant",
-                        "config": {"path": f"{folder}/qdrant", "embedding_model_dims": embedder.dimensions},
-                    },
-                    "embedder": {"provider": "langchain", "config": {}},
-                    "llm": {"provider": "langchain", "config": {}},
-                    "history_db_path": ":memory:",
-                }
-            )
-            memory.embedding_model.connect(embedder, loop)
-            for item in corpus.memories:
-                memory.add(item.spoken, user_id="everybody", infer=False, metadata={"item": item.id})
-            return memory
-
-        def asked(memory: Any, text: str) -> Ranking:
-            found = memory.search(text, filters={"user_id": "everybody"}, top_k=DEEP, threshold=0.0)["results"]
-            return [(one["metadata"]["item"], float(one["score"])) for one in found]
-
-        memory = await loop.run_in_executor(worker, opened)
-        try:
-            return {q.index: await loop.run_in_executor(worker, asked, memory, q.text) for q in questions}
-        finally:
-            await loop.run_in_executor(worker, memory.vector_store.client.close)
-
-
 def rows(
     dataset: str,
     corpus: Corpus,
@@ -185,39 +148,57 @@ def rows(
     advance: Callable[[int], None] = lambda steps: None,
 ) -> list[Row]:
     """A row for each baseline, question and budget, packed by the gateway's own packer. No latency: none was taken."""
-    hits = {item.id: _hit(i, item) for i, item in enumerate(corpus.memories)}
-    scorer = Scorer(dataset, corpus, {hits[item.id].native_id: item for item in corpus.memories})
+    items = {item.id: item for item in corpus.memories}
+    refs = {item.id: f"b{i:010d}" for i, item in enumerate(corpus.memories)}
+    scorer = Scorer(dataset, corpus, {refs[item.id]: item for item in corpus.memories})
     questions = {question.index: question for question in corpus.questions}
     made: list[Row] = []
     for name, by_question in found.items():
         for index, ranking in by_question.items():
+            passages = [passage if passage in items else passage.split("\n") for passage, _ in ranking]
+            parts = {
+                f"p{i:010d}": [passage] if isinstance(passage, str) else passage for i, passage in enumerate(passages)
+            }
             order = [
-                Judged(Pooled(Candidate(hits[i].native_id, hits[i], ()), 0.0, {}), {}, score) for i, score in ranking
+                Judged(Pooled(Candidate(ref, _hit(ref, [items[i] for i in ids]), ()), 0.0, {}), {}, score)
+                for (ref, ids), (_, score) in zip(parts.items(), ranking, strict=True)
             ]
+            ranked = [refs[i] for ids in parts.values() for i in ids]
             for budget in budgets:
                 numbers = Packing(budget_chars=budget, excerpts=name in EXCERPTS)
                 block = pack(order, numbers, Judging(), NONCE)
+                memories = [_apart(memory, parts, items, refs) for memory in block.memories]
                 made.append(
                     scorer.row_of(
-                        questions[index],
-                        (name, name, "", ()),
-                        budget,
-                        (block.text, block.memories),
-                        [judged.ref for judged in order],
-                        0.0,
-                        0.0,
+                        questions[index], (name, name, "", ()), budget, (block.text, memories), ranked, 0.0, 0.0
                     )
                 )
             advance(1)
     return made
 
 
-def _hit(place: int, item: Item) -> Hit:
-    """An item as the packer takes it, under a ref as long as any."""
+def _hit(ref: str, items: Sequence[Item]) -> Hit:
+    """A passage as the packer takes it, under a ref as long as any."""
+    first, last = items[0], items[-1]
+    alone = len(items) == 1
     return Hit(
-        native_id=f"b{place:010d}",
-        text=item.text,
-        speaker=item.speaker,
-        at=Moment(item.at) if item.at else None,
-        place=Place(item.document, item.position, item.end or item.position, item.unit) if item.document else None,
+        native_id=ref,
+        text=first.text if alone else "\n".join(item.spoken for item in items),
+        speaker=first.speaker if alone else None,
+        at=Moment(first.at) if first.at else None,
+        place=Place(first.document, first.position, last.end or last.position, first.unit) if first.document else None,
+    )
+
+
+def _apart(
+    memory: Memory, parts: Mapping[str, Sequence[str]], items: Mapping[str, Item], refs: Mapping[str, str]
+) -> Memory:
+    """A memory of the block by the items that its passages are made of: figures are of these."""
+    return replace(
+        memory,
+        members=tuple(
+            replace(member, ref=refs[i], text=items[i].text, speaker=items[i].speaker)
+            for member in memory.members
+            for i in parts[member.ref]
+        ),
     )

@@ -20,7 +20,7 @@ from queue import Empty
 from typing import Any
 
 from adapters.embedders.minilm import MiniLM
-from benchmarks import baselines, figures, recorded
+from benchmarks import baselines, figures, peers, recorded
 from benchmarks.arms import BASELINES, Arm, known, parse
 from benchmarks.datasets import Corpus, DataError, Question
 from benchmarks.metrics import mean
@@ -112,7 +112,7 @@ def run(options: Run) -> dict[str, Any]:
 def checked(options: Run) -> tuple[Run, tuple[Arm, ...]]:
     """The run with its defaults filled in, and its arms, the main one first. Raises DataError."""
     known(options.backends, BACKENDS, "backend")
-    known(options.baselines, BASELINES, "baseline")
+    peers.require(known(options.baselines, BASELINES, "baseline"))
     for name in options.conversations:
         known((name,), [c.id for c in options.corpora], "conversation")
     corpora = tuple(c for c in options.corpora if not options.conversations or c.id in options.conversations)
@@ -228,7 +228,7 @@ def _is_replayed(options: Run, arms: Sequence[Arm]) -> bool:
 
 async def _live(
     corpus: Corpus, options: Run, arm: Arm, advance: Advance
-) -> tuple[list[Row], dict[str, dict[int, baselines.Ranking]], Stored]:
+) -> tuple[list[Row], dict[str, dict[int, peers.Ranking]], Stored]:
     """The first arm asked live, and the baselines over the same memories."""
     with home_of(options.home, corpus.id) as home:
         async with opened(home, options.backends) as fusion:
@@ -241,7 +241,7 @@ async def _live(
             return rows, await _rankings(fusion, corpus, options), stored
 
 
-async def _rankings(fusion: Fusion, corpus: Corpus, options: Run) -> dict[str, dict[int, baselines.Ranking]]:
+async def _rankings(fusion: Fusion, corpus: Corpus, options: Run) -> dict[str, dict[int, peers.Ranking]]:
     if not options.baselines:
         return {}
     if fusion.live.embedder is None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from benchmarks.arms import BASELINES
 from benchmarks.baselines import best, rankings, rows, rrf, spread_out
-from benchmarks.datasets import Corpus, Item, Question
+from benchmarks.datasets import Corpus, DataError, Item, Question
+from benchmarks.peers import NEEDS, installed, require
 from tests.fakes import FakeEmbedder
 
 KITCHEN = Corpus(
@@ -64,6 +68,37 @@ def test_they_are_packed_into_the_same_fence() -> None:
     assert [row.eib for row in made] == [1.0, 1.0, 1.0, 1.0]
     assert made[0].ranked == ("t1", "t3", "t2")
     assert (made[0].evidence, made[0].best) == ((KITCHEN.memories[0].spoken,), None)
+
+
+def test_a_passage_of_several_items_is_one_memory_and_counts_as_its_items() -> None:
+    """t1 and t2 joined and t4 alone are two memories of eight; both turns of the first are found and ranked."""
+    found = {"mnemostack": {0: [("t1\nt2", 2.0), ("t4", 1.0)]}}
+    (row,) = rows("own", KITCHEN, found, (6000,))
+    assert (row.members, row.ranked, row.eib) == ((("t1", "t2"), ("t4",)), ("t1", "t2", "t4"), 1.0)
+    assert "Ida: the oven broke on sunday\nPer: then we eat salad\n" in row.block
+
+
+def test_what_is_not_installed_says_how_to_install_it() -> None:
+    """Asked for by name; a baseline of our own needs nothing, and each that needs something is a baseline."""
+    assert set(NEEDS) <= set(BASELINES)
+    assert installed("handset", lambda module: None)
+    require(["handset", "rrf"], lambda module: None)
+    assert not installed("mnemostack", lambda module: None)
+    with pytest.raises(DataError, match=r"'mnemostack' is not installed: pip install 'memory-fusion\[mnemostack\]'"):
+        require(["bm25", "mnemostack"], {"rank_bm25": "there"}.get)
+
+
+@pytest.mark.skipif(not installed("mnemostack"), reason="needs the extra mnemostack")
+async def test_the_mnemostack_library_answers_alone() -> None:
+    """Windows of three stay within a document, and a note of no document has none; the words decide what is first."""
+    evening = tuple(Item(f"e{i}", text, "s9", i, speaker="Ida") for i, text in enumerate(("tea", "more tea", "a film")))
+    notes = (Item("n1", "salt the salad"), Item("n2", "water the tomatoes"), Item("n3", "mend the oven"))
+    corpus = replace(KITCHEN, memories=(*KITCHEN.memories, *evening, *notes))
+    found = await rankings(("mnemostack",), corpus, corpus.questions, FakeEmbedder())
+    passages = {name for ranking in found["mnemostack"].values() for name, _ in ranking}
+    assert passages <= {item.id for item in corpus.memories} | {"e0\ne1\ne2"}
+    assert "e0\ne1\ne2" in passages
+    assert found["mnemostack"][1][0][0] in {"t2", "n1"}
 
 
 @pytest.mark.model
