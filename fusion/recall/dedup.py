@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from fusion.contract import Hit, Place
 from fusion.lib.jaccard import jaccard, telling
-from fusion.lib.words import spoken, word_list, words
+from fusion.lib.sketch import possible
+from fusion.lib.words import spoken, word_list
 from fusion.recall.admit import Admitted
 from fusion.recipe import Dedup
 
@@ -167,56 +167,6 @@ class Known:
                 continue
             best = (likeness, j)
         return (best[1], f"Jaccard {best[0]:.2f}") if best else None
-
-
-BITS = 512
-"""of a text's sketch, a multiple of 64; more would separate longer texts better and cost more to compare"""
-
-
-SHORT = 96
-"""words of a text; up to so many, half a sketch will do"""
-
-
-def possible(texts: Sequence[str], threshold: float) -> dict[int, list[int]]:
-    """By index, the other texts that may be as alike as ``threshold``; every pair that is, is in it.
-
-    A sketch has a bit for each word, which words may share. Two texts cannot have more words in common than their
-    sketches have bits in common, plus the words that the one with fewer collisions loses to them; and a Jaccard of t
-    takes t / (1 + t) · (n + m) words in common. All pairs are counted at once, 64 bits at a time.
-    """
-    import numpy as np
-
-    if not texts:
-        return {}
-    sketches = [_sketch(text) for text in texts]
-    sizes = np.array([size for size, _ in sketches], dtype=np.float32)
-    chunks = np.frombuffer(b"".join([bits for _, bits in sketches]), dtype=np.uint64).reshape(len(texts), -1).T.copy()
-    if sizes.max() <= SHORT:  # half the bits tell short texts apart as well
-        chunks = chunks[: len(chunks) // 2] | chunks[len(chunks) // 2 :]
-    common = np.zeros((len(texts), len(texts)), dtype=np.uint16)
-    for chunk in chunks:
-        common += np.bitwise_count(chunk[:, None] & chunk)
-    lost = sizes - common.diagonal()
-    # A hair less than the product: 0.375 × 8 must not become 3.0000002 and shut out three words of five.
-    needed = threshold / (1 + threshold) * (sizes[:, None] + sizes) - 1e-3
-    found: dict[int, list[int]] = defaultdict(list)
-    for i, j in np.argwhere(common + np.minimum(lost[:, None], lost) >= needed).tolist():
-        if i != j:
-            found[i].append(j)
-    return found
-
-
-@lru_cache(maxsize=16_384)
-def _sketch(text: str) -> tuple[int, bytes]:
-    """How many words a text has, and their bits; remembered, because the same memories come back query after query.
-
-    Python's own hash will do, though processes differ in it: it decides what is compared, not what is found.
-    """
-    distinct = words(text)
-    bits = 0
-    for word in distinct:
-        bits |= 1 << hash(word) % BITS
-    return len(distinct), bits.to_bytes(BITS // 8, "little")
 
 
 def _listed(hit: Hit) -> list[str]:

@@ -29,7 +29,10 @@ from fusion.errors import (
     StoreBusy,
     Unauthorized,
 )
+from fusion.lib.bm25 import counted
 from fusion.lib.clean import clean
+from fusion.lib.sketch import sketch
+from fusion.lib.words import spoken
 from fusion.recall.breaker import Breaker, Permit
 
 Status = Literal[
@@ -46,6 +49,8 @@ Status = Literal[
     "overloaded",  # too many searches of it are under way: it was not asked
     "disabled",
 ]
+
+_Found = tuple[tuple[Hit, ...], Mapping[str, int]]  # what is left of an answer, and what was dropped of it by reason
 
 TEXT_CHARS = 4_000  # of one hit; a flood of words must not become a flood of work behind
 NAME_CHARS = 256  # of a speaker or a step of a path: longer ones are no names
@@ -232,19 +237,20 @@ class _Search:
         self.task.add_done_callback(self._ended)
         self._timer = self._loop.call_later(budget_s, self._cut)
 
-    async def _ask(self) -> tuple[tuple[Hit, ...], Mapping[str, int]]:
+    async def _ask(self) -> _Found:
         # Inside the task, so that a search that raises before its first await, or is no coroutine, fails there too.
         query, backend, permit = self._query, self._source.backend, self._permit
         if query.deadline_s != self._budget_s:
             query = replace(query, deadline_s=self._budget_s)
         try:
-            return _sanitised(await backend.search(query), query.limit)
+            return _read(_sanitised(await backend.search(query), query.limit))
         except BackendUnreachable:
             # A connection that is refused at once is tried once more: reading is idempotent.
             spent_s = self._loop.time() - self._began
             if self._late or permit.probe or spent_s > REFUSED_WITHIN_S or spent_s > self._budget_s / 2:
                 raise
-        return _sanitised(await backend.search(replace(query, deadline_s=self._budget_s - spent_s)), query.limit)
+        query = replace(query, deadline_s=self._budget_s - spent_s)
+        return _read(_sanitised(await backend.search(query), query.limit))
 
     def _cut(self) -> None:
         """The budget is over: the search gets its grace, and then nobody waits for it any more."""
@@ -259,7 +265,7 @@ class _Search:
     def _too_late(self) -> BackendTimeout:
         return BackendTimeout(f"no answer within {_ms(self._budget_s):.0f} ms")
 
-    def _ended(self, task: asyncio.Task[tuple[tuple[Hit, ...], Mapping[str, int]]]) -> None:
+    def _ended(self, task: asyncio.Task[_Found]) -> None:
         """The task is over, in time or long after; an exception that nobody waits for is seen here all the same."""
         self._timer.cancel()
         self._source.bulkhead.under_way -= 1
@@ -356,7 +362,7 @@ def _report(permit: Permit, error: Exception, status: Status, *, fair: bool, is_
         permit.failed(retry_after_s=retry_after_s, last=is_last())
 
 
-def _sanitised(found: Sequence[Hit], limit: int) -> tuple[tuple[Hit, ...], Mapping[str, int]]:
+def _sanitised(found: Sequence[Hit], limit: int) -> _Found:
     """At most ``limit`` hits of which every field is what the contract says, and what was dropped or mended."""
     if not isinstance(found, (list, tuple)):
         if isinstance(found, (str, bytes, Mapping)) or not hasattr(found, "__iter__"):
@@ -379,6 +385,15 @@ def _sanitised(found: Sequence[Hit], limit: int) -> tuple[tuple[Hit, ...], Mappi
     if found and not kept:
         raise InvalidAnswer(f"none of its {len(found)} items was a hit")
     return tuple(kept.values()), {reason: n for reason, n in counts.items() if n}
+
+
+def _read(found: _Found) -> _Found:
+    """``found``, its words counted now, while others are still waited for: the stages behind find them remembered."""
+    for hit in found[0]:
+        said = spoken(hit.text, hit.speaker)
+        sketch(said)
+        counted(said)
+    return found
 
 
 _KINDS = frozenset(KINDS)

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from fusion.contract import DIMENSIONS, Features, Hit, Moment, Opening, Partial, Place, Query, Scope
 from fusion.errors import BackendUnreachable, HttpStatus, InvalidAnswer, Overloaded, RateLimited, Unauthorized
+from fusion.lib.bm25 import counted
 from fusion.recall.breaker import Breaker
 from fusion.recall.gather import GRACE_S, TEXT_CHARS, Answer, Bulkhead, Source, gather, unable
 from tests.backend_contract import NOW, make_query
@@ -145,6 +146,22 @@ def test_answers_come_in_the_order_of_the_sources() -> None:
         assert asyncio.get_running_loop().time() - began == pytest.approx(0.3)
 
     run(work())
+
+
+def test_what_came_is_read_while_others_are_waited_for() -> None:
+    """The words of the quick one's memory are counted before the slow one answers: they are only looked up then."""
+    text = "a memory that no other test has: quinces ripen in October"
+    counts: list[int] = []
+
+    async def looks(query: Query) -> Sequence[Hit]:
+        await asyncio.sleep(0.1)
+        before = counted.cache_info().misses
+        counted(text)
+        counts.append(counted.cache_info().misses - before)
+        return []
+
+    run(gather(QUERY, [Source("slow", Does(looks)), Source("quick", says(Hit("1", text)))], 10))
+    assert counts == [0]
 
 
 def test_a_slow_one_is_cut_at_its_own_deadline() -> None:
