@@ -50,7 +50,7 @@ def named(error: Exception, server: str) -> BackendError | SettingsError:
 
     code = getattr(error, "code", None) or type(error).__name__
     if _read_only(error):
-        return BackendUnreachable(f"{server} is a replica that only reads; name the main instance in url")
+        return BackendUnreachable(f"{server} is a replica that only reads. Mend: name the main instance in url")
     if _timed_out(error):
         return BackendTimeout(f"{server} stopped the query at its own time limit ({code})")
     match error:
@@ -73,7 +73,7 @@ def named(error: Exception, server: str) -> BackendError | SettingsError:
         case ConfigurationError():
             return InvalidAnswer(f"{server} speaks no Bolt that the driver knows")
         case Neo4jError() if "DatabaseNotFound" in code:
-            return SettingsError(f"{server} has no database of that name; see the option database")
+            return SettingsError(f"{server} has no database of that name. Mend: correct the option database")
         case Neo4jError() | DriverError():
             return InvalidAnswer(f"{server} failed on a query of ours ({code})")
     return InvalidAnswer(f"{server}: the answer is not Bolt ({code})")

@@ -28,7 +28,6 @@ from fusion.errors import (
     BackendUnreachable,
     FusionError,
     InvalidAnswer,
-    SettingsError,
     Unauthorized,
 )
 
@@ -126,7 +125,7 @@ class Neo4j:
             await self._look_at_indexes(DESCRIBE_S)
             counted, sampled = await self._reading(look, until - loop.time())
         except FusionError as error:
-            return Description(notes=(f"{error}{_mend(error, self._name)}",), degraded=True)
+            return Description(notes=(_note(error, self._name),), degraded=True)
         items = dict.fromkeys(self._options.labels, 0) | {str(row["label"]): int(row["n"]) for row in counted}
         wrong = [*self._misfits(), *self._unlike(items, sampled)]
         return Description(sum(items.values()), notes=(*wrong, *self._remarks()), degraded=bool(wrong))
@@ -150,8 +149,8 @@ class Neo4j:
             if name not in found:
                 make = self._cypher.make(key)
                 raise InvalidAnswer(
-                    f"{self._bolt.shown} has no index {name}; correct {key} of [backends.{self._name}], of which there "
-                    f"are {', '.join(sorted(found)[:8]) or 'none'}{f', or make it: {make}' if make else ''}"
+                    f"{self._bolt.shown} has no index {name}, only {', '.join(sorted(found)[:8]) or 'none'}. "
+                    f"Mend: correct {key} of [backends.{self._name}]{f', or make it: {make}' if make else ''}"
                 )
         self._indexes = found
 
@@ -178,11 +177,12 @@ class Neo4j:
         size, name = self._size(), self._options.vector_index
         found = [self._fault] if self._fault else []
         if name and self._embedder is None:
-            found.append(f"{name} is not asked, for there is no embedding model: set up [embedder]")
+            found.append(f"{name} is not asked, for there is no embedding model. Mend: configure [embedder]")
         elif self._embedder is not None and size not in (None, self._embedder.dimensions):
             found.append(
                 f"{name} holds {size} dimensions and the embedding model has {self._embedder.dimensions}: names and "
-                "words are searched alone; set [embedder] to the model of its vectors, or leave vector_index out"
+                "words are searched alone. Mend: configure [embedder] with the model of its vectors, or leave "
+                "vector_index out"
             )
         return found
 
@@ -191,7 +191,7 @@ class Neo4j:
         if not any(items.values()):
             return []
         found = [
-            f"no node has the label {label}: correct entities or passages of [backends.{self._name}]"
+            f"no node has the label {label}. Mend: correct entities or passages of [backends.{self._name}]"
             for label, count in items.items()
             if not count
         ]
@@ -200,7 +200,7 @@ class Neo4j:
             key = "names" if label in self._options.entities else "texts"
             if row["looked"] and not row["have"]:
                 properties = " or ".join(getattr(self._options, key))
-                found.append(f"none of {row['looked']} nodes {label} has {properties}: correct {key}")
+                found.append(f"none of {row['looked']} nodes {label} has {properties}. Mend: correct {key}")
         return found
 
     def _remarks(self) -> list[str]:
@@ -208,12 +208,13 @@ class Neo4j:
         found = []
         if self._options.entities and not self._options.name_index:
             found.append(
-                "names are found as they are written, case aside: a full-text index on them (name_index) finds more"
+                "names are found as they are written, case aside. Mend: a full-text index on them (name_index), "
+                "which finds more"
             )
         if self._hubs:
             found.append(
                 f"{len(self._hubs)} nodes with more than {self._options.degree} relationships were met: of each the "
-                f"first {self._options.degree} are followed (degree)"
+                f"first {self._options.degree} are followed. Mend: a greater degree, where that leaves out too much"
             )
         return found
 
@@ -329,18 +330,21 @@ def fused(*lists: Sequence[Hit]) -> list[Hit]:
     return best
 
 
+def _note(error: FusionError, name: str) -> str:
+    """A failure as a description tells it, with what to do about it where its own words do not say that."""
+    told, mend = str(error), _mend(error, name)
+    return told if "Mend: " in told or not mend else f"{told}. Mend: {mend}"
+
+
 def _mend(error: FusionError, name: str) -> str:
-    """What to do about a failure, where its own words do not say it."""
     table = f"[backends.{name}]"
     match error:
         case Unauthorized():
-            return f"; correct user and password_env or password_file of {table}, and let the user read"
+            return f"correct user and password_env or password_file of {table}, and let the user read"
         case BackendUnreachable():
-            return f"; start the database, or correct url of {table}"
+            return f"start the database, or correct url of {table}"
         case BackendTimeout():
-            return "; it is busy, or reads too much for one question: make an index on the names"
-        case SettingsError():
-            return ""
-        case InvalidAnswer() if "no index" not in str(error):
-            return f"; correct dialect and the names of indexes in {table}"
+            return "let it do less besides, or make an index on the names: it reads too much for one question"
+        case InvalidAnswer():
+            return f"correct dialect and the names of indexes in {table}"
     return ""

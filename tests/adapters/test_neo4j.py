@@ -497,8 +497,8 @@ async def test_labels_and_properties_that_the_graph_has_not(
     backend = await opened(OnArcade, opening(tmp_path, **located(arcade, tmp_path), **options))
     described = await backend.describe()
     assert described.degraded
-    assert any("no node has the label Persn" in note for note in described.notes)
-    assert any("none of 2 nodes City has title: correct names" in note for note in described.notes)
+    assert any("no node has the label Persn. Mend: correct entities" in note for note in described.notes)
+    assert any("none of 2 nodes City has title. Mend: correct names" in note for note in described.notes)
 
 
 async def test_a_server_that_comes_back_is_asked_again(tmp_path: Path, opened: Opener) -> None:
@@ -514,7 +514,7 @@ async def test_a_server_that_comes_back_is_asked_again(tmp_path: Path, opened: O
         await backend.search(make_query("bug gateway"))
     described = await backend.describe()
     assert described.degraded
-    assert "start the database, or correct url of [backends.subject]" in described.notes[0]
+    assert "Mend: start the database, or correct url of [backends.subject]" in described.notes[0]
     again = start_arcade(tmp_path / "server", int(process.url.rpartition(":")[2]))
     try:
         assert "edge/corrected" in await paths(backend, "bug gateway")
@@ -606,9 +606,9 @@ async def test_a_missing_index_is_named_with_its_mend(opened: Opener) -> None:
     async with Stub() as stub:
         stub.schedule.extend([Said(["index_name", "dimension"], []), SCHEMA_ROWS[1]] * 2)
         backend = await opened(Neo4j, scripted(stub))
-        with pytest.raises(InvalidAnswer, match="has no index meanings; correct vector_index of") as caught:
+        with pytest.raises(InvalidAnswer, match="has no index meanings, only chunks, names") as caught:
             await backend.search(make_query("Julien"))
-        assert "of which there are chunks, names" in str(caught.value)
+        assert "Mend: correct vector_index of [backends.graph], or make it: " in str(caught.value)
         assert "CREATE VECTOR INDEX meanings ON :Chunk(embedding)" in str(caught.value)
         described = await backend.describe()
         assert described.degraded
@@ -644,7 +644,7 @@ FAULTS = {
         Failure("Neo.ClientError.Transaction.TransactionTimedOut", "secret"), BackendTimeout, "make an index",
     ),
     "no such database": (
-        Failure("Neo.ClientError.Database.DatabaseNotFound", "secret"), SettingsError, "see the option database",
+        Failure("Neo.ClientError.Database.DatabaseNotFound", "secret"), SettingsError, "correct the option database",
     ),
 }  # fmt: skip
 
@@ -659,7 +659,7 @@ async def test_a_fault_has_its_name_and_its_mend(fault: str, opened: Opener) -> 
             await backend.search(make_query("Julien", deadline_s=5.0))
         described = await backend.describe()
     assert described.degraded
-    assert mend in described.notes[0]
+    assert mend in described.notes[0].partition(". Mend: ")[2]
     assert "secret" not in str(caught.value) + described.notes[0]
 
 
@@ -890,6 +890,6 @@ async def test_fused_beside_another_and_told_what_is_wrong(
     assert "The bug gateway was a timeout." in fused.block
     answers = {row["name"]: row for row in fused.backends}
     assert (answers["graph"]["status"], answers["broken"]["status"]) == ("ok", "invalid")
-    assert "has no index chunk_txt; correct text_index of [backends.broken]" in answers["broken"]["detail"]
+    assert "Mend: correct text_index of [backends.broken]" in answers["broken"]["detail"]
     notes = {row["name"]: row["notes"] for row in status["backends"]}
     assert any("has no index chunk_txt" in note for note in notes["broken"])
