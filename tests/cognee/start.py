@@ -1,10 +1,11 @@
 """Starts a real Cognee that reaches nothing but loopback: run by its own environment's Python, not by ours.
 
-    python start.py FOLDER [--graph]    # ends with its standard input
+    python start.py FOLDER [GRAPH]      # ends with its standard input
 
 Its embedder counts words and its model reads arrows, both in this process, so that nothing needs a key or a download.
-It listens on a port that the system chose, and says so in one line of JSON. With --graph it first builds a graph
-through ``add_data_points``, as a program that uses Cognee as a library does. Everything it writes is below FOLDER.
+It listens on a port that the system chose, and says so in one line of JSON. With GRAPH, triplets as JSON, it first
+builds a graph through ``add_data_points``, as a program that uses Cognee as a library does. Everything it writes is
+below FOLDER.
 """
 
 import asyncio
@@ -26,11 +27,7 @@ os.dup2(2, 1)
 FOLDER = Path(sys.argv[1])
 DIMENSIONS = 512
 ARROW = re.compile(r"^\s*(.+?) -> (.+?) -> (.+?)\s*$", re.MULTILINE)
-GRAPH = (
-    ("julien", "corrected_by", "bug gateway"),
-    ("bug gateway", "found_in", "timezone code"),
-    ("marta", "prefers", "peppermint tea"),
-)
+GRAPH = json.loads(sys.argv[2]) if len(sys.argv) > 2 else []
 
 # Cognee reads its settings while it is imported.
 os.environ |= {
@@ -162,7 +159,7 @@ def main():
             say(sockets[0].getsockname()[1])
 
     async def serve():
-        if "--graph" in sys.argv:
+        if GRAPH:
             await build()
         with socket.socket() as listening:
             listening.bind(("127.0.0.1", 0))

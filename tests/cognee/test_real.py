@@ -6,7 +6,6 @@ apart and has to be logged in to. Their embedder counts words and their model re
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -20,34 +19,28 @@ from adapters.cognee import Cognee
 from fusion.contract import Captured, Event, Hit, Moment, Opening, Place, Scope
 from fusion.errors import InvalidAnswer, Unauthorized
 from tests.backend_contract import NOW, SAMPLES, make_event, make_query
-from tests.bolt.servers import Process
+from tests.cognee.servers import start_cognee
 
 pytestmark = [pytest.mark.cognee, pytest.mark.timeout(300)]
 
-PYTHON = os.environ.get("COGNEE_PYTHON", "")
-START = Path(__file__).parent / "start.py"
+GRAPH = (
+    ("julien", "corrected_by", "bug gateway"),
+    ("bug gateway", "found_in", "timezone code"),
+    ("marta", "prefers", "peppermint tea"),
+)
 USER, PASSWORD = "ada@example.com", "correct horse battery staple"
 POLL_S = 0.2
-START_S = 240
-"""it imports itself for a quarter of a minute, on a busy machine for several"""
-
-
-def started(folder: Path, *flags: str, **environment: str) -> Process:
-    inherited = {"PATH": os.environ["PATH"]}
-    return Process([PYTHON, str(START), str(folder / "store"), *flags], folder, inherited | environment, START_S)
 
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
     """Both at once: each takes its fifteen seconds to import itself."""
-    if not PYTHON:
-        pytest.skip("no Cognee is installed: make test-cognee")
     with ThreadPoolExecutor() as threads:
         opened = threads.submit(
-            *(started, tmp_path_factory.mktemp("open"), "--graph"), ENABLE_BACKEND_ACCESS_CONTROL="false"
+            *(start_cognee, tmp_path_factory.mktemp("open"), GRAPH), ENABLE_BACKEND_ACCESS_CONTROL="false"
         )
         closed = threads.submit(
-            *(started, tmp_path_factory.mktemp("closed")), DEFAULT_USER_EMAIL=USER, DEFAULT_USER_PASSWORD=PASSWORD
+            *(start_cognee, tmp_path_factory.mktemp("closed")), DEFAULT_USER_EMAIL=USER, DEFAULT_USER_PASSWORD=PASSWORD
         )
     try:
         yield SimpleNamespace(open=opened.result().url, closed=closed.result().url)
