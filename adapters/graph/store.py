@@ -148,7 +148,7 @@ class GraphStore:
             return entities[(*_owner(learnt[memory][0].scope), name)]
 
         db.executemany(
-            "insert or ignore into mention values (?, ?)",
+            "insert or ignore into mention (entity, memory) values (?, ?)",
             [(entity(memory, name), memory) for memory, found in names.items() for name in found],
         )
         db.executemany(

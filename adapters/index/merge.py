@@ -34,11 +34,21 @@ class Found:
 
 def rrf(by_words: Scored, by_vectors: Scored) -> list[Found]:
     """Reciprocal rank fusion: 1/(60 + rank) from each list, ranks from 1."""
+    return _in_order(_reciprocal(by_words, by_vectors), by_words, by_vectors)
+
+
+def fused_keys(by_words: Scored, by_vectors: Scored) -> list[str]:
+    """The keys of ``rrf``, in its order: all that is needed of it where another score follows."""
+    scores = _reciprocal(by_words, by_vectors)
+    return sorted(sorted(scores), key=scores.__getitem__, reverse=True)
+
+
+def _reciprocal(*lists: Scored) -> dict[str, float]:
     scores: dict[str, float] = {}
-    for ranked in (by_words, by_vectors):
-        for rank, (key, _) in enumerate(ranked, start=1):
-            scores[key] = scores.get(key, 0.0) + 1 / (RRF_K + rank)
-    return _in_order(scores, by_words, by_vectors)
+    for ranked in lists:
+        for rank, (key, _) in enumerate(ranked, start=RRF_K + 1):
+            scores[key] = scores.get(key, 0.0) + 1 / rank
+    return scores
 
 
 def text_score(rank: float) -> float:

@@ -12,16 +12,15 @@ A step reads a bounded number of rows, whatever hangs on an entity: of a hub its
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from json import dumps
+from typing import NamedTuple
 
 from adapters.graph import Linked, Reached, Seen
 from adapters.graph.walk import FURTHER, SCANNED, TOGETHER, telling
 from adapters.triples.options import Options
-from adapters.triples.parse import BEGINNING, about
 from adapters.triples.relations import ALSO_CALLED, strength
-from fusion.lib.sqlite import Connection
+from fusion.lib.sqlite import Connection, tuples
 
 NAMED = 0.5
 """of a walk's beginnings, the share of what the question names; the rest is of the passages most like it"""
@@ -54,8 +53,7 @@ Amounts = dict[int, float]
 """by where it came from, how likely a walk is here"""
 
 
-@dataclass(frozen=True, slots=True)
-class Mention:
+class Mention(NamedTuple):
     """That a memory mentions an entity, which is mentioned ``mentions`` times in all."""
 
     memory: int
@@ -64,8 +62,7 @@ class Mention:
     mentions: int
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(NamedTuple):
     """What a memory asserts."""
 
     memory: int
@@ -92,6 +89,11 @@ class Walk:
         self._likely: dict[int, float] = {}
         self._found: dict[int, tuple[int, int]] = {}  # by memory, at which step and through which entity
         self._step = 0
+
+    @property
+    def ends(self) -> set[int]:
+        """Of the edges of the memories where the walk is, which may say whence: what it came through or began at."""
+        return {self._found[memory][1] for memory in self.at if memory in self._found} | self._named
 
     def leave(self, mentions: Sequence[Mention], edges: Sequence[Edge], cap: int) -> dict[int, Amounts]:
         """The entities that a step passes through, with what comes to each from where, most promising first.
@@ -212,36 +214,43 @@ def spread(
     """The memories that a question leads to, likeliest first, and the entities it came through, each with the one
     before. ``Linked.strength`` is a chance, 0 to 1. ``heads`` are visible memories."""
     walk = Walk(named, heads)
-    titles: dict[int, frozenset[str] | None] = {}
     for _ in range(how.hops):
-        leaving = walk.leave(mentions_of(db, walk.at), edges_of(db, walk.at), how.fan_out)
+        mentions = mentions_of(db, walk.at, named, how.fan_out)
+        leaving = walk.leave(mentions, edges_of(db, walk.at, walk.ends), how.fan_out)
         walk.alias(leaving, aliases_of(db, view, leaving))
-        walk.arrive(leaving, holders_of(db, view, leaving, how.fan_out, titles))
+        walk.arrive(leaving, holders_of(db, view, leaving, how.fan_out))
     return walk.found(), walk.reached
 
 
-def mentions_of(db: Connection, memories: Iterable[int]) -> list[Mention]:
-    rows = db.execute(
+def mentions_of(db: Connection, memories: Iterable[int], named: Iterable[int], cap: int) -> list[Mention]:
+    """What these memories mention that can be walked to, and of what the question names all that they mention."""
+    rows = tuples(
+        db,
         "select n.memory, e.id, e.name, e.mentions from mention n join entity e on e.id = n.entity "
-        f"where n.memory in {_THESE} order by n.memory, e.id",
-        (dumps(list(memories)),),
+        f"where n.memory in {_THESE} and (e.mentions between 2 and ? or e.id in {_THESE}) order by n.memory, e.id",
+        (dumps(list(memories)), cap, dumps(list(named))),
     )
-    return [Mention(*row) for row in rows]
+    return list(map(Mention._make, rows))
 
 
-def edges_of(db: Connection, memories: Iterable[int]) -> list[Edge]:
-    rows = db.execute(
-        f"select memory, subject, predicate, object from relation where memory in {_THESE} order by id desc",
-        (dumps(list(memories)),),
+def edges_of(db: Connection, memories: Iterable[int], ends: Iterable[int]) -> list[Edge]:
+    """What these memories assert of any of these entities."""
+    at = dumps(list(ends))
+    rows = tuples(
+        db,
+        "select memory, subject, predicate, object from relation "
+        f"where memory in {_THESE} and (subject in {_THESE} or object in {_THESE}) order by id desc",
+        (dumps(list(memories)), at, at),
     )
-    return [Edge(*row) for row in rows]
+    return list(map(Edge._make, rows))
 
 
 def aliases_of(db: Connection, view: Seen, entities: Iterable[int]) -> list[tuple[int, int, str]]:
     """Other names of these entities that a visible memory gives, at most as many as a step passes through."""
     seen, values = view
     ends = (("subject", "object"), ("object", "subject"))
-    rows = db.execute(
+    rows = tuples(
+        db,
         " union ".join(
             f"select r.{one}, e.id, e.name from relation r join memory m on m.id = r.memory "
             f"join entity e on e.id = r.{other} "
@@ -251,45 +260,43 @@ def aliases_of(db: Connection, view: Seen, entities: Iterable[int]) -> list[tupl
         + " limit :most",
         {**values, "these": dumps(list(entities)), "most": ENTITIES},
     )
-    return [(row[0], row[1], row[2]) for row in rows]
+    return rows.fetchall()
 
 
-def holders_of(
-    db: Connection, view: Seen, entities: Iterable[int], cap: int, titles: dict[int, frozenset[str] | None]
-) -> dict[int, Holders]:
-    """The visible memories that mention each entity; of a hub the newest ``cap``, among as many as may be looked at.
-
-    ``titles`` has, of memories that were looked at before, the keys of what they are about; None of unseen ones.
-    """
+def holders_of(db: Connection, view: Seen, entities: Collection[int], cap: int) -> dict[int, Holders]:
+    """The visible memories that mention each entity; of a hub the newest ``cap``, among as many as may be looked at."""
     seen, values = view
-    pairs = db.execute(
-        f"select e.id, e.key, n.memory from entity e join mention n on n.entity = e.id where e.id in {_THESE} "
-        "and e.mentions <= ?",
-        (dumps(list(entities)), cap),
-    ).fetchall()
-    of_hubs = db.execute(
-        f"""select e.id, e.key, a.id, e.mentions from entity e join memory a on a.id in (
-                select m.id from (
-                    select memory from mention where entity = e.id order by memory desc limit :scanned
-                ) n join memory m on m.id = n.memory where {seen} limit :cap)
+    rows = tuples(
+        db,
+        "select n.entity, n.memory, n.about from entity e join mention n on n.entity = e.id "
+        "join memory m on m.id = n.memory "
+        f"where e.id in (select value from json_each(:these)) and e.mentions <= :cap and {seen}",
+        {**values, "these": dumps(list(entities)), "cap": cap},
+    )
+    holders: dict[int, Holders] = {}
+    for entity, memory, is_about in rows:
+        holders.setdefault(entity, {})[memory] = ABOUT if is_about else 1.0
+    if others := [entity for entity in entities if entity not in holders]:
+        holders |= _of_hubs(db, view, others, cap)
+    return holders
+
+
+def _of_hubs(db: Connection, view: Seen, entities: Iterable[int], cap: int) -> dict[int, Holders]:
+    seen, values = view
+    rows = tuples(
+        db,
+        f"""select e.id, n.memory, n.about, e.mentions from entity e join mention n on n.entity = e.id
+                and n.memory in (
+                    select m.id from (
+                        select memory from mention where entity = e.id order by memory desc limit :scanned
+                    ) newest join memory m on m.id = newest.memory where {seen} limit :cap)
             where e.id in (select value from json_each(:these)) and e.mentions > :cap""",
         {**values, "these": dumps(list(entities)), "cap": cap, "scanned": cap * SCANNED},
-    ).fetchall()
-    pairs += [tuple(row)[:3] for row in of_hubs]
-    new = dict.fromkeys(memory for _, _, memory in pairs if memory not in titles)
-    titles.update(new)
-    rows = db.execute(
-        f"select m.id, substr(m.text, 1, {BEGINNING}), m.document from memory m "
-        f"where m.id in (select value from json_each(:new)) and {seen}",
-        {**values, "new": dumps(list(new))},
     )
-    titles.update((row[0], about(row[1], row[2])) for row in rows)
     holders: dict[int, Holders] = {}
-    for entity, name, memory in pairs:
-        if (keys := titles[memory]) is not None:
-            holders.setdefault(entity, {})[memory] = ABOUT if name in keys else 1.0
-    for entity, _, _, mentions in of_hubs:
-        holders[entity][ELSEWHERE] = float(mentions - cap)
+    for entity, memory, is_about, mentions in rows:
+        held = holders.setdefault(entity, {ELSEWHERE: float(mentions - cap)})
+        held[memory] = ABOUT if is_about else 1.0
     return holders
 
 

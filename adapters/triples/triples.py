@@ -7,7 +7,7 @@ merged by RRF; an edge that matches well is a hit of its own, derived from every
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import lru_cache
 from json import dumps
@@ -19,10 +19,10 @@ from adapters.graph.names import key
 from adapters.graph.store import SCHEMA
 from adapters.graph.walk import telling
 from adapters.index import Index
-from adapters.index.merge import rrf
+from adapters.index.merge import fused_keys
 from adapters.triples.names import ENTITY_LOOSE, resolve, respelt
 from adapters.triples.options import Options
-from adapters.triples.parse import parse
+from adapters.triples.parse import BEGINNING, about, parse
 from adapters.triples.relations import ALSO_CALLED, asked, relation, types
 from adapters.triples.spread import spread
 from fusion.contract import (
@@ -38,7 +38,7 @@ from fusion.contract import (
     Opening,
     Query,
 )
-from fusion.lib.sqlite import Connection, Database, Row, hit_of, visible
+from fusion.lib.sqlite import Connection, Database, Row, hit_of, tuples, visible
 from fusion.lib.words import stems
 
 ANSWERS = 0.5
@@ -75,12 +75,22 @@ create index alias_subject on relation(subject) where predicate = '{ALSO_CALLED}
 create index alias_object on relation(object) where predicate = '{ALSO_CALLED}';
 """
 
+_STEP_3 = """
+alter table mention add column about integer not null default 0;  -- whether the memory has the entity for its title
+create table untitled (memory integer primary key);
+insert into untitled select id from memory;
+"""
+"""``untitled``: the memories of an older file, of which that is still to be found out when it is opened"""
+
+TITLED_AT_ONCE = 5_000
+"""memories of an older file that are looked at in one transaction"""
+
 
 class Triples(GraphStore):
     """Facts have native ids ``fact:…`` and no event id; passages are events."""
 
     features = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(KINDS))
-    schema = (SCHEMA, _STEP_2)
+    schema = (SCHEMA, _STEP_2, _STEP_3)
     facts_are_searched: ClassVar[bool] = True
 
     def __init__(self, database: Database, index: Index, options: Options) -> None:
@@ -92,13 +102,20 @@ class Triples(GraphStore):
     async def open(cls, opening: Opening) -> Self:
         """Raises ``SettingsError`` for a wrong option, ``StoreDamaged`` for a corrupt or newer file."""
         options = Options.of(opening)
-        return cls(*await cls.open_files(opening), options)
+        triples = cls(*await cls.open_files(opening), options)
+        try:
+            while await triples._database.write(_find_titles):
+                pass
+        except BaseException:
+            await triples.close()
+            raise
+        return triples
 
     async def search(self, query: Query) -> Sequence[Hit]:
         if query.limit <= 0:
             return []
         halves = await self._index.halves(query.text, query.scope, query.limit * DEEPER, deadline_s=query.deadline_s)
-        keys = [entry.key for entry in rrf(*halves)[: query.limit * DEEPER]]
+        keys = fused_keys(*halves)[: query.limit * DEEPER]
         hits = await self._database.read(lambda db: self._recall(db, query, keys))
         return [hit for hit in hits if query.scope.admits(hit.scope)]
 
@@ -110,7 +127,8 @@ class Triples(GraphStore):
         ids = [captured.event.event_id for captured in batch]
 
         def insert(db: Connection) -> list[str]:
-            self._insert(db, respelt(db, learnt))
+            rows = self._insert(db, respelt(db, learnt))
+            _mark(db, {rows[c.event.event_id]: _titles(c.event) for c in learnt if c.event.event_id in rows})
             return self._keys(db, ids)
 
         if batch:
@@ -142,9 +160,9 @@ class Triples(GraphStore):
 
     def _fields(self, db: Connection, memories: Collection[int]) -> dict[int, Fields]:
         """What hits have of these memories. A memory never changes, so that what was read is kept."""
+        if len(self._read) > MOST_READ:
+            self._read = {}  # another one, for another thread may be reading from this one
         kept = self._read
-        if len(kept) > MOST_READ:
-            kept.clear()
         rows = memory_rows(db, [memory for memory in memories if memory not in kept])
         kept |= {memory: _FIELDS(hit_of(row)) for memory, row in rows.items()}
         return kept
@@ -179,7 +197,8 @@ class Triples(GraphStore):
         """The edges among ``keys`` that match well, in this order: of each triple the memories that assert it."""
         words, wanted = set(stems(query.text)), asked(query.text) - {"", "RELATES_TO"}
         matching: dict[str, tuple[str, str, str]] = {}
-        for fact, *said in db.execute(
+        for fact, *said in tuples(
+            db,
             "select r.fact, s.key, r.predicate, o.key, min(r.id) from json_each(?) j "
             f"join relation r on r.fact = j.value {_ENDS} group by r.fact order by j.key",
             (dumps([k for k in keys if k.startswith("fact:")]),),
@@ -188,6 +207,8 @@ class Triples(GraphStore):
             has = words | _terms(said[1]) if wanted and relation(said[1]).type in wanted else words
             if terms and len(terms & has) >= ANSWERS * len(terms):
                 matching[fact] = (said[0], key(said[1]), said[2])
+        if not matching:
+            return []
         seen, values = visible(query)
         rows = db.execute(
             "select r.fact, r.subject as subject_id, r.object as object_id, s.name as subject, r.predicate, "
@@ -216,6 +237,33 @@ def _hit(read: Fields, score: float, path: tuple[str, ...], linked: float) -> Hi
 def saturating(chance: float) -> float:
     """How strongly the graph leads to a memory, 0 to 1, by the chance that a walk is at it: c / (c + SATURATED)."""
     return chance / (chance + SATURATED)
+
+
+def _titles(event: Event) -> frozenset[str]:
+    return about(event.text[:BEGINNING], event.place.document if event.place else None)
+
+
+def _mark(db: Connection, titles: Mapping[int, Collection[str]]) -> None:
+    """Notes of each memory which of the entities that it mentions it has for its title; ``titles`` are their keys."""
+    pairs = [(memory, title) for memory, keys in titles.items() for title in keys]
+    if pairs:
+        db.execute(
+            "update mention set about = 1 where (entity, memory) in (select n.entity, n.memory from json_each(?) j "
+            "join mention n on n.memory = j.value ->> 0 join entity e on e.id = n.entity and e.key = j.value ->> 1)",
+            (dumps(pairs),),
+        )
+
+
+def _find_titles(db: Connection) -> int:
+    """Does for some memories of an older file what `remember` does for new ones; for how many."""
+    rows = tuples(
+        db,
+        f"select m.id, substr(m.text, 1, {BEGINNING}), m.document from memory m join untitled u on u.memory = m.id "
+        f"limit {TITLED_AT_ONCE}",
+    ).fetchall()
+    _mark(db, {memory: about(beginning, document) for memory, beginning, document in rows})
+    db.executemany("delete from untitled where memory = ?", [row[:1] for row in rows])
+    return len(rows)
 
 
 def _with_its_own_triples(captured: Captured) -> Captured:

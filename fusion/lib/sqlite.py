@@ -63,6 +63,13 @@ def connect(path: Path, *, busy_s: float = BUSY_S) -> Connection:
     return db
 
 
+def tuples(db: Connection, sql: str, values: Sequence[object] | Mapping[str, object] = ()) -> sqlite3.Cursor:
+    """The rows of a query as plain tuples, which take half the time that rows with names do."""
+    cursor = db.cursor()
+    cursor.row_factory = None
+    return cursor.execute(sql, values)
+
+
 class Database:
     """One SQLite file. ``write`` and ``read`` take a function of a connection and run it in a thread of their own.
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.index.merge import BEST_RRF, Found, convex, rrf, seed_text_score, text_score, weighted
+from adapters.index.merge import BEST_RRF, Found, convex, fused_keys, rrf, seed_text_score, text_score, weighted
 
 
 def test_rrf_is_the_sum_of_one_over_sixty_plus_rank() -> None:
@@ -103,3 +103,10 @@ def test_the_union_has_every_key_once_and_scores_between_0_and_1(
         assert sorted(one.key for one in found) == sorted({*words, *vectors})
         assert found == sorted(found, key=lambda one: (-one.score, one.key))
         assert all(0 <= one.score <= 1 for one in found)
+
+
+@given(words=KEYS, vectors=KEYS)
+def test_fused_keys_are_those_of_rrf(words: list[str], vectors: list[str]) -> None:
+    """The same keys in the same order, equals by key too."""
+    by_words, by_vectors = ([(key, 1.0) for key in keys] for keys in (words, vectors))
+    assert fused_keys(by_words, by_vectors) == [found.key for found in rrf(by_words, by_vectors)]

@@ -179,3 +179,27 @@ async def test_an_older_file_is_brought_forward(tmp_path: Path) -> None:
         assert len((await ask(triples, "Julien"))[0]) == 1
     finally:
         await triples.close()
+
+
+async def test_an_older_files_titles_are_found_out(tmp_path: Path) -> None:
+    """What remembering notes today of a passage about Hank Snow is made up for in a file that never had it: it comes
+    before the list that names him, whose words are as near; and nothing is left to be looked at again."""
+    import sqlite3
+
+    folder = tmp_path / "triples"
+    about = told(2, "Hank Snow", "lived in", "Nashville", text="Hank Snow. He moved south in 1949")
+    names = told(3, "Hank Snow", "met", "Nobody", text="a list of people, among them Hank Snow")
+    song = told(1, "Hello Love", "sung by", "Hank Snow", text="“Hello Love” was a single")
+    async with wordy(folder) as triples:
+        await triples.remember([song, about, names])
+        new = await ask(triples, "Hello Love")
+    old = sqlite3.connect(folder / "graph.sqlite")
+    assert old.execute("select count(*) from mention where about").fetchone() == (1,)
+    old.executescript("alter table mention drop column about; drop table untitled; pragma user_version = 2")
+    old.close()
+    async with wordy(folder) as triples:
+        assert await ask(triples, "Hello Love") == new
+    file = sqlite3.connect(folder / "graph.sqlite")
+    assert file.execute("select count(*) from mention where about").fetchone() == (1,)
+    assert file.execute("select count(*) from untitled").fetchone() == (0,)
+    file.close()
