@@ -13,9 +13,9 @@ import re
 import shutil
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 from unicodedata import normalize
 
 import tantivy
@@ -66,6 +66,11 @@ class Lexical:
 
     ``search`` may be called from several threads at once, ``change`` from one at a time.
     """
+
+    common: ClassVar[int] = 20_000
+    """documents that have a term; of one that more have, it is not worth while to look through them all: it counts in
+    what other terms find, and finds by itself only where these find nothing. What it would add are thousands of
+    documents of nearly one score. That is Lucene's CommonTermsQuery."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -125,11 +130,14 @@ class Lexical:
 
     def search(self, text: str, tags: Sequence[int] | None, limit: int) -> list[tuple[str, float]]:
         """The best ``limit`` keys with their BM25 scores, among these tags (``None``: all). Equal scores: by key."""
-        return _guarded(lambda: self._search(self._query(text, tags), limit))
 
-    def _search(self, query: Query | None, limit: int) -> list[tuple[str, float]]:
-        if query is None or limit < 1:
-            return []
+        def look() -> list[tuple[str, float]]:
+            found = (self._search(query, limit) for query in self._queries(text, tags)) if limit > 0 else ()
+            return next((some for some in found if some), [])
+
+        return _guarded(look)
+
+    def _search(self, query: Query, limit: int) -> list[tuple[str, float]]:
         searcher = self._index.searcher()
         want = limit + _SPARE
         while True:
@@ -137,32 +145,46 @@ class Lexical:
             # tantivy breaks ties by where a document happens to lie: those at the edge must all be seen to choose.
             if len(hits) < want or _rounded(hits[-1][0]) < _rounded(hits[limit - 1][0]) or want >= _MOST_TIES:
                 break
-            want = min(4 * want, _MOST_TIES)
+            want = max(want, _MOST_TIES)
         found = [(str(searcher.doc(address).get_first("key")), _rounded(score)) for score, address in hits]
         return sorted(found, key=lambda hit: (-hit[1], hit[0]))[:limit]
 
-    def _query(self, text: str, tags: Sequence[int] | None) -> Query | None:
-        schema = self._index.schema
+    def _queries(self, text: str, tags: Sequence[int] | None) -> Iterator[Query]:
+        """What is asked for, and where that finds nothing, what is asked for then."""
         words = dict.fromkeys(_asked(text))
-        if not words:
-            return None
-        matches = Query.boolean_query([(Occur.Should, self._term(word)) for word in words])
+        searcher = self._index.searcher()
+        rare: list[Query] = []
+        common: list[Query] = []
+        for word in words:
+            field = "characters" if _UNSPACED.fullmatch(word) else "terms"
+            having = searcher.doc_freq(field, word)
+            (common if having > self.common else rare).append(self._term(field, word, having))
+        if rare and common:
+            found = (Occur.Must, _any_of(rare))
+            yield self._within(Query.boolean_query([found, *((Occur.Should, term) for term in common)]), tags)
+        if words:
+            yield self._within(_any_of([*rare, *common]), tags)
+
+    def _within(self, matches: Query, tags: Sequence[int] | None) -> Query:
         if tags is None:
             return matches
-        within = Query.const_score_query(Query.term_set_query(schema, "tag", [str(tag) for tag in tags]), 0.0)
-        return Query.boolean_query([(Occur.Must, matches), (Occur.Must, within)])
+        within = Query.term_set_query(self._index.schema, "tag", [str(tag) for tag in tags])
+        return Query.boolean_query([(Occur.Must, matches), (Occur.Must, Query.const_score_query(within, 0.0))])
 
-    def _term(self, word: str) -> Query:
+    def _term(self, field: str, word: str, having: int) -> Query:
         """A term; one that no text has is taken as misspelt, and what is one letter from it is looked for."""
-        schema, field = self._index.schema, "characters" if _UNSPACED.fullmatch(word) else "terms"
-        if len(word) >= _FUZZY_FROM and word.isalpha() and not self._index.searcher().doc_freq(field, word):
-            return Query.fuzzy_term_query(schema, field, word)
-        return Query.term_query(schema, field, word)
+        if not having and len(word) >= _FUZZY_FROM and word.isalpha():
+            return Query.fuzzy_term_query(self._index.schema, field, word)
+        return Query.term_query(self._index.schema, field, word)
 
     def close(self) -> None:
         writer, self._writer = self._writer, None
         if writer is not None:
             _guarded(writer.wait_merging_threads)
+
+
+def _any_of(terms: Sequence[Query]) -> Query:
+    return Query.boolean_query([(Occur.Should, term) for term in terms])
 
 
 def erase(folder: Path) -> None:

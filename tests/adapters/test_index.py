@@ -233,6 +233,22 @@ async def test_the_ranking_is_bm25(tmp_path: Path) -> None:
             assert dict(found) == pytest.approx(expected, rel=1e-3)
 
 
+async def test_a_common_word_finds_only_where_no_other_does(tmp_path: Path) -> None:
+    """Of five texts with "note", three are common: "red note" finds the red one, scored with both words as it always
+    is; "note", and "blue note" where nothing is blue, find all five."""
+    truth = [Entry(f"k{n}", ANN, f"a note of {colour}") for n, colour in enumerate("red tan tan tan tan".split())]
+
+    class Large(Lexical):
+        common = 3
+
+    async with opened(tmp_path, None, truth) as index:
+        every = await index.lexical("red note", ANN, 10)
+        index._lexical.__class__ = Large
+        assert await index.lexical("red note", ANN, 10) == every[:1]
+        assert keys(await index.lexical("note", ANN, 10)) == keys(await index.lexical("blue note", ANN, 10))
+        assert keys(await index.lexical("note", ANN, 10)) == ["k0", "k1", "k2", "k3", "k4"]
+
+
 async def test_equal_scores_are_in_the_order_of_keys(tmp_path: Path) -> None:
     """Five hundred equal texts, put in a shuffled order: both lists give the first ten keys."""
     order = np.random.default_rng(7).permutation(500)
