@@ -151,3 +151,29 @@ def test_bad_input_is_named_and_ends_with_2(
     assert told.out == ""
     assert message in told.err
     assert [f.name for f in file.parent.iterdir()] == [file.name]
+
+
+@pytest.mark.parametrize("command", ["locomo", "contribution"])
+def test_a_data_set_with_broken_ids_is_named_and_ends_with_2(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two turns of one id: the file and the id are told, and neither figures nor rows are written."""
+    twice = json.loads(json.dumps([KITCHEN]))
+    twice[0]["conversation"]["session_2"][1]["dia_id"] = "D2:1"
+    file, rows = tmp_path / "twice.json", tmp_path / "rows.jsonl"
+    file.write_text(json.dumps(twice), encoding="utf-8")
+    assert main([command, "--data", str(file), "--rows", str(rows), "--json"]) == 2
+    told = capsys.readouterr()
+    assert (told.out, rows.exists()) == ("", False)
+    assert "twice.json" in told.err
+    assert "the id 'D2:1' occurs twice" in told.err
+
+
+def test_an_unknown_format_is_named_and_ends_with_2(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those there are stand beside it."""
+    with pytest.raises(SystemExit) as ended:
+        main(["contribution", "--data", str(file), "--format", "squad"])
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert "invalid choice: 'squad'" in told
+    assert "longmemeval" in told
