@@ -11,13 +11,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from hashlib import shake_128
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from types import ModuleType
 from typing import TYPE_CHECKING
-from zlib import crc32
 
 import numpy as np
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float32]
     Small = NDArray[np.int8]
+    Numbers = NDArray[np.int64]
 
 _BLOCK = 2048
 # Rows upcast from int8 at a time: 2048 × 384 floats are 3 MB, which stays in the cache.
@@ -52,6 +53,20 @@ def quantised(vector: Floats) -> Small:
     return np.asarray(np.rint(vector * (127 / peak)), np.int8)
 
 
+@lru_cache(maxsize=8)
+def _weights(dimensions: int) -> NDArray[np.float64]:
+    return (np.frombuffer(shake_128(b"rows").digest(4 * dimensions), "<u4") | 1).astype(np.float64)
+
+
+def checksums(rows: Small) -> Numbers:
+    """Of each row the sum of its components, each times an odd number of its own below 2^32.
+
+    Every step is a whole number below 2^53, so the sums are exact in whatever order they are made, and one component
+    that changed is never missed. A tenth of what a CRC-32 of each row costs from Python.
+    """
+    return (rows.astype(np.float64) @ _weights(rows.shape[1])).astype(np.int64)
+
+
 class Matrix:
     """Slots count from 0. A slot is either taken, with a tag from 1 on, or it is free and never found.
 
@@ -74,25 +89,23 @@ class Matrix:
         self._searches = 0
         self._resting: list[int] = []
         self.count = 0
-        self._make_room(os.fstat(self._file).st_size // dimensions)
 
-    def load(self, slots: Sequence[int], tags: Sequence[int], sums: Sequence[int]) -> list[int]:
-        """Takes slots as they lie in the file; returns those whose rows are not what was written, which stay free."""
-        bad: list[int] = []
-        good: list[tuple[int, int]] = []
-        for slot, tag, (row_sum, expected) in zip(slots, tags, self._sums(slots, sums), strict=True):
-            if row_sum == expected:
-                good.append((slot, tag))
-            else:
-                bad.append(slot)
-        for low in range(0, len(good), _READ):
-            some = np.array(good[low : low + _READ], np.int64)
-            self._take(some[:, 0], some[:, 1].astype(np.int32), self._rows[some[:, 0]])
-        return bad
+    def load(self, slots: Numbers, tags: Numbers, sums: Numbers) -> list[int]:
+        """Takes slots, in ascending order, as they lie in the file; returns those whose rows are not what was written,
+        which stay free."""
+        self._make_room(int(slots.max(initial=-1)) + 1)
+        sound = np.zeros(len(slots), np.bool_)
+        for low, high, rows in self._on_disk(slots):
+            sound[low:high] = good = checksums(rows) == sums[low:high]
+            self._take(slots[low:high][good], tags[low:high][good].astype(np.int32), rows[good])
+        return slots[~sound].tolist()  # type: ignore[no-any-return]
 
-    def damaged(self, slots: Sequence[int], sums: Sequence[int]) -> list[int]:
-        """Which of these rows are not on disk as they were written, whatever lies in memory."""
-        return [slot for slot, (found, sum_) in zip(slots, self._sums(slots, sums), strict=True) if found != sum_]
+    def damaged(self, slots: Numbers, sums: Numbers) -> list[int]:
+        """Which of these rows, in ascending order, are not on disk as they were written, whatever lies in memory."""
+        sound = np.zeros(len(slots), np.bool_)
+        for low, high, rows in self._on_disk(slots):
+            sound[low:high] = checksums(rows) == sums[low:high]
+        return slots[~sound].tolist()  # type: ignore[no-any-return]
 
     def write(self, slots: Sequence[int], tags: Sequence[int], vectors: Sequence[Small]) -> list[int]:
         """Puts rows to disk, then lets them be found; returns their checksums. Raises ``OSError``: then none is."""
@@ -105,8 +118,9 @@ class Matrix:
                 written = os.pwrite(self._file, data, at)
                 data, at = data[written:], at + written
         os.fdatasync(self._file)
-        self._take(np.array(slots, np.int64), np.array(tags, np.int32), np.stack(vectors))
-        return [crc32(row.tobytes()) for row in vectors]
+        rows = np.stack(vectors)
+        self._take(np.array(slots, np.int64), np.array(tags, np.int32), rows)
+        return checksums(rows).tolist()  # type: ignore[no-any-return]
 
     def free(self, slots: Sequence[int]) -> None:
         """These are not found any more."""
@@ -227,18 +241,24 @@ class Matrix:
             self._tags = np.concatenate([self._tags, np.zeros(more, np.int32)])
             self._scales = np.concatenate([self._scales, np.zeros(more, np.float32)])
 
-    def _sums(self, slots: Sequence[int], sums: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Of each slot the checksum of its row on disk and the one that it should have."""
+    def _on_disk(self, slots: Numbers) -> Iterator[tuple[int, int, Small]]:
+        """Portions of slots, from one place to another in their list, with the rows that the file has for them.
+
+        None for slots that lie behind its end.
+        """
         size = self._dimensions
         with self._path.open("rb") as file:
-            low, data = 0, b""
-            for slot, expected in zip(slots, sums, strict=True):
-                if not low <= slot < low + len(data) // size or not data:
-                    low = slot
-                    file.seek(low * size)
-                    data = file.read(_READ * size)
-                at = (slot - low) * size
-                yield crc32(data[at : at + size]), expected
+            low = 0
+            while low < len(slots):
+                first = int(slots[low])
+                file.seek(first * size)
+                data = file.read(_READ * size)
+                rows = np.frombuffer(data, np.int8, len(data) // size * size).reshape(-1, size)
+                if not len(rows):
+                    return
+                high = int(np.searchsorted(slots, first + len(rows)))
+                yield low, high, rows[slots[low:high] - first]
+                low = high
 
 
 def _products(rows: Small, query: Floats, chosen: NDArray[np.intp] | None) -> Floats:

@@ -18,6 +18,8 @@ from secrets import token_hex
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
+
 from adapters.index.matrix import Matrix, quantised
 from adapters.index.move import ADOPT, rows_file
 from adapters.index.move import SCHEMA as MOVING
@@ -25,9 +27,9 @@ from fusion.contract import Scope
 from fusion.errors import StoreDamaged, StoreFull
 
 if TYPE_CHECKING:
-    from adapters.index.matrix import Floats
+    from adapters.index.matrix import Floats, Numbers
 
-_VERSION = 2
+_VERSION = 3
 # Of the layout: a file of another one is derived data that is written again.
 _SCHEMA = f"""
 create table if not exists meta(name text primary key, value text not null) without rowid;
@@ -150,8 +152,7 @@ class Vectors:
             if other.name not in wanted:
                 other.unlink()
         matrix = Matrix(file, dimensions, identity)
-        rows = self._database.execute("select slot, tag, sum from entry where sum is not null order by slot").fetchall()
-        slots, tags, sums = (tuple(column) for column in zip(*rows, strict=True)) if rows else ((), (), ())
+        slots, sums, tags = self._with_rows("slot, sum, tag")
         for slot in matrix.load(slots, tags, sums):
             self._database.execute("update entry set sum = null where slot = ?", (slot,))
         return matrix
@@ -188,12 +189,16 @@ class Vectors:
         if self._matrix is None:
             return []
         with self._lock, _named_errors():
-            rows = self._database.execute("select slot, sum from entry where sum is not null order by slot").fetchall()
+            slots, sums = self._with_rows("slot, sum")
         try:
-            found = self._matrix.damaged([slot for slot, _ in rows], [sum_ for _, sum_ in rows])
+            return self._matrix.damaged(slots, sums)
         except FileNotFoundError:
-            found = [slot for slot, _ in rows]
-        return found
+            return slots.tolist()  # type: ignore[no-any-return]
+
+    def _with_rows(self, columns: str) -> Numbers:
+        """These columns of the entries that have a vector, in the order of their slots: a row of numbers each."""
+        rows = self._database.execute(f"select {columns} from entry where sum is not null order by slot").fetchall()
+        return np.array(rows, np.int64).reshape(-1, columns.count(",") + 1).T
 
     @property
     def count(self) -> int:

@@ -19,7 +19,7 @@ from rank_bm25 import BM25Okapi
 
 from adapters.index import Entry, Found, Index
 from adapters.index.lexical import Lexical, terms
-from adapters.index.matrix import Matrix, quantised
+from adapters.index.matrix import Matrix, checksums, quantised
 from adapters.index.vectors import Known, Vectors
 from fusion.contract import Embedder, Scope
 from fusion.errors import StoreBusy, StoreDamaged, StoreFull
@@ -384,6 +384,24 @@ async def test_damaged_vectors_are_filled_in_again(tmp_path: Path, how: str) -> 
         assert await found_everywhere(index) == before
         if how == "flipped":
             assert await index.damage() is None
+
+
+async def test_a_start_does_not_make_the_file_of_vectors_longer(tmp_path: Path) -> None:
+    """4 rows of 32 bytes in a file of 1,024 rows, however often it is opened: its room goes by what is in it."""
+    for _ in range(4):
+        async with opened(tmp_path, FakeEmbedder()) as index:
+            await index.settle()
+            assert (tmp_path / "vectors.i8").stat().st_size == 1024 * 32
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(-127, 127), min_size=1, max_size=64), st.data())
+def test_a_component_that_changed_changes_the_checksum(row: list[int], data: st.DataObject) -> None:
+    """Each counts an odd number of times, so no other value of one of them comes to the same sum."""
+    place, value = data.draw(st.integers(0, len(row) - 1)), data.draw(st.integers(-128, 127))
+    other = [*row[:place], value, *row[place + 1 :]]
+    first, second = checksums(np.array([row, other], np.int8)).tolist()
+    assert (first == second) == (row == other)
 
 
 async def test_words_are_searched_while_a_lost_record_is_written_again(tmp_path: Path) -> None:
