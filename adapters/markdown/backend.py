@@ -264,7 +264,7 @@ class Markdown:
         root, folder = self._log
         path = f"{folder}{day.isoformat()}.md"
         start, end = await self._finished(asyncio.to_thread(log.append, root.folder, path, text))
-        self._sync.mark(root)  # who asks next finds it
+        self._sync.mark(root, [path])  # who asks next finds it
         return Place(root.document(path), start, end, "line")
 
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:

@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -183,6 +183,35 @@ def scan(root: Root, ignore: Sequence[str], hidden: Path) -> tuple[list[Seen], l
     named = {skip.document for skip in skips} | {file.document for file in seen}
     missing = [document for document in map(root.document, sorted(root.only)) if document not in named]
     return seen, skips + [Skip(document, "not there: create it or take it out of `paths`") for document in missing]
+
+
+def look(root: Root, paths: Iterable[str]) -> tuple[list[Seen], list[str]] | None:
+    """Of some paths below a root: the files, as `scan` would find them, and the paths where no such file is.
+
+    ``None`` where only a scan tells what there is: at a folder, a link, what cannot be looked at, a single file of the
+    user's, a name that is not UTF-8 or that another one may take precedence over, and where the root itself is away.
+    """
+    seen: list[Seen] = []
+    gone: list[str] = []
+    for path in paths:
+        if root.only or PurePosixPath(path).name.lower() == "memory.md":
+            return None
+        try:
+            path.encode("utf-8")
+            with below(root.folder, path) as (folder, name):
+                about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            gone.append(path)
+            continue
+        except (OSError, UnicodeEncodeError):
+            return None
+        if not stat.S_ISREG(about.st_mode):
+            return None
+        if path.lower().endswith(root.suffixes):
+            seen.append(Seen(root, path, signature(about)))
+        else:
+            gone.append(path)
+    return None if gone and not root.folder.is_dir() else (seen, gone)
 
 
 def _precedence(seen: list[Seen]) -> tuple[list[Seen], list[Skip]]:

@@ -1,8 +1,10 @@
 """Table and index follow the files: when the store is opened, when one searches, by notices, and now and then.
 
-Where the system tells of changes in a folder, a search looks at its files only if something changed since the last
-look; where it does not, if that look is older than ``scan_interval_s``. Whatever is found is read once: a file whose
-metadata is what it was is not opened, and one whose content is what it was changes nothing.
+Where the system tells of changes in a folder, a search looks at what it was told of since the last look and at nothing
+else; where it does not, at all files, if that look is older than ``scan_interval_s``. All files are looked at too when
+the store is opened, when a folder begins to be heard, now and then, and where so much was told at once that some of it
+may have been lost. Whatever is found is read once: a file whose metadata is what it was is not opened, and one whose
+content is what it was changes nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from adapters.index import Index
-from adapters.markdown.files import Root, Seen, Signature, Skip, Unreadable, read, scan
+from adapters.markdown.files import Root, Seen, Signature, Skip, Unreadable, look, read, scan
 from adapters.markdown.ignore import matcher
 from adapters.markdown.items import document_of
 from adapters.markdown.options import Options
@@ -27,6 +29,9 @@ from fusion.errors import FusionError, StoreDamaged
 
 BATCH = 200
 """files read between two commits of the index"""
+
+MOST_TOLD = 200
+"""paths told of since the last look that are looked at one by one; where there are more, all files are"""
 
 AGAIN_S = 1.0
 """until one tries again to hear of changes in a folder that is not there, or that could not be watched"""
@@ -45,13 +50,13 @@ class Timing:
 class _Read:
     """What came of reading some files. ``settled``: their content is what it was, in this state of the file.
 
-    ``passing``: something must be read again, though nothing may tell of it: it was being written.
+    ``passing``: the paths of those that must be read again, though nothing may tell of it: they were being written.
     """
 
     documents: list[Document] = field(default_factory=list)
     settled: dict[str, Signature] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
-    passing: bool = False
+    passing: list[str] = field(default_factory=list)
 
 
 class Sync:
@@ -72,8 +77,9 @@ class Sync:
         self._skips: dict[str, list[Skip]] = {}
         self._refused: dict[str, tuple[Signature, str]] = {}  # files that will not be read until they change
         self._doomed: dict[str, None] = {}  # keys that the index still holds though their items are gone
-        self._dirty = {root.name for root in roots}
-        self._unsettled: set[str] = set()
+        self._dirty = {root.name for root in roots}  # to be looked through
+        self._told: dict[str, set[str]] = {}  # the paths of others that alone are to be looked at
+        self._unsettled: dict[str, set[str]] = {}
         self._noticed = asyncio.Event()
         self._hearing: set[str] = set()
         self._deaf: dict[str, str] = {}
@@ -133,24 +139,43 @@ class Sync:
         """Bring table and index into step with the files of some roots. Called by whoever holds ``writing``."""
         for root in some:
             self._dirty.discard(root.name)
+            self._told.pop(root.name, None)
             seen = await asyncio.to_thread(self._look, root)
-            if root.name in self.shelf.hidden:
-                continue
-            present = {file.document for file in seen}
-            gone = [name for name in self.shelf.documents if name.startswith(f"{root.name}/") and name not in present]
-            changed = [file for file in seen if self._changed(file)]
-            settled: dict[str, Signature] = {}
-            for first in range(0, max(len(changed), 1), BATCH):
-                if self._closed:
-                    return
-                found = await asyncio.to_thread(self._read, changed[first : first + BATCH])
-                await self._commit(found.documents, [*gone, *found.refused])
-                gone = []
-                settled |= found.settled
-                if found.passing:
-                    self._unsettled.add(root.name)
-                    self._noticed.set()
-            await self.shelf.settle(settled, await self.stamp())
+            if root.name not in self.shelf.hidden:
+                present = {file.document for file in seen}
+                ours = [name for name in self.shelf.documents if name.startswith(f"{root.name}/")]
+                await self._take_in(root, seen, [name for name in ours if name not in present])
+
+    async def _sync_told(self, root: Root) -> None:
+        """As ``sync``, of what was told of a root since the last look, and of nothing else where that is enough."""
+        told = self._told.pop(root.name)
+        few = len(told) <= MOST_TOLD and root.name not in self.shelf.hidden
+        found = await asyncio.to_thread(look, root, told) if few else None
+        if found is None:
+            await self.sync([root])
+            return
+        seen, gone = found[0], {root.document(path) for path in found[1]}
+        names = {file.document for file in seen} | gone
+        skips = [skip for skip in self._skips.get(root.name, ()) if skip.document not in names]
+        self._skips[root.name] = [*skips, *self._still_refused(seen)]
+        below = tuple(f"{name}/" for name in names)  # what was a folder
+        await self._take_in(root, seen, [n for n in self.shelf.documents if n in gone or n.startswith(below)])
+
+    async def _take_in(self, root: Root, seen: Sequence[Seen], gone: Sequence[str]) -> None:
+        """Files as they were seen, and documents whose files are gone."""
+        changed = [file for file in seen if self._changed(file)]
+        settled: dict[str, Signature] = {}
+        for first in range(0, max(len(changed), 1), BATCH):
+            if self._closed:
+                return
+            found = await asyncio.to_thread(self._read, changed[first : first + BATCH])
+            await self._commit(found.documents, [*gone, *found.refused])
+            gone = []
+            settled |= found.settled
+            if found.passing:
+                self._unsettled.setdefault(root.name, set()).update(found.passing)
+                self._noticed.set()
+        await self.shelf.settle(settled, await self.stamp())
 
     async def mend(self) -> str | None:
         """Reads all files anew where the shelf is damaged, and says how; what is on it is served meanwhile. Called by
@@ -175,27 +200,38 @@ class Sync:
         now = self._timing.clock()
         if self._closed or (self.trouble and now < self._next_look):
             return False
-        return bool(self._dirty) or (now >= self._next_look and not all(r.name in self._hearing for r in self.roots))
+        if self._dirty or self._told:
+            return True
+        return now >= self._next_look and not all(root.name in self._hearing for root in self.roots)
 
     async def follow(self) -> None:
         """A look whose failure costs no search: what was known goes on, and the description says what is wrong."""
         dirty, deaf = set(self._dirty), {root.name for root in self.roots} - self._hearing
+        told = set(self._told)
         now = self._timing.clock()
         if now >= self._next_look:
             dirty |= deaf
         self._next_look = now + self._options.scan_interval_s
         try:
             async with self.writing:
-                if not self._closed:
-                    await self.sync([root for root in self.roots if root.name in dirty])
+                for root in self.roots:
+                    if self._closed:
+                        break
+                    if root.name in dirty:
+                        await self.sync([root])
+                    elif root.name in self._told:
+                        await self._sync_told(root)
             self.trouble = ""
         except (OSError, FusionError) as error:
-            self._dirty |= dirty
+            self._dirty |= dirty | told
             self.trouble = str(error)
 
-    def mark(self, root: Root) -> None:
-        """Something changed in a root: who searches next looks at it."""
-        self._dirty.add(root.name)
+    def mark(self, root: Root, paths: Iterable[str] | None = None) -> None:
+        """Something changed in a root, at these paths or anywhere: who searches next looks at it."""
+        if paths is None:
+            self._dirty.add(root.name)
+        else:
+            self._told.setdefault(root.name, set()).update(paths)
         self._noticed.set()
 
     async def _follow_notices(self) -> None:
@@ -204,9 +240,10 @@ class Sync:
             await self._noticed.wait()
             await self._timing.pause(self._options.debounce_s)
             self._noticed.clear()
-            self._dirty |= self._unsettled
+            for name, paths in self._unsettled.items():
+                self._told.setdefault(name, set()).update(paths)
             self._unsettled.clear()
-            if self._dirty:
+            if self._dirty or self._told:
                 await self.freshen()
             if self.trouble:
                 self._noticed.set()
@@ -229,8 +266,11 @@ class Sync:
                             self._hearing.add(root.name)
                             self._deaf.pop(root.name, None)
                             moved = _identity(root.folder) != there
-                            if first or moved or any(self._is_meant(root, path) for path in changed):
+                            meant = [path for path in changed if self._is_meant(root, path)]
+                            if first or moved or not all(path.is_relative_to(root.folder) for path in meant):
                                 self.mark(root)
+                            elif meant:
+                                self.mark(root, [path.relative_to(root.folder).as_posix() for path in meant])
                             if moved:
                                 break
             except (OSError, RuntimeError) as error:
@@ -265,14 +305,18 @@ class Sync:
             self.shelf.hidden.add(root.name)
         else:
             self.shelf.hidden.discard(root.name)
-        self._skips[root.name] = skips
-        refused = [(f, *self._refused[f.document]) for f in seen if f.document in self._refused]
-        for file, signature, reason in refused:
+        self._skips[root.name] = [*skips, *self._still_refused(seen)]
+        return seen
+
+    def _still_refused(self, seen: Sequence[Seen]) -> list[Skip]:
+        """Of files that were refused, those that are what they were; the others may be read again."""
+        skips: list[Skip] = []
+        for file, signature, reason in [(f, *self._refused[f.document]) for f in seen if f.document in self._refused]:
             if file.signature == signature:
                 skips.append(Skip(file.document, reason))
             else:
                 del self._refused[file.document]
-        return seen
+        return skips
 
     def _changed(self, file: Seen) -> bool:
         known = self.shelf.documents.get(file.document)
@@ -291,11 +335,13 @@ class Sync:
                     found.documents.append(document_of(file, content, self._options))
                 elif settled is not None:
                     found.settled[file.document] = settled
-                found.passing = found.passing or settled is None
+                if settled is None:
+                    found.passing.append(file.path)
             except Unreadable as error:
                 self._skips[file.root.name].append(Skip(file.document, str(error)))
-                found.passing = found.passing or error.passing
-                if not error.passing:
+                if error.passing:
+                    found.passing.append(file.path)
+                else:
                     self._refused[file.document] = (file.signature, str(error))
                     found.refused.append(file.document)
         return found

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 import pytest
 
@@ -17,8 +17,9 @@ from adapters.index import Entry, Index
 from adapters.markdown import Markdown, Timing
 from adapters.markdown.files import Root, Unreadable, read
 from adapters.markdown.shelf import Document, Shelf
+from adapters.markdown.sync import MOST_TOLD
 from adapters.markdown.watch import notices
-from fusion.contract import Opening
+from fusion.contract import Opening, Scope
 from fusion.errors import StoreFull
 from tests.adapters.test_markdown import Clock, ask, captured, forever, remarks, texts
 from tests.fakes import FakeEmbedder
@@ -106,6 +107,13 @@ async def until_items(backend: Markdown, count: int) -> None:
     await until(lambda: len(backend._sync.shelf) == count)
 
 
+async def texts_of(backend: Markdown, audience: Literal["private", "group"] = "group") -> set[str]:
+    """Of all that the birds of these tests are found by."""
+    scope = Scope(audience=audience)
+    asked = "kestrel osprey heron stork wren finch"
+    return {hit.text for hit in await ask(backend, asked, scope)}
+
+
 async def until(true: Callable[[], bool]) -> None:
     """Lets the others work until something is so."""
     async with asyncio.timeout(30):
@@ -182,8 +190,101 @@ async def test_what_a_look_would_not_come_by_is_no_notice(home: Path, vault: Pat
         await ask(backend, "kestrel")
         await ears.hear(vault, vault / name)
         assert not backend._sync._dirty
+        assert not backend._sync._told
         await ears.hear(vault, vault / "a folder that is gone")
-        assert backend._sync._dirty == {"vault"}
+        assert backend._sync._told == {"vault": {"a folder that is gone"}}
+
+
+async def test_only_what_was_told_is_looked_at(home: Path, vault: Path) -> None:
+    """Of three files that changed, came or went the one that was told of is followed: among 10,000 the others are not
+    looked at. The look at all files, which comes now and then, finds the rest."""
+    ears, pauses = Ears(), Pauses()
+    async with watching(home, vault, ears=ears, pauses=pauses) as backend:
+        await ears.hear(vault)
+        await ask(backend, "kestrel")
+        (vault / "one.md").write_text("A kestrel on the barn.\n")
+        (vault / "two.md").unlink()
+        (vault / "three.md").write_text("A heron in the reeds.\n")
+        await ears.hear(vault, vault / "one.md")
+        assert await texts_of(backend) == {"A kestrel on the barn.", "An osprey by the lake."}
+        await ears.hear(vault, vault / "two.md", vault / "three.md")
+        assert await texts_of(backend) == {"A kestrel on the barn.", "A heron in the reeds."}
+        (vault / "four.md").write_text("A stork on the chimney.\n")
+        await pauses.end(INTERVAL_S)
+        await until(lambda: bool(backend._sync._dirty))
+        assert "A stork on the chimney." in await texts_of(backend)
+
+
+async def test_a_vim_that_saves_is_followed_without_a_look_at_all_files(home: Path, vault: Path) -> None:
+    """It moves the file away, writes it anew and deletes what it moved, and tries before whether it may write there."""
+    ears = Ears()
+    async with watching(home, vault, ears=ears) as backend:
+        await ears.hear(vault)
+        await ask(backend, "kestrel")
+        (vault / "three.md").write_text("A heron in the reeds.\n")  # nobody told of it
+        (vault / "one.md").rename(vault / "one.md~")
+        (vault / "one.md").write_text("A kestrel on the barn.\n")
+        (vault / "one.md~").unlink()
+        await ears.hear(vault, *(vault / name for name in ("4913", ".one.md.swp", "one.md", "one.md~")))
+        assert await texts_of(backend) == {"A kestrel on the barn.", "An osprey by the lake."}
+
+
+@pytest.mark.parametrize("how", ["a folder that came", "a folder that went", "a link"])
+async def test_what_was_told_of_a_folder_is_all_that_is_in_it(home: Path, vault: Path, how: str) -> None:
+    """Moved in, moved away, replaced: the files in it are told of by its name alone."""
+    sub, away = vault / "sub", vault.parent / "away"
+    sub.mkdir()
+    (sub / "three.md").write_text("A heron in the reeds.\n")
+    if how == "a folder that came":
+        sub.rename(away)
+    both = {"A kestrel on the roof.", "An osprey by the lake."}
+    ears = Ears()
+    async with watching(home, vault, ears=ears) as backend:
+        await ears.hear(vault)
+        await ask(backend, "kestrel")
+        if how == "a folder that came":
+            away.rename(sub)
+        else:
+            sub.rename(away)
+        if how == "a link":
+            sub.symlink_to(away)
+        await ears.hear(vault, sub)
+        assert await texts_of(backend) == (both | {"A heron in the reeds."} if how == "a folder that came" else both)
+
+
+@pytest.mark.parametrize("told", ["MEMORY.md", "memory.md", "many"])
+async def test_where_what_was_told_does_not_tell_all_all_files_are_looked_at(
+    home: Path, vault: Path, told: str
+) -> None:
+    """One of two files that stand for each other; so many paths at once that the system may have lost some."""
+    (vault / "memory.md").write_text("A finch.\n")
+    ears = Ears()
+    async with watching(home, vault, ears=ears) as backend:
+        await ears.hear(vault)
+        await ask(backend, "kestrel")
+        (vault / "three.md").write_text("A heron in the reeds.\n")
+        if told == "many":
+            await ears.hear(vault, *(vault / f"gone {number}.md" for number in range(MOST_TOLD + 1)))
+        else:
+            (vault / "MEMORY.md").write_text("A wren.\n")
+            await ears.hear(vault, vault / told)
+        found = await texts_of(backend, "private")
+        assert "A heron in the reeds." in found
+        assert ("A wren." in found, "A finch." in found) == ((False, True) if told == "many" else (True, False))
+
+
+async def test_a_file_that_was_refused_is_mended(home: Path, vault: Path) -> None:
+    """Binary, it is skipped with its reason; told of as text, it is found and the reason is gone. And back."""
+    ears = Ears()
+    reason = "vault/one.md: skipped: binary, or not UTF-8"
+    async with watching(home, vault, ears=ears) as backend:
+        await ears.hear(vault)
+        await ask(backend, "kestrel")
+        for text, skipped in (("\0", True), ("A kestrel again.\n", False), ("\0", True)):
+            (vault / "one.md").write_text(text)
+            await ears.hear(vault, vault / "one.md")
+            assert ("A kestrel again." in await texts_of(backend)) == (not skipped)
+            assert (reason in await remarks(backend)) == skipped
 
 
 async def test_where_nothing_can_be_heard_each_search_looks(home: Path, vault: Path) -> None:
