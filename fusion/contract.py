@@ -454,6 +454,13 @@ class Gateway(Protocol):
         """Deletes one memory everywhere, by its ref or event id: what became of it, by backend. Raises `NotFound`."""
         ...
 
+    async def ids(self, ref: str) -> Sequence[str]:
+        """This backend's own ids of the memory that a block cites by ``ref``, or that has this event id.
+
+        Raises `NotFound`, also for a memory that the caller may not see, and for one that another backend found.
+        """
+        ...
+
     async def settle(self) -> None:
         """Returns when every backend has what was remembered so far."""
         ...

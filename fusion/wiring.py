@@ -784,6 +784,15 @@ class Within:
     async def forget(self, ref: str) -> Mapping[str, str]:
         return (await self.fusion.forget(ref, self.scope)).backends
 
+    async def ids(self, ref: str) -> Sequence[str]:
+        if not is_foreign(ref):
+            return await self.fusion.journal.ids(self.backend, ref, self.scope)
+        await self.fusion.noting.flush()
+        item = await self.fusion.journal.shown(ref, self.scope)
+        if item.backend != self.backend:
+            raise NotFound(f"{ref} is a memory of {item.backend}, not of {self.backend}")
+        return (item.hit.native_id,)
+
     async def settle(self) -> None:
         await self.fusion.settle()
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
 from adapters.mem0.options import Options
 from adapters.mem0.plain import Plain
+from adapters.mem0.replies import Change
 from adapters.mem0.shelf import Shelf
 from adapters.options import read, verified
 from adapters.qdrant.collection import note
@@ -28,6 +29,7 @@ from fusion.contract import (
     Hit,
     Opening,
     Query,
+    Scope,
 )
 from fusion.errors import BackendError, FusionError, SettingsError
 from fusion.lib.words import spoken
@@ -125,6 +127,10 @@ class Mem0:
 
     async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:
         return await self._run(self._shelf.neighbours, [hit.native_id for hit in hits], span)
+
+    async def history(self, native_id: str, scope: Scope) -> tuple[Sequence[Change], str | None]:
+        """A memory's changes, oldest first, and the event that it took the place of. Raises NotFound."""
+        return await self._run(self._shelf.history, native_id, scope)
 
     async def describe(self) -> Description:
         try:

@@ -12,16 +12,17 @@ import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adapters.mem0.library import Frugal, config, library
 from adapters.mem0.options import Options
-from adapters.mem0.payload import NOBODY, conditions, payload_of
-from adapters.mem0.replies import deeper, hits_of, items_of
+from adapters.mem0.payload import NOBODY, conditions, hit_of, payload_of
+from adapters.mem0.replies import Change, changes_of, changes_said, deeper, hits_of, items_of
 from adapters.mem0.shelf import collection_of, require_free
 from adapters.qdrant.shape import Shape
-from fusion.contract import DIMENSIONS, Embedder, Event, Hit, LanguageModel, Opening, Partial, Query
+from fusion.contract import DIMENSIONS, Embedder, Event, Hit, LanguageModel, Opening, Partial, Query, Scope
 from fusion.errors import (
     BackendError,
     BackendTimeout,
@@ -29,6 +30,7 @@ from fusion.errors import (
     FusionError,
     HttpStatus,
     InvalidAnswer,
+    NotFound,
     StoreBusy,
     Unauthorized,
 )
@@ -115,6 +117,20 @@ class Plain:
                 if not (more := deeper(limit, len(hits), len(items), asked)):
                     return Partial(hits[:limit], dropped) if dropped else hits[:limit]
                 asked = more
+
+    def history(self, native_id: str, scope: Scope) -> tuple[list[Change], str | None]:
+        """As `Shelf.history`. mem0's own account lasts as long as this process: otherwise what its payload says."""
+        with named(self._options.url):
+            memory = self._opened()
+            asked = [native_id] if _is_id(native_id) else []
+            points = self._client.retrieve(self._collection, asked, with_payload=True) if asked else []
+            payload = points[0].payload or {} if points else {}
+            whose = hit_of(native_id, payload).scope
+            if "event_id" not in payload:
+                whose = replace(whose, tenant=self._options.tenant)
+            if not points or not scope.admits(whose):
+                raise NotFound(f"mem0 has no memory {native_id!r} here")
+            return changes_of(memory.history(native_id)) or changes_said(payload), payload.get("supersedes")
 
     def counts(self) -> tuple[int, int]:
         with named(self._options.url):

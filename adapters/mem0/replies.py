@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from adapters.mem0.payload import hit_of, visible
@@ -15,6 +15,20 @@ from fusion.contract import Hit, Query, Scope
 from fusion.errors import InvalidAnswer
 
 DEEPEST = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One step of a memory's history: ``event`` in mem0's word (ADD, UPDATE, DELETE), ``at`` in ISO 8601.
+
+    ``was`` and ``memory`` are what it said before and since; None where that is not known, or there is nothing.
+    """
+
+    event: str
+    at: str | None = None
+    memory: str | None = None
+    was: str | None = None
+    by: str | None = None
 
 
 def items_of(reply: Any) -> list[Any]:
@@ -65,3 +79,29 @@ def hit_of_item(item: Any, asked: Scope, tenant: str) -> Hit:
 def deeper(limit: int, found: int, answered: int, asked: int) -> int:
     """How many to ask for next, where what may not be seen used up the limit; 0: that was all, or enough."""
     return 0 if found >= limit or answered < asked or asked >= DEEPEST else min(asked * 4, DEEPEST)
+
+
+def changes_of(reply: Any) -> list[Change]:
+    """A memory's history as mem0's library and server tell it, oldest first. Raises InvalidAnswer where it is none."""
+    try:
+        return [
+            Change(
+                str(one["event"]),
+                one.get("updated_at") or one.get("created_at"),
+                one.get("new_memory"),
+                one.get("old_memory"),
+                one.get("actor_id"),
+            )
+            for one in items_of(reply)
+        ]
+    except (KeyError, TypeError, AttributeError):
+        raise InvalidAnswer("mem0 told a memory's history in another shape") from None
+
+
+def changes_said(payload: Mapping[str, Any]) -> list[Change]:
+    """What a memory itself tells of its history: when it was added, and when it was changed for the last time."""
+    added, changed, text = payload.get("created_at"), payload.get("updated_at"), payload.get("data")
+    by = payload.get("actor_id")
+    if not changed or changed == added:
+        return [Change("ADD", added, text, by=by)]
+    return [Change("ADD", added, by=by), Change("UPDATE", changed, text)]

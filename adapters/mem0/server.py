@@ -20,10 +20,10 @@ from urllib.parse import quote
 from adapters.http import Http, checked
 from adapters.mem0.options import ServerOptions
 from adapters.mem0.payload import NOBODY, conditions, payload_of
-from adapters.mem0.replies import deeper, hits_of, items_of
+from adapters.mem0.replies import Change, changes_of, deeper, hit_of_item, hits_of, items_of
 from adapters.options import read, verified
-from fusion.contract import DIMENSIONS, Captured, Description, Event, Forgotten, Hit, Opening, Partial, Query
-from fusion.errors import BackendError, BackendUnreachable, HttpStatus, InvalidAnswer, Unauthorized
+from fusion.contract import DIMENSIONS, Captured, Description, Event, Forgotten, Hit, Opening, Partial, Query, Scope
+from fusion.errors import BackendError, BackendUnreachable, HttpStatus, InvalidAnswer, NotFound, Unauthorized
 from fusion.lib.words import spoken
 
 DESCRIBE_S = 1.0
@@ -90,6 +90,27 @@ class Mem0Server:
         for one in found:
             await self._http.delete(f"/memories/{quote(one, safe='')}", self._timeout_s)
         return "deleted" if found else "absent"
+
+    async def history(self, native_id: str, scope: Scope) -> tuple[Sequence[Change], str | None]:
+        """A memory's changes as its server tells them, and the event that it took the place of. Raises NotFound.
+
+        Whose it is, is looked at first: the history itself does not say.
+        """
+        path = f"/memories/{quote(native_id, safe='')}"
+        try:
+            found = await self._http.get(path, self._timeout_s)
+            hit = hit_of_item(found, Scope(), self.features.tenant)
+        except HttpStatus as error:
+            if error.status not in (404, *_REFUSED):
+                raise
+            raise NotFound(f"{self._http.server} has no memory {native_id!r}") from None
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise NotFound(f"{self._http.server} has no memory {native_id!r}") from None
+        bound = self.features.bound.items()
+        if not scope.admits(hit.scope) or any(getattr(hit.scope, d) not in (None, who) for d, who in bound):
+            raise NotFound(f"{self._http.server} has no memory {native_id!r}")
+        changes = changes_of(await self._http.get(f"{path}/history", self._timeout_s))
+        return changes, (found.get("metadata") or {}).get("supersedes")
 
     async def describe(self) -> Description:
         """That it answers; mem0 does not say how many memories it has."""

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from adapters.mem0.library import Frugal, config, library
 from adapters.mem0.payload import MATCHED, Payload, conditions, hit_of, payload_of, visible
+from adapters.mem0.replies import Change, changes_said
 from fusion.contract import Embedder, Event, Hit, Query, Scope
-from fusion.errors import InvalidAnswer, StoreBusy, StoreDamaged
+from fusion.errors import InvalidAnswer, NotFound, StoreBusy, StoreDamaged
 from fusion.lib.bm25 import Bm25, Frequencies, counted, terms
 from fusion.lib.words import content_hash, spoken
 
@@ -229,6 +230,14 @@ class Shelf:
         here = document.index((hit.place.start, hit.place.end, native_id))
         near = document[max(0, here - span) : here] + document[here + 1 : here + 1 + span]
         return [self._hits[other] for *_, other in near]
+
+    def history(self, native_id: str, scope: Scope) -> tuple[list[Change], str | None]:
+        """A memory's changes, and the event that it took the place of. Raises NotFound, also for another's memory."""
+        if native_id not in self._hits or not scope.admits(self._hits[native_id].scope):
+            raise NotFound(f"mem0 has no memory {native_id!r} here")
+        collection = self.pending.get(native_id, self._collection)
+        [point] = self._client.retrieve(collection, ids=[native_id], with_payload=True)
+        return changes_said(point.payload), point.payload.get("supersedes")
 
     def counts(self) -> tuple[int, int]:
         """Memories, and those of them without a vector."""

@@ -469,6 +469,16 @@ class Journal:
 
         return await self._database.read(work)
 
+    async def ids(self, backend: str, ref: str, scope: Scope) -> tuple[str, ...]:
+        """Under which ids ``backend`` keeps an event; none while it was not told. Raises NotFound, as `find`."""
+
+        def work(db: Connection) -> tuple[str, ...]:
+            asked = "select native_ids from delivery where backend = ? and seq = ?"
+            row = db.execute(asked, (backend, row_of(db, ref, scope)["seq"])).fetchone()
+            return tuple(json.loads(row["native_ids"])) if row else ()
+
+        return await self._database.read(work)
+
     def hides(self, backend: str, hit: Hit) -> bool:
         """Whether a hit says what was forgotten, though the journal does not know it by an id.
 

@@ -155,7 +155,10 @@ class Mem0Behind(Chaos):
         return self.memory.add(**call.json)
 
     def one(self, call: Call) -> Any:
-        found = self.memory.get(call.path.removeprefix("/memories/"))
+        native_id, _, more = call.path.removeprefix("/memories/").partition("/")
+        if more == "history":
+            return self.memory.history(native_id)
+        found = self.memory.get(native_id)
         if found is None and self.version == "2":
             raise ValueError("Memory not found")
         return found
