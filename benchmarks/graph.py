@@ -10,7 +10,7 @@ import asyncio
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -30,10 +30,8 @@ from benchmarks.store import BATCH
 from fusion.contract import Captured, Event, Extraction, Opening, Query, Scope
 from fusion.ingest.capture import capture
 
-ENTITIES, RELATIONS, HUB = 100_000, 300_000, 50_000
 A_NOTE = 5
-"""relations in one memory"""
-ASKED = 50
+"""relations in one memory, and sentences"""
 ADA = Scope(user_id="ada", audience="private")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -47,15 +45,28 @@ _SENTENCES = (
 )
 
 
-def run(options: Run) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much is measured: the graph and the questions to it, memories of sentences, and mem0's of both."""
+
+    entities: int = 100_000
+    relations: int = 300_000
+    hub: int = 50_000
+    asked: int = 50
+    told: int = 2_000
+    mem0: int = 1_000
+    mem0_asked: int = 60
+
+
+def run(options: Run, sizes: Sizes = Sizes()) -> dict[str, Any]:
     """The figures, JSON-ready. Raises DataError."""
     with tempfile.TemporaryDirectory(prefix="memory-fusion-graph-") as folder:
-        large = asyncio.run(large_graph(Path(folder)))
+        large = asyncio.run(large_graph(Path(folder), sizes))
     return {
         **several_hops(options),
         **large,
-        "rules_sentences_per_s": asyncio.run(sentences_per_s()),
-        "mem0_latency_ratio": asyncio.run(mem0_latency_ratio()),
+        "rules_sentences_per_s": asyncio.run(sentences_per_s(sizes.told)),
+        "mem0_latency_ratio": asyncio.run(mem0_latency_ratio(sizes.mem0, sizes.mem0_asked)),
         "parse_cpu_ms": parse_cpu_ms(),
     }
 
@@ -88,29 +99,30 @@ def _recall(rows: Sequence[Row]) -> list[float]:
 # A large graph -----------------------------------------------------------------------------------------------------
 
 
-async def large_graph(
-    folder: Path, entities: int = ENTITIES, relations: int = RELATIONS, hub: int = HUB
-) -> dict[str, Any]:
+async def large_graph(folder: Path, sizes: Sizes) -> dict[str, Any]:
     """Milliseconds of CPU of a question that names one entity, two hops; and of one that names a hub. Medians."""
     draw = Random(7)
-    names = [f"Node{n}" for n in range(entities)]
+    names = [f"Node{n}" for n in range(sizes.entities)]
     notes = [
         "\n".join(f"{draw.choice(names)} -> uses -> {draw.choice(names)}" for _ in range(A_NOTE))
-        for _ in range((relations - hub) // A_NOTE)
+        for _ in range((sizes.relations - sizes.hub) // A_NOTE)
     ]
-    notes += [f"Hub -> uses -> {draw.choice(names)}" for _ in range(hub)]
+    notes += [f"Hub -> uses -> {draw.choice(names)}" for _ in range(sizes.hub)]
     triples = await Triples.open(Opening("triples", folder / "triples"))
     try:
-        for start in range(0, len(notes), BATCH * 20):
-            events = [_event(start + i, text) for i, text in enumerate(notes[start : start + BATCH * 20])]
-            await triples.remember([Captured(event, Extraction()) for event in events])
-        asked = [f"what does {draw.choice(names)} use?" for _ in range(ASKED)]
+        with bar("large graph", len(notes)) as advance:
+            for start in range(0, len(notes), BATCH * 20):
+                events = [_event(start + i, text) for i, text in enumerate(notes[start : start + BATCH * 20])]
+                await triples.remember([Captured(event, Extraction()) for event in events])
+                advance(len(events))
+        asked = [f"what does {draw.choice(names)} use?" for _ in range(sizes.asked)]
+        of_hub = [f"what does the Hub use with {name}?" for name in names[: sizes.asked]]
         return {
-            "entities": entities,
-            "relations": relations,
+            "entities": sizes.entities,
+            "relations": sizes.relations,
             "hop2_cpu_ms": await _cpu_ms(triples, asked),
-            "hub_edges": hub,
-            "hub_cpu_ms": await _cpu_ms(triples, [f"what does the Hub use with {name}?" for name in names[:ASKED]]),
+            "hub_edges": sizes.hub,
+            "hub_cpu_ms": await _cpu_ms(triples, of_hub),
         }
     finally:
         await triples.close()
@@ -128,7 +140,7 @@ async def _cpu_ms(triples: Triples, asked: Sequence[str]) -> float:
 # Ingest ------------------------------------------------------------------------------------------------------------
 
 
-async def sentences_per_s(memories: int = 2_000, a_memory: int = 5) -> int:
+async def sentences_per_s(memories: int) -> int:
     """Sentences a second of CPU, from text to disk: capture's rules, `triples`' own, SQLite and the lexical index."""
     draw = Random(7)
     names = [f"{first}{last}" for first in ("Mira", "Tomo", "Ada", "Kel") for last in ("van", "lin", "dor", "sen")]
@@ -137,15 +149,17 @@ async def sentences_per_s(memories: int = 2_000, a_memory: int = 5) -> int:
         a, b, c = draw.sample(names, 3)
         return draw.choice(_SENTENCES).format(a=a, b=b, c=c)
 
-    texts = [" ".join(sentence() for _ in range(a_memory)) for _ in range(memories)]
+    texts = [" ".join(sentence() for _ in range(A_NOTE)) for _ in range(memories)]
     with tempfile.TemporaryDirectory(prefix="memory-fusion-graph-") as folder:
         triples = await Triples.open(Opening("triples", Path(folder) / "triples"))
         try:
             started = time.process_time()
-            for start in range(0, memories, BATCH):
-                events = [_event(start + i, text) for i, text in enumerate(texts[start : start + BATCH])]
-                await triples.remember([Captured(event, capture(event)) for event in events])
-            return round(memories * a_memory / (time.process_time() - started))
+            with bar("sentences", memories) as advance:
+                for start in range(0, memories, BATCH):
+                    events = [_event(start + i, text) for i, text in enumerate(texts[start : start + BATCH])]
+                    await triples.remember([Captured(event, capture(event)) for event in events])
+                    advance(len(events))
+            return round(memories * A_NOTE / (time.process_time() - started))
         finally:
             await triples.close()
 

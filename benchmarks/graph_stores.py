@@ -21,6 +21,7 @@ from adapters.options import read
 from adapters.qdrant.collection import Reader
 from adapters.qdrant.memories import hits_of_points
 from adapters.qdrant.options import MEM0, Theirs
+from benchmarks.progress import bar
 from benchmarks.store import opened, settled
 from benchmarks.synthetic import question, sentence
 from fusion.contract import Embedder, Event, Opening, Query, Scope
@@ -57,11 +58,13 @@ async def mem0_latency_ratio(memories: int = MEMORIES, questions: int = QUESTION
             alone = await loop.run_in_executor(worker, _filled, Path(folder), embedder, loop, texts, vectors)
             through, by_itself = [], []
             try:
-                for text in asked:
-                    await embedder.embed([text], keep=False)
-                    fused = await fusion.fuse(text, scope=WHO)
-                    through.append(next(row["took_ms"] for row in fused.backends if row["name"] == "mem0"))
-                    by_itself.append(await loop.run_in_executor(worker, _took_ms, alone, text))
+                with bar("mem0", len(asked)) as advance:
+                    for text in asked:
+                        await embedder.embed([text], keep=False)
+                        fused = await fusion.fuse(text, scope=WHO)
+                        through.append(next(row["took_ms"] for row in fused.backends if row["name"] == "mem0"))
+                        by_itself.append(await loop.run_in_executor(worker, _took_ms, alone, text))
+                        advance(1)
             finally:
                 await loop.run_in_executor(worker, _close, alone)
     ratio: float = median(through[WARM_UP:]) / median(by_itself[WARM_UP:])
