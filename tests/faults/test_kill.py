@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from fusion.contract import Scope
@@ -30,13 +30,14 @@ ROOT = Path(__file__).resolve().parents[2]
 NADIA = Scope(user_id="nadia", audience="private")
 
 NURSERY = """
-import asyncio, itertools, json, os, signal, sys
-from pathlib import Path
+import asyncio, importlib, json, os, signal, sys
 
 import adapters.cortex, adapters.markdown, adapters.triples
 import fusion.wiring
 from tests.faults import victims
 
+for name in sys.argv[1:]:
+    importlib.import_module(name)
 for line in sys.stdin:
     what, *arguments = json.loads(line)
     if (victim := os.fork()) == 0:
@@ -74,14 +75,16 @@ class Nursery:
             else:
                 said.append([word, *rest])
             if victim and not killed and after is not None and len(said) >= after:
-                os.kill(victim, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it came to its end meanwhile
+                    os.kill(victim, signal.SIGKILL)
                 killed = True
 
 
 @contextmanager
-def nursery() -> Iterator[Nursery]:
+def nursery(*modules: str) -> Iterator[Nursery]:
+    """``modules`` are imported besides, once, where a victim would import each for itself."""
     process = subprocess.Popen(
-        [sys.executable, "-c", NURSERY],
+        [sys.executable, "-c", NURSERY, *modules],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=ROOT,

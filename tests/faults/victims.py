@@ -8,17 +8,26 @@ import json
 import os
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-from fusion.contract import Scope
+from adapters.cortex.cli import Capture, Store
+from adapters.cortex.lifecycle import tend
+from adapters.cortex.port import Memory
+from adapters.cortex.sqlite import SqliteGraph
+from adapters.cortex.transfer import migrated
+from adapters.graph import Walking
+from fusion.contract import Opening, Scope
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
 from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.intake import NewMemory
 from fusion.ingest.journal import Criteria, Journal
 from fusion.lib.sqlite import Database
+from fusion.settings import Settings, load
 from fusion.wiring import Fusion
+from tests.backend_contract import NOW
 from tests.fakes import Asked, FakeModel
 from tests.faults.home import settings_of
 from tests.ingest.stores import event
@@ -32,7 +41,7 @@ def say(word: str, *rest: object) -> None:
 
 
 def killer(statement: int) -> Callable[[str], None]:
-    """Ends the process before the ``statement``-th statement that it is told of."""
+    """Ends the process before the ``statement``-th statement that it is told of; 0 is none of them."""
     count = itertools.count(1)
 
     def told(sql: str) -> None:
@@ -40,6 +49,18 @@ def killer(statement: int) -> Callable[[str], None]:
             os.kill(os.getpid(), signal.SIGKILL)
 
     return told
+
+
+class Tally:
+    """As `killer`, and it knows how many statements there were."""
+
+    def __init__(self, statement: int) -> None:
+        self._kill = killer(statement)
+        self.count = 0
+
+    def __call__(self, sql: str) -> None:
+        self.count += 1
+        self._kill(sql)
 
 
 def watch(database: Database, told: Callable[[str], None]) -> None:
@@ -127,3 +148,70 @@ async def forget(home: str) -> None:
             more = reply.more
             for receipt in reply.receipts:
                 say("gone", receipt.ref)
+
+
+# Of the cortex. Each ends by saying how many statements it made, unless it was killed before one of them.
+
+CITIES = ("Bergen", "Oslo", "Turku")
+
+
+def cortex_home(home: Path) -> Settings:
+    """A home with a cortex that has vectors, so that what is said again or otherwise is seen."""
+    return load(
+        home=home,
+        backends_only=True,
+        embedder={"adapter": "tests.adapters.test_reindex:Providers", "provider": "fake"},
+        backends={"cortex": {"adapter": "adapters.cortex:Cortex"}},
+    )
+
+
+class Narrow(SqliteGraph):
+    """A store that is read eight memories at a time, so that there are many points to die at."""
+
+    async def page(self, after: str = "", limit: int = 500, scope: Scope | None = None) -> Sequence[Memory]:
+        return await super().page(after, min(limit, 8), scope)
+
+
+async def narrow(folder: Path) -> Narrow:
+    return await Narrow.open(Opening("cortex", folder, {}, None), Walking())
+
+
+async def capture(home: str, n: str, statement: str) -> None:
+    """Two turns of a conversation, and a statement that repeats or contradicts the one before."""
+    async with Fusion.open(cortex_home(Path(home))) as fusion:
+        await fusion.settle()  # what the victim before left undone
+        tally = Tally(int(statement))
+        watch(fusion.journal._database, tally)
+        watch(fusion.sources["cortex"].backend.graph._database, tally)  # type: ignore[attr-defined]
+
+        async def line(text: str) -> None:
+            raise AssertionError(text)
+
+        async def do(verb: Any) -> Any:
+            return await fusion.do("cortex", verb, NADIA, line, lambda done, total: None)
+
+        asked, answered = f"What did Ola build in harbour {n}?", f"Ola built lighthouse {n} in harbour {n}."
+        for id_ in (await do(Capture(asked, answered)))["ids"]:
+            say("kept", id_)
+        lives = f"Mara lives in {CITIES[int(n) // 2 % 3]}."
+        say("kept", (await do(Store(lives, type="fact", lifetime=None)))["id"])
+        await fusion.settle()
+        say("statements", tally.count)
+
+
+async def upkeep(folder: str, statement: str) -> None:
+    """The lifecycle of one store, eight memories at a time."""
+    store = await narrow(Path(folder))
+    tally = Tally(int(statement))
+    watch(store._database, tally)
+    await tend(store, None, NOW, progress=lambda done, total: say("done", done))
+    say("statements", tally.count)
+
+
+async def move(source: str, target: str, statement: str) -> None:
+    """One store into another, eight memories at a time."""
+    here, there = await narrow(Path(source)), await narrow(Path(target))
+    tally = Tally(int(statement))
+    watch(there._database, tally)
+    await migrated(here, there, lambda done, total: say("done", done))
+    say("statements", tally.count)
