@@ -1,14 +1,15 @@
-"""A file of questions, and what their answers should have: one question a line, or JSON lines.
+"""A file of questions, and what their answers should have: one question a line, JSON lines, or one JSON list.
 
     {"query": "why did we leave SQLite?", "expected": ["m1k", "projects/database.md", "writers block each other"]}
     {"query": "…", "expected": {"refs": ["m1k"], "texts": ["…"], "files": ["database.md"]}, "user_id": "ada"}
 
 What stands in a plain list may be any of the three. Files are matched by their end, texts by their words in order.
+The lists of ``{"query", "files", "category"}`` that the benchmarks and `fusion tune` read are read here, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from fusion.errors import BadInput
 from fusion.lib.words import word_list
 
 _KINDS = {"refs", "texts", "files", "any"}
-_FIELDS = frozenset({"query", "expected", "user_id", "agent_id", "session_id", "as_of"})
+_FIELDS = frozenset({"query", "expected", "files", "category", "user_id", "agent_id", "session_id", "as_of"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,30 +64,51 @@ class Asked:
 
 
 def read_queries(file: Path) -> tuple[Asked, ...]:
-    """The questions of a file, in its order. Raises BadInput, which names the file and the line."""
+    """The questions of a file, in its order. Raises BadInput, which names the file and the line or the entry."""
     try:
-        lines = file.read_text(encoding="utf-8-sig").splitlines()
+        text = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadInput(f"{file}: is not UTF-8, at byte {error.start}") from None
     except OSError as error:
         raise BadInput(f"{file}: {error.strerror}") from None
-    asked = tuple(_asked(line.strip(), f"{file}:{n}") for n, line in enumerate(lines, start=1) if line.strip())
+    asked = tuple(_listed(text, file) if text.lstrip().startswith("[") else _lines(text, file))
     if not asked:
         raise BadInput(f"{file}: there is no question in it; write one a line")
     return asked
 
 
-def _asked(line: str, where: str) -> Asked:
-    if not line.startswith("{"):
-        return Asked(line, None, {})
+def _lines(text: str, file: Path) -> Iterator[Asked]:
+    for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
+        if line.startswith("{"):
+            yield _asked(_json(line, f"{file}:{number}: is not JSON"), f"{file}:{number}")
+        elif line:
+            yield Asked(line, None, {})
+
+
+def _listed(text: str, file: Path) -> Iterator[Asked]:
+    for number, row in enumerate(_json(text, f"{file}: begins as a JSON list, but is none"), start=1):
+        if not isinstance(row, dict):
+            raise BadInput(f"{file}, entry {number}: is no object with a query")
+        yield _asked(row, f"{file}, entry {number}")
+
+
+def _json(text: str, otherwise: str) -> Any:
     try:
-        row = orjson.loads(line)
+        return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise BadInput(f"{where}: is not JSON: {error}") from None
+        raise BadInput(f"{otherwise}: {error}") from None
+
+
+def _asked(row: dict[str, Any], where: str) -> Asked:
     if unknown := sorted(row.keys() - _FIELDS):
         raise BadInput(f"{where}: there is no field {unknown[0]!r}; there are {', '.join(sorted(_FIELDS))}")
     query = row.pop("query", None)
-    expected = row.pop("expected", None)
+    expected, files = row.pop("expected", None), row.pop("files", None)
+    row.pop("category", None)
+    if files is not None:
+        if expected is not None:
+            raise BadInput(f"{where}: expected has files of its own; give one of them")
+        expected = {"files": files}
     if not isinstance(query, str) or not query.strip():
         raise BadInput(f"{where}: query is missing or empty")
     if wrong := [name for name, value in row.items() if not isinstance(value, str)]:

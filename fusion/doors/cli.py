@@ -214,7 +214,7 @@ def compare(
     b: Annotated[str, typer.Option("--b", metavar="ARM", help="The other arm.")] = "all",
     queries: Annotated[
         Path | None,
-        typer.Option(help='A question a line, or JSONL of {"query", "expected": refs, texts, files}.'),
+        typer.Option(help='A question a line, or JSON lines or a list of {"query", "expected": refs, texts, files}.'),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the interval's resamples.")] = 0,
     user: User = None,

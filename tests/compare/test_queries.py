@@ -34,6 +34,14 @@ def test_lines_of_text_and_of_json(tmp_path: Path) -> None:
     assert what.expected is None
 
 
+def test_the_list_that_the_benchmarks_read(tmp_path: Path) -> None:
+    """One JSON list is as many questions as it has entries, not one question of brackets; its files are expected."""
+    text = ' [{"query": "why?", "files": ["database.md"]},\n {"query": "who?", "files": [], "category": "people"}]'
+    why, who = read_queries(written(tmp_path, text))
+    assert (why.query, why.expected, why.given) == ("why?", Expected(files=("database.md",)), {})
+    assert (who.query, who.expected, who.given) == ("who?", None, {})
+
+
 @pytest.mark.parametrize(
     ("expected", "share"),
     [
@@ -65,6 +73,12 @@ def test_the_share_that_a_block_has(expected: Expected, share: float) -> None:
         ('{"query": "q", "expected": {"refs": "m1"}}', ":1: expected.refs is a list of texts"),
         ('{"query": "q", "expected": [""]}', ":1: expected is a list of texts, none of them empty"),
         ('{"query": "q", "user_id": 3}', ":1: user_id is a text"),
+        ('{"query": "q", "files": "database.md"}', ":1: expected.files is a list of texts"),
+        ('{"query": "q", "files": [], "expected": []}', ":1: expected has files of its own"),
+        ('[{"query": "q"}', ": begins as a JSON list, but is none: "),
+        ('[{"query": "q"}, "why?"]', ", entry 2: is no object with a query"),
+        ('[{"query": "q"}, {"query": ""}]', ", entry 2: query is missing or empty"),
+        ("[]", "there is no question in it"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, text: str, says: str) -> None:
