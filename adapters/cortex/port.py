@@ -123,7 +123,8 @@ class Found:
     vectors: Sequence[tuple[str, float]] = ()
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, as `fusion.contract.Hit` is not, and for the same reason.
+@dataclass(slots=True, unsafe_hash=True)
 class Link:
     """A memory that the graph leads to. ``hops``: 1, it mentions an entity of the query; 2, a neighbour of one.
 

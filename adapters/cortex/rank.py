@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
+from functools import lru_cache
 from math import exp, isfinite, log, log2
 
 from adapters.cortex.port import UNSTATED, Found, Lifetime, Link, Memory
@@ -39,8 +40,10 @@ TOLERANCE = 0.01
 _TYPE: Mapping[Kind, float] = {"rule": 1.5, "procedure": 1.3, "fact": 1.0, "episode": 0.8, "preference": 0.7}
 _MOST = 1.5
 
+# What is made for every candidate is not frozen, as `fusion.contract.Hit` is not, and for the same reason.
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True, unsafe_hash=True)
 class Weights:
     """What each factor counts: each at least 0, all together 1 ± .01, the seed's by default.
 
@@ -76,7 +79,7 @@ class Weights:
         return weights
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Candidate:
     """A memory that was found: its cosine, where it has a vector; its BM25 as a share of the best one's; how many hops
     away it is, and its strength as a share of the strongest of as many.
@@ -93,7 +96,7 @@ class Candidate:
     path: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Ranked:
     """A memory with its score and what that is made of: the factors before weighing, and the penalty, 1 for none."""
 
@@ -128,15 +131,15 @@ def factors(c: Candidate, asked: Collection[str], project: str | None, now: date
     """The nine, each 0 to 1."""
     event, state = c.memory.event, c.memory.state
     return Weights(
-        similarity=similarity(c.cosine, c.words, c.blended, by_words),
-        recency=recency(state.last_accessed, now),
-        frequency=frequency(state.access_count),
-        type=type_boost(c.memory.kind),
-        scope=scope_boost(state.lifetime, event.scope.project, project),
-        confidence=confidence(state.confidence),
-        reinforcement=reinforcement(state.reinforced_count),
-        tags=tag_affinity(state.tags, asked),
-        graph=graph_proximity(c.hops, c.share),
+        similarity(c.cosine, c.words, c.blended, by_words),
+        recency(state.last_accessed, now),
+        frequency(state.access_count),
+        type_boost(c.memory.kind),
+        scope_boost(state.lifetime, event.scope.project, project),
+        confidence(state.confidence),
+        reinforcement(state.reinforced_count),
+        tag_affinity(state.tags, asked),
+        graph_proximity(c.hops, c.share),
     )
 
 
@@ -182,6 +185,7 @@ def recency(last_accessed: datetime | None, now: datetime) -> float:
     return exp(-log(2) * hours / HALF_LIFE_H)
 
 
+@lru_cache(1024)
 def frequency(access_count: int) -> float:
     """min(1, log2(1 + n) / 10): 0 for none, 1 from 1,023 uses on."""
     return min(1.0, log2(1 + max(0, access_count)) / 10)
@@ -210,6 +214,7 @@ def confidence(stated: float) -> float:
     return UNSTATED if stated < 0.01 else min(1.0, stated)
 
 
+@lru_cache(1024)
 def reinforcement(count: int) -> float:
     """min(1, log2(n + 1) / 5): 0 for none, 1 from 31 on."""
     return min(1.0, log2(max(0, count) + 1) / 5)
@@ -220,8 +225,9 @@ def tag_affinity(tags: Sequence[str], asked: Collection[str]) -> float:
 
     Words, not what stands between blanks (openclaw-cortex): of "What about Rust?" the last one is "rust".
     """
-    matched = sum(1 for tag in tags if (own := words(tag)) and own <= set(asked))
-    return matched / len(tags) if tags else 0.0
+    if not tags:
+        return 0.0
+    return sum(1 for tag in tags if (own := words(tag)) and own <= set(asked)) / len(tags)
 
 
 def graph_proximity(hops: int | None, share: float = 1.0) -> float:
@@ -232,7 +238,7 @@ def graph_proximity(hops: int | None, share: float = 1.0) -> float:
     """
     if hops is None:
         return 0.0
-    return {0: 1.0, 1: 1.0, 2: 0.5}.get(hops, 0.25) * share
+    return (1.0 if hops <= 1 else 0.5 if hops == 2 else 0.25) * share
 
 
 # Before ranking: what is similar and what is linked, as one

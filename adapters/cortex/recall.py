@@ -38,9 +38,12 @@ async def recall(
     similar = fused(found)
     links = await _links(graph, query, view, similar, options) if linked else ()
     scores = merged(similar, links, options.similar_weight, options.graph_weight)
-    memories, cosines = await asyncio.gather(
-        graph.get(list(scores), learnt=False), _cosines(graph, vector, list(scores))
+    cosines = dict(found.vectors)
+    memories, others = await asyncio.gather(
+        graph.get(list(scores), learnt=False),
+        _cosines(graph, vector, [id_ for id_ in scores if id_ not in cosines]),
     )
+    cosines |= others
     words = dict(found.words)
     most = max(words.values(), default=0.0) or 1.0
     best = (options.similar_weight + options.graph_weight) / (K + 1) or 1.0

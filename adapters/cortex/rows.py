@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from json import dumps, loads
-from typing import Any
+from operator import itemgetter
+from typing import Any, Literal
 
-from adapters.cortex.port import Change, Memory, State
+from adapters.cortex.port import Change, Lifetime, Memory, State
 from adapters.cortex.records import extraction_of
 from fusion.lib.sqlite import Fields, event_of, microseconds, storable, time_of
 
@@ -33,24 +35,42 @@ def columns(fields: Mapping[str, Any]) -> Iterable[object]:
 
 def memory_in(row: Fields) -> Memory:
     """The memory of a row that has the columns of its event, of its state and ``extraction``."""
-    tags = row["tags"]
-    return Memory(
-        event_of(row),
-        extraction_of(row["extraction"]),
-        State(
-            lifetime=row["lifetime"],
-            confidence=row["confidence"],
-            tags=() if tags == "[]" else tuple(loads(tags)),
-            access_count=row["access_count"],
-            last_accessed=_time(row["last_accessed"]),
-            reinforced_count=row["reinforced_count"],
-            reinforced_at=_time(row["reinforced_at"]),
-            conflict_group=row["conflict_group"],
-            conflict_status=row["conflict_status"],
-            contradicts=row["contradicts"],
-            merged_into=row["merged_into"],
-            ended_at=_time(row["ended_at"]),
-        ),
+    return Memory(event_of(row), extraction_of(row["extraction"]), state_of(*_FIELDS(row)))
+
+
+_FIELDS = itemgetter(*FIELDS)
+
+
+@lru_cache(1024)
+def state_of(
+    lifetime: Lifetime,
+    confidence: float,
+    tags: str,
+    access_count: int,
+    last_accessed: int | None,
+    reinforced_count: int,
+    reinforced_at: int | None,
+    conflict_group: str | None,
+    conflict_status: Literal["active", "resolved"] | None,
+    contradicts: str | None,
+    merged_into: str | None,
+    ended_at: int | None,
+) -> State:
+    """The state of ``FIELDS`` as they are stored. Most memories were never touched since they were kept, and share
+    theirs."""
+    return State(
+        lifetime,
+        confidence,
+        () if tags == "[]" else tuple(loads(tags)),
+        access_count,
+        _time(last_accessed),
+        reinforced_count,
+        _time(reinforced_at),
+        conflict_group,
+        conflict_status,
+        contradicts,
+        merged_into,
+        _time(ended_at),
     )
 
 

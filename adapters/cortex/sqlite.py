@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from json import dumps
 from sqlite3 import Cursor
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from adapters.cortex import phrases
 from adapters.cortex.port import Change, Effect, Found, Holding, Known, Link, Memory, View
 from adapters.cortex.records import json_of
-from adapters.cortex.rows import FIELDS, REINFORCED_BY, columns, memory_in
+from adapters.cortex.rows import FIELDS, REINFORCED_BY, columns, memory_in, state_of
 from adapters.graph import (
     DEEPER,
     MANY,
@@ -34,8 +35,8 @@ from adapters.graph import (
     walk,
 )
 from adapters.index import Index
-from fusion.contract import Captured, Embedder, Hit, Opening, Scope
-from fusion.lib.sqlite import EVENT_NAMES, Connection, Database, microseconds, scope_of, storable
+from fusion.contract import Captured, Embedder, Event, Extraction, Hit, Kind, Opening, Scope
+from fusion.lib.sqlite import EVENT_NAMES, Connection, Database, event_in, microseconds, scope_of, storable
 
 if TYPE_CHECKING:
     from fusion.contract import Floats
@@ -81,6 +82,7 @@ class SqliteGraph(GraphStore):
     def __init__(self, database: Database, index: Index, walking: Walking) -> None:
         super().__init__(database, index)
         self._walking = walking
+        self._read: dict[str, tuple[Event, Extraction]] = {}
 
     @classmethod
     async def open(cls, opening: Opening, walking: Walking) -> Self:
@@ -156,18 +158,36 @@ class SqliteGraph(GraphStore):
             )
             return [row[0] for row in freed.fetchall()]
 
-        return await self._delete(ids, release)
+        deleted = await self._delete(ids, release)
+        # Another one, not this one emptied: whoever is still reading fills what nobody looks at any more.
+        self._read = {}
+        return deleted
 
     # Reading
 
     async def get(self, ids: Sequence[str], *, learnt: bool = True) -> Mapping[str, Memory]:
-        chosen = "*" if learnt else _UNLEARNT
-
         def look(db: Connection) -> dict[str, Memory]:
-            rows = db.execute(f"select {chosen} from memory where event_id in {MANY}", (dumps(list(ids)),))
+            if not learnt:
+                return self._unlearnt(db, ids)
+            rows = db.execute(f"select * from memory where event_id in {MANY}", (dumps(list(ids)),))
             return {memory.id: memory for memory in _memories(rows)}
 
         return await self._database.read(look)
+
+    def _unlearnt(self, db: Connection, ids: Sequence[str]) -> dict[str, Memory]:
+        """Memories without what was learnt of them but their kind. Their states are read each time; what was said and
+        of which kind it is never changes, and is kept as it was read."""
+        kept = self._read
+        if len(kept) > MOST_READ:
+            kept.clear()
+        rows = db.cursor()
+        rows.row_factory = None  # by place, which takes half the time
+        missing = dumps([id_ for id_ in ids if id_ not in kept])
+        rows.execute(f"select {_UNLEARNT} from memory where event_id in {MANY}", (missing,))
+        for kind, *event in rows:
+            kept[event[0]] = event_in(event), _of_kind(kind)
+        rows.execute(f"select event_id, {', '.join(FIELDS)} from memory where event_id in {MANY}", (dumps(list(ids)),))
+        return {id_: Memory(*kept[id_], state_of(*state)) for id_, *state in rows}
 
     async def versions(self, id: str) -> Sequence[Memory]:
         return await self._database.read(lambda db: _memories(db.execute(_VERSIONS, (id,))))
@@ -317,9 +337,15 @@ def _of(scope: Scope) -> tuple[str, dict[str, Any]]:
     return " and ".join(terms), values
 
 
-_UNLEARNT = ", ".join(
-    (*EVENT_NAMES, "json_object('kind', coalesce(extraction ->> 'kind', 'note')) as extraction", *FIELDS)
-)
+MOST_READ = 4096
+"""memories that are kept as they were read: of ordinary length, 4 MB"""
+
+_UNLEARNT = f"coalesce(extraction ->> 'kind', 'note'), {', '.join(EVENT_NAMES)}"
+
+
+@lru_cache
+def _of_kind(kind: Kind) -> Extraction:
+    return Extraction(kind)
 
 
 def _memories(rows: Cursor) -> list[Memory]:

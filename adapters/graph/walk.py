@@ -38,7 +38,10 @@ Seen = tuple[str, Mapping[str, object]]
 """the condition on a row ``m`` of ``memory`` under which a query sees it, and its parameters"""
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, as `fusion.contract.Hit` is not, and for the same reason: a walk makes hundreds.
+
+
+@dataclass(slots=True, unsafe_hash=True)
 class Reached:
     """An entity that a walk came to, ``depth`` edges from the query's; ``came`` is the entity before it.
 
@@ -55,7 +58,7 @@ class Reached:
     inverse: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Linked:
     """A memory that a walk came to: ``hops`` away, through ``entity`` (the nearest, then the most telling)."""
 
@@ -242,10 +245,10 @@ def paths(db: Connection, found: Sequence[Linked], reached: Mapping[int, Reached
     """
     asserted: defaultdict[int, list[tuple[int, str, int, str, str]]] = defaultdict(list)
     rows = db.execute(
-        "select r.memory, r.subject, r.predicate, r.object, s.name, o.name from relation r "
-        "join entity s on s.id = r.subject join entity o on o.id = r.object "
-        "where r.memory in (select value from json_each(?)) order by r.id",
-        (dumps([f.memory for f in found]),),
+        "select r.memory, r.subject, r.predicate, r.object, s.name, o.name "
+        "from json_each(?) f join relation r on r.memory = f.value ->> 0 and f.value ->> 1 in (r.subject, r.object) "
+        "join entity s on s.id = r.subject join entity o on o.id = r.object order by r.id",
+        (dumps([(f.memory, f.entity) for f in found if f.entity >= 0]),),
     )
     for memory, *edge in rows:
         asserted[memory].append(tuple(edge))

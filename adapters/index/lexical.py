@@ -146,7 +146,10 @@ class Lexical:
             if len(hits) < want or _rounded(hits[-1][0]) < _rounded(hits[limit - 1][0]) or want >= _MOST_TIES:
                 break
             want = max(want, _MOST_TIES)
-        found = [(str(searcher.doc(address).get_first("key")), _rounded(score)) for score, address in hits]
+        # Documents are read from disk one by one: none of those that are below the edge.
+        edge = _rounded(hits[:limit][-1][0]) if hits else 0.0
+        scored = [(_rounded(score), address) for score, address in hits]
+        found = [(str(searcher.doc(address).get_first("key")), score) for score, address in scored if score >= edge]
         return sorted(found, key=lambda hit: (-hit[1], hit[0]))[:limit]
 
     def _queries(self, text: str, tags: Sequence[int] | None) -> Iterator[Query]:

@@ -13,7 +13,9 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from json import dumps, loads
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -370,8 +372,12 @@ def event_row(event: Event) -> tuple[object, ...]:
     return tuple(storable(value) if isinstance(value, str) else value for value in values)
 
 
+_scope = lru_cache(1024)(Scope)
+"""Memories are many, whose they are is few."""
+
+
 def scope_of(row: Fields) -> Scope:
-    return Scope(
+    return _scope(
         row["tenant"],
         row["user_id"],
         row["agent_id"],
@@ -384,25 +390,39 @@ def scope_of(row: Fields) -> Scope:
 
 def event_of(row: Fields) -> Event:
     """The event of a row."""
+    return event_in(_columns_of(row))
+
+
+_columns_of = itemgetter(*EVENT_NAMES)
+
+
+def event_in(columns: Sequence[Any]) -> Event:
+    """The event whose columns these are, in the order of ``EVENT_NAMES``: for whoever reads a hundred."""
+    id_, text, recorded_at, *scope = columns[:_SCOPE_END]
+    kind, raw_kind, speaker, at, precision, zone, document, start, end, unit, *others = columns[_SCOPE_END:]
+    source, revision, trust, origin, valid_from, valid_to, supersedes, derived_from = others
     return Event(
-        event_id=row["event_id"],
-        text=row["text"],
-        recorded_at=time_of(row["recorded_at"]),
-        scope=scope_of(row),
-        kind=row["kind"],
-        raw_kind=row["raw_kind"],
-        speaker=row["speaker"],
-        at=_moment_of(row),
-        place=_place_of(row),
-        source=row["source"],
-        revision=row["revision"],
-        trust=row["trust"],
-        origin=row["origin"],
-        valid_from=_time_of(row["valid_from"]),
-        valid_to=_time_of(row["valid_to"]),
-        supersedes=row["supersedes"],
-        derived_from=_derived_from(row),
+        id_,
+        text,
+        time_of(recorded_at),
+        _scope(*scope),
+        kind,
+        raw_kind,
+        speaker,
+        None if at is None else Moment(time_of(at), precision, zone),
+        None if document is None else Place(document, start, end, unit),
+        source,
+        revision,
+        trust,
+        origin,
+        _time_of(valid_from),
+        _time_of(valid_to),
+        supersedes,
+        _ids_of(derived_from),
     )
+
+
+_SCOPE_END = EVENT_NAMES.index("audience") + 1
 
 
 def _moment_of(row: Fields) -> Moment | None:
@@ -419,8 +439,7 @@ def _time_of(since_1970: int | None) -> datetime | None:
     return None if since_1970 is None else time_of(since_1970)
 
 
-def _derived_from(row: Fields) -> tuple[str, ...]:
-    written = row["derived_from"]
+def _ids_of(written: str) -> tuple[str, ...]:
     return () if written == "[]" else tuple(loads(written))
 
 
@@ -442,7 +461,7 @@ def hit_of(row: Row, score: float | None = None, path: tuple[str, ...] = (), lin
         place=_place_of(row),
         trust=row["trust"],
         origin=row["origin"],
-        derived_from=_derived_from(row),
+        derived_from=_ids_of(row["derived_from"]),
         path=path,
         linked=linked,
     )
