@@ -178,7 +178,7 @@ async def walk_ms(cortex: Cortex) -> float:
     view, walking = seen(View(OWNER, START + timedelta(days=30))), Walking()
 
     def traverse(db: Connection) -> float:
-        start = list(link(db, names.one(draw), OWNER).values())
+        start = list(link(db, names.one(draw), OWNER))
         before = time.thread_time()
         mentioning(db, view, walk(db, view, start, walking), (), walking)
         return time.thread_time() - before

@@ -39,10 +39,11 @@ def drop(db: Connection, memories: Iterable[tuple[int, Scope, str]]) -> None:
 
 
 def speaking(
-    db: Connection, view: Seen, text: str, scope: Scope, similar: Sequence[int], fan_out: int, named: Mapping[str, int]
+    db: Connection, view: Seen, text: str, scope: Scope, similar: Sequence[int], fan_out: int, named: Mapping[int, str]
 ) -> tuple[dict[int, Reached], set[tuple[int, int]]]:
     """What the concepts of ``text`` lead to, the ten rarest: these as nodes below zero, but for those that are
-    ``named`` entities (by key), and pairs of a node and a memory. Of a hub, its newest memories and those ``similar``.
+    ``named`` entities (with their keys), and pairs of a node and a memory. Of a hub, its newest memories and those
+    ``similar``.
     """
     mine = "" if scope.user_id is None else "and owner = :owner"
     phrases = {_hash(phrase): phrase for phrase in concepts(text)}
@@ -51,12 +52,13 @@ def speaking(
         f"{mine} limit :counted)) as n from json_each(:hashes) h where n > 0 order by n, h.key limit :linked",
         {"hashes": dumps(list(phrases)), "owner": _owner(scope), "counted": COUNTED, "linked": LINKED},
     ).fetchall()
+    entities = {key: entity for entity, key in [*named.items()][::-1]}  # of several owners, the rarest
     seen, values = view
     nodes: dict[int, Reached] = {}
     pairs: set[tuple[int, int]] = set()
     for place, (of, count) in enumerate(counts, start=1):
         phrase = phrases[of]
-        node = named.get(phrase, -place)
+        node = entities.get(phrase, -place)
         if node < 0:
             nodes[node] = Reached(node, phrase, 0, telling(count))
         newest = db.execute(

@@ -243,7 +243,7 @@ class SqliteGraph(GraphStore):
             known = seen(view)
             named = link(db, text, view.scope)
             near = visible_memories(db, known, similar)
-            reached = walk(db, known, list(named.values()), self._walking)
+            reached = walk(db, known, list(named), self._walking)
             nodes, pairs = phrases.speaking(db, known, text, view.scope, near, self._walking.fan_out, named)
             pairs |= mentioning(db, known, reached, near, self._walking)
             reached = dict(sorted((reached | nodes).items(), key=lambda r: (r[1].depth, -r[1].activation)))

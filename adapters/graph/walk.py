@@ -81,8 +81,11 @@ def telling(mentions: int) -> float:
     return 1 / log2(1 + max(1, mentions))
 
 
-def link(db: Connection, text: str, scope: Scope) -> dict[str, int]:
-    """The entities that ``text`` names, of whom ``scope`` asks for, by key: rarest first, at most ``LINKED``."""
+def link(db: Connection, text: str, scope: Scope) -> dict[int, str]:
+    """The entities that ``text`` names, of whom ``scope`` asks for, with their keys: rarest first, at most ``LINKED``.
+
+    Where it asks for several owners, each may have one of the same key.
+    """
     wanted = list({name for _, _, name in spans(text)})
     if not wanted:
         return {}
@@ -97,7 +100,7 @@ def link(db: Connection, text: str, scope: Scope) -> dict[str, int]:
         },
     ).fetchall()
     meant = set(named(text, {row["key"] for row in rows}))
-    return {row["key"]: row["id"] for row in [row for row in rows if row["key"] in meant][:LINKED]}
+    return {row["id"]: row["key"] for row in [row for row in rows if row["key"] in meant][:LINKED]}
 
 
 def visible_memories(db: Connection, view: Seen, event_ids: Sequence[str]) -> list[int]:

@@ -126,7 +126,7 @@ def linked_memories(
 
 
 def reach(db: Connection, query: Query, how: Walking) -> dict[int, Reached]:
-    return walk(db, visible(query), list(link(db, query.text, query.scope).values()), how)
+    return walk(db, visible(query), list(link(db, query.text, query.scope)), how)
 
 
 def number(db: Connection, found: Linked) -> int:

@@ -306,6 +306,20 @@ async def test_injection_is_only_text(cortex: Cortex, evil: str) -> None:
 
 # Scope
 
+
+async def test_a_name_that_two_people_have_is_found_of_both(tmp_path: Path) -> None:
+    """Asked for a whole tenant: "Alpha" is an entity of Ada's and one of Ben's, and the graph leads to either memory,
+    whose texts do not have the name."""
+    ada, ben = (Scope(tenant="blue", user_id=user) for user in ("ada", "ben"))
+    batch = [
+        make_captured(make_event(n, f"note {n}", scope), Fact("Alpha", "owns", f"Thing {n}"))
+        for n, scope in enumerate((ada, ben), start=1)
+    ]
+    async with wordy(tmp_path) as cortex:
+        await cortex.remember(batch)
+        assert sorted(ids(await found(cortex, "Alpha", Scope(tenant="blue")))) == [1, 2]
+
+
 who = st.sampled_from([None, "ada", "ben"])
 scopes = st.builds(
     Scope, st.sampled_from(["blue", "red"]), who, session_id=st.sampled_from([None, "s"]),
