@@ -33,8 +33,34 @@ def test_a_file_a_service() -> None:
     }
 
 
+KEYS = frozenset(
+    "build cap_drop command depends_on environment healthcheck image mem_limit ports read_only restart security_opt "
+    "stop_grace_period tmpfs volumes".split()
+)
+"""of a service, as the Compose specification spells them; the ones that these files use"""
+CHECK_KEYS = frozenset({"test", "interval", "timeout", "retries", "start_period"})
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 class TestEach:
+    def test_it_is_what_compose_reads(self, file: Path) -> None:
+        """No key is misspelt, what it names is there: Docker, which would say so, is not where the tests run."""
+        document = yaml.safe_load(file.read_text(encoding="utf-8"))
+        assert {key for key in document if not key.startswith("x-")} == {"name", "services", "volumes"}
+        volumes = set()
+        for name, service in document["services"].items():
+            assert service.keys() <= KEYS, name
+            check = service.get("healthcheck", {})
+            assert check.keys() <= CHECK_KEYS, name
+            durations = [service.get("stop_grace_period", "1s")]
+            durations += [check.get(key, "1s") for key in ("interval", "timeout", "start_period")]
+            assert all(re.fullmatch(r"(\d+(us|ms|s|m|h))+", duration) for duration in durations), name
+            assert not check or check["test"][0] in ("CMD", "CMD-SHELL"), name
+            assert set(service.get("depends_on", ())) <= document["services"].keys(), name
+            volumes |= {str(volume).partition(":")[0] for volume in service["volumes"]}
+            assert re.fullmatch(r"\d+[bkmg]", service["mem_limit"]), name
+        assert volumes == document["volumes"].keys()
+
     def test_ports_are_on_loopback_only(self, file: Path) -> None:
         """Docker publishes on every address unless it is told one, past most firewalls."""
         ports = [str(port) for service in services(file).values() for port in service.get("ports", [])]

@@ -282,3 +282,25 @@ async def test_flapping_costs_no_request_anything(home: Path, system: System) ->
             seen.append(statuses(fused)["there"])
     # Five failures; 5 s alone; a probe that fails doubles them to 10 s; the next one answers.
     assert seen == [*["http_error"] * 5, "open", "open", "http_error", "open", "ok", "ok"]
+
+
+@pytest.mark.parametrize("name", [name for name in SYSTEMS if not name.startswith("http")])
+async def test_each_fault_is_told_to_doctor_with_its_mend(home: Path, name: str) -> None:
+    """What a backend says of itself meanwhile: what is wrong, then what mends it.
+
+    Of a memory that is one by configuration alone nothing is known that could be asked but its health route.
+    """
+    system = SYSTEMS[name]
+    well = system.saying(system.item("1", THEIRS, 0.9))
+    async with Chaos(behaviour=well) as server, home_of(home, system, server.url) as (fusion, _):
+
+        async def said() -> tuple[bool, str]:
+            [row] = [row for row in (await fusion.status())["backends"] if row["name"] == "there"]
+            return row["degraded"], " ".join(row["notes"])
+
+        for fault, (server.behaviour, _) in FAULTS.items():
+            degraded, note = await said()
+            detail, _, mend = note.partition(". Mend: ")
+            assert degraded, fault
+            assert detail, fault
+            assert mend, f"{fault}: {note}"
