@@ -172,3 +172,13 @@ def test_the_feature_list_names_tests_that_exist() -> None:
         if not source or (name and not re.search(rf"(?:def|class) {name}\b", source + inherited)):
             missing.append(file + path)
     assert missing == []
+
+
+def test_every_row_of_the_cortexs_seed_stands_in_the_feature_list() -> None:
+    """A001 to A052, each in the column of the seed: in a line with its test, or with the reason why not."""
+    page = ROOT / "tests" / "FEATURES.md"
+    if not page.is_file():
+        pytest.skip("there is no tests/FEATURES.md yet")
+    lines = [line.split(" | ") for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    told = {row for cells in lines if len(cells) == 3 and len(cells[2]) > 10 for row in re.findall(r"A\d{3}", cells[1])}
+    assert {f"A{n:03}" for n in range(1, 53)} - told == set()
