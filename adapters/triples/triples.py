@@ -14,7 +14,7 @@ from json import dumps
 from operator import attrgetter
 from typing import Any, ClassVar, Self
 
-from adapters.graph import GraphStore, K, beside, memory_rows, merge, paths, visible_memories
+from adapters.graph import GraphStore, K, beside, merge, paths, visible_memories
 from adapters.graph.names import key
 from adapters.graph.store import SCHEMA
 from adapters.graph.walk import telling
@@ -38,7 +38,7 @@ from fusion.contract import (
     Opening,
     Query,
 )
-from fusion.lib.sqlite import Connection, Database, Row, hit_of, tuples, visible
+from fusion.lib.sqlite import EVENT_NAMES, Connection, Database, Row, event_in, hit_of, tuples, visible
 from fusion.lib.words import stems
 
 ANSWERS = 0.5
@@ -65,8 +65,8 @@ shares with it alone"""
 
 Fields = tuple[Any, ...]
 _ALWAYS = [field.name for field in fields(Hit) if field.name not in ("score", "path", "linked")]
-_FIELDS = attrgetter(*_ALWAYS)
-"""what of a hit is the memory's, whatever is asked"""
+_FIELDS = attrgetter(*("event_id" if name == "native_id" else name for name in _ALWAYS))
+"""what of a hit is the event's, whatever is asked"""
 _SCORE_AT = [field.name for field in fields(Hit)].index("score")
 
 _STEP_2 = f"""
@@ -163,8 +163,12 @@ class Triples(GraphStore):
         if len(self._read) > MOST_READ:
             self._read = {}  # another one, for another thread may be reading from this one
         kept = self._read
-        rows = memory_rows(db, [memory for memory in memories if memory not in kept])
-        kept |= {memory: _FIELDS(hit_of(row)) for memory, row in rows.items()}
+        rows = tuples(
+            db,
+            f"select id, {', '.join(EVENT_NAMES)} from memory where id in (select value from json_each(?))",
+            (dumps([memory for memory in memories if memory not in kept]),),
+        )
+        kept |= {row[0]: _FIELDS(event_in(row[1:])) for row in rows}
         return kept
 
     def _hubs(self, db: Connection) -> int:
