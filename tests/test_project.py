@@ -182,3 +182,11 @@ def test_every_row_of_the_cortexs_seed_stands_in_the_feature_list() -> None:
     lines = [line.split(" | ") for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
     told = {row for cells in lines if len(cells) == 3 and len(cells[2]) > 10 for row in re.findall(r"A\d{3}", cells[1])}
     assert {f"A{n:03}" for n in range(1, 53)} - told == set()
+
+
+@pytest.mark.parametrize("row", [*range(53, 91), 111])
+def test_each_row_of_markdown_memory_stands_in_the_feature_list(row: int) -> None:
+    """A053 to A090 and A111 of the seeds, done or with the reason why not: each on a line that names a test."""
+    page = (ROOT / "tests" / "FEATURES.md").read_text(encoding="utf-8")
+    lines = [line.split(" | ") for line in page.splitlines()]
+    assert any(f"A{row:03}" in cells[-2] and "`tests/" in cells[-1] for cells in lines if len(cells) >= 3)
