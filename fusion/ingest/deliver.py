@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -66,7 +66,7 @@ class Deliverer:
         self._news = {name: asyncio.Event() for name in self._stores}
         self._quiet = {name: asyncio.Event() for name in self._stores}
         self._captured: OrderedDict[str, Extraction] = OrderedDict()
-        self._sought: OrderedDict[tuple[str, int], Event] = OrderedDict()
+        self._sought: OrderedDict[tuple[str, str], Event] = OrderedDict()
         """what a backend has not verifiably forgotten, as it was: the journal has its text no more"""
         self._tasks: list[asyncio.Task[None]] = []
         self.faults: dict[str, str] = {}
@@ -215,9 +215,14 @@ class Deliverer:
         next_at = self._clock() + timedelta(seconds=_pause_s(attempts + 1, ATTEMPT_CAP_S))
         await self._journal.attempted(name, seq, f"{type(error).__name__}: {error}", next_at)
 
-    def seek(self, name: str, seq: int, event: Event) -> None:
-        """Has it verified by its text that a backend forgot this, whenever that will be in the life of this process."""
-        self._sought[name, seq] = event
+    def seek(self, event: Event, names: Container[str] | None = None) -> None:
+        """Has it verified by its text that the backends called ``names``, or all, forgot this, and no other, whenever
+        that will be in the life of this process."""
+        for name in self._every:
+            if names is None or name in names:
+                self._sought[name, event.event_id] = event
+            else:
+                self._sought.pop((name, event.event_id), None)
         while len(self._sought) > SOUGHT:
             self._sought.popitem(last=False)
 
@@ -233,7 +238,7 @@ class Deliverer:
         store = self._every[name]
         if not isinstance(store, Forgets):
             await self._journal.undone(name, seq, "hidden")
-            self._sought.pop((name, seq), None)
+            self._sought.pop((name, event.event_id), None)
             return "hidden"
         self._captured.pop(event.event_id, None)
         async with self._busy[name]:
@@ -241,7 +246,7 @@ class Deliverer:
             if done is None:
                 done = await store.forget(event.event_id, native_ids)
                 if done != "hidden":
-                    known = self._sought.get((name, seq), event)
+                    known = self._sought.get((name, event.event_id), event)
                     done = await verified(
                         name,
                         store,
@@ -253,7 +258,7 @@ class Deliverer:
                         now=self._clock(),
                     )
                 await self._journal.undone(name, seq, done)
-        self._sought.pop((name, seq), None)
+        self._sought.pop((name, event.event_id), None)
         return done
 
     async def _search(self, name: str, query: Query) -> Sequence[Hit]:

@@ -200,14 +200,17 @@ class Forgetter:
     async def forget_all(self, refs: Sequence[str], scope: Scope, by: str = "ref") -> list[ForgetReceipt]:
         """Forgets many; without a receipt for what is not there, or went with an earlier one. ``by`` is audited."""
         # The caches first as well: after a crash between here and the end nobody knows the texts any more.
-        await self._purged(await self._journal.doomed(refs, scope))
+        doomed = await self._journal.doomed(refs, scope)
+        await self._purged(doomed)
+        for event in doomed:  # before it is due: the deliverer may be the first to ask, and then the text is gone
+            self._deliverer.seek(event)
         buried = {ref: burials for ref, burials in (await self._journal.bury_all(refs, scope, by)).items() if burials}
         every = [burial for burials in buried.values() for burial in burials]
         due: dict[str, list[tuple[int, Event, tuple[str, ...]]]] = {}
         for burial in every:
+            self._deliverer.seek(burial.record.event, burial.due)
             for name, (seq, native_ids) in burial.due.items():
                 due.setdefault(name, []).append((seq, burial.record.event, native_ids))
-                self._deliverer.seek(name, seq, burial.record.event)
         outcomes = await asyncio.gather(*(self._ask(name, asked) for name, asked in due.items()))
         told = dict(zip(due, outcomes, strict=True))
         await self._purged([burial.record.event for burial in every])
