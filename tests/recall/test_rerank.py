@@ -97,6 +97,18 @@ def test_an_injected_point_moves_a_passage_by_what_it_is_worth() -> None:
     assert [j.ref for j in fooled] == [j.ref for j in honest]
 
 
+def test_a_stuffed_passage_gains_within_bounds_and_the_others_drift_little() -> None:
+    """A judge that takes the query's words for an answer gives the last of four 10 instead of 2: .5 · .5 + .5 · 1 = .75
+    instead of .35. It passes two (.75 < .8, > .7, > .6): two ranks gained, and the three honest ones drift by 2 / 3."""
+    order = order_of(0.8, 0.7, 0.6, 0.5)
+    shown = passages(order, Judging())
+    honest = by_verdict(order, shown, verdict_of(order, shown, 8.0, 7.0, 6.0, 2.0), Judging())
+    fooled = by_verdict(order, shown, verdict_of(order, shown, 8.0, 7.0, 6.0, 10.0), Judging())
+    ranks = [{j.ref: rank for rank, j in enumerate(ordered)} for ordered in (honest, fooled)]
+    gains = {ref: before - ranks[1][ref] for ref, before in ranks[0].items()}
+    assert gains == {"r0": 0, "r1": -1, "r2": -1, "r3": 2}
+
+
 @given(
     locals_=st.lists(st.floats(0, 1), min_size=1, max_size=25),
     scores=st.lists(st.one_of(st.none(), st.floats(0, 10)), max_size=25),
