@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from adapters.cortex.options import Options as CortexOptions
+from adapters.markdown.options import Options as MarkdownOptions
+from adapters.markdown.ranking import Ranking
+from adapters.mem0.options import Options as Mem0Options
+from adapters.triples.options import Options as TriplesOptions
 from fusion.errors import SettingsError
 from fusion.home import config_root
 from fusion.settings import Chosen, Settings, load, new_file, toml_text
@@ -67,8 +73,23 @@ class TestTheShippedFile:
         assert commented >= NOT_IN_A_FILE
         assert set(Settings.model_fields) >= NOT_IN_A_FILE
 
+    @pytest.mark.parametrize(
+        ("backend", "options"),
+        [
+            ("markdown", {f.name for f in (*fields(MarkdownOptions), *fields(Ranking))} - {"ranking"}),
+            ("cortex", {f.name for f in fields(CortexOptions)} - {"weights"}),
+            ("mem0", {f.name for f in fields(Mem0Options)} - {"api_key_file"}),
+            ("triples", {f.name for f in fields(TriplesOptions)}),
+        ],
+    )
+    def test_every_option_of_a_built_in_backend_stands_in_its_table(self, backend: str, options: set[str]) -> None:
+        """As a setting, or commented out with its default."""
+        after = SHIPPED.read_text(encoding="utf-8").partition(f"\n[backends.{backend}]\n")[2]
+        table = re.split(r"^\[backends\.", after, maxsplit=1, flags=re.MULTILINE)[0]
+        assert options - set(re.findall(r"^(?:# )?(\w+) = ", table, re.MULTILINE)) == set()
+
     def test_every_setting_has_a_comment_above_it(self) -> None:
-        """A comment, or a neighbour's that speaks of both; the four settings of a backend are explained once."""
+        """A comment, or a neighbour's that speaks of both; the settings that all backends have are explained once."""
         silent, explained, table, spoken_for = [], set(), "", False
         for line in SHIPPED.read_text(encoding="utf-8").splitlines():
             if line.startswith("["):
