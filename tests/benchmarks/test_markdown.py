@@ -19,7 +19,7 @@ async def test_a_vault_is_built_followed_and_asked(tmp_path: Path) -> None:
     markdown.write_vault(vault, 60)
     assert (await markdown.build(home, vault))["index_chunks_per_s"] > 0
     followed = await markdown.follow(home, vault)
-    assert followed.keys() == {"noop_sync_ms", "touch_visible_ms", "touch_cpu_ms"}
+    assert followed.keys() == {"noop_sync_ms", "noop_sync_cpu_ms", "touch_visible_ms", "touch_cpu_ms"}
     started = await markdown.start(home, vault, False)
     assert started["cpu_s"] > 0
     asked = await markdown.ask(home, vault, True)
