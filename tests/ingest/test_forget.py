@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from fusion.contract import Hit, Place, Scope
-from fusion.errors import BackendUnreachable, BadInput, NotFound
+from fusion.errors import BackendUnreachable, BadInput, NotFound, StillThere
 from fusion.ingest import foreign
 from fusion.ingest import journal as module
 from fusion.ingest.deliver import Deliverer
@@ -220,6 +220,34 @@ async def test_absent_is_verified_as_well(journal):
     async with forgetting(journal, shelf=shelf) as (forgetter, _):
         captured = shelf.kept.pop(stored.event.event_id)
         shelf.own["copy"] = Hit.of(captured.event, "copy")
+        assert (await forgetter.forget(stored.ref, ME)).backends == {"shelf": "still_there"}
+
+
+class AskedAtOnce:
+    """A journal whose deliverer wakes as soon as it has buried something, and is the first to ask the store."""
+
+    def __init__(self, journal, deliverer):
+        self._journal, self._deliverer = journal, deliverer
+
+    def __getattr__(self, name):
+        return getattr(self._journal, name)
+
+    async def bury_all(self, *asked):
+        buried = await self._journal.bury_all(*asked)
+        for one in await self._journal.due_to_forget("shelf", START + timedelta(hours=1), 10):
+            with suppress(StillThere):
+                await self._deliverer.forget("shelf", one.seq, one.event, one.native_ids)
+        return buried
+
+
+async def test_whoever_asks_first_asks_by_the_text(journal):
+    """The journal has no text once it has buried: by ids alone a copy under another id would count as absent."""
+    shelf = Shelf()
+    (stored,) = await journal.append([event("The code is 4711.", 1)])
+    async with forgetting(journal, shelf=shelf) as (_, deliverer):
+        captured = shelf.kept.pop(stored.event.event_id)
+        shelf.own["copy"] = Hit.of(captured.event, "copy")
+        forgetter = Forgetter(AskedAtOnce(journal, deliverer), deliverer)
         assert (await forgetter.forget(stored.ref, ME)).backends == {"shelf": "still_there"}
 
 
