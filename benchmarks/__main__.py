@@ -215,7 +215,7 @@ def _run(options: argparse.Namespace, dataset: str) -> Run:
         conversations=options.conversations,
         limit=options.limit,
         jobs=options.jobs,
-        rows=options.rows,
+        rows=getattr(options, "rows", None),
         home=options.home,
         recordings=options.recordings,
         seed=options.seed,

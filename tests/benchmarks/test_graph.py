@@ -11,12 +11,21 @@ import pytest
 if find_spec("mem0") is None:
     pytest.skip("needs mem0ai: pip install 'memory-fusion[mem0]'", allow_module_level=True)
 
-from benchmarks.__main__ import load_dataset
+from benchmarks.__main__ import _parser, load_dataset
+from benchmarks.__main__ import _run as run_of
 from benchmarks.graph import Sizes, large_graph, run, sentences_per_s
 from benchmarks.run import Run
 from tests.benchmarks.datasets.test_others import HOPS
 
 TINY = Sizes(entities=20, relations=40, hub=10, asked=3, told=4, mem0=10, mem0_asked=2)
+
+
+def test_the_command_takes_what_it_needs(tmp_path: Path) -> None:
+    """`--data` alone is enough: it names the set, and nothing that another command has is missed."""
+    file = tmp_path / "hops.json"
+    file.write_text(json.dumps(HOPS), encoding="utf-8")
+    options = run_of(_parser().parse_args(["graph", "--data", str(file), "--json"]), "musique")
+    assert (options.dataset, options.rows, len(options.corpora)) == ("hops", None, 1)
 
 
 async def test_a_graph_is_drawn_and_asked(tmp_path: Path) -> None:
