@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
-import gc
 import logging
 import math
 import os
@@ -26,6 +25,7 @@ from fusion import problem
 from fusion.doors.gate import Gate
 from fusion.doors.http import create_app
 from fusion.errors import Overloaded, SettingsError
+from fusion.heap import settled_heap
 from fusion.home import ServerRecord, remove_record, write_record
 from fusion.settings import LOOPBACK, Settings
 
@@ -119,11 +119,7 @@ async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
                 own = listen(settings.server.host, chosen.compat_port, mend)
                 drop_ins[doors.enter_context(contextlib.closing(own))] = name
         async with Fusion.open(settings) as fusion:
-            # What is here now stays: the collector need not look through all the modules again and again.
-            gc.collect()
-            gc.freeze()
-            # A request makes thousands of values that die with it, none in cycles: a look every 700 costs a tenth.
-            gc.set_threshold(20_000, 50, 50)
+            doors.enter_context(settled_heap())
             await serve_on(door, fusion, settings, on_ready, drop_ins)
 
 
