@@ -1,7 +1,7 @@
 """kill -9 in the middle of writing: at every statement, and at random. What was acknowledged is there once.
 
 A nursery (one Python process that has imported everything) forks a victim for each kill, so that two hundred of them
-take seconds. ``MEMORY_FUSION_KILLS`` is how many; 40 unless it says otherwise.
+take seconds. ``MEMORY_FUSION_KILLS`` is how many; 200 unless it says otherwise.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fusion.wiring import Fusion
 from tests.faults.home import settings_of
 from tests.ingest.stores import event
 
-KILLS = int(os.environ.get("MEMORY_FUSION_KILLS", "40"))
+KILLS = int(os.environ.get("MEMORY_FUSION_KILLS", "200"))
 ROOT = Path(__file__).resolve().parents[2]
 NADIA = Scope(user_id="nadia", audience="private")
 
