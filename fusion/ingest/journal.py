@@ -24,7 +24,7 @@ from fusion.ingest import foreign, labels, lessons, retire, tombstones
 from fusion.ingest.foreign import Shown, is_foreign
 from fusion.ingest.labels import LabelPage, Vote
 from fusion.ingest.lessons import Lesson
-from fusion.ingest.retire import SourceCount, Whole
+from fusion.ingest.retire import CURRENT, SourceCount, Whole
 from fusion.ingest.rows import RETIRED, WORDS, Record, count, keys_of, owner_of, record_of, row_of, whose
 from fusion.ingest.tombstones import (
     BORN_FORGOTTEN,
@@ -101,11 +101,15 @@ KEYS_KEPT_S = 7 * 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What became of one event that was handed in. ``event`` is the one that is kept, maybe an earlier one."""
+    """What became of one event that was handed in. ``event`` is the one that is kept, maybe an earlier one.
+
+    ``retired`` does not hold any more since: it was made of what this one superseded.
+    """
 
     ref: str
     event: Event
     state: State
+    retired: tuple[Event, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +294,12 @@ class Journal:
             if stored.event.supersedes is not None:
                 self._records.pop(stored.event.supersedes, None)
                 self._orders.clear()  # what it replaces may stand in another document
+            self._lay_off(stored.retired)
+
+    def _lay_off(self, retired: Iterable[Event]) -> None:
+        for event in retired:
+            self._records.pop(event.event_id, None)
+            self._outdate(event)
 
     def _append_one(self, db: Connection, event: Event, last: bool) -> Stored:
         """``last``: no other event of this call has its place."""
@@ -320,17 +330,31 @@ class Journal:
             (*event_row(event), natural, place_key, storable(json.dumps(event.stated, ensure_ascii=False))),
         ).lastrowid
         assert seq is not None  # noqa: S101 — an insert that did not raise has a row
-        if event.supersedes is not None:
-            old = db.execute("select * from event where event_id = ?", (event.supersedes,)).fetchone()
-            if old["superseded_by"] is None:
-                count(db, event_of(old), -1)
-            db.execute("update event set superseded_by = ? where seq = ?", (event.event_id, old["seq"]))
+        retired = () if event.supersedes is None else self._replace(db, event.supersedes, event.event_id)
         db.executemany("insert into delivery(seq, backend) values(?, ?)", [(seq, name) for name in self._stores])
         db.executemany("insert or ignore into derived values(?, ?)", [(s, event.event_id) for s in event.derived_from])
         count(db, event, +1)
         if self._distils and event.kind == "turn" and event.trust != "quarantined":
             lessons.add(db, seq)
-        return Stored(short_ref(seq), event, state)
+        return Stored(short_ref(seq), event, state, tuple(retired))
+
+    def _replace(self, db: Connection, old_id: str, new_id: str) -> Sequence[Event]:
+        """Marks what is superseded, and retires what was made of it, which is returned.
+
+        A memory that was made of several turns goes with the first that is edited; the others are listed again, so
+        that a model learns what they say beside the new text.
+        """
+        old = db.execute("select * from event where event_id = ?", (old_id,)).fetchone()
+        if old["superseded_by"] is None:
+            count(db, event_of(old), -1)
+        db.execute("update event set superseded_by = ? where seq = ?", (new_id, old["seq"]))
+        lessons.take_off(db, old["seq"])
+        made = retire.made_of(db, old_id)
+        retire.retire(db, made)
+        events = [event_of(row) for row in made]
+        if self._distils:
+            lessons.anew(db, [source for event in events for source in event.derived_from])
+        return events
 
     def _superseding(self, db: Connection, event: Event, place_key: str | None) -> tuple[Event, State]:
         """The event, superseding what stands at its place, or what its caller named by ref or id."""
@@ -741,24 +765,29 @@ class Journal:
     async def distilled(self, seqs: Sequence[int], found: Sequence[tuple[Event, Extraction]]) -> Sequence[Stored]:
         """Keeps what was distilled from these turns and takes them off the list, in one transaction: once a turn.
 
-        Nothing is kept of turns that are not on the list any more, and no memory of which a source was forgotten
-        meanwhile.
+        Nothing is kept of turns that are not on the list any more, and no memory of which a source was forgotten or
+        edited meanwhile; beside an edited one, its other turns are listed again. What was made of these turns alone
+        before, when one beside them said something else, gives way.
         """
 
-        def work(db: Connection) -> list[Stored]:
-            if not lessons.take(db, seqs):
-                return []
+        def work(db: Connection) -> tuple[list[Stored], list[Event]]:
+            taken = lessons.take(db, seqs)
             stored = []
-            for event, extraction in found:
-                if all(_is_live(db, source) for source in event.derived_from):
+            for event, extraction in found if taken else ():
+                if _all_are(db, event.derived_from, CURRENT):
                     one = self._append_one(db, event, last=True)
                     if one.state == "stored":
                         lessons.keep(db, one.event.event_id, extraction)
                     stored.append(one)
-            return stored
+                elif _all_are(db, event.derived_from, "forgotten = 0"):
+                    lessons.anew(db, event.derived_from)
+            earlier = retire.replaced(db, taken, [one.event for one in stored])
+            retire.retire(db, earlier)
+            return stored, [event_of(row) for row in earlier]
 
-        outcome = await self._database.write(work)
+        outcome, earlier = await self._database.write(work)
         self._note(outcome)
+        self._lay_off(earlier)
         return outcome
 
     async def not_distilled(self, seqs: Sequence[int], next_at: datetime) -> None:
@@ -896,9 +925,7 @@ class Journal:
         else:
             rows = await self._database.write(work)
             self._changes += 1
-            for event in map(event_of, rows):
-                self._records.pop(event.event_id, None)
-                self._outdate(event)
+            self._lay_off(map(event_of, rows))
         return Counter(row["source"] for row in rows)
 
     async def sources(self, scope: Scope, prefix: str, after: str, limit: int) -> Sequence[SourceCount]:
@@ -935,9 +962,11 @@ _LIVE = f"forgotten = 0 and superseded_by is not '{RETIRED}'"
 """what a backend is to have: earlier versions too, but nothing that was forgotten or retired"""
 
 
-def _is_live(db: Connection, event_id: str) -> bool:
-    """Whether a store is to have an event."""
-    return bool(db.execute(f"select 1 from event where event_id = ? and {_LIVE}", (event_id,)).fetchone())
+def _all_are(db: Connection, event_ids: Sequence[str], condition: str) -> bool:
+    """Whether a condition holds of every one of these events."""
+    ids = json.dumps(event_ids)
+    met = f"select count(*) from event where event_id in (select value from json_each(?)) and {condition}"
+    return bool(db.execute(met, (ids,)).fetchone()[0] == len(set(event_ids)))
 
 
 def _whole(row: Row) -> Event:

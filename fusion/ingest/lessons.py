@@ -46,6 +46,20 @@ def add(db: Connection, seq: int) -> None:
     db.execute("insert or ignore into lesson(seq) values(?)", (seq,))
 
 
+def anew(db: Connection, event_ids: Sequence[str]) -> None:
+    """Lists those of these events that are current turns: what was to be learnt of them, or was, does not hold."""
+    db.execute(
+        "insert or ignore into lesson(seq) select seq from event where kind = 'turn' and trust <> 'quarantined' "
+        "and forgotten = 0 and superseded_by is null and event_id in (select value from json_each(?))",
+        (json.dumps(list(event_ids)),),
+    )
+
+
+def take_off(db: Connection, seq: int) -> None:
+    """Takes a turn off the list, also one that was given up: another text stands in its place."""
+    db.execute("delete from lesson where seq = ?", (seq,))
+
+
 def take(db: Connection, seqs: Sequence[int]) -> set[int]:
     """Takes turns off the list; those that stood on it."""
     rows = db.execute(
@@ -94,4 +108,4 @@ def kept(db: Connection, event_ids: Sequence[str]) -> dict[str, Extraction]:
 def drop(db: Connection, event_id: str, seq: int) -> None:
     """Forgets what was to be learnt, and what was learnt, of an event."""
     db.execute("delete from learnt where event_id = ?", (event_id,))
-    db.execute("delete from lesson where seq = ?", (seq,))
+    take_off(db, seq)

@@ -1,17 +1,17 @@
-"""What a file does not have any more: its memories are retired, and come back by themselves with their text.
+"""What does not hold any more by itself: what a file has no more, and what was made of a text that was edited.
 
-Unlike forgetting, retiring is nobody's wish: no tombstone stands in the way of the same text later, and the journal
-keeps it as it keeps earlier versions. The backends delete it.
+Unlike forgetting, retiring is nobody's wish: no tombstone stands in the way of the same text later, with which a
+memory comes back by itself, and the journal keeps it as it keeps earlier versions. The backends delete it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fusion.contract import DIMENSIONS, Scope
+from fusion.contract import DIMENSIONS, Event, Scope
 from fusion.ingest.rows import RETIRED, count
 from fusion.lib.sqlite import Connection, event_of, storable
 
@@ -22,7 +22,8 @@ create index event_source on event(tenant, source, seq) where source is not null
 MAX_KEPT = 5000
 """revisions of one file, and files, in one request"""
 
-_CURRENT = "place_unit = 'line' and forgotten = 0 and superseded_by is null"
+CURRENT = "forgotten = 0 and superseded_by is null"
+MANY = "select value from json_each(?)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,8 @@ def gone(db: Connection, scope: Scope, file: Whole) -> list[Any]:
     """
     same = " and ".join(f"{dimension} is ?" for dimension in DIMENSIONS)
     return db.execute(
-        f"select * from event where tenant = ? and source = ? and {_CURRENT} and {same} "
-        "and substr(revision, 1, ?) = ? and revision not in (select value from json_each(?))",
+        f"select * from event where tenant = ? and source = ? and place_unit = 'line' and {CURRENT} and {same} "
+        f"and substr(revision, 1, ?) = ? and revision not in ({MANY})",
         (
             scope.tenant,
             storable(file.source),
@@ -74,6 +75,36 @@ def retire(db: Connection, rows: Sequence[Any]) -> None:
             "update delivery set state = 'forget', attempts = 0, next_at = 0 where seq = ? and state <> 'declined'",
             (row["seq"],),
         )
+
+
+def made_of(db: Connection, event_id: str) -> list[Any]:
+    """The rows of current memories that were made of an event, alone or with others, and of those in turn."""
+    sources, rows = [event_id], dict[str, Any]()
+    for source in sources:
+        for row in _made_of(db, [source]):
+            if row["event_id"] not in rows:
+                rows[row["event_id"]] = row
+                sources.append(row["event_id"])
+    return list(rows.values())
+
+
+def replaced(db: Connection, seqs: Collection[int], events: Sequence[Event]) -> list[Any]:
+    """The rows of current memories to which ``events`` are the answer now: made before of these turns and no others.
+
+    Only where they have a turn in common: what was learnt of another turn still holds.
+    """
+    turns = db.execute(f"select event_id from event where seq in ({MANY})", (json.dumps(list(seqs)),))
+    again, kept = {row["event_id"] for row in turns}, {event.event_id for event in events}
+    earlier = _made_of(db, [source for event in events for source in event.derived_from])
+    return [row for row in earlier if row["event_id"] not in kept and again.issuperset(event_of(row).derived_from)]
+
+
+def _made_of(db: Connection, sources: Sequence[str]) -> list[Any]:
+    return db.execute(
+        f"select * from event where event_id in (select event_id from derived where source in ({MANY})) and {CURRENT} "
+        "order by seq",
+        (json.dumps(sources),),
+    ).fetchall()
 
 
 def revive(db: Connection, row: Any, stores: Sequence[str]) -> None:

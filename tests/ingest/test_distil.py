@@ -8,9 +8,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fusion.contract import Event, Extraction, Fact, Place, Scope
 from fusion.errors import BackendUnreachable, HttpStatus, RateLimited
@@ -294,6 +297,195 @@ async def test_what_was_forgotten_is_not_distilled_again(tmp_path: Path):
         await at.later()
         assert len(model.asked) == 2
         assert at.made == []
+
+
+BY_TEXT = {"Lisbon": "Ana lives in Lisbon.", "Porto": "Ana lives in Porto.", "flat": "Tom asked after the flat."}
+
+
+def by_what_is_said(asked: Asked) -> str:
+    """A memory of each turn that names a town or the flat; and one of both where both are shown."""
+    turns = asked.user.split("<turn-")[1:]
+    found = [{"text": BY_TEXT[w], "from": [n]} for n, turn in enumerate(turns, 1) for w in BY_TEXT if w in turn]
+    if len(turns) == 2:
+        town = next(w for w in ("Porto", "Lisbon") if w in asked.user)
+        found.append({"text": f"Ana has a new flat in {town}.", "from": [1, 2]})
+    return json.dumps([{"kind": "fact", "confidence": 1, **one} for one in found])
+
+
+TOWN = ("I moved to {} last week, near the river.", "Wonderful, and how is the new flat?")
+
+
+async def test_what_was_made_of_a_text_that_was_edited_goes_with_it(tmp_path: Path):
+    """Lisbon becomes Porto at its place: no store has a memory of Lisbon; the other turn is shown beside the new one.
+
+    What was made of the other turn alone is made again in the same words, and is the same memory.
+    """
+    model = FakeModel(by_what_is_said)
+    async with home(tmp_path, model) as at:
+        await at.say(TOWN[0].format("Lisbon"), TOWN[1])
+        await at.later()
+        before = {one.text: one.event_id for one in at.made}
+        assert list(before) == ["Ana lives in Lisbon.", "Tom asked after the flat.", "Ana has a new flat in Lisbon."]
+        await at.say(TOWN[0].format("Porto"))
+        await at.settle()
+        assert [one.text for one in at.made] == ["Tom asked after the flat."]  # before any model is asked
+        records = await at.journal.records(list(before.values()))
+        assert [(r.superseded_by, r.live, r.forgotten) for r in records.values()] == [
+            ("retired", False, False),
+            (None, True, False),
+            ("retired", False, False),
+        ]
+        await at.later()
+        assert len(model.asked) == 2
+        assert "Lisbon" not in model.asked[1].user
+        assert {one.text for one in at.made} == {
+            "Ana lives in Porto.",
+            "Tom asked after the flat.",
+            "Ana has a new flat in Porto.",
+        }
+        assert before["Tom asked after the flat."] in at.shelf.kept
+
+
+async def test_what_is_said_in_other_words_of_the_same_turns_gives_way(tmp_path: Path):
+    """Asked again about a turn beside an edited one, the model says it otherwise: there is still one memory of it."""
+    words = iter(("Tom asked after the flat.", "Tom wonders how the flat is."))
+
+    def otherwise(asked: Asked) -> str:
+        both = {"text": "Both talk of the flat.", "kind": "fact", "confidence": 1, "from": [1, 2]}
+        return json.dumps([both, {"text": next(words), "kind": "fact", "confidence": 1, "from": [2]}])
+
+    async with home(tmp_path, FakeModel(otherwise)) as at:
+        await at.say(TOWN[0].format("Lisbon"), TOWN[1])
+        await at.later()
+        await at.say(TOWN[0].format("Porto"))
+        await at.later()
+        assert {one.text for one in at.made} == {"Both talk of the flat.", "Tom wonders how the flat is."}
+
+
+async def test_what_is_edited_meanwhile_is_not_distilled(tmp_path: Path):
+    """A turn is edited while the model has it: the answer about the old text is not kept, the new one is asked about.
+
+    Nor is the old text asked about when it was edited before its time came.
+    """
+    model = FakeModel(by_what_is_said, gate=asyncio.Event())
+    async with home(tmp_path, model) as at:
+        await at.say(TOWN[0].format("Lisbon"), TOWN[1])
+        at.time.pass_by(QUIET_S)
+        at.distiller.wake()
+        await model.reached.wait()
+        await at.say(TOWN[0].format("Porto"))
+        assert model.gate is not None
+        model.gate.set()
+        await at.settle()
+        assert [one.text for one in at.made] == ["Tom asked after the flat."]
+        await at.later()
+        assert {one.text for one in at.made} == {
+            "Ana lives in Porto.",
+            "Tom asked after the flat.",
+            "Ana has a new flat in Porto.",
+        }
+        await at.say(TOWN[0].format("Lisbon"))
+        await at.say(TOWN[0].format("Porto"))
+        await at.later()
+        assert "Lisbon" not in model.asked[-1].user
+
+
+async def test_an_edit_reaches_a_store_that_was_down(tmp_path: Path):
+    """Killed between the edit and the stores: what was made of the old text is due to be forgotten, and it is."""
+    time = Time()
+    async with home(tmp_path, FakeModel(by_what_is_said), time) as at:
+        await at.say(TOWN[0].format("Lisbon"), TOWN[1])
+        await at.later()
+        shelf = at.shelf
+        shelf.fault = BackendUnreachable("down")
+        await at.say(TOWN[0].format("Porto"))
+        await at.settle()
+        assert len([c for c in shelf.kept.values() if "Lisbon" in c.event.text and c.event.source == SOURCE]) == 2
+    shelf.fault = None
+    journal = await Journal.open(tmp_path / "journal.sqlite")
+    deliverer = Deliverer(journal, {"shelf": shelf}, clock=time.now, sleep=time.sleep)
+    await deliverer.start()
+    await deliverer.settle()
+    assert [c.event.text for c in shelf.kept.values() if c.event.source == SOURCE] == ["Tom asked after the flat."]
+    late = Shelf()
+    another = Deliverer(journal, {"late": late}, clock=time.now, sleep=time.sleep)
+    await another.start()
+    await another.settle()
+    assert not [text for text in late.texts if text.startswith("Ana")]  # nor does a store that is new get it
+    for one in (deliverer, another):
+        await one.close()
+    await journal.close()
+
+
+async def test_forgetting_an_edited_turn_erases_what_was_made_of_its_old_text(tmp_path: Path):
+    """Retired memories keep their link to their sources: nothing of them is left in any file."""
+    model = FakeModel(answer("The canary is called Zerlina."), "[]")
+    async with home(tmp_path, model) as at:
+        await at.say("My canary has such a funny name, guess.", LONG[1])
+        await at.later()
+        (edited,) = await at.say("My canary has no name at all so far.")
+        await at.settle()
+        assert at.made == []
+        record = (await at.journal.records([edited]))[edited]
+        await Forgetter(at.journal, at.deliverer).forget(record.ref, ME)
+    for file in tmp_path.iterdir():
+        assert b"Zerlina" not in file.read_bytes()
+
+
+EDITS = st.lists(
+    st.one_of(
+        st.tuples(st.just("say"), st.integers(0, 3), st.sampled_from(("Lisbon", "Porto", "Faro"))),
+        st.tuples(st.just("forget"), st.integers(0, 3), st.just("")),
+        st.tuples(st.just("distil"), st.just(0), st.just("")),
+    ),
+    max_size=14,
+)
+
+
+@given(steps=EDITS)
+@settings(max_examples=40, deadline=None)
+def test_a_memory_never_outlives_the_text_it_is_from(steps: list[tuple[str, int, str]]):
+    """Saying, editing, forgetting and distilling in any order: what a store has of a model's is from current turns.
+
+    Of two turns of which one was forgotten the other still bears it out; of which one was edited, it does not.
+    """
+
+    def pairs(asked: Asked) -> str:
+        shown = asked.user.count("</turn-")
+        found = [[n] for n in range(1, shown + 1)] + [[n, n + 1] for n in range(1, shown)]
+        called = len(model.asked)
+        return json.dumps(
+            [{"text": f"It is {n} of {called}.", "kind": "fact", "confidence": 1, "from": n} for n in found]
+        )
+
+    model = FakeModel(pairs)
+
+    async def live(folder: Path) -> None:
+        async with home(folder, model) as at:
+            standing: dict[int, str] = {}
+            for what, place, town in steps:
+                if what == "say":
+                    (said,) = await at.say(f"{TOWN[0].format(town)} ({place})", first=place)
+                    standing.update({place: said} if said else {})  # what was forgotten is blocked
+                elif what == "distil":
+                    await at.later()
+                elif place in standing:
+                    gone = standing.pop(place)
+                    record = (await at.journal.records([gone]))[gone]
+                    await Forgetter(at.journal, at.deliverer).forget(record.ref, ME)
+                await at.settle()
+                for one in at.made:
+                    sources = (await at.journal.records(one.derived_from)).values()
+                    assert all(source.superseded_by is None for source in sources)
+                    assert not all(source.forgotten for source in sources)
+                learnt = [one.derived_from for one in at.made]
+                assert len(learnt) == len(set(learnt))  # nothing of the same turns twice
+            await at.later()
+            current = {i for i, r in (await at.journal.records(list(standing.values()))).items() if not r.forgotten}
+            assert current <= {i for one in at.made for i in one.derived_from}  # and each is learnt from
+
+    with TemporaryDirectory() as folder:
+        asyncio.run(live(Path(folder)))
 
 
 async def test_a_memory_is_as_good_as_the_worst_of_its_sources(tmp_path: Path):
