@@ -21,7 +21,7 @@ from adapters.mem0.options import Options
 from adapters.mem0.payload import NOBODY, conditions, hit_of, payload_of
 from adapters.mem0.replies import Change, changes_of, changes_said, deeper, hits_of, items_of
 from adapters.mem0.shelf import collection_of, require_free
-from adapters.qdrant.shape import Shape
+from adapters.qdrant.shape import Shape, is_id
 from fusion.contract import DIMENSIONS, Embedder, Event, Hit, LanguageModel, Opening, Partial, Query, Scope
 from fusion.errors import (
     BackendError,
@@ -96,7 +96,7 @@ class Plain:
         with named(self._options.url):
             store = self._opened().vector_store
             inferred = [one for event_id in ids for one in self._of_event(event_id)]
-            asked = [one for one in dict.fromkeys([*ids, *inferred]) if _is_id(one)]
+            asked = [one for one in dict.fromkeys([*ids, *inferred]) if is_id(one)]
             found = [str(one.id) for one in self._client.retrieve(self._collection, asked, with_payload=False)]
             for native_id in found:
                 store.delete(native_id)
@@ -122,7 +122,7 @@ class Plain:
         """As `Shelf.history`. mem0's own account lasts as long as this process: otherwise what its payload says."""
         with named(self._options.url):
             memory = self._opened()
-            asked = [native_id] if _is_id(native_id) else []
+            asked = [native_id] if is_id(native_id) else []
             points = self._client.retrieve(self._collection, asked, with_payload=True) if asked else []
             payload = points[0].payload or {} if points else {}
             whose = hit_of(native_id, payload).scope
@@ -258,13 +258,3 @@ def _fault(error: Exception, server: str) -> BackendError:
             return BackendUnreachable(f"{server}: no connection")
         seen = getattr(seen, "source", None) or seen.__cause__ or seen.__context__
     return InvalidAnswer(f"{server}: mem0 failed: {type(error).__name__}")
-
-
-def _is_id(value: str) -> bool:
-    from uuid import UUID
-
-    try:
-        UUID(value)
-    except ValueError:
-        return False
-    return True

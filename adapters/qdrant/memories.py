@@ -15,7 +15,6 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
-from uuid import UUID
 
 from adapters.mem0.payload import Payload, conditions, hit_of, payload_of, visible
 from adapters.options import read, verified
@@ -24,7 +23,7 @@ from adapters.qdrant.client import Client
 from adapters.qdrant.collection import note
 from adapters.qdrant.options import Ours
 from adapters.qdrant.question import matching, question
-from adapters.qdrant.shape import Shape
+from adapters.qdrant.shape import Shape, is_id
 from fusion.contract import (
     DIMENSIONS,
     KINDS,
@@ -133,7 +132,7 @@ class Qdrant:
             await self._client.upsert(self._name, points, WRITE_S)
 
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
-        ids = [one for one in dict.fromkeys((event_id, *native_ids)) if _is_id(one)]
+        ids = [one for one in dict.fromkeys((event_id, *native_ids)) if is_id(one)]
         await self._prepare()
         present = await self._client.present(self._name, ids, WRITE_S) if ids else []
         if present:
@@ -365,15 +364,6 @@ def _hit(native_id: str, payload: Payload, score: float | None) -> Hit:
 def _without_vector(point: Mapping[str, Any]) -> dict[str, Any]:
     words = (point.get("vector") or {}).get(WORDS) or sparse.of_memory(point["payload"]["data"])
     return {"id": point["id"], "vector": {WORDS: words}, "payload": point["payload"]}
-
-
-def _is_id(value: str) -> bool:
-    """Whether Qdrant takes it for a point's id: ours are all UUIDs."""
-    try:
-        UUID(value)
-    except ValueError:
-        return False
-    return True
 
 
 def _retrieve(task: asyncio.Task[None]) -> None:

@@ -1,10 +1,11 @@
-"""What a collection is made of, and whether that is what is expected of it."""
+"""What a collection is made of, whether that is what is expected of it, and what may be the id of a point."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from fusion.errors import InvalidAnswer
 
@@ -58,6 +59,15 @@ class Shape:
         if sparse and sparse not in self.sparse:
             return f"has no sparse vector {sparse!r}, only {_names(self.sparse)}. Mend: sparse = one of them, or empty"
         return None
+
+
+def is_id(value: str) -> bool:
+    """Whether Qdrant takes it for a point's id: those of the gateway and of mem0 are all UUIDs."""
+    try:
+        UUID(value)
+    except ValueError:
+        return False
+    return True
 
 
 def _names(vectors: Mapping[str, object]) -> str:
