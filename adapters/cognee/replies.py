@@ -27,6 +27,9 @@ _MARK = re.compile(r"\s*\[memory ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?
 _TRIPLET = re.compile(r"(.+?) --\[(.*?)\]--> (.+)")
 _EXCERPT = re.compile(r"\.\.\. \[[^\]]*\]\Z")
 """how a prompt names a node that is a whole text: its first words, then its most frequent ones"""
+_BOOKKEEPING = frozenset({"is_a", "belongs_to_set"})
+"""relations to the type and to the sets that each entity has: "spindle is a concept" answers nobody's question, and
+stands beside every triplet that does"""
 _STATUS = re.compile(r" \[((?:current|superseded|disputed|contested|as of)\b[^\[\]]*)\]\Z")
 
 
@@ -125,7 +128,8 @@ def _said(metadata: object) -> dict[str, Any]:
 def triplets(result: object, assumed: Scope) -> tuple[list[Hit], int]:
     """The triplets in the prompt of one dataset, best first, and how many results were no prompt.
 
-    Edges between a text and what stands in it are Cognee's bookkeeping: they say nothing that the text does not.
+    Edges between a text and what stands in it, to the type of an entity and to its sets are Cognee's bookkeeping: they
+    say nothing that the text or another triplet does not.
     """
     if isinstance(result, list) and all(isinstance(one, str) for one in result):
         result = "\n".join(result)
@@ -154,6 +158,8 @@ def _connections(lines: str, assumed: Scope) -> Iterator[Hit]:
             object_ = object_[: state.start()]
         object_, told = object_.strip(), told.removesuffix(")").strip()
         if not subject or not object_ or _EXCERPT.search(subject) or _EXCERPT.search(object_):
+            continue
+        if relation in _BOOKKEEPING:
             continue
         text = told or f"{subject} {relation.replace('_', ' ')} {object_}"
         yield Hit(

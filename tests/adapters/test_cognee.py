@@ -194,6 +194,8 @@ __node_content_end__
 Connections:
 julien --[corrected_by]--> bug gateway  (julien corrected by bug gateway.)
 Julien says: look at... [julien, says, look] --[contains]--> julien  (Document chunk mentions julien: julien)
+julien --[is_a]--> concept  (julien is a concept.)
+julien --[belongs_to_set]--> team  (julien belongs to set team.)
 marta --[prefers]--> peppermint tea
 julien --[lives_in]--> Lyon  (Julien lives in Lyon (France).) [superseded; as of 2025-03-01]
 no connection at all
@@ -203,7 +205,8 @@ after a week.)`"""
 
 
 def test_triplets_of_a_prompt() -> None:
-    """Lines of the last section only, with what is said of them; texts are no entities; some have no sentence."""
+    """Lines of the last section only, with what is said of them; texts are no entities; some have no sentence; types
+    and sets are bookkeeping."""
     hits, dropped = triplets(PROMPT, Scope())
     assert dropped == 0
     assert [(hit.path, hit.text) for hit in hits] == [
