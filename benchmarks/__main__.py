@@ -63,16 +63,23 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--against", help="the arm that the others are compared with: handset, or the last baseline"
         )
+        command.add_argument(
+            "--ablate", action="store_true", help="arms of the recipe with one thing left out at a time"
+        )
         command.add_argument("--answers", type=Path, help="write the blocks, a JSON object a line, for a referee")
         command.add_argument("--rows", type=Path, help="write a JSON object a line for each question, arm and budget")
         command.set_defaults(measure=_measure, dataset=name)
-        if name == "locomo":
-            command.add_argument("--scattered", action="store_true", help="each session in one or two of the backends")
+        if name in ("locomo", "folder"):
+            command.add_argument(
+                "--scattered", action="store_true", help="each session, or file, in one or two of the backends"
+            )
 
     contribution = commands.add_parser("contribution", help="the Shapley value of each backend, beside what it costs")
     _what(contribution, queries=True)
     contribution.add_argument("--format", choices=sorted(DATASETS), help="locomo; folder where --queries is given")
-    contribution.add_argument("--whole", action="store_true", help="LoCoMo: every backend holds all, not scattered")
+    which = contribution.add_mutually_exclusive_group()
+    which.add_argument("--whole", action="store_true", help="LoCoMo: every backend holds all, not scattered")
+    which.add_argument("--scattered", action="store_true", help="a folder: each file in one or two of the backends")
     contribution.add_argument("--rows", type=Path, help="write a JSON object a line for each question and subset")
     contribution.set_defaults(measure=_contribution)
 
@@ -176,6 +183,7 @@ def _measure(options: argparse.Namespace) -> Mapping[str, Any]:
         arms=options.arms,
         baselines=options.baselines,
         against=options.against,
+        ablate=options.ablate,
         answers=options.answers,
         scattered=getattr(options, "scattered", False),
     )
@@ -190,9 +198,13 @@ def _contribution(options: argparse.Namespace) -> Mapping[str, Any]:
     from dataclasses import replace
 
     from benchmarks.contribution import run
+    from benchmarks.datasets import DataError
 
     dataset = options.format or ("folder" if options.queries else "locomo")
-    return run(replace(_run(options, dataset), scattered=dataset == "locomo" and not options.whole))
+    if options.scattered and dataset not in ("locomo", "folder"):
+        raise DataError(f"--scattered: locomo and folder have sessions or files to scatter, {dataset} has not")
+    scattered = options.scattered or (dataset == "locomo" and not options.whole)
+    return run(replace(_run(options, dataset), scattered=scattered))
 
 
 def _graph(options: argparse.Namespace) -> Mapping[str, Any]:

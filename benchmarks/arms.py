@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from benchmarks.datasets import DataError
@@ -11,6 +11,9 @@ from fusion.recipe import Recipe
 
 BASELINES = ("bm25", "dense", "rrf", "handset", "mem0", "mnemostack")
 """what is measured beside us, in the same run: see `benchmarks.baselines`"""
+
+SHALLOW = 30
+"""hits asked of each backend where the deep pool is left out"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +49,25 @@ def known(names: Sequence[str], among: Sequence[str], what: str) -> tuple[str, .
 def subsets(backends: Sequence[str]) -> list[tuple[str, ...]]:
     """Every set of one or more backends, small ones first."""
     return [chosen for size in range(1, len(backends) + 1) for chosen in combinations(backends, size)]
+
+
+def ablations(recipe: Recipe, backends: Sequence[str]) -> tuple[Arm, ...]:
+    """The recipe with one thing left out at a time: what each is worth while the rest stays as it is."""
+    rerank, backends = recipe.rerank, tuple(backends)
+    without = {
+        name: replace(rerank, signals={n: weight for n, weight in rerank.signals.items() if n != name})
+        for name, weight in rerank.signals.items()
+        if weight
+    }
+    without["lift"] = replace(rerank, lift=0.0)
+    without["floor"] = replace(rerank, floor=0.0)
+    without["abstain"] = replace(rerank, abstain=0.0)
+    changed = {f"without {name}": replace(recipe, rerank=other) for name, other in without.items()}
+    shallow = min(SHALLOW, recipe.gather.depth)
+    changed |= {
+        "without neighbours": replace(recipe, expand=replace(recipe.expand, span=0)),
+        f"depth {shallow}": replace(recipe, gather=replace(recipe.gather, depth=shallow)),
+        "without guards": replace(recipe, dedup=replace(recipe.dedup, guarded=False)),
+        "without excerpts": replace(recipe, pack=replace(recipe.pack, excerpts=False)),
+    }
+    return tuple(Arm(name, other, backends) for name, other in changed.items() if other != recipe)

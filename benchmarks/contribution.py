@@ -19,7 +19,7 @@ from benchmarks.metrics import mean, percentile
 from benchmarks.progress import Advance, bar
 from benchmarks.recorded import BUDGETS, Cost
 from benchmarks.rows import Row, write_rows
-from benchmarks.run import Run, checked, each, heading, recording
+from benchmarks.run import Run, as_scattered, checked, each, heading, recording
 from benchmarks.statistics import shapley
 
 FULL = BUDGETS[0]
@@ -52,7 +52,7 @@ def _tell(corpus: Corpus, advance: Advance, *, options: Run, arm: Arm) -> Told:
     sets = [Arm("+".join(names), arm.recipe, names) for names in subsets(options.backends)]
     one, _ = recording(corpus, options, [arm], advance, timed=True)
     if options.scattered:
-        corpus = replace(corpus, match="item")  # an edited copy is the memory, too
+        corpus = as_scattered(corpus)
     answerable = tuple(question for question in corpus.asked(options.limit) if question.answerable)
     rows = recorded.replay(
         [one],

@@ -21,7 +21,7 @@ from typing import Any
 
 from adapters.embedders.minilm import MiniLM
 from benchmarks import baselines, figures, peers, recorded
-from benchmarks.arms import BASELINES, Arm, known, parse
+from benchmarks.arms import BASELINES, Arm, ablations, known, parse
 from benchmarks.datasets import Corpus, DataError, Question
 from benchmarks.metrics import mean
 from benchmarks.progress import Advance, bar
@@ -51,6 +51,8 @@ class Run:
     arms: tuple[str, ...] = ()
     baselines: tuple[str, ...] = ()
     against: str | None = None
+    ablate: bool = False
+    """the main recipe with one thing left out at a time, too"""
     recipes_folder: Path | None = None
     recordings: Path | None = None
     captions: bool = False
@@ -84,8 +86,7 @@ def run(options: Run) -> dict[str, Any]:
     Raises DataError before anything is stored where what is asked for does not exist.
     """
     options, arms = checked(options)
-    questions = sum(len(c.asked(options.limit)) for c in options.corpora)
-    with bar("questions", questions * (2 if _is_replayed(options, arms) else 1)) as advance:
+    with bar("questions", _steps(options, arms)) as advance:
         told = list(each(options, partial(tell, options=options, arms=arms), advance))
     rows = [row for t in told for row in t.rows]
     main = [row for row in rows if row.arm == arms[0].name]
@@ -109,9 +110,19 @@ def run(options: Run) -> dict[str, Any]:
     return out
 
 
+def _steps(options: Run, arms: Sequence[Arm]) -> int:
+    """How often a bar moves: for each question once when it is asked or recorded, and once a replay."""
+    asked = [question for corpus in options.corpora for question in corpus.asked(options.limit)]
+    if options.scattered:
+        return 3 * len(asked) + 2 * sum(question.answerable for question in asked)
+    return len(asked) * (2 if _is_replayed(options, arms) else 1)
+
+
 def checked(options: Run) -> tuple[Run, tuple[Arm, ...]]:
     """The run with its defaults filled in, and its arms, the main one first. Raises DataError."""
     known(options.backends, BACKENDS, "backend")
+    if options.scattered and len(options.backends) < 2:
+        raise DataError("memories are scattered over two backends or more")
     peers.require(known(options.baselines, BASELINES, "baseline"))
     for name in options.conversations:
         known((name,), [c.id for c in options.corpora], "conversation")
@@ -120,6 +131,9 @@ def checked(options: Run) -> tuple[Run, tuple[Arm, ...]]:
     if not corpora:
         raise DataError(f"{options.dataset} has no question that can be scored")
     arms = parse((options.recipe, *options.arms), all_recipes(options.recipes_folder), options.backends)
+    if options.ablate:
+        arms = (*arms, *ablations(arms[0].recipe, options.backends))
+        options = replace(options, against=options.against or arms[0].name)
     if options.scattered:
         options = replace(options, baselines=())  # they know one store only
     names = [*(arm.name for arm in arms), *options.baselines]
@@ -198,14 +212,7 @@ def _in_process(work: Work, corpus: Corpus) -> Any:
 def tell(corpus: Corpus, advance: Advance, *, options: Run, arms: tuple[Arm, ...]) -> Told:
     """One corpus stored and asked, under every arm."""
     if options.scattered:
-        told = asyncio.run(_scattered(corpus, options, arms[0], advance))
-        if len(arms) == 1:
-            return told
-        one, _ = recording(corpus, options, arms, lambda steps: None)
-        others = recorded.replay(
-            [one], [replace(corpus, match="item")], arms[1:], dataset=options.dataset, advance=advance
-        )
-        return replace(told, rows=(*told.rows, *others))
+        return _scattered(corpus, options, arms, advance)
     if not _is_replayed(options, arms):
         live, ranked, stored = asyncio.run(_live(corpus, options, arms[0], advance))
         rows = live + baselines.rows(options.dataset, corpus, ranked, BUDGETS)
@@ -223,7 +230,7 @@ def tell(corpus: Corpus, advance: Advance, *, options: Run, arms: tuple[Arm, ...
 
 def _is_replayed(options: Run, arms: Sequence[Arm]) -> bool:
     """Whether figures come from recordings; a single arm is asked live, which gives its true latency."""
-    return len(arms) > 1 or (options.recordings is not None and not options.scattered)
+    return len(arms) > 1 or options.recordings is not None
 
 
 async def _live(
@@ -341,30 +348,36 @@ async def _timed(
 # Scattered -------------------------------------------------------------------------------------------------------
 
 
-async def _scattered(corpus: Corpus, options: Run, arm: Arm, advance: Advance) -> Told:
-    """The fusion over scattered stores, beside each store alone, all but one, and one store that holds everything."""
-    corpus = replace(corpus, match="item")
-    copies = scattered(corpus, options.backends, options.seed)
-    rows: list[Row] = []
+def _scattered(corpus: Corpus, options: Run, arms: Sequence[Arm], advance: Advance) -> Told:
+    """The fusion over scattered stores, beside each store alone, all but one, and one store that holds everything.
 
-    def only(names: Sequence[str], name: str) -> Arm:
-        return Arm(name, arm.recipe, tuple(names))
+    All of it is replayed from two recordings: of the scattered stores, and of stores that have everything each.
+    """
+    one, fresh = recording(corpus, options, arms, advance)
+    whole, _ = recording(corpus, replace(options, scattered=False), arms, advance)
+    asked = replace(as_scattered(corpus), questions=tuple(corpus.asked(options.limit)))
+    answerable = replace(asked, questions=tuple(q for q in asked.questions if q.answerable))
+    names, recipe = options.backends, arms[0].recipe
+    parts = [Arm(f"only {name}", recipe, (name,)) for name in names]
+    parts += [Arm(f"without {name}", recipe, tuple(n for n in names if n != name)) for name in names]
+    alone = [Arm(f"all in {name}", recipe, (name,)) for name in names]
 
-    with home_of(options.home, f"{corpus.id}-scattered") as home, home_of(options.home, f"{corpus.id}-one") as one:
-        async with opened(home, options.backends) as fusion, opened(one, options.backends) as everything:
-            stored = await spread(fusion, corpus, copies, home / "scattered.json")
-            asker = Asker(fusion, corpus, options.dataset, stored)
-            reference = Asker(everything, corpus, options.dataset, await store(everything, corpus))
-            for question in corpus.asked(options.limit):
-                rows += [await asker.ask(question, arm, budget) for budget in BUDGETS]
-                if question.answerable:
-                    for name in options.backends:
-                        others = [n for n in options.backends if n != name]
-                        rows.append(await asker.ask(question, only([name], f"only {name}"), BUDGETS[0]))
-                        rows.append(await asker.ask(question, only(others, f"without {name}"), BUDGETS[0]))
-                        rows.append(await reference.ask(question, only([name], f"all in {name}"), BUDGETS[0]))
-                advance(1)
-    return Told(tuple(rows), stored.copies, stored.seconds, held_alone(copies))
+    replayed = partial(recorded.replay, dataset=options.dataset, advance=advance)
+    rows = replayed([one], [asked], arms)
+    rows += replayed([one], [answerable], parts, budgets=BUDGETS[:1])
+    rows += replayed([whole], [answerable], alone, budgets=BUDGETS[:1])
+    copies = scattered(corpus, names, options.seed)
+    return Told(
+        tuple(rows),
+        fresh.copies if fresh else 0,
+        fresh.seconds if fresh else None,
+        held_alone(copies, by_document=corpus.match == "document"),
+    )
+
+
+def as_scattered(corpus: Corpus) -> Corpus:
+    """The corpus, where an edited copy of a memory is that memory, too."""
+    return corpus if corpus.match == "document" else replace(corpus, match="item")
 
 
 def _scattered_figures(options: Run, told: Sequence[Told], main: Sequence[Row]) -> dict[str, Any]:

@@ -80,9 +80,9 @@ def _with_synonym(text: str) -> str:
     return re.sub(rf"\b(?:{'|'.join(SYNONYMS)})\b", swap, text, count=1, flags=re.IGNORECASE)
 
 
-def held_alone(copies: Sequence[Copy]) -> Mapping[str, str]:
-    """For each turn that only one store has, that store, by turn id."""
+def held_alone(copies: Sequence[Copy], *, by_document: bool = False) -> Mapping[str, str]:
+    """For each turn that only one store has, that store, by turn id; or for each document of which only one has any."""
     stores: dict[str, set[str]] = {}
     for copy in copies:
-        stores.setdefault(copy.turn.id, set()).add(copy.store)
-    return {turn: next(iter(held)) for turn, held in stores.items() if len(held) == 1}
+        stores.setdefault(copy.turn.document if by_document else copy.turn.id, set()).add(copy.store)
+    return {name: next(iter(held)) for name, held in stores.items() if len(held) == 1}

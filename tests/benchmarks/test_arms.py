@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.arms import known, parse, subsets
+from benchmarks.arms import ablations, known, parse, subsets
 from benchmarks.datasets import DataError
-from fusion.recipe import Recipe
+from fusion.recipe import Dedup, Expanding, Gathering, Judging, Packing, Recipe
 
 RECIPES = {"default": Recipe(), "hook": Recipe(name="hook")}
 
@@ -45,3 +45,19 @@ def test_subsets_are_all_but_the_empty_one() -> None:
     """Of four there are 2⁴ - 1 = 15, small ones first."""
     found = subsets("abcd")
     assert (len(found), len(set(found)), found[0], found[-1]) == (15, 15, ("a",), ("a", "b", "c", "d"))
+
+
+def test_an_ablation_leaves_out_one_thing() -> None:
+    """Each arm differs from the recipe in what it is called by; what is out already has no arm."""
+    recipe = Recipe(rerank=Judging(signals={"bm25": 2, "date": 1, "dense": 0}, floor=0.3))
+    found = {arm.name: arm.recipe for arm in ablations(recipe, ("a", "b"))}
+    signals = {"bm25": 2, "date": 1, "dense": 0}
+    assert found == {
+        "without bm25": Recipe(rerank=Judging(signals={"date": 1, "dense": 0}, floor=0.3)),
+        "without date": Recipe(rerank=Judging(signals={"bm25": 2, "dense": 0}, floor=0.3)),
+        "without floor": Recipe(rerank=Judging(signals=signals)),
+        "without neighbours": Recipe(rerank=recipe.rerank, expand=Expanding(span=0)),
+        "depth 30": Recipe(rerank=recipe.rerank, gather=Gathering(depth=30)),
+        "without guards": Recipe(rerank=recipe.rerank, dedup=Dedup(guarded=False)),
+        "without excerpts": Recipe(rerank=recipe.rerank, pack=Packing(excerpts=False)),
+    }

@@ -118,6 +118,36 @@ def test_contribution_of_ones_own_backends(tmp_path: Path, capsys: pytest.Captur
 
 @pytest.mark.model
 @pytest.mark.slow
+def test_ones_own_files_are_scattered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three files over four stores: all find what no store has alone; what was recorded serves the contribution."""
+    data, queries = _folder(tmp_path)
+    what = ["--data", data, "--queries", queries, "--recordings", str(tmp_path / "recordings"), "--json"]
+    assert main(["folder", "--scattered", *what]) == 0
+    figures = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert figures["dataset"] == "notes scattered"
+    assert figures["eib_frac"] == figures["one_store_eib_frac"] == 1.0
+    assert figures["best_single_eib_frac"] < 1.0
+    assert figures["duplicate_pairs"] == 0
+    assert figures["one_down_loss_beyond_own"] <= 0.0
+    assert main(["contribution", "--scattered", *what]) == 0
+    shares = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert shares["dataset"] == "notes scattered"
+    assert sum(shares["shapley"].values()) == pytest.approx(1.0, abs=1e-4)
+    assert {name: round(worth, 4) for name, worth in shares["alone"].items()} == figures["eib_frac_of_one"]
+
+
+@pytest.mark.model
+@pytest.mark.slow
+def test_what_each_part_of_a_recipe_is_worth(tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An arm for each part that is left out, each with the verdict beside the whole recipe."""
+    assert main(["locomo", "--data", str(file), "--ablate", "--json"]) == 0
+    arms = json.loads(capsys.readouterr().out.splitlines()[-1])["arms"]
+    assert {"without maxsim", "without neighbours", "without excerpts", "depth 30"} < arms.keys()
+    assert {arm["against"]["baseline"] for name, arm in arms.items() if name != "default"} == {"default"}
+
+
+@pytest.mark.model
+@pytest.mark.slow
 def test_musique_prints_the_baselines_of_the_same_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Three paragraphs fit any first five, so everybody has all of them."""
     file = tmp_path / "hops.json"
@@ -142,6 +172,8 @@ def test_musique_prints_the_baselines_of_the_same_run(tmp_path: Path, capsys: py
         (["musique", "--data", "FILE"], "question 0: 'id' must be str"),
         (["folder", "--data", "."], "needs --queries"),
         (["contribution", "--data", "FILE", "--backends", "markdown"], "two backends or more"),
+        (["contribution", "--data", "FILE", "--format", "beir", "--scattered"], "beir has not"),
+        (["locomo", "--data", "FILE", "--backends", "markdown", "--scattered"], "two backends or more"),
     ],
 )
 def test_bad_input_is_named_and_ends_with_2(

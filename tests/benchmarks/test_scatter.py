@@ -65,3 +65,12 @@ def test_who_holds_a_turn_alone() -> None:
     assert alone.keys() == {t.id for t in TURNS} - twice
     first = next(copy for copy in copies if copy.turn.id in alone)
     assert alone[first.turn.id] == first.store
+
+
+def test_who_holds_a_document_alone() -> None:
+    """A file of which another store has a part is held by nobody alone; of 30 about a third are in one store only."""
+    copies = scatter(TURNS, STORES, "1")
+    alone = held_alone(copies, by_document=True)
+    shared = {copy.turn.document for copy in copies if not copy.verbatim}
+    assert alone.keys() == {turn.document for turn in TURNS} - shared
+    assert 3 <= len(alone) <= 20
