@@ -67,12 +67,13 @@ from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
 from fusion.ingest.flush import local
 from fusion.ingest.follow import Delta, Follower
-from fusion.ingest.foreign import Noting, Shown, is_foreign
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, Forgetter, Forgetting, Found, preview_of
 from fusion.ingest.intake import Acknowledged, Intake, NewMemory
-from fusion.ingest.journal import Deliveries, Journal
-from fusion.ingest.labels import labelled
-from fusion.ingest.retire import SourceCount, Whole
+from fusion.ingest.journal import Journal
+from fusion.ingest.journal.foreign import Noting, Shown, is_foreign
+from fusion.ingest.journal.journal import Deliveries
+from fusion.ingest.journal.labels import labelled
+from fusion.ingest.journal.retire import SourceCount, Whole
 from fusion.ingest.salvage import Salvaged
 from fusion.ingest.verify import PROBE_CHARS, Ask
 from fusion.lib.ids import cursor as cursor_of

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from fusion.ingest.retire import MAX_KEPT
+from fusion.ingest.journal.retire import MAX_KEPT
 
 if TYPE_CHECKING:
     from fusion.client import AsyncClient

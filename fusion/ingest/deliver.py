@@ -17,7 +17,8 @@ from typing import Any
 from fusion.contract import Backend, Captured, Event, Extraction, Forgets, Forgotten, Hit, Query, Remembers
 from fusion.errors import FusionError, HttpStatus, InvalidAnswer, StillThere
 from fusion.ingest.capture import capture
-from fusion.ingest.journal import Due, Journal
+from fusion.ingest.journal import Journal
+from fusion.ingest.journal.journal import Due
 from fusion.ingest.verify import Ask, verified
 
 log = logging.getLogger(__name__)

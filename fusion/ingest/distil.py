@@ -20,7 +20,7 @@ from fusion.errors import HttpStatus, InvalidAnswer, RateLimited
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.exchange import MAX_TOKENS, SYSTEM, Distilled, ask, read
 from fusion.ingest.journal import Journal
-from fusion.ingest.lessons import Lesson
+from fusion.ingest.journal.lessons import Lesson
 from fusion.lib.ids import uuid7
 from fusion.lib.words import content_hash
 

@@ -15,10 +15,11 @@ from datetime import datetime
 from fusion.contract import Event, Scope
 from fusion.errors import BadInput, FusionError, NotFound, StillThere
 from fusion.ingest.deliver import Deliverer
-from fusion.ingest.foreign import Shown, is_foreign
-from fusion.ingest.journal import Criteria, Journal
-from fusion.ingest.rows import Record
-from fusion.ingest.tombstones import Burial
+from fusion.ingest.journal import Journal
+from fusion.ingest.journal.foreign import Shown, is_foreign
+from fusion.ingest.journal.journal import Criteria
+from fusion.ingest.journal.rows import Record
+from fusion.ingest.journal.tombstones import Burial
 from fusion.lib.clean import clean
 from fusion.lib.ids import cursor, parse_cursor, parse_short_ref
 from fusion.lib.redact import redact

@@ -15,7 +15,8 @@ from fusion.contract import Event, Kind, Moment, Origin, Place, Scope, Trust
 from fusion.errors import BadInput, KeyInUse
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
-from fusion.ingest.journal import Journal, Stored, reused
+from fusion.ingest.journal import Journal
+from fusion.ingest.journal.journal import Stored, reused
 from fusion.lib.clean import clean
 from fusion.lib.envelope import without_own_block
 from fusion.lib.ids import uuid7

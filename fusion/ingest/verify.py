@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 
 from fusion.contract import DIMENSIONS, Backend, Event, Features, Forgets, Forgotten, Hit, Query, Scope
 from fusion.errors import StillThere
-from fusion.ingest.rows import Record
-from fusion.ingest.tombstones import Barred
+from fusion.ingest.journal.rows import Record
+from fusion.ingest.journal.tombstones import Barred
 from fusion.lib.bm25 import terms
 from fusion.lib.words import spoken
 

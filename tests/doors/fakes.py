@@ -16,7 +16,7 @@ from fusion.doors.http import create_app
 from fusion.doors.serve import PatientProtocol, Server, listen, url_of
 from fusion.errors import BadInput, NotFound
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, Forgetting, Found
-from fusion.ingest.retire import Whole
+from fusion.ingest.journal.retire import Whole
 from fusion.recall.engine import Fused, FuseRequest
 from fusion.recall.gather import Answer
 from fusion.recall.pack import Member, Memory

@@ -16,7 +16,8 @@ from fusion.doors.show import size
 from fusion.errors import InvalidAnswer
 from fusion.home import sizes
 from fusion.ingest.intake import NewMemory
-from fusion.ingest.journal import Counts, Deliveries, Journal
+from fusion.ingest.journal import Journal
+from fusion.ingest.journal.journal import Counts, Deliveries
 from fusion.settings import Settings, load
 from fusion.wiring import Fusion
 from tests.doors.fakes import SMALL

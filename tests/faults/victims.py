@@ -23,7 +23,8 @@ from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
 from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.intake import NewMemory
-from fusion.ingest.journal import Criteria, Journal
+from fusion.ingest.journal import Journal
+from fusion.ingest.journal.journal import Criteria
 from fusion.lib.sqlite import Database
 from fusion.settings import Settings, load
 from fusion.wiring import Fusion

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fusion.contract import Hit, Scope
 from fusion.errors import StoreFull
-from fusion.ingest.foreign import Noting, Shown
+from fusion.ingest.journal.foreign import Noting, Shown
 
 MINE, YOURS = Scope(user_id="ada"), Scope(user_id="berit")
 ONE, TWO = "xaaaaaaaaaa", "xbbbbbbbbbb"

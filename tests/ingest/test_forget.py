@@ -18,13 +18,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from fusion.contract import Hit, Place, Scope
 from fusion.errors import BackendUnreachable, BadInput, NotFound, StillThere
-from fusion.ingest import foreign
-from fusion.ingest import journal as module
 from fusion.ingest.deliver import Deliverer
-from fusion.ingest.foreign import Shown
 from fusion.ingest.forget import ForgetRequest, Forgetter, Found
 from fusion.ingest.intake import Intake, NewMemory
-from fusion.ingest.journal import Criteria, Journal
+from fusion.ingest.journal import Journal, foreign
+from fusion.ingest.journal.foreign import Shown
+from fusion.ingest.journal.journal import Criteria
 from fusion.lib.sqlite import Database
 from tests.ingest.stores import ME, START, Shelf, Time, event
 
@@ -616,7 +615,7 @@ async def test_a_crash_at_any_step_is_finished_by_the_rerun(tmp_path):
     for k in range(100):
         file = tmp_path / str(k) / "journal.sqlite"
         one, two = MortalShelf(), MortalShelf()
-        database = await MortalDatabase.open(file, module.STEPS)
+        database = await MortalDatabase.open(file, Journal.schema)
         journal = Journal(database)
         await journal.append([event(f"The code of door {n} is 47{n}.", n, source="mail") for n in range(3)])
         crashed = False
@@ -651,7 +650,7 @@ async def test_a_crash_behind_the_tombstone_leaves_nothing_in_the_embedders_cach
     async def purge(texts):
         purged.extend(texts)
 
-    database = await MortalDatabase.open(tmp_path / "journal.sqlite", module.STEPS)
+    database = await MortalDatabase.open(tmp_path / "journal.sqlite", Journal.schema)
     journal = Journal(database)
     (stored,) = await journal.append([event("The code is 4711.", 1)])
     async with forgetting(journal, purge=purge) as (forgetter, _):

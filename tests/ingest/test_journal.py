@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from fusion.contract import Hit, Place, Scope
 from fusion.errors import KeyReused, NotFound, StoreBusy, StoreDamaged, StoreFull
-from fusion.ingest import journal as module
 from fusion.ingest.journal import Journal
 from fusion.lib.bm25 import terms
 from fusion.lib.ids import parse_short_ref
@@ -256,7 +255,7 @@ class HeldDatabase(Database):
 
 async def test_a_read_that_began_before_a_memory_was_forgotten_does_not_bring_it_back(tmp_path):
     """What such reads saw, a record and the order of its document, is not kept: the next ones know better."""
-    database = await HeldDatabase.open(tmp_path / "journal.sqlite", [*module.STEPS])
+    database = await HeldDatabase.open(tmp_path / "journal.sqlite", [*Journal.schema])
     journal = Journal(database)
     (stored, beside) = await append(journal, event("secret", 1), event("beside", 2))
     await journal.records([beside.event.event_id])
@@ -598,7 +597,7 @@ async def test_disk_full_keeps_nothing_by_halves_and_recovers(journal, tmp_path)
 async def test_another_writer_makes_it_busy_and_readers_do_not_wait(tmp_path):
     """While somebody else writes: StoreBusy after the busy timeout, reads at once; then all is well again."""
     file = tmp_path / "journal.sqlite"
-    journal = Journal(await Database.open(file, [*module.STEPS], busy_s=0.02))
+    journal = Journal(await Database.open(file, [*Journal.schema], busy_s=0.02))
     (first,) = await append(journal, event("before", 0))
     other = sqlite3.connect(file, isolation_level=None)
     other.execute("begin immediate")

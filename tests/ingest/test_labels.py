@@ -13,9 +13,9 @@ import pytest
 
 from fusion.contract import Event, Hit, Scope
 from fusion.errors import BadInput
-from fusion.ingest.foreign import Shown
 from fusion.ingest.journal import Journal
-from fusion.ingest.labels import labelled
+from fusion.ingest.journal.foreign import Shown
+from fusion.ingest.journal.labels import labelled
 from fusion.lib.ids import uuid7
 
 ADA = Scope(user_id="ada")

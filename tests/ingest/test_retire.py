@@ -10,7 +10,7 @@ import pytest
 from fusion.contract import Place, Scope
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.journal import Journal
-from fusion.ingest.retire import SourceCount, Whole
+from fusion.ingest.journal.retire import SourceCount, Whole
 from fusion.lib.bm25 import terms
 from tests.ingest.stores import ME, START, Shelf, event
 

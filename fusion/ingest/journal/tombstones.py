@@ -16,8 +16,8 @@ from functools import lru_cache
 from typing import Any
 
 from fusion.contract import Event, Hit, Place, Scope
-from fusion.ingest import labels, lessons
-from fusion.ingest.rows import WORDS, Record, count, keys_of, record_of, words_key
+from fusion.ingest.journal import labels, lessons
+from fusion.ingest.journal.rows import WORDS, Record, count, keys_of, record_of, words_key
 from fusion.lib.ids import uuid7
 from fusion.lib.sqlite import EVENT_NAMES, Connection, event_of, event_row, microseconds
 from fusion.lib.words import content_hash, normalise

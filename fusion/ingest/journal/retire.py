@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fusion.contract import DIMENSIONS, Event, Scope
-from fusion.ingest.rows import RETIRED, count
+from fusion.ingest.journal.rows import RETIRED, count
 from fusion.lib.sqlite import Connection, event_of, storable
 
 SCHEMA = """

@@ -20,13 +20,13 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 from fusion.contract import Event, Extraction, Forgotten, Hit, Place, Scope
 from fusion.errors import BadInput, KeyReused, NotFound
-from fusion.ingest import foreign, labels, lessons, retire, tombstones
-from fusion.ingest.foreign import Shown, is_foreign
-from fusion.ingest.labels import LabelPage, Vote
-from fusion.ingest.lessons import Lesson
-from fusion.ingest.retire import CURRENT, SourceCount, Whole
-from fusion.ingest.rows import RETIRED, WORDS, Record, count, keys_of, owner_of, record_of, row_of, whose
-from fusion.ingest.tombstones import (
+from fusion.ingest.journal import foreign, labels, lessons, retire, tombstones
+from fusion.ingest.journal.foreign import Shown, is_foreign
+from fusion.ingest.journal.labels import LabelPage, Vote
+from fusion.ingest.journal.lessons import Lesson
+from fusion.ingest.journal.retire import CURRENT, SourceCount, Whole
+from fusion.ingest.journal.rows import RETIRED, WORDS, Record, count, keys_of, owner_of, record_of, row_of, whose
+from fusion.ingest.journal.tombstones import (
     BORN_FORGOTTEN,
     Barred,
     Burial,
