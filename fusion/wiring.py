@@ -71,8 +71,8 @@ from fusion.ingest.forget import ForgetReceipt, ForgetRequest, Forgetter, Forget
 from fusion.ingest.intake import Acknowledged, Intake, NewMemory
 from fusion.ingest.journal import Journal
 from fusion.ingest.journal.foreign import Noting, Shown, is_foreign
-from fusion.ingest.journal.journal import Deliveries
 from fusion.ingest.journal.labels import labelled
+from fusion.ingest.journal.outbox import Deliveries
 from fusion.ingest.journal.retire import SourceCount, Whole
 from fusion.ingest.salvage import Salvaged
 from fusion.ingest.verify import PROBE_CHARS, Ask
@@ -219,13 +219,13 @@ class Fusion:
             # A folder that is not there was moved away to mend a damaged store, or never was: it holds nothing.
             folders = {name: settings.home / "backends" / name for name in settings.backends}
             if not damaged:
-                await journal.refill([name for name, folder in folders.items() if not folder.exists()])
+                await journal.outbox.refill([name for name, folder in folders.items() if not folder.exists()])
             sources = await _sources(settings, embedders, model, stack)
             stores = {name: s.backend for name, s in sources.items() if s.disabled is None}
             # What cannot be marked as delivered is not delivered.
             deliverer = Deliverer(journal, {} if damaged else stores, ask=_asking(sources))
             if not damaged:
-                await journal.refill([name for name in stores if await _emptied(journal, sources[name])])
+                await journal.outbox.refill([name for name in stores if await _emptied(journal, sources[name])])
                 await deliverer.start()
             stack.push_async_callback(deliverer.close)
             distiller = None
@@ -787,7 +787,7 @@ class Within:
 
     async def ids(self, ref: str) -> Sequence[str]:
         if not is_foreign(ref):
-            return await self.fusion.journal.ids(self.backend, ref, self.scope)
+            return await self.fusion.journal.outbox.ids(self.backend, ref, self.scope)
         await self.fusion.noting.flush()
         item = await self.fusion.journal.shown(ref, self.scope)
         if item.backend != self.backend:
@@ -839,7 +839,7 @@ async def _ended(task: asyncio.Task[None]) -> None:
 
 async def _emptied(journal: Journal, source: Source) -> bool:
     """Whether a backend that was told of memories holds nothing: its files were emptied, or it keeps none."""
-    if not isinstance(source.backend, Describes) or not await journal.has_told(source.name):
+    if not isinstance(source.backend, Describes) or not await journal.outbox.has_told(source.name):
         return False
     try:
         async with asyncio.timeout(source.deadline_s):

@@ -25,14 +25,14 @@ from fusion.contract import Verifies
 from fusion.embedders import RECORD
 from fusion.errors import FusionError
 from fusion.home import explain_lock, owner, read_record
-from fusion.ingest.journal.journal import deliveries
+from fusion.ingest.journal.outbox import deliveries
 from fusion.lib.sqlite import time_of
 from fusion.settings import LOOPBACK, Settings, load, recipes
 from fusion.wiring import resolve
 
 if TYPE_CHECKING:
     from fusion import wire
-    from fusion.ingest.journal.journal import Deliveries
+    from fusion.ingest.journal.outbox import Deliveries
 
 CHECK_S = 10.0
 """for one database; a large one is then left half checked, and that is said"""

@@ -18,7 +18,7 @@ from fusion.contract import Backend, Captured, Event, Extraction, Forgets, Forgo
 from fusion.errors import FusionError, HttpStatus, InvalidAnswer, StillThere
 from fusion.ingest.capture import capture
 from fusion.ingest.journal import Journal
-from fusion.ingest.journal.journal import Due
+from fusion.ingest.journal.outbox import Due
 from fusion.ingest.verify import Ask, verified
 
 log = logging.getLogger(__name__)
@@ -56,6 +56,7 @@ class Deliverer:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._journal = journal
+        self._outbox = journal.outbox
         self._every = stores
         self._stores = {name: s for name, s in stores.items() if isinstance(s, Remembers | Forgets)}
         self._learn = learn
@@ -75,7 +76,7 @@ class Deliverer:
 
     async def start(self) -> None:
         """Lists what is due, also to a backend that is new, and begins."""
-        await self._journal.enlist([name for name, store in self._stores.items() if isinstance(store, Remembers)])
+        await self._outbox.enlist([name for name, store in self._stores.items() if isinstance(store, Remembers)])
         self._tasks = [asyncio.create_task(self._serve(name), name=f"deliver to {name}") for name in self._stores]
         self.wake()
 
@@ -122,7 +123,7 @@ class Deliverer:
 
     async def _wait(self, name: str) -> None:
         """Until there is news, or it is time to try again what was refused."""
-        next_at = await self._journal.next_due(name)
+        next_at = await self._outbox.next_due(name)
         pause_s = None if next_at is None else (next_at - self._clock()).total_seconds()
         if pause_s is not None and pause_s <= 0:
             return
@@ -138,8 +139,8 @@ class Deliverer:
 
     async def _round(self, name: str) -> bool:
         """Has one batch forgotten and tells one batch; whether there was anything to do."""
-        buried = await self._journal.due_to_forget(name, self._clock(), BATCH)
-        due = await self._journal.due(name, self._clock(), BATCH)
+        buried = await self._outbox.due_to_forget(name, self._clock(), BATCH)
+        due = await self._outbox.due(name, self._clock(), BATCH)
         if buried or due:
             self._quiet[name].clear()
         for one in buried:
@@ -156,7 +157,7 @@ class Deliverer:
             wanted = [d for d in due if store.accepts(d.event)]
             chosen = {d.seq for d in wanted}
             if declined := [d.seq for d in due if d.seq not in chosen]:
-                await self._journal.give_up(name, declined, "declined")
+                await self._outbox.give_up(name, declined, "declined")
             if wanted:
                 await self._tell(name, wanted)
         return bool(due or buried)
@@ -174,12 +175,12 @@ class Deliverer:
                 async with self._busy[name]:
                     # What was forgotten since it was read is gone from the store by now: told again, and killed before
                     # the mark, it would stay there, and nobody would know.
-                    open_still = await self._journal.pending(name, [d.seq for d in batch])
+                    open_still = await self._outbox.pending(name, [d.seq for d in batch])
                     batch = [d for d in batch if d.seq in open_still]
                     if not batch:
                         continue
                     told = await self._remember(name, batch)
-                    await self._journal.delivered(name, [(d.seq, ids) for d, ids in zip(batch, told, strict=True)])
+                    await self._outbox.delivered(name, [(d.seq, ids) for d, ids in zip(batch, told, strict=True)])
                 taken += len(batch)
             except Exception as error:
                 if not _is_nonsense(error):
@@ -194,7 +195,7 @@ class Deliverer:
                     await self.refused(name, one.seq, one.attempts, error)
                 else:
                     log.error("backend %s never took event %s: %s", name, one.event.event_id, type(error).__name__)
-                    await self._journal.give_up(name, [one.seq], "failed", f"{type(error).__name__}: {error}")
+                    await self._outbox.give_up(name, [one.seq], "failed", f"{type(error).__name__}: {error}")
         if refused > 1 and not taken:
             raise InvalidAnswer(f"{name} took none of {refused} events")
 
@@ -214,7 +215,7 @@ class Deliverer:
     async def refused(self, name: str, seq: int, attempts: int, error: Exception) -> None:
         """One more try of this failed, after so many; the next is later each time."""
         next_at = self._clock() + timedelta(seconds=_pause_s(attempts + 1, ATTEMPT_CAP_S))
-        await self._journal.attempted(name, seq, f"{type(error).__name__}: {error}", next_at)
+        await self._outbox.attempted(name, seq, f"{type(error).__name__}: {error}", next_at)
 
     def seek(self, event: Event, names: Container[str] | None = None) -> None:
         """Has it verified by its text that the backends called ``names``, or all, forgot this, and no other, whenever
@@ -238,12 +239,12 @@ class Deliverer:
         """
         store = self._every[name]
         if not isinstance(store, Forgets):
-            await self._journal.undone(name, seq, "hidden")
+            await self._outbox.undone(name, seq, "hidden")
             self._sought.pop((name, event.event_id), None)
             return "hidden"
         self._captured.pop(event.event_id, None)
         async with self._busy[name]:
-            done = await self._journal.outcome(name, seq)
+            done = await self._outbox.outcome(name, seq)
             if done is None:
                 done = await store.forget(event.event_id, native_ids)
                 if done != "hidden":
@@ -258,7 +259,7 @@ class Deliverer:
                         records=self._journal.records,
                         now=self._clock(),
                     )
-                await self._journal.undone(name, seq, done)
+                await self._outbox.undone(name, seq, done)
         self._sought.pop((name, event.event_id), None)
         return done
 

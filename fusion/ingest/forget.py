@@ -179,7 +179,7 @@ class Forgetter:
 
     async def _previews(self, records: Sequence[Record], ref: str | None = None) -> list[Found]:
         """What a preview shows of our own memories; under ``ref``, where the caller has one of its own for it."""
-        held = await self._journal.holding([record.ref for record in records])
+        held = await self._journal.outbox.holding([record.ref for record in records])
         return [
             Found(
                 ref or record.ref,

@@ -17,7 +17,8 @@ from fusion.errors import InvalidAnswer
 from fusion.home import sizes
 from fusion.ingest.intake import NewMemory
 from fusion.ingest.journal import Journal
-from fusion.ingest.journal.journal import Counts, Deliveries
+from fusion.ingest.journal.journal import Counts
+from fusion.ingest.journal.outbox import Deliveries
 from fusion.settings import Settings, load
 from fusion.wiring import Fusion
 from tests.doors.fakes import SMALL
@@ -86,10 +87,10 @@ async def test_the_journal_knows_what_was_refused_and_given_up(tmp_path: Path) -
     journal = await Journal.open(tmp_path / "journal.sqlite")
     stored = await journal.append([event(f"note {n}", n) for n in range(3)])
     assert not isinstance(stored, str)
-    await journal.enlist(["shelf"])
-    first, second, _ = await journal.due("shelf", START, 10)
-    await journal.attempted("shelf", first.seq, "InvalidAnswer: no", START + timedelta(hours=1))
-    await journal.give_up("shelf", [second.seq], "failed", "InvalidAnswer: no")
+    await journal.outbox.enlist(["shelf"])
+    first, second, _ = await journal.outbox.due("shelf", START, 10)
+    await journal.outbox.attempted("shelf", first.seq, "InvalidAnswer: no", START + timedelta(hours=1))
+    await journal.outbox.give_up("shelf", [second.seq], "failed", "InvalidAnswer: no")
     assert await journal.deliveries() == {"shelf": Deliveries(2, 1, 1, "InvalidAnswer: no")}
     assert await journal.counts("default") == Counts(current=3)
     await journal.bury(stored[0].ref, Scope(user_id="ana", audience="private"))

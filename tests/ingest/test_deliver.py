@@ -266,9 +266,9 @@ async def test_what_was_forgotten_since_it_was_read_is_not_told(journal):
     """Read as due, forgotten everywhere, then told: killed before the mark, the store would keep it for ever."""
     shelf = Shelf()
     deliverer = Deliverer(journal, {"shelf": shelf})
-    await journal.enlist(["shelf"])
+    await journal.outbox.enlist(["shelf"])
     one, two = await append(journal, "one", "two")
-    due = await journal.due("shelf", START, 9)
+    due = await journal.outbox.due("shelf", START, 9)
     [burial] = await journal.bury(one.ref, ME)
     await deliverer.forget("shelf", due[0].seq, burial.record.event, ())
     await deliverer._tell("shelf", due)

@@ -233,7 +233,7 @@ class AskedAtOnce:
 
     async def bury_all(self, *asked):
         buried = await self._journal.bury_all(*asked)
-        for one in await self._journal.due_to_forget("shelf", START + timedelta(hours=1), 10):
+        for one in await self._journal.outbox.due_to_forget("shelf", START + timedelta(hours=1), 10):
             with suppress(StillThere):
                 await self._deliverer.forget("shelf", one.seq, one.event, one.native_ids)
         return buried

@@ -563,14 +563,14 @@ async def test_only_its_owner_supersedes_a_memory(journal):
 
 async def test_a_refill_tells_everything_again_but_what_is_to_be_forgotten(journal):
     """An emptied store is told of what is kept; what it still has to forget stays due."""
-    await journal.enlist(["shelf"])
+    await journal.outbox.enlist(["shelf"])
     one, two = await append(journal, event("one", 1), event("two", 2))
-    due = await journal.due("shelf", START, 9)
-    await journal.delivered("shelf", [(d.seq, ["native"]) for d in due])
+    due = await journal.outbox.due("shelf", START, 9)
+    await journal.outbox.delivered("shelf", [(d.seq, ["native"]) for d in due])
     await journal.bury(one.ref, ME)
-    await journal.refill(["shelf"])
-    assert [d.event.event_id for d in await journal.due("shelf", START, 9)] == [two.event.event_id]
-    assert [d.event.event_id for d in await journal.due_to_forget("shelf", START, 9)] == [one.event.event_id]
+    await journal.outbox.refill(["shelf"])
+    assert [d.event.event_id for d in await journal.outbox.due("shelf", START, 9)] == [two.event.event_id]
+    assert [d.event.event_id for d in await journal.outbox.due_to_forget("shelf", START, 9)] == [one.event.event_id]
 
 
 # Faults

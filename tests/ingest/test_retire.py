@@ -75,20 +75,20 @@ async def test_the_backends_delete_it_and_are_told_again_when_it_is_back(journal
 
 async def test_what_was_retired_before_it_was_told_is_not_told(journal):
     """Nor is a store that comes later, or one that was emptied; what comes back is told to all of them."""
-    await journal.enlist(["first"])
+    await journal.outbox.enlist(["first"])
     await journal.append([section("gone", 1), section("kept", 2)])
-    [gone, kept] = await journal.due("first", START, 9)
+    [gone, kept] = await journal.outbox.due("first", START, 9)
     await journal.retire(ANA, [Whole(FILE, ("kept",))])
-    await journal.delivered("first", [(gone.seq, ["n1"]), (kept.seq, ["n2"])])
-    assert [d.seq for d in await journal.due_to_forget("first", START, 9)] == [gone.seq]
-    await journal.enlist(["first", "later"])
-    await journal.refill(["first"])
+    await journal.outbox.delivered("first", [(gone.seq, ["n1"]), (kept.seq, ["n2"])])
+    assert [d.seq for d in await journal.outbox.due_to_forget("first", START, 9)] == [gone.seq]
+    await journal.outbox.enlist(["first", "later"])
+    await journal.outbox.refill(["first"])
     for name in ("first", "later"):
-        assert [d.event.text for d in await journal.due(name, START, 9)] == ["kept"]
+        assert [d.event.text for d in await journal.outbox.due(name, START, 9)] == ["kept"]
     await journal.append([section("gone", 1)])
     for name in ("first", "later"):
-        assert {d.event.text for d in await journal.due(name, START, 9)} == {"gone", "kept"}
-        assert await journal.due_to_forget(name, START, 9) == []
+        assert {d.event.text for d in await journal.outbox.due(name, START, 9)} == {"gone", "kept"}
+        assert await journal.outbox.due_to_forget(name, START, 9) == []
 
 
 async def test_a_file_of_many_pieces_is_told_in_parts(journal):

@@ -12,22 +12,22 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Self
 
-from fusion.contract import Event, Extraction, Forgotten, Hit, Place, Scope
+from fusion.contract import Event, Extraction, Hit, Place, Scope
 from fusion.errors import BadInput, KeyReused, NotFound
-from fusion.ingest.journal import foreign, labels, lessons, retire, tombstones
+from fusion.ingest.journal import foreign, labels, lessons, outbox, retire, tombstones
 from fusion.ingest.journal.foreign import Shown, is_foreign
 from fusion.ingest.journal.labels import LabelPage, Vote
 from fusion.ingest.journal.lessons import Lesson
+from fusion.ingest.journal.outbox import Deliveries, Outbox
 from fusion.ingest.journal.retire import CURRENT, SourceCount, Whole
 from fusion.ingest.journal.rows import RETIRED, WORDS, Record, count, keys_of, owner_of, record_of, row_of, whose
 from fusion.ingest.journal.tombstones import (
-    BORN_FORGOTTEN,
     Barred,
     Burial,
     bury,
@@ -43,7 +43,6 @@ from fusion.lib.sqlite import (
     EVENT_NAMES,
     Connection,
     Database,
-    Row,
     event_of,
     event_row,
     microseconds,
@@ -52,7 +51,6 @@ from fusion.lib.sqlite import (
 )
 
 State = Literal["stored", "duplicate", "superseded", "blocked"]
-GivenUp = Literal["declined", "failed"]
 
 _SCHEMA = f"""
 create table event(
@@ -121,30 +119,6 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
-    """One delivery that a backend has not acknowledged."""
-
-    seq: int
-    event: Event
-    attempts: int
-    native_ids: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Deliveries:
-    """How far one backend is: ``waiting`` to be told, ``refused`` of those at least once, ``failed`` for good."""
-
-    waiting: int = 0
-    refused: int = 0
-    failed: int = 0
-    reason: str = ""
-    """why, of one that was refused or failed"""
-
-    def trouble(self) -> dict[str, Any]:
-        return {"refused": self.refused, "failed": self.failed, "reason": self.reason}
-
-
-@dataclass(frozen=True, slots=True)
 class Counts:
     """What a tenant's journal holds: ``current`` memories, earlier versions of them, and what was forgotten."""
 
@@ -191,14 +165,14 @@ class _Order:
 
 
 class Journal:
-    """The journal of one home. ``stores`` are the backends that every new event is to be delivered to."""
+    """The journal of one home; its ``outbox`` has what the backends are still to be told."""
 
     schema: ClassVar[Sequence[str]] = STEPS
 
     def __init__(self, database: Database, keys_kept_s: float = KEYS_KEPT_S) -> None:
         self._database = database
         self._keys_kept_s = keys_kept_s
-        self._stores: tuple[str, ...] = ()
+        self.outbox = Outbox(database)
         self._distils = False
         self._records: OrderedDict[str, Record] = OrderedDict()
         self._orders: OrderedDict[tuple[object, ...], _Order] = OrderedDict()
@@ -309,7 +283,7 @@ class Journal:
             row = db.execute("select * from event where natural = ?", (natural,)).fetchone()
             if row is not None and not row["forgotten"]:
                 if row["superseded_by"] == RETIRED:
-                    retire.revive(db, row, self._stores)
+                    retire.revive(db, row, self.outbox.stores)
                     return Stored(short_ref(row["seq"]), event_of(row), "stored")
                 if row["superseded_by"] is None or not last or _current(db, place_key) is None:
                     return Stored(short_ref(row["seq"]), event_of(row), "duplicate")
@@ -331,7 +305,7 @@ class Journal:
         ).lastrowid
         assert seq is not None  # noqa: S101 — an insert that did not raise has a row
         retired = () if event.supersedes is None else self._replace(db, event.supersedes, event.event_id)
-        db.executemany("insert into delivery(seq, backend) values(?, ?)", [(seq, name) for name in self._stores])
+        outbox.enter(db, seq, self.outbox.stores)
         db.executemany("insert or ignore into derived values(?, ?)", [(s, event.event_id) for s in event.derived_from])
         count(db, event, +1)
         if self._distils and event.kind == "turn" and event.trust != "quarantined":
@@ -493,16 +467,6 @@ class Journal:
 
         return await self._database.read(work)
 
-    async def ids(self, backend: str, ref: str, scope: Scope) -> tuple[str, ...]:
-        """Under which ids ``backend`` keeps an event; none while it was not told. Raises NotFound, as `find`."""
-
-        def work(db: Connection) -> tuple[str, ...]:
-            asked = "select native_ids from delivery where backend = ? and seq = ?"
-            row = db.execute(asked, (backend, row_of(db, ref, scope)["seq"])).fetchone()
-            return tuple(json.loads(row["native_ids"])) if row else ()
-
-        return await self._database.read(work)
-
     def hides(self, backend: str, hit: Hit) -> bool:
         """Whether a hit says what was forgotten, though the journal does not know it by an id.
 
@@ -543,21 +507,6 @@ class Journal:
             ).fetchall()
         )
         return [record_of(row) for row in rows]
-
-    async def holding(self, refs: Sequence[str]) -> Mapping[str, Sequence[str]]:
-        """By ref, the backends that were told of an event and keep it."""
-        numbers = {seq: ref for ref in refs if (seq := parse_short_ref(ref)) is not None}
-        rows = await self._database.read(
-            lambda db: db.execute(
-                "select seq, backend from delivery where state = 'done' and seq in (select value from json_each(?)) "
-                "order by backend",
-                (json.dumps(list(numbers)),),
-            ).fetchall()
-        )
-        held: dict[str, list[str]] = {ref: [] for ref in refs}
-        for seq, backend in rows:
-            held[numbers[seq]].append(backend)
-        return held
 
     # Other people's memories
 
@@ -608,149 +557,6 @@ class Journal:
 
         records = map(record_of, await self._database.read(work))
         return [record for record in records if not self._says_gone(record.event)]
-
-    # Deliveries
-
-    async def enlist(self, stores: Sequence[str]) -> None:
-        """From now on events are delivered to ``stores``; what they have not been told yet is due.
-
-        So is what was given up before: the program may have learnt better since.
-        """
-        self._stores = tuple(stores)
-        names = [(name,) for name in stores]
-
-        def work(db: Connection) -> None:
-            db.executemany(
-                # A store that was there before has a row for every event up to its last.
-                f"insert into delivery(seq, backend) select seq, ?1 from event where {_LIVE} "
-                # An item of its own that it is to forget says nothing of what it was told.
-                "and seq > coalesce((select d.seq from delivery d join event e using(seq) where d.backend = ?1 "
-                f"and (e.natural is null or e.natural not like '[\"{BORN_FORGOTTEN}\"%') "
-                "order by d.seq desc limit 1), 0)",
-                names,
-            )
-            db.executemany(
-                "update delivery set state = 'pending', attempts = 0, next_at = 0 "
-                "where backend = ? and state = 'failed'",
-                names,
-            )
-
-        await self._database.write(work)
-
-    async def has_told(self, backend: str) -> bool:
-        """Whether ``backend`` keeps anything, as far as it was told."""
-        return bool(
-            await self._database.read(
-                lambda db: db.execute(
-                    "select 1 from delivery where backend = ? and state = 'done' limit 1", (backend,)
-                ).fetchone()
-            )
-        )
-
-    async def refill(self, stores: Sequence[str]) -> None:
-        """Has everything that is kept delivered to ``stores`` again: they hold nothing any more.
-
-        What they are still to forget stays due, for it may be kept elsewhere than in the folder that is gone.
-        """
-        names = [(name,) for name in stores]
-        await self._database.write(
-            lambda db: db.executemany(
-                "update delivery set state = 'pending', native_ids = '[]', attempts = 0, next_at = 0, reason = null "
-                f"where backend = ? and seq in (select seq from event where {_LIVE})",
-                names,
-            )
-        )
-
-    async def due(self, backend: str, now: datetime, limit: int) -> Sequence[Due]:
-        """What ``backend`` is to be told by ``now``, oldest first."""
-        return await self._open(backend, "pending", now, limit)
-
-    async def pending(self, backend: str, seqs: Sequence[int]) -> set[int]:
-        """Those of ``seqs`` that ``backend`` is still to be told: neither told nor forgotten since."""
-        rows = await self._database.read(
-            lambda db: db.execute(
-                "select seq from delivery where backend = ? and state = 'pending' "
-                "and seq in (select value from json_each(?))",
-                (backend, json.dumps(list(seqs))),
-            ).fetchall()
-        )
-        return {row["seq"] for row in rows}
-
-    async def due_to_forget(self, backend: str, now: datetime, limit: int) -> Sequence[Due]:
-        """What ``backend`` is to forget by ``now``."""
-        return await self._open(backend, "forget", now, limit)
-
-    async def next_due(self, backend: str) -> datetime | None:
-        """When the next delivery to ``backend`` is to be tried; None when none is open."""
-        row = await self._database.read(
-            lambda db: db.execute(
-                "select min(next_at) as at from delivery where backend = ? and state in ('pending', 'forget')",
-                (backend,),
-            ).fetchone()
-        )
-        return None if row["at"] is None else time_of(row["at"])
-
-    async def _open(self, backend: str, state: str, now: datetime, limit: int) -> Sequence[Due]:
-        rows = await self._database.read(
-            lambda db: db.execute(
-                "select e.*, d.attempts, d.native_ids from delivery d join event e using(seq) "
-                "where d.backend = ? and d.state = ? and d.next_at <= ? order by d.seq limit ?",
-                (backend, state, microseconds(now), limit),
-            ).fetchall()
-        )
-        return [Due(r["seq"], _whole(r), r["attempts"], tuple(json.loads(r["native_ids"]))) for r in rows]
-
-    async def delivered(self, backend: str, told: Iterable[tuple[int, Sequence[str]]]) -> None:
-        """``backend`` keeps these, as (seq, native ids). What is gone here meanwhile is due to be forgotten there."""
-        rows = [(json.dumps(list(ids)), backend, seq) for seq, ids in told]
-        await self._database.write(
-            lambda db: db.executemany(
-                "update delivery set native_ids = ?, reason = null, next_at = 0, state = case when "
-                f"(select {_LIVE} from event e where e.seq = delivery.seq) then 'done' else 'forget' end "
-                "where backend = ? and seq = ?",
-                rows,
-            )
-        )
-
-    async def give_up(self, backend: str, seqs: Sequence[int], state: GivenUp, reason: str | None = None) -> None:
-        """These are not told: the backend declined them, or failed at each try. What is to be forgotten stays so."""
-        rows = [(state, reason, backend, seq) for seq in seqs]
-        await self._database.write(
-            lambda db: db.executemany(
-                "update delivery set state = ?, reason = ? where backend = ? and seq = ? and state = 'pending'", rows
-            )
-        )
-
-    async def undone(self, backend: str, seq: int, outcome: Forgotten) -> None:
-        """``backend`` was asked to forget this, and that is what it did; unless it is wanted again by now."""
-        await self._database.write(
-            lambda db: db.execute(
-                "update delivery set state = ?, native_ids = '[]', reason = null "
-                "where backend = ? and seq = ? and state = 'forget'",
-                (outcome, backend, seq),
-            )
-        )
-
-    async def outcome(self, backend: str, seq: int) -> Forgotten | None:
-        """What ``backend`` did when it was asked to forget this; None while it has to be asked.
-
-        Absent where it is not to forget it any more: then it is told it again instead.
-        """
-        row = await self._database.read(
-            lambda db: db.execute("select state from delivery where backend = ? and seq = ?", (backend, seq)).fetchone()
-        )
-        if row["state"] == "forget":
-            return None
-        return row["state"] if row["state"] in get_args(Forgotten) else "absent"
-
-    async def attempted(self, backend: str, seq: int, reason: str, next_at: datetime) -> None:
-        """One more try of this failed; the next is not before ``next_at``."""
-        await self._database.write(
-            lambda db: db.execute(
-                "update delivery set attempts = attempts + 1, reason = ?, next_at = ? where backend = ? and seq = ?",
-                (reason, microseconds(next_at), backend, seq),
-            )
-        )
 
     # What a model is to learn
 
@@ -804,16 +610,11 @@ class Journal:
 
     async def backlog(self) -> Mapping[str, int]:
         """By backend, how many deliveries are open."""
-        rows = await self._database.read(
-            lambda db: db.execute(
-                "select backend, count(*) as n from delivery where state in ('pending', 'forget') group by backend"
-            ).fetchall()
-        )
-        return {row["backend"]: row["n"] for row in rows}
+        return await self.outbox.backlog()
 
     async def deliveries(self) -> Mapping[str, Deliveries]:
         """By backend, how far it is."""
-        return await self._database.read(deliveries)
+        return await self._database.read(outbox.deliveries)
 
     async def counts(self, tenant: str) -> Counts:
         """How much a tenant has."""
@@ -938,15 +739,6 @@ class Journal:
             self._orders.pop(key, None)
 
 
-def deliveries(db: Connection) -> dict[str, Deliveries]:
-    """As `Journal.deliveries`, of any connection that can read a journal."""
-    rows = db.execute(
-        "select backend, sum(state != 'failed'), sum(state != 'failed' and attempts > 0), sum(state = 'failed'), "
-        "coalesce(max(reason), '') from delivery where state in ('pending', 'forget', 'failed') group by backend"
-    ).fetchall()
-    return {backend: Deliveries(*numbers) for backend, *numbers in rows}
-
-
 def counts(db: Connection, tenant: str) -> Counts:
     """As `Journal.counts`, of any connection that can read a journal."""
     row = db.execute(
@@ -958,20 +750,11 @@ def counts(db: Connection, tenant: str) -> Counts:
     return Counts(*row)
 
 
-_LIVE = f"forgotten = 0 and superseded_by is not '{RETIRED}'"
-"""what a backend is to have: earlier versions too, but nothing that was forgotten or retired"""
-
-
 def _all_are(db: Connection, event_ids: Sequence[str], condition: str) -> bool:
     """Whether a condition holds of every one of these events."""
     ids = json.dumps(event_ids)
     met = f"select count(*) from event where event_id in (select value from json_each(?)) and {condition}"
     return bool(db.execute(met, (ids,)).fetchone()[0] == len(set(event_ids)))
-
-
-def _whole(row: Row) -> Event:
-    """An event as a backend is told of it; what its caller stated is nobody else's business."""
-    return replace(event_of(row), stated=tuple((name, value) for name, value in json.loads(row["stated"])))
 
 
 def _current(db: Connection, place_key: str | None) -> str | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fusion.contract import DIMENSIONS, Event, Scope
+from fusion.ingest.journal import outbox
 from fusion.ingest.journal.rows import RETIRED, count
 from fusion.lib.sqlite import Connection, event_of, storable
 
@@ -71,10 +72,7 @@ def retire(db: Connection, rows: Sequence[Any]) -> None:
     for row in rows:
         count(db, event_of(row), -1)
         db.execute("update event set superseded_by = ? where seq = ?", (RETIRED, row["seq"]))
-        db.execute(
-            "update delivery set state = 'forget', attempts = 0, next_at = 0 where seq = ? and state <> 'declined'",
-            (row["seq"],),
-        )
+        outbox.withdraw(db, row["seq"])
 
 
 def made_of(db: Connection, event_id: str) -> list[Any]:
@@ -110,11 +108,7 @@ def _made_of(db: Connection, sources: Sequence[str]) -> list[Any]:
 def revive(db: Connection, row: Any, stores: Sequence[str]) -> None:
     """What was retired is in its file again: it is current, and every backend is to be told."""
     db.execute("update event set superseded_by = null where seq = ?", (row["seq"],))
-    db.executemany(
-        "insert into delivery(seq, backend) values(?, ?) on conflict(backend, seq) do update "
-        "set state = 'pending', native_ids = '[]', attempts = 0, next_at = 0, reason = null where state <> 'declined'",
-        [(row["seq"], name) for name in stores],
-    )
+    outbox.enter_again(db, row["seq"], stores)
     count(db, event_of(row), +1)
 
 

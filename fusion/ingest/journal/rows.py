@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fusion.contract import Event, Scope
 from fusion.errors import NotFound
 from fusion.lib.bm25 import terms
 from fusion.lib.ids import parse_short_ref, short_ref
-from fusion.lib.sqlite import Connection, event_of, storable
+from fusion.lib.sqlite import Connection, Row, event_of, storable
 from fusion.lib.words import content_hash, normalise, spoken
 
 SHORT_TEXT_WORDS = 5
@@ -20,6 +20,10 @@ WORDS = "words\0"
 """what the key of a text begins with that is long enough to be known by its words alone"""
 RETIRED = "retired"
 """stands where another event's id would, of an event that its file does not have any more"""
+BORN_FORGOTTEN = "born forgotten"
+"""what the natural key of an event begins with that stands for another's item"""
+LIVE = f"forgotten = 0 and superseded_by is not '{RETIRED}'"
+"""what a backend is to have: earlier versions too, but nothing that was forgotten or retired"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,11 @@ class Record:
 
 def record_of(row: Any) -> Record:
     return Record(short_ref(row["seq"]), event_of(row), bool(row["forgotten"]), row["superseded_by"])
+
+
+def whole(row: Row) -> Event:
+    """An event as a backend is told of it; what its caller stated is nobody else's business."""
+    return replace(event_of(row), stated=tuple((name, value) for name, value in json.loads(row["stated"])))
 
 
 def row_of(db: Connection, ref: str, scope: Scope) -> Any:

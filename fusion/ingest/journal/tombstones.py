@@ -16,8 +16,8 @@ from functools import lru_cache
 from typing import Any
 
 from fusion.contract import Event, Hit, Place, Scope
-from fusion.ingest.journal import labels, lessons
-from fusion.ingest.journal.rows import WORDS, Record, count, keys_of, record_of, words_key
+from fusion.ingest.journal import labels, lessons, outbox
+from fusion.ingest.journal.rows import BORN_FORGOTTEN, WORDS, Record, count, keys_of, record_of, words_key
 from fusion.lib.ids import uuid7
 from fusion.lib.sqlite import EVENT_NAMES, Connection, event_of, event_row, microseconds
 from fusion.lib.words import content_hash, normalise
@@ -44,8 +44,6 @@ _OWNER = re.compile(r"[^\0]*\0[^\0]*\0([^\0]*)\0")
 """the user in a key of words: kind, tenant, user, hash"""
 _TELLS_APART = re.compile(r"-[0-9a-f]{8}(?=/)")
 """what a folder's name has behind it where another of that name was there first"""
-BORN_FORGOTTEN = "born forgotten"
-"""what the natural key of an event begins with that stands for another's item"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,12 +177,8 @@ def bury(db: Connection, row: Any, by: str, now: datetime) -> Burial:
     _put_up(db, record.event.event_id, words, [natural] if natural else [], Hit.of(record.event))
     lessons.drop(db, record.event.event_id, row["seq"])
     db.execute("update event set text = '', speaker = null, stated = '[]', forgotten = 1 where seq = ?", (row["seq"],))
-    db.execute(
-        "update delivery set state = 'forget', attempts = 0, next_at = 0 where seq = ? and state <> 'declined'",
-        (row["seq"],),
-    )
-    due = db.execute("select backend, native_ids from delivery where seq = ? and state = 'forget'", (row["seq"],))
-    told = {r["backend"]: (row["seq"], tuple(json.loads(r["native_ids"]))) for r in due}
+    outbox.withdraw(db, row["seq"])
+    told = {backend: (row["seq"], ids) for backend, ids in outbox.to_forget(db, row["seq"]).items()}
     labels.drop(db, record.event.scope.tenant, record.ref)
     _audit(db, record.event.scope, record.ref, row["seq"], by, now)
     return Burial(record, told)
@@ -204,10 +198,7 @@ def bury_foreign(db: Connection, ref: str, backend: str, hit: Hit, by: str, now:
         (*event_row(born), json.dumps([BORN_FORGOTTEN, born.event_id])),
     ).lastrowid
     assert seq is not None  # noqa: S101 — an insert that did not raise has a row
-    db.execute(
-        "insert into delivery(seq, backend, state, native_ids) values(?, ?, 'forget', ?)",
-        (seq, backend, json.dumps([hit.native_id])),
-    )
+    outbox.enter_to_forget(db, seq, backend, hit.native_id)
     _put_up(db, born.event_id, words_key(hit.text, hit.speaker, scope), _itself(backend, hit), hit)
     labels.drop(db, scope.tenant, ref)
     _audit(db, scope, ref, seq, by, now)
