@@ -24,7 +24,7 @@ from fusion.errors import BadInput, TooLarge
 from fusion.ingest.flush import Access, Context, Rules, Trigger
 from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory, not_one_line
-from fusion.ingest.journal.journal import Criteria
+from fusion.ingest.journal.listing import Criteria
 from fusion.ingest.journal.retire import MAX_KEPT, Whole
 from fusion.ingest.sources import moment
 from fusion.recall.document import MAX_LINES, PAGE_LINES

@@ -16,10 +16,10 @@ from fusion.contract import Event, Scope
 from fusion.errors import BadInput, FusionError, NotFound, StillThere
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.journal import Journal
+from fusion.ingest.journal.burial import Burial
 from fusion.ingest.journal.foreign import Shown, is_foreign
-from fusion.ingest.journal.journal import Criteria
+from fusion.ingest.journal.listing import Criteria
 from fusion.ingest.journal.rows import Record
-from fusion.ingest.journal.tombstones import Burial
 from fusion.lib.clean import clean
 from fusion.lib.ids import cursor, parse_cursor, parse_short_ref
 from fusion.lib.redact import redact

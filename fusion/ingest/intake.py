@@ -16,7 +16,8 @@ from fusion.errors import BadInput, KeyInUse
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
 from fusion.ingest.journal import Journal
-from fusion.ingest.journal.journal import Stored, reused
+from fusion.ingest.journal.append import Stored
+from fusion.ingest.journal.idempotency import reused
 from fusion.lib.clean import clean
 from fusion.lib.envelope import without_own_block
 from fusion.lib.ids import uuid7
@@ -117,7 +118,7 @@ class Intake:
             body = sha256(orjson.dumps(list(items), default=str)).hexdigest()
             guard = (tenant, idempotency_key, body)
         with self._alone(guard):
-            outcome = await self._journal.append(events, idempotency=guard, reply=reply)
+            outcome = await self._journal.append(events, guard=guard, reply=reply)
         self._deliverer.wake()
         if self._distiller is not None:
             self._distiller.wake()

@@ -16,7 +16,7 @@ from typing import Any, Self
 from fusion.contract import Event, Scope
 from fusion.errors import StoreDamaged
 from fusion.ingest.journal import Journal
-from fusion.ingest.journal.journal import Counts
+from fusion.ingest.journal.listing import Counts
 from fusion.ingest.journal.outbox import Deliveries
 from fusion.ingest.journal.rows import Record, record_of
 from fusion.lib.bm25 import Frequencies

@@ -24,7 +24,7 @@ from fusion.errors import (
     StoreFull,
 )
 from fusion.ingest.intake import Acknowledged, Replayed
-from fusion.ingest.journal.journal import Criteria
+from fusion.ingest.journal.listing import Criteria
 from fusion.ingest.journal.retire import Whole
 from fusion.recall.admit import foreign_ref
 from fusion.recall.gather import Answer

@@ -17,7 +17,7 @@ from fusion.errors import InvalidAnswer
 from fusion.home import sizes
 from fusion.ingest.intake import NewMemory
 from fusion.ingest.journal import Journal
-from fusion.ingest.journal.journal import Counts
+from fusion.ingest.journal.listing import Counts
 from fusion.ingest.journal.outbox import Deliveries
 from fusion.settings import Settings, load
 from fusion.wiring import Fusion

@@ -15,7 +15,7 @@ from fusion.contract import Hit, Place, Query, Scope
 from fusion.errors import NobodyAnswered, NotFound
 from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.intake import NewMemory
-from fusion.ingest.journal.journal import Criteria
+from fusion.ingest.journal.listing import Criteria
 from fusion.ingest.sources import read
 from fusion.settings import Settings, load
 from fusion.wiring import Fusion

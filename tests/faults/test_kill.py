@@ -135,7 +135,7 @@ async def test_at_every_statement_of_an_append(tmp_path: Path) -> None:
     for again in range(2):
         for n in range(1, statement + 1):
             batch = [event(f"turn {n}", n), event(f"note {n}", n, source="notes")]
-            outcome = await journal.append(batch, idempotency=("default", str(n), "body"), reply=lambda stored: "kept")
+            outcome = await journal.append(batch, guard=("default", str(n), "body"), reply=lambda stored: "kept")
             assert isinstance(outcome, str) == (bool(again) or n == statement)
     await journal.close()
     assert texts(file, "event") == {f"{what} {n}": 1 for n in range(1, statement + 1) for what in ("turn", "note")}

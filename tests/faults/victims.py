@@ -24,7 +24,7 @@ from fusion.ingest.distil import Distiller
 from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.intake import NewMemory
 from fusion.ingest.journal import Journal
-from fusion.ingest.journal.journal import Criteria
+from fusion.ingest.journal.listing import Criteria
 from fusion.lib.sqlite import Database
 from fusion.settings import Settings, load
 from fusion.wiring import Fusion
@@ -74,7 +74,7 @@ async def append(file: str, n: str, statement: str) -> None:
     journal = await Journal.open(Path(file))
     watch(journal._database, killer(int(statement)))
     batch = [event(f"turn {n}", int(n)), event(f"note {n}", int(n), source="notes")]
-    await journal.append(batch, idempotency=("default", n, "body"), reply=lambda stored: "kept")
+    await journal.append(batch, guard=("default", n, "body"), reply=lambda stored: "kept")
     say("kept", int(n))
 
 

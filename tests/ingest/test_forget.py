@@ -23,7 +23,7 @@ from fusion.ingest.forget import ForgetRequest, Forgetter, Found
 from fusion.ingest.intake import Intake, NewMemory
 from fusion.ingest.journal import Journal, foreign
 from fusion.ingest.journal.foreign import Shown
-from fusion.ingest.journal.journal import Criteria
+from fusion.ingest.journal.listing import Criteria
 from fusion.lib.sqlite import Database
 from tests.ingest.stores import ME, START, Shelf, Time, event
 

@@ -143,7 +143,7 @@ async def test_superseding_by_ref_stays_within_the_scope(journal):
 
 
 async def keyed(journal, key, body, *events):
-    return await journal.append(events, idempotency=("default", key, body), reply=lambda s: [one.ref for one in s])
+    return await journal.append(events, guard=("default", key, body), reply=lambda s: [one.ref for one in s])
 
 
 async def test_a_key_replays_its_reply_and_refuses_another_body(journal):
@@ -165,7 +165,7 @@ async def test_one_key_used_by_many_at_once_is_one_request(journal):
 async def test_a_key_is_each_tenants_own(journal):
     """The same key of another tenant is another key."""
     await keyed(journal, "k", "body", event("once"))
-    outcome = await journal.append([event("else")], idempotency=("acme", "k", "other"), reply=lambda s: [])
+    outcome = await journal.append([event("else")], guard=("acme", "k", "other"), reply=lambda s: [])
     assert not isinstance(outcome, str)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from fusion.contract import Event, Scope
 from fusion.errors import NotFound
-from fusion.lib.bm25 import terms
+from fusion.lib.bm25 import Frequencies, terms
 from fusion.lib.ids import parse_short_ref, short_ref
 from fusion.lib.sqlite import Connection, Row, event_of, storable
 from fusion.lib.words import content_hash, normalise, spoken
@@ -51,6 +52,12 @@ def record_of(row: Any) -> Record:
 def whole(row: Row) -> Event:
     """An event as a backend is told of it; what its caller stated is nobody else's business."""
     return replace(event_of(row), stated=tuple((name, value) for name, value in json.loads(row["stated"])))
+
+
+def all_are(db: Connection, event_ids: Sequence[str], condition: str) -> bool:
+    """Whether a condition holds of every one of these events."""
+    met = f"select count(*) from event where event_id in (select value from json_each(?)) and {condition}"
+    return bool(db.execute(met, (json.dumps(event_ids),)).fetchone()[0] == len(set(event_ids)))
 
 
 def row_of(db: Connection, ref: str, scope: Scope) -> Any:
@@ -105,6 +112,20 @@ def count(db: Connection, event: Event, sign: int) -> None:
     if sign < 0:
         gone = [(owner, term) for term in set(found)]
         db.executemany("delete from term where owner = ? and term = ? and n <= 0", gone)
+
+
+def frequencies(db: Connection, scope: Scope, asked: Sequence[str]) -> Frequencies:
+    """How common each term is among the memories of the scope's user, or of the whole tenant."""
+    owners = "owner = ?" if scope.user_id is not None else "owner in (select owner from owner where tenant = ?)"
+    whose = owner_of(scope) if scope.user_id is not None else scope.tenant
+    documents, length = db.execute(
+        f"select coalesce(sum(documents), 0), coalesce(sum(length), 0) from owner where {owners}", (whose,)
+    ).fetchone()
+    counts = db.execute(
+        f"select term, sum(n) as n from term where {owners} and term in (select value from json_each(?)) group by term",
+        (whose, json.dumps(list(asked))),
+    ).fetchall()
+    return Frequencies(documents, length / documents if documents else 1.0, {r["term"]: r["n"] for r in counts})
 
 
 def whose(scope: Scope) -> tuple[str, list[object]]:

@@ -7,19 +7,15 @@ its backend and native id, too. An explicit remember of the same words lifts all
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import lru_cache
-from typing import Any
 
 from fusion.contract import Event, Hit, Place, Scope
-from fusion.ingest.journal import labels, lessons, outbox
-from fusion.ingest.journal.rows import BORN_FORGOTTEN, WORDS, Record, count, keys_of, record_of, words_key
-from fusion.lib.ids import uuid7
-from fusion.lib.sqlite import EVENT_NAMES, Connection, event_of, event_row, microseconds
+from fusion.ingest.journal.rows import WORDS, words_key
+from fusion.lib.chunk import chunks
+from fusion.lib.sqlite import Connection
 from fusion.lib.words import content_hash, normalise
 
 SCHEMA = """
@@ -27,13 +23,6 @@ alter table hidden add column words text;
 alter table tombstone add column words text;
 create index hidden_words on hidden(words) where words is not null;
 create index tombstone_words on tombstone(words) where words is not null;
-create table audit(
-    id integer primary key autoincrement, at integer not null, tenant text not null, user_id text,
-    ref text not null, seq integer not null, by text not null
-);
-create index audit_owner on audit(tenant, user_id, id);
-create trigger audit_is_not_changed before update on audit begin select raise(abort, 'the audit is append-only'); end;
-create trigger audit_is_not_cut before delete on audit begin select raise(abort, 'the audit is append-only'); end;
 """
 
 LINE_WORDS = 3
@@ -44,14 +33,6 @@ _OWNER = re.compile(r"[^\0]*\0[^\0]*\0([^\0]*)\0")
 """the user in a key of words: kind, tenant, user, hash"""
 _TELLS_APART = re.compile(r"-[0-9a-f]{8}(?=/)")
 """what a folder's name has behind it where another of that name was there first"""
-
-
-@dataclass(frozen=True, slots=True)
-class Burial:
-    """One event that was forgotten: ``record`` as it was, and by backend the delivery (seq, native ids) to undo."""
-
-    record: Record
-    due: Mapping[str, tuple[int, tuple[str, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +59,7 @@ class Barred:
 
     def add(self, hit: Hit, backend: str | None = None) -> None:
         """Bars what says this; with a ``backend``, also the item itself."""
-        keys = [_words(hit.text, hit.speaker, hit.scope), *_itself(backend, hit)]
+        keys = [_words(hit.text, hit.speaker, hit.scope), *itself(backend, hit)]
         self.keys.update(key for key in keys if key.startswith((WORDS, _FOREIGN)))
         if hit.place is not None:
             for line in file_lines(hit.text, hit.place):
@@ -99,7 +80,7 @@ class Barred:
             return False
         # The words of what has an event's id are the journal's to judge.
         says = [] if hit.event_id is not None else [_words(hit.text, hit.speaker, hit.scope)]
-        return not self.keys.isdisjoint((*says, *_itself(backend, hit)))
+        return not self.keys.isdisjoint((*says, *itself(backend, hit)))
 
     def says_gone(self, text: str, place: Place, scope: Scope) -> bool:
         """Whether a piece of a file has a line that was forgotten there; by another user, it is still this one's."""
@@ -111,6 +92,21 @@ class Barred:
             line in gone and (scope.user_id is None or not who.isdisjoint(gone[line]))
             for line in file_lines(text, place)
         )
+
+    def bars(self, event: Event) -> bool:
+        """Whether an event is a piece of a file that has a line of a forgotten one; the same rule as `hides`."""
+        return event.place is not None and self.says_gone(event.text, event.place, event.scope)
+
+    def lines_gone(self, document: str, lines: Sequence[str], scope: Scope) -> frozenset[int]:
+        """Which lines of a file, by number from 1, say what was forgotten; the same rule as `hides`."""
+        if not self.lines:
+            return frozenset()
+        # Line by line, and in the pieces that a file is taken in by: short lines are known by their piece alone.
+        pieces = [(n, n, line) for n, line in enumerate(lines, start=1)]
+        pieces += [(piece.start, piece.end, piece.text) for piece in chunks("\n".join(lines))]
+        said = ((Place(document, start, end, "line"), text) for start, end, text in pieces)
+        gone = [place for place, text in said if self.says_gone(text, place, scope)]
+        return frozenset(n for place in gone for n in range(place.start, place.end + 1))
 
 
 def _shelf(document: str) -> str:
@@ -129,7 +125,7 @@ def _user(words: str | None) -> str:
     return owner[1] if owner else ""
 
 
-def _itself(backend: str | None, hit: Hit) -> list[str]:
+def itself(backend: str | None, hit: Hit) -> list[str]:
     """The key of one backend's item; a piece of a file has none."""
     if backend is None or (hit.place is not None and hit.place.unit == "line"):
         return []
@@ -142,71 +138,7 @@ def _words(text: str, speaker: str | None, scope: Scope) -> str:
     return words_key(text, speaker, scope)
 
 
-def with_what_follows(db: Connection, row: Any) -> list[Any]:
-    """The row of an event, then of all that goes when it is forgotten and is not gone yet."""
-    rows, gone = [row], {row["event_id"]}
-    for one in rows:
-        rows_of = "select e.* from event e where e.forgotten = 0 and e.tenant = ? and "
-        versions = db.execute(rows_of + "e.event_id = ?", (one["tenant"], one["supersedes"])).fetchall()
-        derived = db.execute(
-            rows_of + "e.event_id in (select event_id from derived where source = ?)", (one["tenant"], one["event_id"])
-        ).fetchall()
-        unsupported = [d for d in derived if gone.issuperset(_living(db, event_of(d).derived_from))]
-        for found in (*versions, *unsupported):
-            if found["event_id"] not in gone:
-                gone.add(found["event_id"])
-                rows.append(found)
-    return rows
-
-
-def _living(db: Connection, event_ids: Sequence[str]) -> list[str]:
-    """Which of these events are kept."""
-    wanted = json.dumps(event_ids)
-    rows = db.execute(
-        "select event_id from event where forgotten = 0 and event_id in (select value from json_each(?))", (wanted,)
-    )
-    return [row["event_id"] for row in rows]
-
-
-def bury(db: Connection, row: Any, by: str, now: datetime) -> Burial:
-    """Forgets one event here; ``by`` says in the audit what it was named by."""
-    record = record_of(row)
-    _, natural, words = keys_of(record.event)
-    if row["superseded_by"] is None:
-        count(db, record.event, -1)
-    _put_up(db, record.event.event_id, words, [natural] if natural else [], Hit.of(record.event))
-    lessons.drop(db, record.event.event_id, row["seq"])
-    db.execute("update event set text = '', speaker = null, stated = '[]', forgotten = 1 where seq = ?", (row["seq"],))
-    outbox.withdraw(db, row["seq"])
-    told = {backend: (row["seq"], ids) for backend, ids in outbox.to_forget(db, row["seq"]).items()}
-    labels.drop(db, record.event.scope.tenant, record.ref)
-    _audit(db, record.event.scope, record.ref, row["seq"], by, now)
-    return Burial(record, told)
-
-
-def bury_foreign(db: Connection, ref: str, backend: str, hit: Hit, by: str, now: datetime) -> Burial:
-    """Forgets an item that never came through here: an event that is born forgotten, with its deletion due.
-
-    So it is retried, verified, kept out of answers and audited like any other.
-    """
-    scope = hit.scope
-    taken = db.execute("select 1 from event where event_id = ?", (hit.event_id,)).fetchone()
-    born = Event(hit.event_id if hit.event_id and not taken else str(uuid7()), "", now, scope, kind=hit.kind)
-    seq = db.execute(
-        f"insert into event({', '.join(EVENT_NAMES)}, natural, forgotten) "
-        f"values({', '.join('?' * len(EVENT_NAMES))}, ?, 1)",
-        (*event_row(born), json.dumps([BORN_FORGOTTEN, born.event_id])),
-    ).lastrowid
-    assert seq is not None  # noqa: S101 — an insert that did not raise has a row
-    outbox.enter_to_forget(db, seq, backend, hit.native_id)
-    _put_up(db, born.event_id, words_key(hit.text, hit.speaker, scope), _itself(backend, hit), hit)
-    labels.drop(db, scope.tenant, ref)
-    _audit(db, scope, ref, seq, by, now)
-    told = Event(born.event_id, hit.text, now, scope, kind=hit.kind, speaker=hit.speaker, at=hit.at, place=hit.place)
-    return Burial(Record(ref, told), {backend: (seq, (hit.native_id,))})
-
-
-def _put_up(db: Connection, event_id: str, words: str, keys: Sequence[str], hit: Hit) -> None:
+def put_up(db: Connection, event_id: str, words: str, keys: Sequence[str], hit: Hit) -> None:
     """Every tombstone of one memory, each with the words that lift it."""
     db.executemany(
         "insert or replace into tombstone values(?, ?, ?)", [(key, event_id, words) for key in (words, *keys)]
@@ -233,10 +165,3 @@ def file_lines(text: str, place: Place) -> set[str]:
     return {content_hash(" ".join(words)) for words in lines if len(words) >= LINE_WORDS} | {
         content_hash(f"whole\0{whole}")
     }
-
-
-def _audit(db: Connection, scope: Scope, ref: str, seq: int, by: str, now: datetime) -> None:
-    db.execute(
-        "insert into audit(at, tenant, user_id, ref, seq, by) values(?, ?, ?, ?, ?, ?)",
-        (microseconds(now), scope.tenant, scope.user_id, ref, seq, by),
-    )

@@ -1,0 +1,108 @@
+"""Burying: a memory's text leaves its row, its tombstones go up, every backend that was told of it is to forget it.
+
+With it go the earlier versions that it superseded, and what was derived from nothing else: they say the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from fusion.contract import Event, Hit, Scope
+from fusion.errors import NotFound
+from fusion.ingest.journal import audit, foreign, labels, lessons, outbox
+from fusion.ingest.journal.foreign import is_foreign
+from fusion.ingest.journal.rows import BORN_FORGOTTEN, Record, count, keys_of, record_of, row_of, words_key
+from fusion.ingest.journal.tombstones import itself, put_up
+from fusion.lib.ids import uuid7
+from fusion.lib.sqlite import EVENT_NAMES, Connection, event_of, event_row
+
+
+@dataclass(frozen=True, slots=True)
+class Burial:
+    """One event that was forgotten: ``record`` as it was, and by backend the delivery (seq, native ids) to undo."""
+
+    record: Record
+    due: Mapping[str, tuple[int, tuple[str, ...]]]
+
+
+def forget(db: Connection, ref: str, scope: Scope, by: str, now: datetime) -> Sequence[Burial]:
+    """Forgets what a ref names here, and what goes with it; nothing where there is no such memory.
+
+    Our own memory goes with its earlier versions and with what was derived from nothing else.
+    """
+    try:
+        if is_foreign(ref):
+            there = foreign.resolve(db, ref, scope)
+            foreign.drop(db, scope.tenant, there.ref)
+            return [_bury_foreign(db, there.ref, there.backend, there.hit, by, now)]
+        return [_bury(db, row, by, now) for row in with_what_follows(db, row_of(db, ref, scope))]
+    except NotFound:
+        return []
+
+
+def with_what_follows(db: Connection, row: Any) -> list[Any]:
+    """The row of an event, then of all that goes when it is forgotten and is not gone yet."""
+    rows, gone = [row], {row["event_id"]}
+    for one in rows:
+        rows_of = "select e.* from event e where e.forgotten = 0 and e.tenant = ? and "
+        versions = db.execute(rows_of + "e.event_id = ?", (one["tenant"], one["supersedes"])).fetchall()
+        derived = db.execute(
+            rows_of + "e.event_id in (select event_id from derived where source = ?)", (one["tenant"], one["event_id"])
+        ).fetchall()
+        unsupported = [d for d in derived if gone.issuperset(_living(db, event_of(d).derived_from))]
+        for found in (*versions, *unsupported):
+            if found["event_id"] not in gone:
+                gone.add(found["event_id"])
+                rows.append(found)
+    return rows
+
+
+def _living(db: Connection, event_ids: Sequence[str]) -> list[str]:
+    """Which of these events are kept."""
+    wanted = json.dumps(event_ids)
+    rows = db.execute(
+        "select event_id from event where forgotten = 0 and event_id in (select value from json_each(?))", (wanted,)
+    )
+    return [row["event_id"] for row in rows]
+
+
+def _bury(db: Connection, row: Any, by: str, now: datetime) -> Burial:
+    """Forgets one event here; ``by`` says in the audit what it was named by."""
+    record = record_of(row)
+    _, natural, words = keys_of(record.event)
+    if row["superseded_by"] is None:
+        count(db, record.event, -1)
+    put_up(db, record.event.event_id, words, [natural] if natural else [], Hit.of(record.event))
+    lessons.drop(db, record.event.event_id, row["seq"])
+    db.execute("update event set text = '', speaker = null, stated = '[]', forgotten = 1 where seq = ?", (row["seq"],))
+    outbox.withdraw(db, row["seq"])
+    told = {backend: (row["seq"], ids) for backend, ids in outbox.to_forget(db, row["seq"]).items()}
+    labels.drop(db, record.event.scope.tenant, record.ref)
+    audit.put(db, record.event.scope, record.ref, row["seq"], by, now)
+    return Burial(record, told)
+
+
+def _bury_foreign(db: Connection, ref: str, backend: str, hit: Hit, by: str, now: datetime) -> Burial:
+    """Forgets an item that never came through here: an event that is born forgotten, with its deletion due.
+
+    So it is retried, verified, kept out of answers and audited like any other.
+    """
+    scope = hit.scope
+    taken = db.execute("select 1 from event where event_id = ?", (hit.event_id,)).fetchone()
+    born = Event(hit.event_id if hit.event_id and not taken else str(uuid7()), "", now, scope, kind=hit.kind)
+    seq = db.execute(
+        f"insert into event({', '.join(EVENT_NAMES)}, natural, forgotten) "
+        f"values({', '.join('?' * len(EVENT_NAMES))}, ?, 1)",
+        (*event_row(born), json.dumps([BORN_FORGOTTEN, born.event_id])),
+    ).lastrowid
+    assert seq is not None  # noqa: S101 — an insert that did not raise has a row
+    outbox.enter_to_forget(db, seq, backend, hit.native_id)
+    put_up(db, born.event_id, words_key(hit.text, hit.speaker, scope), itself(backend, hit), hit)
+    labels.drop(db, scope.tenant, ref)
+    audit.put(db, scope, ref, seq, by, now)
+    told = Event(born.event_id, hit.text, now, scope, kind=hit.kind, speaker=hit.speaker, at=hit.at, place=hit.place)
+    return Burial(Record(ref, told), {backend: (seq, (hit.native_id,))})
