@@ -157,21 +157,36 @@ class StoreBatch:
 
 @dataclass(frozen=True)
 class Capture:
-    """Remember a turn of a conversation: what was said, and what can be learnt from it."""
+    """Remember a turn of a conversation: what was said, and what can be learnt from it. The same again is known."""
 
     user_message: Annotated[str, "What the user said."]
     assistant_message: Annotated[str, "What the agent answered."]
 
     async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
-        said = (("user", self.user_message), ("assistant", self.assistant_message))
+        from fusion.lib.words import content_hash
+
+        said = {"user": self.user_message, "assistant": self.assistant_message}
+        # Both sides in one session on one day are one exchange, however often it is sent; "yes" to something else is
+        # another.
+        exchange = content_hash("\0".join((f"{call.now:%Y-%m-%d}", *said.values())))
         drafts = [
-            Event("", text, call.now, kind="turn", speaker=who, origin="owner" if who == "user" else "agent")
-            for who, text in said
+            Event(
+                "",
+                text,
+                call.now,
+                kind="turn",
+                speaker=who,
+                source="capture",
+                revision=f"{who} {exchange}",
+                origin="owner" if who == "user" else "agent",
+            )
+            for who, text in said.items()
             if len(text.strip()) >= MIN_SIDE_CHARS
         ]
         kept = await call.gateway.remember(drafts) if drafts else ()
         ids = [event_id for event_id, became in kept if became in ("stored", "superseded")]
-        return {"stored": len(ids), "ids": ids}
+        known = sum(became == "duplicate" for _, became in kept)
+        return {"stored": len(ids), "known": known, "ids": ids}
 
 
 @dataclass(frozen=True)
@@ -237,7 +252,7 @@ class Get:
 
 @dataclass(frozen=True)
 class History:
-    """Every version of a memory, oldest first."""
+    """Every version of a memory, oldest first; of one that says the same as another, those of the other too."""
 
     id: str
 
@@ -245,8 +260,11 @@ class History:
         from adapters.cortex.shapes import chain
 
         memory = await mine(cortex, call, self.id)
-        versions = await cortex.graph.versions(memory.id)
-        return {"versions": chain([one for one in versions if call.scope.admits(one.event.scope)])}
+        shown = []
+        for id_ in filter(None, (memory.id, memory.state.merged_into)):
+            versions = await cortex.graph.versions(id_)
+            shown += chain([one for one in versions if call.scope.admits(one.event.scope)])
+        return {"versions": sorted(shown, key=lambda one: (one["valid_from"], one["id"]))}
 
     def tell(self, result: Any) -> str:
         return _told(result["versions"])

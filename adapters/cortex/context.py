@@ -31,20 +31,25 @@ def tokens(text: str) -> int:
 
 
 def packed(memories: Sequence[Memory], budget: int = BUDGET) -> Context:
-    """The memories that fit, in their order, from the best down to the first that does not."""
+    """The memories that fit, in their order, from the best down to the first that does not; none says what one above
+    it says word for word."""
     rivals = conflicts(memories)
     lines: list[str] = []
+    fit: dict[str, Memory] = {}
     spent = tokens(HEADER)
     for memory in memories:
+        if (says := line_of(memory)) in fit:
+            continue
         line = line_of(memory, rivals.get(memory.id, ()))
         cost = tokens(line) + SEPARATOR_TOKENS * bool(lines)
         if spent + cost > budget:
             break
         lines.append(line)
+        fit[says] = memory
         spent += cost
     if not lines:
         return Context()
-    return Context(f"{HEADER}\n{SEPARATOR.join(lines)}", tuple(memories[: len(lines)]), spent)
+    return Context(f"{HEADER}\n{SEPARATOR.join(lines)}", tuple(fit.values()), spent)
 
 
 def line_of(memory: Memory, rivals: Sequence[str] = ()) -> str:

@@ -79,6 +79,10 @@ _END = re.compile(
     r"not true|was wrong|is wrong|isn['’]t (?:right|true))\b",
     re.IGNORECASE,
 )
+_GONE = re.compile(r"\b(?:no longer|instead of|rather than)\s+([^.,;:!?()]+)", re.IGNORECASE)
+"""names what does not hold any more, within the new statement itself"""
+_LEAST_BEYOND = 2
+"""words that an old statement has beside what is gone, for the new one to be about the same"""
 _ARTICLE = re.compile(r"^(?:a|an|the|my|our|his|her|their)\s+")
 _WORD = re.compile(r"[^\W_]+[+#]*")
 
@@ -88,6 +92,7 @@ def contradiction(new: Claim, candidates: Sequence[Claim]) -> Contradiction | No
     changed = bool(_CHANGE.search(new.text)) and not _AND_ALSO.search(new.text)
     ended = bool(_END.search(new.text))
     said = f" {_key(new.text)} "
+    gone = [_key(named) for named in _GONE.findall(new.text)]
     for old in candidates:
         if old.id == new.id or (new.at is not None and old.at is not None and new.at < old.at):
             continue
@@ -97,6 +102,22 @@ def contradiction(new: Claim, candidates: Sequence[Claim]) -> Contradiction | No
             for now in new.facts:
                 if _excludes(now, before, changed):
                     return Contradiction(old.id, f"{_told(now)}; before: {_told(before)}")
+        if (named := _replaced(said, gone, old)) is not None:
+            return Contradiction(old.id, f"no longer: {clip(named, REASON_CHARS)}")
+    return None
+
+
+def _replaced(said: str, gone: Sequence[str], old: Claim) -> str | None:
+    """What the new statement says is gone and the old one says: "held for ten minutes, no longer fifteen".
+
+    All that the old one says beside it must be said again, so that both are about one thing.
+    """
+    before = f" {_key(old.text)} "
+    for named in gone:
+        if f" {named} " in before:
+            beyond = before.replace(f" {named} ", " ", 1).split()
+            if len(beyond) >= _LEAST_BEYOND and set(beyond) <= set(said.split()):
+                return named
     return None
 
 

@@ -37,6 +37,9 @@ def claim(name: str, text: str, speaker: str = "Ana", day: int = 0) -> Claim:
         ("The deploy target is Fly", "The deploy target is Hetzner"),
         ("I work at Acme", "I no longer work at Acme"),
         ("gateway -> status -> green", "gateway -> status -> red"),
+        ("A slot is held for fifteen minutes", "A slot is held for ten minutes, no longer fifteen"),
+        ("Write tests with spaces", "Write tests with tabs instead of spaces"),
+        ("The list is printed at eight", "The list is printed at seven rather than eight."),
     ],
 )
 def test_another_object_where_there_is_one_at_a_time(before: str, now: str):
@@ -58,6 +61,10 @@ def test_another_object_where_there_is_one_at_a_time(before: str, now: str):
         ("My dog is a poodle", "My dog is a menace"),
         ("Tom lives in Berlin", "Kim lives in Lisbon"),  # another subject
         ("I like tea", "I like coffee"),
+        ("Fifteen bicycles were sold", "A slot is held for ten minutes, no longer fifteen"),  # about something else
+        ("A slot costs fifteen kronor", "A slot is held for ten minutes, no longer fifteen"),
+        ("Fifteen", "Ten, no longer fifteen"),  # nothing says what it is about
+        ("A slot is held for fifteen minutes", "A slot is held for ten minutes, no longer fifty"),
     ],
 )
 def test_what_may_both_hold_is_no_contradiction(before: str, now: str):

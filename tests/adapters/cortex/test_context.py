@@ -28,15 +28,24 @@ def test_the_estimate(text: str, expected: int) -> None:
 
 def test_what_fits_is_packed_in_its_order() -> None:
     """Header 8, the first line 11, then 2 for the separator and 11 for the second: 32; with 31 only the first fits."""
-    memories = [memory(n, "x" * 28, kind="fact") for n in (1, 2)]
-    line = "[fact] " + "x" * 28
-    assert (tokens(HEADER), tokens(line)) == (8, 11)
+    memories = [memory(n, letter * 28, kind="fact") for n, letter in enumerate("xy", start=1)]
+    line, other = ("[fact] " + letter * 28 for letter in "xy")
+    assert (tokens(HEADER), tokens(line), tokens(other)) == (8, 11, 11)
     both = packed(memories, 8 + 11 + 2 + 11)
-    assert both.text == f"{HEADER}\n{line}\n---\n{line}"
+    assert both.text == f"{HEADER}\n{line}\n---\n{other}"
     assert (len(both.memories), both.tokens) == (2, 32)
     one = packed(memories, 31)
     assert (one.text, one.tokens) == (f"{HEADER}\n{line}", 19)
     assert packed(memories, 18).text == ""
+
+
+def test_what_stands_above_is_not_shown_again() -> None:
+    """A turn that was captured twice costs its tokens once, and only the one that is shown counts as used."""
+    said = [memory(n, "I like tea.", kind="turn", speaker=who) for n, who in enumerate(("Ada", "Ada", "Ben"), start=1)]
+    context = packed(said)
+    assert context.text == f"{HEADER}\n[turn] Ada: I like tea.\n---\n[turn] Ben: I like tea."
+    assert [one.id for one in context.memories] == [event_id(1), event_id(3)]
+    assert context.tokens == packed([said[0], said[2]]).tokens
 
 
 def test_open_conflicts_are_annotated() -> None:

@@ -207,7 +207,9 @@ async def test_told_twice_contradicted_and_decayed_it_reads_as_a_person_expects(
         short = await tell("store", content="The demo is at noon.", type="fact", lifetime="session")
         old, new = first["id"][-8:], other["id"][-8:]
         assert read(History(""), await tell("history", id=again["id"])) == [
-            f"Mara lives in Bergen.  (fact, permanent, 1.00, says the same as {old})"
+            f"Mara lives in Bergen.  (fact, permanent, 1.00, contradicts {new})",
+            f"Mara lives in Bergen.  (fact, permanent, 1.00, says the same as {old})",
+            f"Mara lives in Oslo.  (fact, permanent, 1.00, contradicts {old})",
         ]
         assert read(History(""), await tell("history", id=first["id"])) == [
             f"Mara lives in Bergen.  (fact, permanent, 1.00, contradicts {new})",
@@ -228,6 +230,78 @@ async def test_told_twice_contradicted_and_decayed_it_reads_as_a_person_expects(
         assert after == "--- Relevant Memories ---\n[fact] Mara lives in Oslo."
         (gone,) = read(History(""), await tell("history", id=short["id"]))
         assert gone.startswith("The demo is at noon.  (fact, session, 1.00, until ")
+
+
+SAMPLE = Path(__file__).parents[3] / "config" / "sample"
+
+
+def sampled(file: str, beginning: str) -> str:
+    """The one sentence of the sample workspace that begins so."""
+    lines = (SAMPLE / file).read_text("utf-8").splitlines()
+    (text,) = [told for line in lines if (told := json.loads(line)["text"]).startswith(beginning)]
+    return str(text)
+
+
+async def test_a_conversation_of_the_sample_reads_as_a_person_expects(home: Path) -> None:
+    """Mara and Teo on how long a slot is held: captured twice, it is there once; the decision is stored twice, then
+    contradicted; what was for one session decays. `fusion cortex history` tells it as README shows it.
+    """
+    exchange = {
+        "user_message": sampled("sessions.jsonl", "How long do we hold?"),
+        "assistant_message": sampled("sessions.jsonl", "Half of the held slots"),
+    }
+    fifteen, ten = (sampled("facts.jsonl", f"A slot is held for {n}") for n in ("fifteen", "ten"))
+    cake = sampled("sessions.jsonl", "Take the princess cake")
+
+    def read(told: Any) -> list[str]:
+        """What a person sees of each line, from the text on."""
+        return [line.split("  ", 2)[2] for line in History("").tell(json.loads(json.dumps(told))).splitlines()]
+
+    async with telling(home, "tests.adapters.test_reindex:Providers") as tell:
+        first = await tell("capture", **exchange)
+        again = await tell("capture", **exchange)
+        assert (first["stored"], first["known"]) == (2, 0)
+        assert (again["stored"], again["known"], again["ids"]) == (0, 2, [])
+        assert read(await tell("history", id=first["ids"][0])) == [
+            f"user: {exchange['user_message']}  (turn, permanent, 1.00)"
+        ]
+        old = await tell("store", content=fifteen, type="decision")
+        same = await tell("store", content=fifteen, type="decision")
+        new = await tell("store", content=ten, type="decision")
+        short = await tell("store", content=cake, lifetime="session")
+        a, b = old["id"][-8:], new["id"][-8:]
+        assert read(await tell("history", id=same["id"])) == [
+            f"{fifteen}  (decision, permanent, 1.00, contradicts {b})",
+            f"{fifteen}  (decision, permanent, 1.00, says the same as {a})",
+            f"{ten}  (decision, permanent, 1.00, contradicts {a})",
+        ]
+        report = await tell("lifecycle", idle_hours=1e-9)
+        assert (report["decayed"], report["conflicts_resolved"]) == (1, 1)
+        now = await tell("history", id=old["id"])
+        end = now["versions"][0]["valid_to"][:16].replace("T", " ")
+        assert read(now) == [
+            f"{fifteen}  (decision, permanent, 1.00, until {end}, gave way to what contradicts it)",
+            f"{ten}  (decision, permanent, 1.00)",
+        ]
+        (gone,) = read(await tell("history", id=short["id"]))
+        assert gone.startswith(f"{cake}  (fact, session, 1.00, until ")
+        context = (await tell("recall", message="How long is a slot held?"))["context"]
+        assert ten in context
+        assert fifteen not in context
+        assert context.count(exchange["user_message"]) == 1
+        assert cake not in context
+
+
+class TestCapturing:
+    async def test_the_same_exchange_of_a_session_and_a_day_is_one(self, tell: Told) -> None:
+        """Sent again it is known; the same words in answer to something else, or in another session, are said anew."""
+        asked = "Shall we deploy it on Friday?"
+        turn = {"user_message": asked, "assistant_message": "Never on a Friday, says the rule."}
+        assert (await tell("capture", **turn))["stored"] == 2
+        assert (await tell("capture", **turn))["known"] == 2
+        assert (await tell("capture", **(turn | {"assistant_message": "Let us ask Teo about it."})))["stored"] == 2
+        other = await tell.client.do("cortex", "capture", turn, session_id="another")
+        assert other["stored"] == 2
 
 
 class TestMigrating:
