@@ -32,7 +32,7 @@ from benchmarks.statistics import loss_beyond_own
 from benchmarks.store import BACKENDS, TIMEOUT_MS, Stored, home_of, opened, scattered, spread, store
 from fusion import FuseRequest, Fusion
 from fusion.recall.engine import fuse
-from fusion.recipe import Recipe
+from fusion.recipe import Recipe, mark
 from fusion.settings import load as load_settings
 from fusion.settings import recipes as load_recipes
 
@@ -131,6 +131,8 @@ def checked(options: Run) -> tuple[Run, tuple[Arm, ...]]:
     if not corpora:
         raise DataError(f"{options.dataset} has no question that can be scored")
     arms = parse((options.recipe, *options.arms), all_recipes(options.recipes_folder), options.backends)
+    for arm in arms:
+        unbiased(arm.recipe, corpora, options.limit)
     if options.ablate:
         arms = (*arms, *ablations(arms[0].recipe, options.backends))
         options = replace(options, against=options.against or arms[0].name)
@@ -145,6 +147,17 @@ def checked(options: Run) -> tuple[Run, tuple[Arm, ...]]:
         if file is not None and not file.absolute().parent.is_dir():
             raise DataError(f"{file} cannot be written: there is no folder {file.parent}")
     return replace(options, corpora=corpora, against=against), arms
+
+
+def unbiased(recipe: Recipe, corpora: Sequence[Corpus], limit: int | None) -> None:
+    """Raises DataError for a recipe that was tuned on questions of these: its figures there would flatter it."""
+    known = frozenset(recipe.tuned_on)
+    seen = [c.id for c in corpora if any(mark(question.text) in known for question in c.asked(limit))]
+    if known and seen:
+        raise DataError(
+            f"recipe {recipe.name!r} was tuned on questions of {', '.join(seen)}: what it finds there would flatter it. Its "
+            "file says what it finds where it had not looked; ask others (--conversations), or with another recipe"
+        )
 
 
 def all_recipes(folder: Path | None) -> Mapping[str, Recipe]:

@@ -18,7 +18,7 @@ from benchmarks.figures import commit
 from benchmarks.progress import bar
 from benchmarks.recorded import Recorded, Tape, scope_of
 from benchmarks.rows import Scorer
-from benchmarks.run import Run, checked, recording
+from benchmarks.run import Run, checked, recording, unbiased
 from benchmarks.store import BACKENDS, TIMEOUT_MS
 from fusion.compare.tune import Case
 from fusion.errors import BadInput
@@ -47,6 +47,7 @@ def material(options: Mapping[str, Any], base: Recipe, span: int, recordings: Pa
             recordings=recordings,
         )
         run, _ = checked(run)
+        unbiased(base, run.corpora, run.limit)
         wide = replace(base, expand=Expanding(max(base.expand.span, span), base.expand.max_pool))
         cases: list[Case] = []
         with bar("recording", sum(len(c.asked(run.limit)) for c in run.corpora)) as advance:

@@ -132,12 +132,19 @@ class Recipe(_Part):
     expand: Expanding = field(default_factory=Expanding)
     rerank: Judging = field(default_factory=Judging)
     pack: Packing = field(default_factory=Packing)
+    tuned_on: tuple[str, ...] = ()
+    """the `mark` of each question that chose its numbers: what it finds for these would flatter it"""
 
     @cached_property
     def hash(self) -> str:
         """Twelve hex digits over every number; two recipes with one hash give one result."""
-        numbers = {key: value for key, value in asdict(self).items() if key != "name"}
+        numbers = {key: value for key, value in asdict(self).items() if key not in ("name", "tuned_on")}
         model: Learned | None = numbers["rerank"].pop("model")
         if model is not None and model.trees is not None:
             numbers["rerank"]["model"] = model.hash
         return blake2b(json.dumps(numbers, sort_keys=True).encode(), digest_size=6).hexdigest()
+
+
+def mark(question: str) -> str:
+    """What a recipe remembers of a question that it was tuned on: eight hex digits, whatever its case and blanks."""
+    return blake2b(" ".join(question.casefold().split()).encode(), digest_size=4).hexdigest()

@@ -118,6 +118,8 @@ class Side(TypedDict):
     waited_ms: float
     took_ms: float
     abstained: str | None
+    tuned_on: bool
+    """whether this very question chose numbers of the arm's recipe: then what it finds does not speak for it"""
 
 
 class Reason(TypedDict):

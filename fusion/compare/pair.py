@@ -20,7 +20,7 @@ from fusion.recall.engine import JUDGE_MARGIN_S, Fused, FuseRequest, Outcome, Wo
 from fusion.recall.gather import Answer
 from fusion.recall.pack import Memory
 from fusion.recall.world import Recorder, Recording, Replay
-from fusion.recipe import Dedup, Gathering, Judging, Recipe
+from fusion.recipe import Dedup, Gathering, Judging, Recipe, mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,11 @@ class Side:
     waited_ms: float
     took_ms: float
     abstained: str | None
+    tuned_on: bool
+    """whether this very question chose numbers of the arm's recipe: then what it finds does not speak for it"""
 
     @classmethod
-    def of(cls, arm: Arm, fused: Fused) -> Side:
+    def of(cls, arm: Arm, query: str, fused: Fused) -> Side:
         return cls(
             arm=arm.text,
             block=fused.block,
@@ -60,6 +62,7 @@ class Side:
             waited_ms=max((row["took_ms"] for row in fused.backends), default=0.0),
             took_ms=fused.took_ms,
             abstained=fused.abstained,
+            tuned_on=mark(query) in arm.recipe.tuned_on,
         )
 
 
@@ -126,8 +129,8 @@ async def compare(request: FuseRequest, a: Arm, b: Arm, world: World) -> Compare
     in_both = tuple(ref for ref in mine.packed if ref not in only_a)
     return Compared(
         Comparison(
-            a=Side.of(a, outcomes[0].fused),
-            b=Side.of(b, outcomes[1].fused),
+            a=Side.of(a, request.query, outcomes[0].fused),
+            b=Side.of(b, request.query, outcomes[1].fused),
             only_a=only_a,
             only_b=only_b,
             both=in_both,

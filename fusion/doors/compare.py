@@ -32,8 +32,9 @@ async def over_all(
 ) -> dict[str, Any]:
     """Asks one after the other and sums up; ``given`` is said with every question that does not say it itself.
 
-    A question to which an arm got no answer at all is counted as ``unanswered`` and compared no further. Raises
-    NobodyAnswered when that is so of all, and what any single question raises.
+    A question to which an arm got no answer at all is counted as ``unanswered`` and compared no further; one on which
+    an arm's recipe was tuned is compared, and has no say in the verdict. Raises NobodyAnswered when no question got an
+    answer, and what any single question raises.
     """
     rows: list[dict[str, Any]] = []
     failed: list[NobodyAnswered] = []
@@ -61,6 +62,7 @@ async def over_all(
         "unanswered": len(failed),
         "unanswered_why": str(failed[0]) if failed else None,
         "degraded": sum(row["degraded"] for row in rows),
+        "tuned_on": sum(row["tuned_on"] for row in rows),
         "verdict": verdict,
         "agreement": agreement(rows),
         "rows": rows,
@@ -77,7 +79,8 @@ def _row(question: Asked, compared: wire.Compared) -> dict[str, Any]:
         side: {name: answer[name] for name in ("receipt_id", "characters", "waited_ms", "took_ms")}
         for side, answer in (("a", compared["a"]), ("b", compared["b"]))
     }
-    if question.expected is not None:
+    tuned_on = compared["a"]["tuned_on"] or compared["b"]["tuned_on"]
+    if question.expected is not None and not tuned_on:
         sides["a"]["found"] = question.expected.found_in(compared["a"]["memories"])
         sides["b"]["found"] = question.expected.found_in(compared["b"]["memories"])
     return {
@@ -87,6 +90,7 @@ def _row(question: Asked, compared: wire.Compared) -> dict[str, Any]:
         "only_b": {ref: finders["b"][ref] for ref in compared["only_b"]},
         "both": compared["both"],
         "degraded": compared["a"]["degraded"] or compared["b"]["degraded"],
+        "tuned_on": tuned_on,
     }
 
 

@@ -56,6 +56,7 @@ _SIDE = {
     "waited_ms": 12.4,
     "took_ms": 9.1,
     "abstained": None,
+    "tuned_on": False,
 }
 _REASON = {
     "ref": _REFERENCE,

@@ -202,7 +202,7 @@ def verdict(told: Mapping[str, Any]) -> None:
         _say("")
     _table(
         _console(),
-        ("", "arm", "only here", "found alone by", "chars", "waited ms", "ranked ms", "empty"),
+        ("", "arm", "only here", "and found by", "chars", "waited ms", "ranked ms", "empty"),
         (
             (
                 side,
@@ -222,7 +222,11 @@ def verdict(told: Mapping[str, Any]) -> None:
         f"The same memories in both for {alike['same_memories']} of {alike['questions']} questions; "
         f"overlap {alike['overlap']:.0%}."
     )
-    if judged is None:
+    if told["tuned_on"]:
+        _say(
+            f"An arm was tuned on {told['tuned_on']} of them: what it finds there would flatter it, so they do not count."
+        )
+    elif judged is None:
         _say("Nothing was expected of the answers, so this is no judgement of quality: neither is the better one.")
     if told["degraded"]:
         _say(f"{told['degraded']} of them were degraded; `fusion backends` says why.")

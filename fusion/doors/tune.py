@@ -12,10 +12,10 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.markup import escape
@@ -29,8 +29,10 @@ from fusion.compare.tune import KNOBS, Case, Knob, Tuned, answers, tune
 from fusion.compare.tune import steps as steps_of_tuning
 from fusion.errors import BadInput, NotFound, SettingsError
 from fusion.lib.trees import MAX_BYTES
-from fusion.recipe import Recipe
+from fusion.recipe import Recipe, mark
 from fusion.settings import read_recipe
+
+Made = TypeVar("Made", Tuned, Taught)
 
 FEEDBACK = "feedback"
 BUDGETS = (6000, 3000, 1500)
@@ -81,13 +83,19 @@ def run(wanted: Wanted, *, quiet: bool = False) -> dict[str, Any]:
     origin = _origin(wanted, found.data, found.commit)
     if wanted.learner:
         with _bar("learning", steps_of_learning(found.cases), quiet) as advance:
-            taught = learn(found.cases, wanted.base, model.name, advance)
+            taught = _marked(learn(found.cases, wanted.base, model.name, advance), found.cases)
         _answers(found.cases, taught, wanted.answers, quiet)
         return _told(taught, wanted, file, model, origin, quiet)
     with _bar("trying values", steps_of_tuning(found.cases, knobs), quiet) as advance:
-        tuned = tune(found.cases, wanted.base, knobs, advance)
+        tuned = _marked(tune(found.cases, wanted.base, knobs, advance), found.cases)
     _answers(found.cases, tuned, wanted.answers, quiet)
     return _told(tuned, wanted, file, None, origin, quiet)
+
+
+def _marked(made: Made, cases: Sequence[Case]) -> Made:
+    """What was made, remembering the questions that made it: nothing is to be reported of it on these."""
+    seen = {*made.recipe.tuned_on, *(mark(case.request.query) for case in cases)}
+    return replace(made, recipe=replace(made.recipe, tuned_on=tuple(sorted(seen))))
 
 
 def _answers(cases: Sequence[Case], made: Tuned | Taught, file: Path | None, quiet: bool) -> None:
@@ -213,8 +221,12 @@ def toml(recipe: Recipe, says: Sequence[str]) -> str:
     """A recipe's file: what differs from `Recipe`, under lines of comment."""
     out = [f"# {line}" for line in says]
     out.append("# What is not written here is as in fusion/recipe.py, which gives each number's unit and reason.")
+    if recipe.tuned_on:
+        out += ["", "# The questions that made it, so that nobody reports what it finds for these.", "tuned_on = ["]
+        out += [f"  {json.dumps(recipe.tuned_on[n : n + 10])[1:-1]}," for n in range(0, len(recipe.tuned_on), 10)]
+        out.append("]")
     plain = Recipe()
-    for part in (f.name for f in fields(Recipe) if f.name != "name"):
+    for part in (f.name for f in fields(Recipe) if f.name not in ("name", "tuned_on")):
         mine, usual = getattr(recipe, part), getattr(plain, part)
         numbers = {f.name: getattr(mine, f.name) for f in fields(mine)}
         tables = {key: dict(value) for key, value in numbers.items() if isinstance(value, Mapping) and value}

@@ -10,6 +10,7 @@ import pytest
 from benchmarks.__main__ import main
 from benchmarks.arms import BASELINES
 from benchmarks.peers import installed
+from fusion.recipe import mark
 from tests.benchmarks.datasets.test_locomo import KITCHEN
 from tests.benchmarks.datasets.test_others import HOPS
 
@@ -201,6 +202,20 @@ def test_a_data_set_with_broken_ids_is_named_and_ends_with_2(
     assert (told.out, rows.exists()) == ("", False)
     assert "twice.json" in told.err
     assert "the id 'D2:1' occurs twice" in told.err
+
+
+@pytest.mark.parametrize("command", [["locomo", "--arms", "mine"], ["contribution", "--recipe", "mine"]])
+def test_no_figure_is_told_of_what_a_recipe_was_tuned_on(
+    command: list[str], file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One of the conversation's questions chose the recipe's numbers: refused by name, before anything is stored."""
+    asked = KITCHEN["qa"][0]["question"]
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes" / "mine.toml").write_text(f'tuned_on = ["{mark(asked)}"]\n', encoding="utf-8")
+    assert main([*command, "--data", str(file), "--recipes", str(tmp_path / "recipes")]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert f"recipe 'mine' was tuned on questions of {KITCHEN['sample_id']}" in told.err
 
 
 def test_an_unknown_format_is_named_and_ends_with_2(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

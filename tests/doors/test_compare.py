@@ -15,6 +15,7 @@ from fusion.client import AsyncClient
 from fusion.doors.cli import app
 from fusion.doors.http import create_app
 from fusion.errors import BadInput, NobodyAnswered, NotFound
+from fusion.recipe import mark
 from fusion.settings import KeySettings, ServerSettings, Settings, load
 from fusion.wiring import Fusion
 from tests.doors.fakes import FakeFusion, app_over
@@ -178,6 +179,23 @@ def test_many_questions_get_a_verdict(home: Path, tmp_path: Path) -> None:
     assert "0 won, 0 tied, 2 lost" in fusion(*given).stdout
     file.write_text("bookings?\n")
     assert "no judgement of quality" in fusion(*given).stdout
+
+
+def test_what_an_arm_was_tuned_on_does_not_count(home: Path, tmp_path: Path) -> None:
+    """Of two questions one chose the recipe's numbers: the verdict is over the other; of both, there is none."""
+    file = tmp_path / "queries.jsonl"
+    rows = [{"query": "bookings?", "expected": ["Postgres"]}, {"query": "who has clogs?", "expected": ["clogs"]}]
+    file.write_text("\n".join(map(json.dumps, rows)))
+    (home / "recipes").mkdir()
+    mine = home / "recipes" / "mine.toml"
+    given = ("compare", "--queries", file, "--a", "default", "--b", "mine", "--home", home)
+    for tuned_on, judged in (([mark("Who  has CLOGS?")], 1), ([mark("bookings?"), mark("who has clogs?")], 0)):
+        mine.write_text(f"tuned_on = {json.dumps(tuned_on)}\n[rerank.signals]\nbm25 = 1\n")
+        told = printed(fusion(*given, "--json"))
+        assert (told["tuned_on"], told["agreement"]["questions"]) == (len(tuned_on), 2)
+        assert (told["verdict"] or {"questions": 0})["questions"] == judged
+        assert f"An arm was tuned on {len(tuned_on)} of them" in fusion(*given).stdout
+        assert all("found" not in row["b"] for row in told["rows"] if row["tuned_on"])
 
 
 def test_what_can_not_be_compared_says_why(home: Path, tmp_path: Path) -> None:

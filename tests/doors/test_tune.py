@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from fusion.doors.cli import app
 from fusion.doors.tune import toml
 from fusion.errors import SettingsError
 from fusion.lib.trees import digest
-from fusion.recipe import Dedup, Fusing, Gathering, Judging, Learned, Packing, Recipe
+from fusion.recipe import Dedup, Fusing, Gathering, Judging, Learned, Packing, Recipe, mark
 from fusion.settings import load as load_settings
 from fusion.settings import read_recipe, recipes
 from tests.compare.test_learn import labels
@@ -25,7 +26,7 @@ def tune(*arguments: str | Path) -> tuple[int, str, str]:
 
 
 def test_a_recipe_that_is_written_is_read_back_the_same(tmp_path: Path) -> None:
-    """Numbers, truths, texts, weights and signals: one hash before and after."""
+    """Numbers, truths, texts, weights and signals, and what it was tuned on, which is no part of its hash."""
     recipe = Recipe(
         name="mine",
         gather=Gathering(depth=42),
@@ -33,10 +34,12 @@ def test_a_recipe_that_is_written_is_read_back_the_same(tmp_path: Path) -> None:
         fuse=Fusing(k=30, weights={"my notes": 0.5}),
         rerank=Judging(signals={"bm25": 2.0, "dense": 0.5}, judge="always", floor=0.35),
         pack=Packing(source_share=0.6, excerpts=False),
+        tuned_on=tuple(mark(f"question {n}?") for n in range(23)),
     )
     file = tmp_path / "mine.toml"
     file.write_text(toml(recipe, ["Made from nothing."]), encoding="utf-8")
-    assert read_recipe(file).hash == recipe.hash
+    assert read_recipe(file) == recipe
+    assert read_recipe(file).hash == recipe.hash == replace(recipe, tuned_on=()).hash
     assert file.read_text(encoding="utf-8").startswith("# Made from nothing.\n# What is not written here")
 
 
@@ -116,6 +119,22 @@ def test_what_cannot_be_is_named(tmp_path: Path, arguments: tuple[str, ...], say
     code, _, err = tune("--home", tmp_path / "home", "--json", *arguments)
     assert (code, says in json.loads(err)["detail"]) == (2, True)
     assert not (tmp_path / "home").exists()
+
+
+def test_what_a_recipe_was_tuned_on_is_not_tuned_on_again(tmp_path: Path) -> None:
+    """The base saw the question, written otherwise: its figures would flatter it, so it is refused before any work."""
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "oven.md").write_text("# Oven\n\nIt broke.\n", encoding="utf-8")
+    queries = tmp_path / "queries.json"
+    queries.write_text(json.dumps([{"query": "What broke?", "files": ["oven.md"]}]), encoding="utf-8")
+    recipes_folder = tmp_path / "home" / "recipes"
+    recipes_folder.mkdir(parents=True)
+    text = f'tuned_on = ["{mark("what  BROKE?")}"]\n[rerank.signals]\nbm25 = 1\n'
+    (recipes_folder / "mine.toml").write_text(text, encoding="utf-8")
+    given = ("--home", tmp_path / "home", "--data", tmp_path / "notes", "--format", "folder", "--queries", queries)
+    code, _, err = tune(*given, "--recipe", "mine")
+    assert (code, "recipe 'mine' was tuned on questions of notes" in err) == (2, True)
+    assert [file.name for file in (tmp_path / "home").iterdir()] == ["recipes"]
 
 
 @pytest.mark.model
