@@ -16,7 +16,7 @@ from fusion.lib.trees import Trees
 from fusion.recall.signals import SIGNALS
 from fusion.recipe import Learned, Recipe
 from fusion.settings import load, read_recipe, recipes
-from fusion.wiring import _checked
+from fusion.wiring.opening import checked
 
 SHIPPED = {file.stem: read_recipe(file) for file in (config_root() / "recipes").glob("*.toml")}
 
@@ -56,7 +56,7 @@ class TestShipped:
         """`hook`, `default`, `deep` and `seed003` load in any home."""
         found = recipes(load(home=home))
         assert set(found) == {"hook", "default", "deep", "seed003"}
-        assert _checked(found) == found
+        assert checked(found) == found
         assert all(found[name].name == name for name in found)
         assert len({recipe.hash for recipe in found.values()}) == 4
 
@@ -139,7 +139,7 @@ class TestOnesOwn:
     def test_a_misspelt_signal_is_named(self, tmp_path: Path) -> None:
         """It would weigh nothing; the signals that there are stand beside."""
         with pytest.raises(SettingsError) as caught:
-            _checked({"mine": read(tmp_path, "[rerank.signals]\nbm52 = 1\n")})
+            checked({"mine": read(tmp_path, "[rerank.signals]\nbm52 = 1\n")})
         assert "recipe mine: no signal is called 'bm52'" in str(caught.value)
         assert all(name in str(caught.value) for name in SIGNALS)
 

@@ -31,8 +31,9 @@ from fusion.errors import (
 from fusion.ingest.intake import NewMemory
 from fusion.recall.engine import FuseRequest, fuse
 from fusion.recall.world import Replay
+from fusion.resolve import resolve
 from fusion.settings import Settings, load
-from fusion.wiring import Fusion, resolve
+from fusion.wiring import Fusion
 from tests import chaos
 from tests.chaos import Call, Chaos
 from tests.fakes import FakeModel, word_vector

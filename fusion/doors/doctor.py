@@ -27,8 +27,8 @@ from fusion.errors import FusionError
 from fusion.home import explain_lock, owner, read_record
 from fusion.ingest.journal.outbox import deliveries
 from fusion.lib.sqlite import time_of
+from fusion.resolve import resolve
 from fusion.settings import LOOPBACK, Settings, load, recipes
-from fusion.wiring import resolve
 
 if TYPE_CHECKING:
     from fusion import wire

@@ -32,8 +32,8 @@ from fusion.doors import show
 from fusion.doors.ingest import Summary, ingest
 from fusion.errors import FusionError, HomeLocked, SettingsError
 from fusion.home import explain_lock, find_home, owner
+from fusion.resolve import resolve
 from fusion.settings import Chosen, Settings, new_file, toml_text
-from fusion.wiring import resolve
 
 if TYPE_CHECKING:
     from fusion import wire

@@ -228,12 +228,12 @@ async def test_embedder_down(home: Path) -> None:
     async with door(settings) as (fusion, client):
         await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
         await fusion.settle()
-        await fusion._look()
+        await fusion.health.look()
         fused = (await client.post("/fuse", json=QUESTION)).json()
         [state] = (await client.get("/v1/backends")).json()["backends"]
         Moody.away = False
         await fusion.settle()
-        await fusion._look()
+        await fusion.health.look()
         again = (await client.post("/fuse", json={**QUESTION, "query": "seaport"})).json()
     assert "harbour is in Lyon" in fused["block"]
     assert fused["degraded"]

@@ -1,0 +1,52 @@
+"""The class that a setting names by its path; and the command that mends it where that cannot be imported."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+from fusion.errors import FusionError, SettingsError
+
+_EXTRAS = {"mem0": "mem0", "qdrant_client": "mem0", "anthropic": "anthropic", "json_repair": "anthropic"}
+
+
+def resolve(path: str, key: str) -> Any:
+    """The class that a setting names, `package.module:Class`. Raises SettingsError, which names the setting."""
+    module, _, name = path.partition(":")
+    if module.partition(".")[0] == "adapters":
+        _require_our_adapters()
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name and module.startswith(error.name):
+            beside = Path(__file__).resolve().parent.parent / "adapters"
+            raise SettingsError(f"{key} = {path!r}: there is no module {error.name}; ours are in {beside}") from None
+        raise SettingsError(f"{key} = {path!r} needs the package {error.name}: {_mend(str(error.name))}") from None
+    except (AttributeError, ValueError):
+        raise SettingsError(f"{key} = {path!r}: write package.module:Class") from None
+
+
+def _require_our_adapters() -> None:
+    """Raises SettingsError when another package called adapters stands in the way: the name is a common one."""
+    ours = Path(__file__).resolve().parent.parent
+    spec = importlib.util.find_spec("adapters")
+    found = Path(spec.origin).resolve().parent.parent if spec and spec.origin else ours
+    if found != ours:
+        raise SettingsError(
+            f"another package called adapters is installed in {found}, before ours in {ours}: "
+            "memory-fusion is an application and wants an environment of its own"
+        )
+
+
+def why(error: Exception) -> str:
+    """What went wrong, with the mend where we know it; a fault of the adapter itself is told with its type."""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return _mend(error.name)
+    return str(error) if isinstance(error, FusionError | OSError) else f"{type(error).__name__}: {error}"
+
+
+def _mend(package: str) -> str:
+    extra = _EXTRAS.get(package.partition(".")[0])
+    return f'pip install "memory-fusion[{extra}]"' if extra else f"pip install {package}"

@@ -1,0 +1,480 @@
+"""What the doors may ask of an open home: each method hands values to the engine, the intake, the journal or a backend.
+
+async with Fusion.open() as fusion:
+    print((await fusion.fuse("what did we decide about the database?")).block)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import fusion as package
+from fusion.compare.arms import ALL, Choice
+from fusion.compare.pair import Comparison, Side, compare
+from fusion.contract import (
+    Backend,
+    Call,
+    Logs,
+    Operates,
+    Query,
+    Route,
+    Scope,
+    Settles,
+    Verb,
+)
+from fusion.errors import (
+    BackendUnreachable,
+    BadInput,
+    FusionError,
+    NobodyAnswered,
+    NotFound,
+)
+from fusion.home import sizes
+from fusion.ingest.flush import local
+from fusion.ingest.forget import ForgetReceipt, ForgetRequest, Forgetting, Found
+from fusion.ingest.intake import Acknowledged, NewMemory
+from fusion.ingest.journal.foreign import Shown, is_foreign
+from fusion.ingest.journal.labels import labelled
+from fusion.ingest.journal.outbox import Deliveries
+from fusion.ingest.journal.retire import SourceCount, Whole
+from fusion.ingest.verify import PROBE_CHARS
+from fusion.lib.ids import cursor as cursor_of
+from fusion.lib.words import spoken
+from fusion.mounts import routes_of, verbs_of
+from fusion.recall.admit import admit
+from fusion.recall.document import PAGE_LINES
+from fusion.recall.engine import Fused, FuseRequest, Outcome, explain, fuse
+from fusion.recall.gather import Answer, Source, unable
+from fusion.recall.show import shown
+from fusion.recall.world import Live, Recorder, Recording, Witness
+from fusion.recipe import Recipe
+from fusion.settings import Settings, load
+from fusion.wiring.health import BackendState, breaker_of, status_of
+from fusion.wiring.meant import foreign_items, meant_by
+from fusion.wiring.opening import Parts, opened
+from fusion.wiring.pages import beginning, document, public
+from fusion.wiring.within import Within
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 1.0
+"""before a failed question is worth asking again, where no breaker says more"""
+RETRY_DISABLED_S = 60.0
+"""…where all that was asked are disabled: somebody has to mend the configuration first"""
+
+Line = Callable[[str], Awaitable[None]]
+Progress = Callable[[int, int | None], None]
+"""how a verb sends a line of its answer, and how far it is, as `fusion.contract.Call` has them"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fusion(Parts):
+    """An open home: everything that a door may ask for. Build it with `Fusion.open`."""
+
+    _after: set[asyncio.Task[None]] = field(default_factory=set)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, config: Settings | Path | str | None = None, *, home: Path | None = None
+    ) -> AsyncIterator[Fusion]:
+        """Opens a home, owns it until the end of the block, and closes everything then.
+
+        Raises SettingsError, HomeLocked, and StoreDamaged when nothing can be read of the journal. Where it is damaged
+        and can be read in part, questions are answered, degraded, and nothing is remembered or forgotten. A backend
+        that cannot be opened costs its own answers only.
+        """
+        settings = config if isinstance(config, Settings) else load(Path(config) if config else None, home=home)
+        async with opened(cls, settings) as fusion, AsyncExitStack() as stack:
+            stack.push_async_callback(fusion._finish)
+            stack.push_async_callback(_ended, asyncio.create_task(fusion._check_now_and_then()))
+            if fusion.following is not None:
+                every_s = settings.sessions.every_s
+                stack.push_async_callback(_ended, asyncio.create_task(fusion.following.run(every_s)))
+            yield fusion
+
+    async def fuse(self, request: FuseRequest | str, **fields: Any) -> Fused:
+        """Asks every backend and packs one block; ``fields`` are those of `FuseRequest` beside a plain query.
+
+        Raises BadInput, and NobodyAnswered when every backend failed.
+        """
+        asked = FuseRequest(request, **fields) if isinstance(request, str) else replace(request, **fields)
+        world = Witness(self._world(asked))
+        try:
+            outcome = await fuse(asked, self._recipe(asked), world)
+        except NobodyAnswered as error:
+            error.retry_after_s = self.retry_after_s(asked.backends)
+            raise
+        self._keep(outcome, world, asked.scope)
+        for row in outcome.fused.backends:
+            self.health.count_leaks(row["name"], row.get("refused", {}))
+        told = {name: ids for name, ids in outcome.used.items() if name in self.users}
+        if told:
+            self._behind(self._tell_used(told))
+        return replace(
+            outcome.fused,
+            notes=self._notes,
+            coverage=self._covered(outcome.fused.coverage),
+            degraded=outcome.fused.degraded or self.health.degraded,
+        )
+
+    def _keep(self, outcome: Outcome, world: Witness, scope: Scope) -> None:
+        """Keeps the receipt of an answer, and what stands behind the refs that it cites of other people's memories."""
+        self.receipts.keep(outcome.receipt)
+        cited = self.noting.unknown((m.ref for x in outcome.fused.memories for m in x.members), scope)
+        if cited:
+            self.noting.note(foreign_items(outcome, world, scope, cited))
+
+    def _covered(self, coverage: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The coverage with how many vectors are still missing; looks again, behind, when it is time."""
+        if self.health.is_due():
+            self._behind(self.health.look())
+        return self.health.coverage(coverage)
+
+    def retry_after_s(self, names: Sequence[str] | None = None) -> float:
+        """When it is worth asking these backends again after they all failed: as soon as a breaker lets one through."""
+        asked = [self.sources[name] for name in names or self.sources]
+        return max(RETRY_S, min((s.breaker.wait_s for s in asked if s.disabled is None), default=RETRY_DISABLED_S))
+
+    async def record(self, request: FuseRequest) -> tuple[Fused, Recording]:
+        """As `fuse`, with all I/O written down, so that any recipe or subset of backends can be replayed.
+
+        Nothing is marked as used: a measurement must not change what it measures.
+        """
+        recorder = Recorder.of(self._world(request))
+        outcome = await fuse(request, self._recipe(request), recorder)
+        return outcome.fused, recorder.recording
+
+    async def compare(self, request: FuseRequest, a: str = ALL, b: str = ALL) -> Comparison:
+        """One question to two arms (`fusion.compare.arms` says how they are written) over one gather.
+
+        Both receipts are kept, and nothing is marked as used. Raises BadInput for an arm that cannot be, and
+        NobodyAnswered when every backend of one of them failed.
+        """
+        choice = Choice(self.recipes, tuple(self.sources), self.settings.recipe)
+        arms = choice.arm("a", a), choice.arm("b", b)
+        world = Witness(self.live)
+        try:
+            compared = await compare(request, *arms, world)
+        except NobodyAnswered as error:
+            error.retry_after_s = self.retry_after_s([name for arm in arms for name in arm.backends])
+            raise
+        for outcome in compared.outcomes:
+            self._keep(outcome, world, request.scope)
+        for row in compared.backends:
+            self.health.count_leaks(row["name"], row.get("refused", {}))
+        found = compared.comparison
+        return replace(found, a=self._as_home(found.a), b=self._as_home(found.b), notes=self._notes)
+
+    def _as_home(self, side: Side) -> Side:
+        """An arm's answer with what ails the home as a whole, as `fuse` tells it."""
+        degraded = side.degraded or self.health.degraded
+        return replace(side, coverage=self._covered(side.coverage), degraded=degraded)
+
+    async def search(self, backend: str, query: str, scope: Scope, limit: int = 10) -> Answer:
+        """One backend's own answer, filtered but not ranked by us. Raises BadInput for an unknown name."""
+        source = self._source(backend)
+        asked = Query(query, scope, datetime.now(UTC), limit, source.deadline_s)
+        (answer,) = await self.live.answers(asked, [backend], source.deadline_s)
+        sources = [i for h in answer.hits for i in (h.event_id, *h.derived_from) if i]
+        kept, refused = admit(backend, answer.hits, asked, await self.journal.records(sources))
+        self.health.count_leaks(backend, refused)
+        fresh = self.noting.unknown((item.ref for item in kept), scope)
+        self.noting.note([Shown(item.ref, backend, item.hit, scope) for item in kept if item.ref in fresh])
+        return replace(answer, hits=tuple(shown(item.hit) for item in kept))
+
+    async def remember(
+        self, items: Sequence[NewMemory], *, idempotency_key: str | None = None, tenant: str = "default"
+    ) -> Sequence[Acknowledged]:
+        """Journals events and returns; they are delivered behind. What is acknowledged is kept, whatever happens."""
+        return await self.intake.remember(items, tenant=tenant, idempotency_key=idempotency_key)
+
+    @property
+    def embedding_model(self) -> str | None:
+        """The identity of the model that texts are compared by."""
+        return None if (configured := self.embedders.configured) is None else configured.identity
+
+    async def append(self, text: str, scope: Scope) -> Mapping[str, Any]:
+        """Keeps lines in today's log: the user's own where a backend keeps one for that scope, else as a note of ours.
+
+        The day is that of the user's zone (``[flush] zone``), as in the plan of a flush. Raises BadInput, StoreFull.
+        """
+        note = NewMemory(text=text, scope=scope, kind="note", origin="agent")
+        event, redacted = self.intake.prepared(note, scope.tenant)
+        if event is None:
+            return {"path": None, "ref": None, "status": "skipped", "redacted": 0}
+        day = local(event.recorded_at, self.settings.flush.zone).date()
+        asked = Query("", scope, event.recorded_at)
+        for source in self.sources.values():
+            log_of = source.backend
+            if source.disabled is None and isinstance(log_of, Logs) and not unable(asked, log_of.features):
+                place = await log_of.append(event.text, scope, day)
+                if place is not None:
+                    lines = {"startLine": place.start, "endLine": place.end}
+                    return {"path": place.document, **lines, "ref": None, "status": "appended", "redacted": redacted}
+        (kept,) = await self.intake.remember([note], tenant=scope.tenant)
+        return {"path": kept.ref, "ref": kept.ref, "status": kept.status, "redacted": kept.redacted}
+
+    async def memory(self, ref: str, scope: Scope) -> Mapping[str, Any]:
+        """One event as the journal has it, or one item of a backend's own, as that has it now.
+
+        Raises NotFound, also for another's and for a forgotten one; NobodyAnswered where the item's backend is down.
+        """
+        if not is_foreign(ref):
+            record = await self.journal.find(ref, scope)
+            return {"ref": record.ref, **public(record.event)}
+        await self.noting.flush()
+        item = await self.journal.shown(ref, scope)
+        if item.backend not in self.sources:
+            raise NotFound(f"there is no memory {ref!r} here: its backend {item.backend} is not configured any more")
+        answer = await self.search(item.backend, spoken(item.hit.text, item.hit.speaker)[:PROBE_CHARS], scope, 100)
+        if answer.status not in ("ok", "empty"):
+            raise NobodyAnswered(f"{ref} is a memory of {item.backend}, which does not answer ({answer.status})", {})
+        for hit in answer.hits:
+            if hit.native_id == item.hit.native_id:
+                return {"ref": item.ref, "backend": item.backend, **public(hit)}
+        raise NotFound(f"there is no memory {ref!r} here: {item.backend} has it no more")
+
+    async def memories(
+        self,
+        scope: Scope,
+        limit: int = 20,
+        *,
+        cursor: str | None = None,
+        document: str | None = None,
+        source: str | None = None,
+    ) -> Mapping[str, Any]:
+        """A page of what the journal keeps in a scope, newest first, and the ``cursor`` of the next one, or None.
+
+        Raises BadInput for a cursor that no page had.
+        """
+        page = await self.journal.page(scope, limit, before=beginning(cursor), document=document, source=source)
+        return {
+            "memories": [{"ref": record.ref, **public(record.event)} for record in page.records],
+            "next_cursor": None if page.next is None else cursor_of(page.next),
+        }
+
+    async def document(self, path: str, scope: Scope, *, start: int = 1, lines: int = PAGE_LINES) -> Mapping[str, Any]:
+        """A page of a document that a hit named: from its file where a backend reads it, else from the journal.
+
+        Raises NotFound, the same for every path that is not one of this scope's documents, whatever it looks like.
+        """
+        return await document(path, scope, start, lines, sources=self.sources.values(), journal=self.journal)
+
+    async def forget(self, ref: str, scope: Scope) -> ForgetReceipt:
+        """Deletes a memory everywhere, and says of each backend what became of it there. Raises NotFound."""
+        await self.noting.flush()
+        try:
+            return await self.forgetter.forget(ref, scope)
+        finally:
+            self.noting.forget()
+
+    async def forget_many(self, request: ForgetRequest) -> Forgetting:
+        """Deletes what a request means, or shows what it would delete. Raises BadInput, which says what to change."""
+        await self.noting.flush()
+        try:
+            return await self.forgetter.request(request, self._recall)
+        finally:
+            self.noting.forget()
+
+    async def forgotten(self, scope: Scope, limit: int = 20, *, cursor: str | None = None) -> Mapping[str, Any]:
+        """The audit of a scope's user, newest first: what was forgotten when, and what became of it where."""
+        entries = await self.journal.audit(scope, limit + 1, beginning(cursor))
+        return {
+            "forgotten": [entry for _, entry in entries[:limit]],
+            "next_cursor": cursor_of(entries[limit - 1][0]) if len(entries) > limit else None,
+        }
+
+    def verb(self, backend: str, name: str) -> type[Verb]:
+        """What a backend can be told to do under that name. Raises NotFound, which names what there is."""
+        if backend not in self.sources:
+            raise NotFound(f"There is no backend {backend!r}: there are {', '.join(sorted(self.sources))}.")
+        verbs = verbs_of(self.settings.backends[backend].adapter)
+        if name not in verbs:
+            known = f"there are {', '.join(verbs)}" if verbs else "it has none"
+            raise NotFound(f"{backend} has no verb {name!r}: {known}.")
+        return verbs[name]
+
+    def routes(self) -> Mapping[str, Sequence[Route]]:
+        """The drop-in routes of each backend that has some."""
+        found = {name: routes_of(chosen.adapter) for name, chosen in self.settings.backends.items()}
+        return {name: routes for name, routes in found.items() if routes}
+
+    async def do(self, backend: str, verb: Verb, scope: Scope, line: Line, progress: Progress) -> object:
+        """Tells a backend to do what one of its verbs says. Raises BadInput, and BackendUnreachable where it is not."""
+        if isinstance(verb, Operates) and scope.tenant != Scope().tenant:
+            raise BadInput("That works on the whole store: it wants a key of the tenant default.")
+        return await verb(self._open(backend), self._call(backend, scope, line, progress))
+
+    async def serve(
+        self, backend: str, route: Route, scope: Scope, request: Mapping[str, object], line: Line, progress: Progress
+    ) -> object:
+        """A drop-in route's reply; raises as `do`."""
+        return await route.handle(self._open(backend), self._call(backend, scope, line, progress), request)
+
+    def _open(self, backend: str) -> Backend:
+        source = self._source(backend)
+        if source.disabled is not None:
+            raise BackendUnreachable(f"{backend} cannot do that: {source.disabled}")
+        return source.backend
+
+    def _call(self, backend: str, scope: Scope, line: Line, progress: Progress) -> Call:
+        return Call(scope, datetime.now(UTC), Within(self, backend, scope), line, progress)
+
+    async def retire(self, scope: Scope, files: Sequence[Whole], *, dry_run: bool = False) -> Mapping[str, int]:
+        """Retires what files do not have any more; by source, how many memories that are."""
+        retired = await self.journal.retire(scope, files, dry_run=dry_run)
+        if retired and not dry_run:
+            self.deliverer.wake()
+        return retired
+
+    async def origins(self, scope: Scope, prefix: str = "", after: str = "", limit: int = 100) -> Sequence[SourceCount]:
+        """The sources of a scope's memories that begin with ``prefix``, by name, after the one named."""
+        return await self.journal.sources(scope, prefix, after, limit)
+
+    async def _recall(self, query: str, scope: Scope) -> list[Found]:
+        recipe = self._recipe(FuseRequest(query, scope))
+        return await meant_by(query, scope, recipe, live=self.live, journal=self.journal, forgetter=self.forgetter)
+
+    def _behind(self, work: Coroutine[Any, Any, None]) -> None:
+        """Does something after the reply."""
+        task = asyncio.create_task(work)
+        self._after.add(task)
+        task.add_done_callback(self._after.discard)
+
+    async def backends(self) -> list[BackendState]:
+        """Every configured backend as it is now."""
+        return await self.health.backends()
+
+    async def status(self, tenant: str = "default") -> dict[str, Any]:
+        """The home at a glance, as `wire.Status` has it; memories and receipts are counted for ``tenant`` alone."""
+        states, deliveries, counts, kept, parts = await asyncio.gather(
+            self.backends(),
+            self.journal.deliveries(),
+            self.journal.counts(tenant),
+            self.receipts.kept(tenant),
+            asyncio.to_thread(sizes, self.settings.home),
+        )
+        return {
+            "version": package.__version__,
+            "uptime_s": self.health.uptime_s,
+            "backends": [
+                {
+                    **asdict(state),
+                    **deliveries.get(state.name, Deliveries()).trouble(),
+                    **breaker_of(self.sources[state.name].breaker),
+                }
+                for state in states
+            ],
+            "memories": asdict(counts),
+            "receipts": {"kept": kept, "keep_days": self.settings.receipts.keep_days},
+            "embedder": self.embedding_model,
+            "judge": None if self.live.judge is None else self.live.judge.name,
+            "bytes": parts,
+            "notes": list(self._notes),
+        }
+
+    async def receipt(self, receipt_id: str, tenant: str = "default") -> Mapping[str, Any]:
+        """Why each candidate of an earlier answer was in or out. Raises NotFound."""
+        return explain(await self.receipts.read(receipt_id, tenant))
+
+    async def feedback(
+        self, receipt_id: str, scope: Scope, *, useful: Sequence[str] = (), useless: Sequence[str] = ()
+    ) -> Mapping[str, Any]:
+        """Keeps which memories of an answer were of use, in place of what was said of it before; durable.
+
+        With neither, what was said is taken back. Raises NotFound for a receipt that is not this tenant's, and
+        BadInput, which names the ref, for one that does not stand in it, was forgotten since, or is both.
+        """
+        body = await self.receipts.read(receipt_id, scope.tenant)
+        votes = labelled(body, useful, useless)
+        await self.journal.label(scope, receipt_id, votes)
+        return {
+            "receipt_id": receipt_id,
+            "useful": [vote.ref for vote in votes if vote.useful],
+            "useless": [vote.ref for vote in votes if not vote.useful],
+        }
+
+    async def labels(self, tenant: str, limit: int = 100, *, cursor: str | None = None) -> Mapping[str, Any]:
+        """A page of a tenant's feedback, oldest first, as labels for the benchmarks; raises BadInput as `memories`."""
+        page = await self.journal.labels(tenant, limit, after=beginning(cursor) or 0)
+        return {"labels": page.labels, "next_cursor": None if page.next is None else cursor_of(page.next)}
+
+    async def settle(self) -> None:
+        """Returns when everything acknowledged is delivered and searchable in every way, or failed for good.
+
+        With a model, what it has to distil by now is distilled; the last turns of a conversation still wait for more.
+        """
+        if self.distiller is not None:
+            await self.distiller.settle()
+        await self.deliverer.settle()
+        waiting = {n: s.backend for n, s in self.sources.items() if isinstance(s.backend, Settles) and not s.disabled}
+        ends = await asyncio.gather(*(backend.settle() for backend in waiting.values()), return_exceptions=True)
+        for name, end in zip(waiting, ends, strict=True):
+            if isinstance(end, Exception):
+                log.warning("backend %s could not finish what it works at behind: %s", name, type(end).__name__)
+
+    async def ready(self) -> dict[str, Any]:
+        """Whether questions can be answered: at least one backend is open. With what is degraded."""
+        states = {name: status_of(source) for name, source in self.sources.items()}
+        usable = [name for name, status in states.items() if status in ("ready", "half_open")]
+        return {"ready": bool(usable), "backends": states, "notes": list(self._notes)}
+
+    @property
+    def _notes(self) -> tuple[str, ...]:
+        failing = self.distiller.fault if self.distiller is not None else ""
+        waiting = (f"conversations wait to be distilled, the language model fails: {failing}",) if failing else ()
+        return (*self.notes, *self.health.damaged.values(), *waiting)
+
+    async def check(self) -> Mapping[str, str]:
+        """Looks for damage in the journal and in every backend that can be looked through. By store, what was found.
+
+        What is derived is written again by then; what is not stands in the notes, and answers are degraded.
+        """
+        return await self.health.check()
+
+    async def _check_now_and_then(self) -> None:
+        while (pause_s := self.settings.checks.every_hours * 3600) > 0:
+            await asyncio.sleep(pause_s)
+            await self.check()
+
+    def _recipe(self, request: FuseRequest) -> Recipe:
+        name = request.recipe or self.settings.recipe
+        if name not in self.recipes:
+            raise BadInput(f"recipe {name!r}: there are {', '.join(sorted(self.recipes))}")
+        return self.recipes[name]
+
+    def _world(self, request: FuseRequest) -> Live:
+        for name in request.backends or ():
+            self._source(name)
+        return self.live
+
+    def _source(self, name: str) -> Source:
+        if name not in self.sources:
+            raise BadInput(f"backend {name!r}: there are {', '.join(sorted(self.sources))}")
+        return self.sources[name]
+
+    async def _tell_used(self, used: Mapping[str, Sequence[str]]) -> None:
+        """After the reply: a backend that wants to know learns what reached the prompt. Its failure costs nothing."""
+        now = datetime.now(UTC)
+        for name, native_ids in used.items():
+            try:
+                await self.users[name].used(native_ids, now)
+            except (FusionError, OSError) as error:
+                log.warning("backend %s did not note what was used: %s", name, type(error).__name__)
+
+    async def _finish(self) -> None:
+        if self._after:
+            await asyncio.wait(self._after)
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,357 @@
+"""Settings → an open home: the only place where real things are built, each closed again in the opposite order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from fusion.contract import (
+    Backend,
+    Delegates,
+    Describes,
+    Embedder,
+    Features,
+    Hit,
+    Judge,
+    LanguageModel,
+    Opening,
+    Query,
+    Scope,
+    Used,
+)
+from fusion.embedders import Embedders
+from fusion.errors import BackendUnreachable, ModelMissing, SettingsError, StoreDamaged
+from fusion.home import HomeLock
+from fusion.ingest.deliver import Deliverer
+from fusion.ingest.distil import Distiller
+from fusion.ingest.follow import Delta, Follower
+from fusion.ingest.forget import Forgetter
+from fusion.ingest.intake import Intake
+from fusion.ingest.journal import Journal
+from fusion.ingest.journal.foreign import Noting
+from fusion.ingest.salvage import Salvaged
+from fusion.ingest.verify import Ask
+from fusion.lib.metered import Metered
+from fusion.recall.breaker import Breaker
+from fusion.recall.gather import Bulkhead, Source, gather
+from fusion.recall.receipt import Receipts
+from fusion.recall.signals import SIGNALS
+from fusion.recall.world import Known, Live
+from fusion.recipe import Recipe
+from fusion.resolve import resolve, why
+from fusion.settings import BackendSettings, EmbedderSettings, Settings, recipes
+from fusion.wiring.health import Health
+
+log = logging.getLogger(__name__)
+
+OPEN_S = 120.0
+"""for one backend at start: a large index may be rebuilt, but one that hangs must not keep the others from opening"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parts:
+    """What an open home is made of."""
+
+    settings: Settings
+    recipes: Mapping[str, Recipe]
+    sources: Mapping[str, Source]
+    journal: Journal
+    intake: Intake
+    deliverer: Deliverer
+    forgetter: Forgetter
+    noting: Noting
+    receipts: Receipts
+    live: Live
+    health: Health
+    users: Mapping[str, Used]
+    """the backends that want to know what reached a prompt; looked for once, for to look is slow"""
+    embedders: Embedders
+    distiller: Distiller | None = None
+    notes: tuple[str, ...] = ()
+    """what is degraded for the whole home, in words with the mend"""
+    following: Follower | None = None
+    """what reads agents' sessions on behind; None where nobody asked for that"""
+
+
+P = TypeVar("P", bound=Parts)
+
+
+@asynccontextmanager
+async def opened(kind: type[P], settings: Settings) -> AsyncIterator[P]:
+    """The parts of a home, as a ``kind`` of `Parts`; the home is owned until the end of the block.
+
+    Raises as `Fusion.open`.
+    """
+    known = checked(recipes(settings))
+    async with AsyncExitStack() as stack:
+        stack.enter_context(HomeLock.take(settings.home))
+        stack.callback(os.umask, os.umask(0o077))  # tantivy's and Qdrant's files are their owner's only, too
+        embedders, notes = await _embedders(settings)
+        stack.push_async_callback(embedders.close)
+        embedder = embedders.configured
+        keys_kept_s = settings.journal.idempotency_keep_days * 86_400
+        journal, damaged = await _journal(settings.home / "journal.sqlite", keys_kept_s)
+        stack.push_async_callback(journal.close)
+        judge = await _judge(settings)
+        if judge is not None:
+            stack.push_async_callback(judge.close)
+        model, missing = _model(settings)
+        if model is not None:
+            stack.push_async_callback(model.close)
+        receipts = Receipts(settings.home / "receipts.sqlite", settings.receipts.keep_days)
+        stack.push_async_callback(receipts.close)
+        # A folder that is not there was moved away to mend a damaged store, or never was: it holds nothing.
+        folders = {name: settings.home / "backends" / name for name in settings.backends}
+        if not damaged:
+            await journal.outbox.refill([name for name, folder in folders.items() if not folder.exists()])
+        sources = await _sources(settings, embedders, model, stack)
+        stores = {name: s.backend for name, s in sources.items() if s.disabled is None}
+        # What cannot be marked as delivered is not delivered.
+        deliverer = Deliverer(journal, {} if damaged else stores, ask=_asking(sources))
+        if not damaged:
+            await journal.outbox.refill([name for name in stores if await _emptied(journal, sources[name])])
+            await deliverer.start()
+        stack.push_async_callback(deliverer.close)
+        distiller = None
+        if model is not None and not damaged:
+            distiller = Distiller(journal, deliverer, model, quiet_s=settings.model.quiet_s)
+            distiller.start()
+            stack.push_async_callback(distiller.close)
+        live = Live(
+            sources=sources,
+            known=Known(journal.records, journal.neighbours, journal.frequencies, journal.hides),
+            embedder=_at_hand(embedder),
+            judge=judge,
+            judge_timeout_s=settings.judge.timeout_ms / 1000,
+            lexical=settings.embedder.none or (embedder is not None and _at_hand(embedder) is None),
+        )
+        noting = Noting(lambda items: journal.note_shown(items, datetime.now(UTC)))
+        stack.push_async_callback(noting.close)
+        intake = Intake(journal, deliverer, distiller=distiller)
+        yield kind(
+            settings=settings,
+            recipes=known,
+            sources=sources,
+            journal=journal,
+            intake=intake,
+            distiller=distiller,
+            deliverer=deliverer,
+            noting=noting,
+            forgetter=Forgetter(journal, deliverer, embedders.forget),
+            receipts=receipts,
+            live=live,
+            users={n: b for n, b in stores.items() if isinstance(b, Used)},
+            embedders=embedders,
+            notes=(*notes, *missing),
+            following=None if damaged else _following(settings, intake),
+            health=Health(settings, sources, journal, deliverer, damaged),
+        )
+
+
+def checked(found: Mapping[str, Recipe]) -> Mapping[str, Recipe]:
+    """Recipes whose signals exist. Raises SettingsError for a misspelt one: it would silently weigh nothing."""
+    for recipe in found.values():
+        for name in recipe.rerank.signals:
+            if name not in SIGNALS:
+                raise SettingsError(
+                    f"recipe {recipe.name}: no signal is called {name!r}; there are {', '.join(SIGNALS)}"
+                )
+    return found
+
+
+async def _journal(file: Path, keys_kept_s: float) -> tuple[Journal, dict[str, str]]:
+    """The journal, and what is wrong with it."""
+    try:
+        return await Journal.open(file, keys_kept_s=keys_kept_s), {}
+    except StoreDamaged as error:
+        try:
+            salvaged = await Salvaged.salvage(file)
+        except StoreDamaged:
+            raise error from None
+        log.error("the journal is only read, nothing is remembered or forgotten: %s", error)
+        return salvaged, {"journal": f"journal: {error}; until then it is only read"}
+
+
+async def _embedders(settings: Settings) -> tuple[Embedders, tuple[str, ...]]:
+    embedder, notes = await _embedder(settings)
+    adapter = settings.embedder.adapter or EmbedderSettings().adapter
+
+    async def another(changed: Mapping[str, object]) -> Embedder:
+        try:
+            options = EmbedderSettings.model_validate(changed).model_dump(exclude={"adapter"})
+        except ValidationError as error:
+            wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+            raise SettingsError(f"[embedder] {wrong}") from None
+        opened: Embedder = await resolve(adapter, "embedder.adapter").open(
+            settings.home / "embeddings", {**options, "alone": True}
+        )
+        return opened
+
+    return Embedders(embedder, settings.embedder.model_dump(exclude={"adapter"}), another), notes
+
+
+async def _embedder(settings: Settings) -> tuple[Embedder | None, tuple[str, ...]]:
+    if settings.embedder.none:
+        return None, ("no embedding model is configured: everything is found by its words only",)
+    options = settings.embedder.model_dump(exclude={"adapter"})
+    try:
+        kind = resolve(settings.embedder.adapter, "embedder.adapter")
+        opened: Embedder = await kind.open(settings.home / "embeddings", options)
+    except ModelMissing as error:
+        note = f"without the embedding model everything is found by its words only: {error}"
+        log.error("%s", note)
+        return None, (note,)
+    if _at_hand(opened) is None:
+        return opened, ("without the local model a question and what was found are compared by their words only",)
+    return opened, ()
+
+
+def _at_hand(embedder: Embedder | None) -> Embedder | None:
+    """The model that compares a question with what was found: a provider's server is too far for that."""
+    if isinstance(embedder, Delegates):
+        return embedder.local
+    return embedder
+
+
+async def _judge(settings: Settings) -> Judge | None:
+    if not settings.judge.adapter:
+        return None
+    judge: Judge = resolve(settings.judge.adapter, "judge.adapter").open(settings.judge.model_dump(exclude={"adapter"}))
+    return judge
+
+
+def _model(settings: Settings) -> tuple[LanguageModel | None, tuple[str, ...]]:
+    """The language model within its budget, and what is degraded without it where one is configured."""
+    chosen = settings.model
+    if not chosen.adapter:
+        return None, ()
+    try:
+        opened: LanguageModel = resolve(chosen.adapter, "model.adapter").open(chosen.model_dump(exclude={"adapter"}))
+    except ModelMissing as error:
+        note = f"without the language model everything is learnt by rules: {error}"
+        log.error("%s", note)
+        return None, (note,)
+    metered = Metered(opened, calls_per_minute=chosen.calls_per_minute, tokens_per_minute=chosen.tokens_per_minute)
+    return metered, ()
+
+
+async def _sources(
+    settings: Settings, embedders: Embedders, model: LanguageModel | None, stack: AsyncExitStack
+) -> dict[str, Source]:
+    """Every backend, opened at once and closed by ``stack``, also when the settings of another one are wrong."""
+    opened = await asyncio.gather(
+        *(_source(name, chosen, settings.home, embedders, model) for name, chosen in settings.backends.items()),
+        return_exceptions=True,
+    )
+    sources = [one for one in opened if isinstance(one, Source)]
+    for source in sources:
+        stack.push_async_callback(source.backend.close)
+    for one in opened:
+        if isinstance(one, BaseException):
+            raise one
+    if not sources:
+        raise SettingsError("no backend is configured: add a [backends.NAME] table")
+    return {source.name: source for source in sources}
+
+
+async def _source(
+    name: str, chosen: BackendSettings, home: Path, embedders: Embedders, model: LanguageModel | None
+) -> Source:
+    """The backend of that name, open; or one that is disabled and says why."""
+    backend: Backend
+    disabled: str | None = None
+    if not chosen.enabled:
+        backend, disabled = Absent("disabled"), "disabled in the configuration"
+        broken = False
+    else:
+        broken = True
+        kind = resolve(chosen.adapter, f"backends.{name}.adapter")
+        folder = home / "backends" / name
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            opening = Opening(name, folder, chosen.options, await embedders.of(folder), model)
+            async with asyncio.timeout(OPEN_S):
+                backend = await kind.open(opening)
+            broken = False
+        except SettingsError:
+            raise
+        except Exception as error:  # noqa: BLE001 — whatever is wrong with one backend, the others are there
+            reason = why(error)
+            backend, disabled = Absent(reason), f"it could not be opened: {reason}"
+            log.error("backend %s could not be opened: %s", name, reason)
+    return Source(
+        name=name,
+        backend=backend,
+        deadline_s=chosen.deadline_ms / 1000,
+        breaker=Breaker(),
+        bulkhead=Bulkhead(chosen.max_concurrent),
+        fallback_for=chosen.fallback_for,
+        disabled=disabled,
+        broken=broken,
+    )
+
+
+class Absent:
+    """Stands where a backend could not be opened, so that it has a name and a reason in every answer."""
+
+    features = Features()
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    @classmethod
+    async def open(cls, opening: Opening) -> Absent:
+        return cls(f"{opening.name} was not opened")
+
+    async def search(self, query: Query) -> Sequence[Hit]:
+        raise BackendUnreachable(self.reason)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+async def _emptied(journal: Journal, source: Source) -> bool:
+    """Whether a backend that was told of memories holds nothing: its files were emptied, or it keeps none."""
+    if not isinstance(source.backend, Describes) or not await journal.outbox.has_told(source.name):
+        return False
+    try:
+        async with asyncio.timeout(source.deadline_s):
+            return (await source.backend.describe()).items == 0
+    except Exception as error:  # noqa: BLE001 — one that cannot say what it holds is told only what is new
+        log.warning("backend %s does not say what it holds: %s", source.name, type(error).__name__)
+        return False
+
+
+def _asking(sources: Mapping[str, Source]) -> Ask:
+    """One backend's answer as the read path gets it, before any filter; raises BackendUnreachable for none."""
+
+    async def ask(name: str, query: Query) -> Sequence[Hit]:
+        source = sources[name]
+        (answer,) = await gather(query, [source], source.deadline_s)
+        if answer.status not in ("ok", "empty"):
+            raise BackendUnreachable(f"{name} does not answer ({answer.status}) {answer.detail}".rstrip())
+        return answer.hits
+
+    return ask
+
+
+def _following(settings: Settings, intake: Intake) -> Follower | None:
+    chosen = settings.sessions
+    if not chosen.paths:
+        return None
+    return Follower(
+        paths=[path.expanduser() for path in chosen.paths],
+        whose=Scope(user_id=chosen.user_id or None),
+        home=settings.home,
+        remember=intake.remember,
+        delta=Delta(chosen.delta_bytes, chosen.delta_lines, chosen.idle_s),
+    )
