@@ -155,8 +155,8 @@ def unbiased(recipe: Recipe, corpora: Sequence[Corpus], limit: int | None) -> No
     seen = [c.id for c in corpora if any(mark(question.text) in known for question in c.asked(limit))]
     if known and seen:
         raise DataError(
-            f"recipe {recipe.name!r} was tuned on questions of {', '.join(seen)}: what it finds there would flatter it. Its "
-            "file says what it finds where it had not looked; ask others (--conversations), or with another recipe"
+            f"recipe {recipe.name!r} was tuned on questions of {', '.join(seen)}: what it finds there would flatter "
+            "it. Its file says what it finds where it had not looked; ask others (--conversations), or another recipe"
         )
 
 

@@ -224,7 +224,8 @@ def verdict(told: Mapping[str, Any]) -> None:
     )
     if told["tuned_on"]:
         _say(
-            f"An arm was tuned on {told['tuned_on']} of them: what it finds there would flatter it, so they do not count."
+            f"An arm was tuned on {told['tuned_on']} of them: "
+            "what it finds there would flatter it, so they do not count."
         )
     elif judged is None:
         _say("Nothing was expected of the answers, so this is no judgement of quality: neither is the better one.")
