@@ -129,6 +129,11 @@ def _finite(text: str) -> float:
     return number
 
 
+def _threshold(text: str) -> float:
+    """It may be infinite: so LightGBM writes a node that parts what is there from what is missing."""
+    return float(text) if text in ("inf", "-inf") else _finite(text)
+
+
 def _tree(fields: Mapping[str, str], features: int) -> _Tree:
     leaves = [_finite(v) for v in fields["leaf_value"].split()]
     inner = len(leaves) - 1
@@ -142,7 +147,7 @@ def _tree(fields: Mapping[str, str], features: int) -> _Tree:
         return found
 
     feature = [int(f) for f in numbers("split_feature")]
-    threshold = [_finite(t) for t in numbers("threshold")]
+    threshold = [_threshold(t) for t in numbers("threshold")]
     kinds = [int(k) for k in numbers("decision_type")]
     if not all(0 <= f < features for f in feature) or any(k & _CATEGORICAL for k in kinds):
         raise ValueError("it splits by what it does not name")

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from fusion.compare.learn import calibrated, learn, learn_from_votes, pairs_right, platt, read_labels
+from fusion.compare.learn import Answer, calibrated, learn, learn_from_votes, pairs_right, platt, read_labels, train
 from fusion.errors import BadInput
 from fusion.lib.trees import Trees
 from tests.compare.material import FIRST_COME, question
@@ -50,6 +50,24 @@ def test_our_reading_of_the_trees_is_lightgbms_own(tmp_path: Path) -> None:
     rows = [{}, {"dense": 0.2}, {"bm25": 0.7}, {"dense": 0.7, "bm25": 0.3, "mean": 0.1}]
     values = [[row.get(name, float("nan")) for name in trees.names] for row in rows]
     assert trees.sums(rows).tolist() == pytest.approx(lightgbm.Booster(model_str=taught.text).predict(values).tolist())
+
+
+def test_a_signal_that_only_some_memories_have_teaches_whether_it_is_there() -> None:
+    """LightGBM parts those that have it from those that lack it at infinity, and we read that as it does."""
+    lightgbm = pytest.importorskip("lightgbm")
+    draw = Random(1)
+    answers = []
+    for _ in range(60):
+        useful = [n < 3 for n in range(12)]
+        rows = [{"dense": draw.random(), **({"bm25": draw.random()} if good else {})} for good in useful]
+        answers.append(Answer(rows, useful))
+    text = train(answers)
+    assert "inf" in text.partition("end of trees")[0]
+    trees = Trees.parse(text)
+    values = [[row.get(name, float("nan")) for name in trees.names] for row in answers[0].signals]
+    sums = trees.sums(answers[0].signals).tolist()
+    assert sums == pytest.approx(lightgbm.Booster(model_str=text).predict(values).tolist())
+    assert min(sums[:3]) > max(sums[3:])
 
 
 def test_questions_teach_and_are_held_out() -> None:

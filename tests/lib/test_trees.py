@@ -51,6 +51,14 @@ def test_what_is_missing_goes_where_the_tree_sends_it() -> None:
     assert Trees.parse(MODEL).sums([{}]).tolist() == pytest.approx([0.35])
 
 
+def test_a_node_may_ask_only_whether_a_value_is_there() -> None:
+    """At infinity every value goes left, .1; the missing goes right, .7; with tree 1's .05 that is .15 and .75."""
+    there = MODEL.replace("threshold=0.5 0.25", "threshold=inf 0.25").replace("decision_type=2 8", "decision_type=8 8")
+    assert Trees.parse(there).sums([{"bm25": 9.0, "dense": 0.0}, {"dense": 0.0}]).tolist() == pytest.approx(
+        [0.15, 0.75]
+    )
+
+
 def test_shares_keep_the_order_and_stay_between_0_and_1() -> None:
     """The calibration is 2x - 1: a sum of .75 is 1 / (1 + e^-.5)."""
     trees = Trees.parse(MODEL)
