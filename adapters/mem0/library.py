@@ -90,6 +90,25 @@ class Frugal:
         return self._store.search(query, vectors, top_k=min(top_k, self.depth or top_k), filters=filters)
 
 
+class Bare:
+    """Qdrant's client for who knows by heart what a memory says: to copy 100 payloads out was a fifth of a search.
+
+    The day a memory ends is copied: mem0 passes over what has expired.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def query_points(self, **asked: Any) -> Any:
+        found = self._client.query_points(**asked, with_payload=["expiration_date"])
+        for point in found.points:
+            point.payload["data"] = point.id  # mem0 passes over what says nothing
+        return found
+
+
 def library(folder: Path) -> Any:
     """mem0's ``Memory``, silenced. Imported late: it takes 0.7 s of CPU.
 

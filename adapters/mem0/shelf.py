@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from adapters.mem0.library import Frugal, config, library
+from adapters.mem0.library import Bare, Frugal, config, library
 from adapters.mem0.payload import MATCHED, Payload, conditions, hit_of, payload_of, visible
 from adapters.mem0.replies import Change, changes_said
 from fusion.contract import Embedder, Event, Hit, Query, Scope
@@ -74,6 +74,7 @@ class Shelf:
         except (ValueError, KeyError, sqlite3.DatabaseError) as error:
             raise StoreDamaged(f"mem0's folder {self._folder} cannot be read; move it away: {error}") from error
         self._memory.embedding_model.connect(self._embedder, self._loop)
+        self._memory.vector_store.client = Bare(self._memory.vector_store.client)
         self._memory.vector_store = Frugal(self._memory.vector_store)
         names = {c.name for c in self._client.get_collections().collections if c.name.startswith(self._prefix)}
         for collection in (self._collection, *sorted(names - {self._collection})):

@@ -128,7 +128,7 @@ async def test_the_plain_library_reads_what_was_stored(folder: Path) -> None:
     query = "Quentin adopted a greyhound called Biscuit."
     try:
         memory.embedding_model.ready = dict.fromkeys(
-            (query, "A new one."), (await FakeEmbedder().embed([query]))[0].tolist()
+            (query, "A new one.", "A new one, once."), (await FakeEmbedder().embed([query]))[0].tolist()
         )
         one = memory.get(event_id(4))
         assert (one["memory"], one["user_id"], one["agent_id"]) == (query, "ada", "bot")
@@ -140,11 +140,14 @@ async def test_the_plain_library_reads_what_was_stored(folder: Path) -> None:
         memory.delete(event_id(4))
         assert memory.get(event_id(4)) is None
         memory.add("A new one.", user_id="ada", metadata={"tenant": "default"}, infer=False)
+        old = memory.add("A new one, once.", user_id="ada", metadata={"tenant": "default"}, infer=False)["results"][0]
+        client, collection = memory.vector_store.client, memory.collection_name
+        client.set_payload(collection, {"expiration_date": "2020-01-01"}, points=[old["id"]])
     finally:
         memory.close()
         memory.vector_store.client.close()
     again = await opened(folder, FakeEmbedder())
-    hits = await again.search(make_query(query, Scope(user_id="ada")))
+    hits = await again.search(make_query(query, Scope(user_id="ada")))  # what mem0 let expire is not in them
     assert event_id(4) not in {hit.native_id for hit in hits}
     [foreign] = [hit for hit in hits if hit.event_id is None]
     assert (foreign.text, foreign.scope.user_id) == ("A new one.", "ada")
