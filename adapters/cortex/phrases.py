@@ -13,7 +13,7 @@ from json import dumps
 from adapters.cortex.concepts import concepts
 from adapters.graph import LINKED, MANY, SCANNED, Reached, Seen, telling
 from fusion.contract import Scope
-from fusion.lib.sqlite import Connection, storable
+from fusion.lib.sqlite import Connection, storable, tuples
 
 SCHEMA = """
 create table phrase (
@@ -61,7 +61,8 @@ def speaking(
         node = entities.get(phrase, -place)
         if node < 0:
             nodes[node] = Reached(node, phrase, 0, telling(count))
-        newest = db.execute(
+        newest = tuples(
+            db,
             f"select m.id from (select memory from phrase where hash = :hash {mine} "
             "order by memory desc limit :scanned) p "
             f"join memory m on m.id = p.memory where {seen} limit :fan_out",
@@ -69,8 +70,10 @@ def speaking(
         )
         pairs.update((node, row[0]) for row in newest)
         if count > fan_out:
-            besides = db.execute(
-                f"select memory from phrase where hash = ? and memory in {MANY}", (of, dumps(list(similar)))
+            besides = tuples(
+                db,
+                f"select memory from phrase where hash = :hash {mine} and memory in {MANY.replace('?', ':similar')}",
+                {"hash": of, "owner": _owner(scope), "similar": dumps(list(similar))},
             )
             pairs.update((node, row[0]) for row in besides)
     return nodes, pairs

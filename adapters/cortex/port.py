@@ -117,10 +117,15 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Ids with their scores, best first: BM25 by words, cosine by meaning. Comparable within one list only."""
+    """Ids with their scores, best first: BM25 by words, cosine by meaning. Comparable within one list only.
+
+    ``memories`` are those that the store had to read to see which of them the view sees, as ``get`` gives them without
+    ``learnt``: perhaps all, perhaps none.
+    """
 
     words: Sequence[tuple[str, float]] = ()
     vectors: Sequence[tuple[str, float]] = ()
+    memories: Mapping[str, Memory] = field(default_factory=dict)
 
 
 # Not frozen, as `fusion.contract.Hit` is not, and for the same reason.
@@ -232,8 +237,8 @@ class Graph(Protocol):
 
         A concept leads to the memories whose text has it, and no further.
 
-        At most ``limit``, and besides whatever of ``similar`` is linked too. Equals are ordered as in ``similar``, then
-        newest first; of a hub these ``similar`` are taken, and its newest.
+        At most ``limit``, and besides whatever of ``similar``, which ``find`` found for this view, is linked too.
+        Equals are ordered as in ``similar``, then newest first; of a hub these ``similar`` are taken, and its newest.
         """
         ...
 

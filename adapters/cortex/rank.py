@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from functools import lru_cache
 from math import exp, isfinite, log, log2
+from operator import itemgetter
 
 from adapters.cortex.port import UNSTATED, Found, Lifetime, Link, Memory
 from fusion.contract import Kind
@@ -118,29 +119,48 @@ def rank(
     """All of ``candidates``, best first; equals by what was fused, then by id."""
     superseded = {c.memory.event.supersedes for c in candidates if c.memory.event.supersedes}
     asked = words(text)
+    alike: dict[tuple[int, Kind, str | None], Standing] = {}  # most have one state, which their store shares
     scored: list[tuple[float, float, str, Ranked]] = []
     for c in candidates:
-        seen = factors(c, asked, project, now, by_words)
-        penalty = penalties(c.memory, superseded)
+        memory = c.memory
+        which = id(memory.state), memory.kind, memory.event.scope.project
+        if (how := alike.get(which)) is None:
+            how = alike[which] = standing(memory, asked, project, now)
+        seen = _factors(c, how, by_words)
+        penalty = penalties(memory, superseded)
         score = weighed(seen, weights) * penalty
-        scored.append((-score, -c.blended, c.memory.id, Ranked(c.memory, score, seen, penalty, c.path)))
-    return [ranked for *_, ranked in sorted(scored, key=lambda s: s[:3])]
+        scored.append((-score, -c.blended, memory.event.event_id, Ranked(memory, score, seen, penalty, c.path)))
+    scored.sort(key=_PLACE)
+    return [ranked for *_, ranked in scored]
+
+
+_PLACE = itemgetter(0, 1, 2)
 
 
 def factors(c: Candidate, asked: Collection[str], project: str | None, now: datetime, by_words: float = 0.0) -> Weights:
     """The nine, each 0 to 1."""
-    event, state = c.memory.event, c.memory.state
-    return Weights(
-        similarity(c.cosine, c.words, c.blended, by_words),
+    return _factors(c, standing(c.memory, asked, project, now), by_words)
+
+
+def _factors(c: Candidate, how: Standing, by_words: float) -> Weights:
+    return Weights(similarity(c.cosine, c.words, c.blended, by_words), *how, graph_proximity(c.hops, c.share))
+
+
+def standing(memory: Memory, asked: Collection[str], project: str | None, now: datetime) -> Standing:
+    """The seven factors, recency to tags, that have nothing to do with how a memory was found."""
+    state = memory.state
+    return (
         recency(state.last_accessed, now),
         frequency(state.access_count),
-        type_boost(c.memory.kind),
-        scope_boost(state.lifetime, event.scope.project, project),
+        type_boost(memory.kind),
+        scope_boost(state.lifetime, memory.event.scope.project, project),
         confidence(state.confidence),
         reinforcement(state.reinforced_count),
         tag_affinity(state.tags, asked),
-        graph_proximity(c.hops, c.share),
     )
+
+
+Standing = tuple[float, float, float, float, float, float, float]
 
 
 def weighed(seen: Weights, weights: Weights) -> float:
@@ -160,7 +180,7 @@ def weighed(seen: Weights, weights: Weights) -> float:
 
 def penalties(memory: Memory, superseded: Collection[str]) -> float:
     """The product of those that apply: ``superseded`` are the ids whose successor is among the results."""
-    penalty = SUPERSEDED if memory.id in superseded else 1.0
+    penalty = SUPERSEDED if memory.event.event_id in superseded else 1.0
     return penalty * IN_CONFLICT if memory.state.conflict_status == "active" else penalty
 
 

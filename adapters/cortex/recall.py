@@ -39,21 +39,25 @@ async def recall(
     links = await _links(graph, query, view, similar, options) if linked else ()
     scores = merged(similar, links, options.similar_weight, options.graph_weight)
     cosines = dict(found.vectors)
-    memories, others = await asyncio.gather(
-        graph.get(list(scores), learnt=False),
+    more, others = await asyncio.gather(
+        graph.get([id_ for id_ in scores if id_ not in found.memories], learnt=False),
         _cosines(graph, vector, [id_ for id_ in scores if id_ not in cosines]),
     )
     cosines |= others
+    memories = {**found.memories, **more}
     words = dict(found.words)
     most = max(words.values(), default=0.0) or 1.0
     best = (options.similar_weight + options.graph_weight) / (K + 1) or 1.0
     by_id = {link.id: link for link in links}
     candidates = []
-    for id_, memory in memories.items():
-        if query.scope.admits(memory.event.scope):
+    for id_, score in scores.items():
+        memory = memories.get(id_)  # None: forgotten just now
+        if memory is not None and query.scope.admits(memory.event.scope):
+            cosine, by_words = cosines.get(id_), words.get(id_, 0.0) / most
             link = by_id.get(id_, _UNLINKED)
-            similarity = (cosines.get(id_), scores[id_] / best, words.get(id_, 0.0) / most)
-            candidates.append(Candidate(memory, *similarity, link.hops or None, link.share, link.path))
+            candidates.append(
+                Candidate(memory, cosine, score / best, by_words, link.hops or None, link.share, link.path)
+            )
     return rank(candidates, query.text, query.scope.project, query.now, options.weights, options.by_words)
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 from json import loads
-from typing import Any
+from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
 from adapters.cortex.port import Memory
-from fusion.contract import Entity, Extraction, Fact
+from fusion.contract import Entity, Extraction, Fact, Kind
 from fusion.errors import BadInput
 
 _MEMORY: TypeAdapter[Memory] = TypeAdapter(Memory)
@@ -35,6 +35,15 @@ def memory_of(line: str) -> Memory:
 
 def json_of(extraction: Extraction) -> str:
     return _EXTRACTION.dump_json(extraction, exclude_defaults=True).decode()
+
+
+def kind_in(start: str) -> Kind:
+    """The kind in the first ``KIND_CHARS`` characters of what `json_of` wrote: the first field, unless it is a note."""
+    field, _, kind = start[2:].partition('":"')
+    return cast(Kind, kind.partition('"')[0]) if field == "kind" else "note"
+
+
+KIND_CHARS = 32
 
 
 def extraction_of(written: str) -> Extraction:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from adapters.cortex import phrases
 from adapters.cortex.port import Change, Effect, Found, Holding, Known, Link, Memory, View
-from adapters.cortex.records import json_of
+from adapters.cortex.records import KIND_CHARS, json_of, kind_in
 from adapters.cortex.rows import FIELDS, REINFORCED_BY, columns, memory_in, state_of
 from adapters.graph import (
     DEEPER,
@@ -31,12 +31,11 @@ from adapters.graph import (
     ranks,
     shares,
     strongest,
-    visible_memories,
     walk,
 )
 from adapters.index import Index
 from fusion.contract import Captured, Embedder, Event, Extraction, Hit, Kind, Opening, Scope
-from fusion.lib.sqlite import EVENT_NAMES, Connection, Database, event_in, microseconds, scope_of, storable
+from fusion.lib.sqlite import EVENT_NAMES, Connection, Database, event_in, microseconds, scope_of, storable, tuples
 
 if TYPE_CHECKING:
     from fusion.contract import Floats
@@ -168,26 +167,35 @@ class SqliteGraph(GraphStore):
     async def get(self, ids: Sequence[str], *, learnt: bool = True) -> Mapping[str, Memory]:
         def look(db: Connection) -> dict[str, Memory]:
             if not learnt:
-                return self._unlearnt(db, ids)
+                return self._brief(db, ids, ("true", {}))
             rows = db.execute(f"select * from memory where event_id in {MANY}", (dumps(list(ids)),))
             return {memory.id: memory for memory in _memories(rows)}
 
         return await self._database.read(look)
 
-    def _unlearnt(self, db: Connection, ids: Sequence[str]) -> dict[str, Memory]:
-        """Memories without what was learnt of them but their kind. Their states are read each time; what was said and
-        of which kind it is never changes, and is kept as it was read."""
+    def _brief(self, db: Connection, ids: Sequence[str], view: Seen) -> dict[str, Memory]:
+        """Those of ``ids`` that are seen, without what was learnt of them but their kind.
+
+        Their states are read each time; what was said and of which kind it is never changes, and is kept as it was
+        read.
+        """
         kept = self._read
         if len(kept) > MOST_READ:
             kept.clear()
-        rows = db.cursor()
-        rows.row_factory = None  # by place, which takes half the time
-        missing = dumps([id_ for id_ in ids if id_ not in kept])
-        rows.execute(f"select {_UNLEARNT} from memory where event_id in {MANY}", (missing,))
-        for kind, *event in rows:
-            kept[event[0]] = event_in(event), _of_kind(kind)
-        rows.execute(f"select event_id, {', '.join(FIELDS)} from memory where event_id in {MANY}", (dumps(list(ids)),))
-        return {id_: Memory(*kept[id_], state_of(*state)) for id_, *state in rows}
+        known = {id_: read for id_ in ids if (read := kept.get(id_)) is not None}
+        seen, values = view
+
+        def chosen(columns: str, ids: Sequence[str]) -> Cursor:
+            sql = f"select {columns} from json_each(:ids) j join memory m on m.event_id = j.value where {seen}"
+            return tuples(db, sql, {**values, "ids": dumps(ids)})
+
+        found = {id_: Memory(*known[id_], state_of(*state)) for id_, *state in chosen(_STANDING, list(known))}
+        if missing := [id_ for id_ in ids if id_ not in known]:
+            for kind, *columns in chosen(_BRIEF, missing):
+                event, state = columns[:_EVENT_END], columns[_EVENT_END:]
+                read = kept[event[0]] = event_in(event), _of_kind(kind_in(kind))
+                found[event[0]] = Memory(*read, state_of(*state))
+        return found
 
     async def versions(self, id: str) -> Sequence[Memory]:
         return await self._database.read(lambda db: _memories(db.execute(_VERSIONS, (id,))))
@@ -214,26 +222,17 @@ class SqliteGraph(GraphStore):
                 words = await self._index.lexical(text, view.scope, many)
             else:
                 words, vectors = await self._index.halves(text, view.scope, many, vector)
-            visible = await self._visible(view, list({id_ for id_, _ in (*words, *vectors)}))
-            found = Found([f for f in words if f[0] in visible], [f for f in vectors if f[0] in visible])
+            memories = await self._seen(view, list({id_: None for id_, _ in (*words, *vectors)}))
+            found = Found([f for f in words if f[0] in memories], [f for f in vectors if f[0] in memories], memories)
             if all(
                 len(left) >= limit or len(asked) < many
                 for left, asked in ((found.words, words), (found.vectors, vectors))
             ):
                 break
-        return Found(found.words[:limit], found.vectors[:limit])
+        return Found(found.words[:limit], found.vectors[:limit], found.memories)
 
-    async def _visible(self, view: View, ids: Sequence[str]) -> frozenset[str]:
-        condition, values = seen(view)
-
-        def look(db: Connection) -> frozenset[str]:
-            rows = db.execute(
-                f"select m.event_id from json_each(:ids) j join memory m on m.event_id = j.value where {condition}",
-                {**values, "ids": dumps(ids)},
-            )
-            return frozenset(row[0] for row in rows)
-
-        return await self._database.read(look)
+    async def _seen(self, view: View, ids: Sequence[str]) -> Mapping[str, Memory]:
+        return await self._database.read(lambda db: self._brief(db, ids, seen(view)))
 
     async def cosines(self, vector: Floats, ids: Sequence[str]) -> Mapping[str, float]:
         return await self._index.cosines(vector, ids)
@@ -242,21 +241,26 @@ class SqliteGraph(GraphStore):
         def look(db: Connection) -> list[Link]:
             known = seen(view)
             named = link(db, text, view.scope)
-            near = visible_memories(db, known, similar)
+            rows = dict(
+                tuples(
+                    db,
+                    "select m.id, m.event_id from json_each(?) j join memory m on m.event_id = j.value order by j.key",
+                    (dumps(list(similar)),),
+                )
+            )
+            near = list(rows)
             reached = walk(db, known, list(named), self._walking)
             nodes, pairs = phrases.speaking(db, known, text, view.scope, near, self._walking.fan_out, named)
             pairs |= mentioning(db, known, reached, near, self._walking)
             reached = dict(sorted((reached | nodes).items(), key=lambda r: (r[1].depth, -r[1].activation)))
             found = strongest(pairs, reached, near)
             at = ranks(found)
-            wanted = frozenset(near)
-            found = [f for place, f in enumerate(found) if place < limit or f.memory in wanted]
+            found = [f for place, f in enumerate(found) if place < limit or f.memory in rows]
             why = paths(db, found, reached)
-            ids = dict(
-                db.execute(f"select id, event_id from memory where id in {MANY}", (dumps([f.memory for f in found]),))
-            )
+            others = dumps([f.memory for f in found if f.memory not in rows])
+            rows.update(tuples(db, f"select id, event_id from memory where id in {MANY}", (others,)))
             share = shares(found)
-            return [Link(ids[f.memory], f.hops, at[f.memory], share[f.memory], why[f.memory]) for f in found]
+            return [Link(rows[f.memory], f.hops, at[f.memory], share[f.memory], why[f.memory]) for f in found]
 
         return await self._database.read(look)
 
@@ -340,7 +344,9 @@ def _of(scope: Scope) -> tuple[str, dict[str, Any]]:
 MOST_READ = 4096
 """memories that are kept as they were read: of ordinary length, 4 MB"""
 
-_UNLEARNT = f"coalesce(extraction ->> 'kind', 'note'), {', '.join(EVENT_NAMES)}"
+_STANDING = ", ".join(f"m.{name}" for name in ("event_id", *FIELDS))
+_BRIEF = ", ".join([f"substr(m.extraction, 1, {KIND_CHARS})", *(f"m.{name}" for name in (*EVENT_NAMES, *FIELDS))])
+_EVENT_END = len(EVENT_NAMES)
 
 
 @lru_cache

@@ -16,7 +16,7 @@ from math import log2
 from adapters.graph.names import named, spans
 from adapters.graph.options import Walking
 from fusion.contract import Scope
-from fusion.lib.sqlite import Connection, Row, storable
+from fusion.lib.sqlite import Connection, Row, storable, tuples
 
 K = 60
 """RRF's constant: Cormack, Clarke, Büttcher, SIGIR 2009. It keeps the first few ranks close to one another."""
@@ -134,8 +134,8 @@ def walk(db: Connection, view: Seen, seeds: Sequence[int], how: Walking) -> dict
         "together": TOGETHER,
         "visited": VISITED,
     }
-    rows = db.execute(_WALK.format(seen=seen, forward=forward, backward=backward), limits)
-    return arrived(tuple(row)[:7] for row in rows)
+    rows = tuples(db, _WALK.format(seen=seen, forward=forward, backward=backward), limits)
+    return arrived(row[:7] for row in rows)
 
 
 def arrived(ways: Iterable[tuple[int, int, int | None, str | None, int, str, int]]) -> dict[int, Reached]:
@@ -198,24 +198,22 @@ def mentioning(
         room -= how.fan_out
     seen, values = view
     pairs = set(
-        map(
-            tuple,
-            db.execute(
-                f"""select x.value, a.id from json_each(:near) x join memory a on a.id in (
+        tuples(
+            db,
+            f"""select x.value, a.id from json_each(:near) x join memory a on a.id in (
                     select m.id from (
                         select memory from mention where entity = x.value order by memory desc limit :scanned
                     ) n join memory m on m.id = n.memory where {seen} limit :fan_out)""",
-                {**values, "near": dumps(near), "fan_out": how.fan_out, "scanned": how.fan_out * SCANNED},
-            ),
+            {**values, "near": dumps(near), "fan_out": how.fan_out, "scanned": how.fan_out * SCANNED},
         )
     )
     pairs.update(
-        (row[0], row[1])
-        for row in db.execute(
-            "select entity, memory from mention where memory in (select value from json_each(?))",
-            (dumps(list(similar)),),
+        tuples(
+            db,
+            "select entity, memory from mention where memory in (select value from json_each(?)) "
+            "and +entity in (select value from json_each(?))",  # +: looked up by memory, of which there are fewer rows
+            (dumps(list(similar)), dumps(list(reached))),
         )
-        if row[0] in reached
     )
     return pairs
 

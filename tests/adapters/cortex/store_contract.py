@@ -357,6 +357,17 @@ class StoreContract(ABC):
 
     # Walking
 
+    async def test_what_is_found_is_as_it_stands(self, graph: Graph) -> None:
+        """Memories that come with a finding are as ``get`` gives them, the second time too, when one has changed."""
+        await graph.add([memory(n, f"alpha {n}", ("Ada", "knows", "Ben")) for n in (1, 2)])
+        for confidence in (0.5, 0.9):
+            await graph.alter({event_id(2): {"confidence": confidence}})
+            found = await graph.find("alpha", None, look(), 5)
+            stored = await graph.get([event_id(1), event_id(2)], learnt=False)
+            assert numbers(id_ for id_, _ in found.words) == [1, 2]
+            assert stored[event_id(2)].state.confidence == confidence
+            assert {**stored, **found.memories} == stored
+
     async def links(self, graph: Graph, text: str, similar: list[int] | None = None, limit: int = 50) -> list[object]:
         found = await graph.link(text, look(), [event_id(n) for n in similar or []], limit)
         return [(numbers([link.id])[0], link.hops, link.rank) for link in found]

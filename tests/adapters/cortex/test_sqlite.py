@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from adapters.cortex.port import Graph
+from adapters.cortex.records import KIND_CHARS, json_of, kind_in
 from adapters.cortex.sqlite import SqliteGraph
 from adapters.graph import Walking
-from fusion.contract import Embedder, Fact, Opening
+from fusion.contract import KINDS, Embedder, Entity, Extraction, Fact, Kind, Opening
 from fusion.errors import StoreBusy, StoreDamaged
 from fusion.lib.sqlite import Database
 from tests.adapters.cortex.store_contract import StoreContract, look, memory, numbers
@@ -87,3 +88,11 @@ async def test_a_locked_file_says_so_and_nothing_is_half_kept(tmp_path: Path) ->
     finally:
         await database.close()
         await other.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_is_read_from_the_first_characters(kind: Kind) -> None:
+    """…of an extraction, whatever else is in it: a fact that is named like the field changes nothing."""
+    extraction = Extraction(kind, (Entity('kind":"rule'),), (Fact("kind", "is", '"fact"'),))
+    for learnt in (extraction, Extraction(kind)):
+        assert kind_in(json_of(learnt)[:KIND_CHARS]) == kind
