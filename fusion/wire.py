@@ -97,6 +97,8 @@ class Fused(TypedDict):
     abstained: str | None
     query_truncated: bool
     explain: dict[str, Any] | None
+    notes: list[str]
+    """what is degraded for the whole home, in words with the mend"""
 
 
 class Side(TypedDict):

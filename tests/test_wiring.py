@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapters.inmemory import InMemory
-from fusion.contract import Hit, Opening, Query, Scope
+from fusion.contract import Description, Hit, Opening, Query, Scope
 from fusion.errors import (
     BadInput,
     HomeLocked,
@@ -377,6 +377,30 @@ class Witnessing(InMemory):
         backend = cls()
         backend.opening = opening
         return backend
+
+
+class Ailing(InMemory):
+    """Answers, and says that something of it fails."""
+
+    @classmethod
+    async def open(cls, opening: Opening) -> Self:
+        return cls()
+
+    async def describe(self) -> Description:
+        return Description(notes=("its folder is away: mount it",), degraded=True)
+
+
+async def test_a_degraded_answer_says_why(home: Path) -> None:
+    """What a backend says that fails stands beside the answer, and beside both answers of a comparison."""
+    tables = {"attic": {"adapter": "tests.test_wiring:Ailing"}}
+    settings = load(home=home, backends_only=True, embedder={"adapter": ""}, backends=tables)
+    async with Fusion.open(settings) as fusion:
+        await fusion.health.look()
+        fused = await fusion.fuse(ASKED)
+        assert (fused.degraded, fused.notes[-1]) == (True, "attic: its folder is away: mount it")
+        compared = await fusion.compare(FuseRequest(ASKED))
+        assert (compared.a.degraded, compared.notes) == (True, fused.notes)
+        assert fused.notes[-1] not in (await fusion.ready())["notes"]  # there it stands with the backend
 
 
 class Scripted(FakeModel):

@@ -47,6 +47,7 @@ _FUSED = {
     "abstained": None,
     "query_truncated": False,
     "explain": None,
+    "notes": [],
 }
 _SIDE = {
     "arm": "default",

@@ -135,6 +135,14 @@ def fused(answer: wire.Fused, *, left_out: bool = False) -> None:
     if answer["query_truncated"]:
         notes.insert(0, "the question was long: its first and last 2,000 characters were asked")
     console.print(Text(" · ".join(notes), "dim"))
+    if answer["degraded"]:
+        _reasons(answer["notes"])
+
+
+def _reasons(notes: Sequence[str]) -> None:
+    """What ails the home as a whole, with the mend: nobody else would say why all answers are degraded."""
+    for note in notes:
+        _say(f"degraded: {note}")
 
 
 def compared(answer: wire.Compared) -> None:
@@ -180,6 +188,8 @@ def compared(answer: wire.Compared) -> None:
         _say("Both have the same memories.")
     _say(f"{len(answer['both'])} in both, {len(answer['only_a'])} only in a, {len(answer['only_b'])} only in b.")
     _say(f"Receipts: a {answer['a']['receipt_id']}, b {answer['b']['receipt_id']}")
+    if answer["a"]["degraded"] or answer["b"]["degraded"]:
+        _reasons(answer["notes"])
 
 
 def _reason(why: wire.Why, side: str) -> wire.Reason:

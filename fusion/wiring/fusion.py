@@ -120,7 +120,7 @@ class Fusion(Parts):
             self._behind(self._tell_used(told))
         return replace(
             outcome.fused,
-            notes=self._notes,
+            notes=(*self._notes, *self.health.failing),
             coverage=self._covered(outcome.fused.coverage),
             degraded=outcome.fused.degraded or self.health.degraded,
         )
@@ -171,7 +171,8 @@ class Fusion(Parts):
         for row in compared.backends:
             self.health.count_leaks(row["name"], row.get("refused", {}))
         found = compared.comparison
-        return replace(found, a=self._as_home(found.a), b=self._as_home(found.b), notes=self._notes)
+        notes = (*self._notes, *self.health.failing)
+        return replace(found, a=self._as_home(found.a), b=self._as_home(found.b), notes=notes)
 
     def _as_home(self, side: Side) -> Side:
         """An arm's answer with what ails the home as a whole, as `fuse` tells it."""

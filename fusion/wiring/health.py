@@ -70,7 +70,8 @@ class Health:
         self._opened = time.monotonic()
         self._looked_at = -LOOK_S
         self._vectors_pending = 0
-        self._failing = False
+        self._failing: Mapping[str, str] = {}
+        """by backend, what it says that fails, as of the last look"""
         self._leaked: Counter[str] = Counter()
         self.damaged = dict(damaged)
         """by store, what the last check found and could not mend"""
@@ -82,7 +83,12 @@ class Health:
     @property
     def degraded(self) -> bool:
         """Whether a store is damaged, or failed as of the last look."""
-        return self._failing or bool(self.damaged)
+        return bool(self._failing or self.damaged)
+
+    @property
+    def failing(self) -> tuple[str, ...]:
+        """Of each backend that is not damaged and fails, what it said at the last look, with its name."""
+        return tuple(text for name, text in self._failing.items() if name not in self.damaged)
 
     def coverage(self, found: Mapping[str, Any]) -> Mapping[str, Any]:
         """The coverage of an answer with how many vectors are still missing, as of the last look."""
@@ -100,7 +106,8 @@ class Health:
         """Asks every backend how far it is."""
         states = await self.backends()
         self._vectors_pending = sum(state.vectors_pending for state in states)
-        self._failing = any(state.degraded for state in states)
+        failing = [state for state in states if state.degraded]
+        self._failing = {s.name: f"{s.name}: {'; '.join(s.notes) or s.detail or 'it says no more'}" for s in failing}
 
     async def backends(self) -> list[BackendState]:
         """Every configured backend as it is now."""

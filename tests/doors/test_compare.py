@@ -154,6 +154,7 @@ def test_a_question_to_two_arms(home: Path) -> None:
     """`--a all --b -mem0` as the manual writes it; for people a table, for programs one line."""
     shown = fusion("compare", "where are the bookings?", "--a", "all", "--b", "-mem0", "--home", home)
     assert "Both have the same memories." in shown.stdout
+    assert "degraded: " not in shown.stdout
     told = printed(fusion("compare", "where are the bookings?", "--b", "seed003@triples", "--home", home, "--json"))
     assert (told["a"]["arm"], told["b"]["arm"], told["b"]["coverage"]["total"]) == ("all", "seed003@triples", 1)
     wrong = fusion("compare", "q", "--b", "-mem1", "--home", home)
