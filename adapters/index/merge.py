@@ -5,7 +5,7 @@ Pure formulas. BM25 comes as tantivy gives it: positive, the more the better. Eq
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
@@ -20,6 +20,9 @@ BEST_RRF = 2 / (RRF_K + 1)
 VECTOR_WEIGHT = 0.7
 TEXT_WEIGHT = 0.3
 _NO_NUMBER = 1 / 1000
+
+DEEP = 100
+"""the place in a list of what is like the question no more than everything is"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,32 +86,49 @@ def weighted(
     """
     if not by_vectors:
         vector, text = 0.0, 1.0
+    told = [(key, score(-bm25)) for key, bm25 in by_words]
+    return _in_order(_sum(told, by_vectors, vector, text, wordless), by_words, by_vectors)
+
+
+def convex(
+    by_words: Scored,
+    by_vectors: Scored,
+    vector: float = VECTOR_WEIGHT,
+    text: float = TEXT_WEIGHT,
+    wordless: Callable[[str], bool] = lambda key: False,
+) -> list[Found]:
+    """As ``weighted``, of what each score has over its list's hundredth, as a share of the best. Ties: nearer first.
+
+    S. Bruch, S. Gai and A. Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", TOIS 2023: it keeps how much
+    better a hit is than the next, which ranks forget. What the hundredth has everything has, so a list whose best is
+    hardly better, as the vectors' are for a rare code, gives little, and the words decide; what is not the best of a
+    long list has nothing to do with how long it is. A score says how good a hit is beside the others of its answer.
+    """
+    if not by_vectors:
+        vector, text = 0.0, 1.0
+    if not by_words:
+        vector, text = 1.0, 0.0
+    scores = _sum(_shares(by_words), _shares(by_vectors), vector, text, wordless)
+    words, cosines = dict(by_words), dict(by_vectors)
+    order = sorted(scores, key=scores.__getitem__, reverse=True)  # stable: as they came, those of vectors first
+    return [Found(key, scores[key], words.get(key), cosines.get(key)) for key in order]
+
+
+def _sum(
+    by_words: Scored, by_vectors: Scored, vector: float, text: float, wordless: Callable[[str], bool]
+) -> dict[str, float]:
     total = vector + text
     scores = {key: max(0.0, cosine) * (1.0 if wordless(key) else vector / total) for key, cosine in by_vectors}
-    for key, bm25 in by_words:
-        scores[key] = scores.get(key, 0.0) + text * score(-bm25) / total
-    return _in_order(scores, by_words, by_vectors)
+    for key, score in by_words:
+        scores[key] = scores.get(key, 0.0) + text * score / total
+    return scores
 
 
-def convex(by_words: Scored, by_vectors: Scored) -> list[Found]:
-    """Half the cosine and half BM25, each scaled over its list so that the least is 0 and the best 1.
-
-    S. Bruch, S. Gai and A. Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", TOIS 2023. It keeps how much
-    better a hit is than the next, which ranks forget. A score says how good a hit is beside the others of its answer.
-    """
-    scores: dict[str, float] = {}
-    for ranked in (by_words, by_vectors):
-        share = 0.5 if by_words and by_vectors else 1.0
-        for key, score in _scaled(ranked):
-            scores[key] = scores.get(key, 0.0) + share * score
-    return _in_order(scores, by_words, by_vectors)
-
-
-def _scaled(ranked: Scored) -> Iterator[tuple[str, float]]:
-    """From 0 to 1; all 1 where they are equal."""
-    scores = [score for _, score in ranked]
-    least, spread = min(scores, default=0.0), max(scores, default=0.0) - min(scores, default=0.0)
-    return ((key, (score - least) / spread if spread else 1.0) for key, score in ranked)
+def _shares(ranked: Scored) -> Scored:
+    """By how much each is above the ``DEEP``th, or above 0 in a shorter list, as a share of the best."""
+    best = ranked[0][1] if ranked else 0.0
+    floor = max(0.0, ranked[DEEP - 1][1]) if len(ranked) >= DEEP else 0.0
+    return [(key, max(0.0, score - floor) / best) for key, score in ranked] if best > 0 else ranked
 
 
 def _in_order(scores: dict[str, float], by_words: Scored, by_vectors: Scored) -> list[Found]:
