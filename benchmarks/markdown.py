@@ -218,10 +218,10 @@ async def follow(home: Path, vault: Path) -> dict[str, Any]:
             told.put_nowait({file.resolve()})
             await asyncio.sleep(LONG_ENOUGH_S)
             written, before = time.perf_counter(), time.process_time()
-            [first] = await backend.search(Query(word, Scope(), datetime.now(UTC), 1, MOST_S))
+            hits = await backend.search(Query(word, Scope(), datetime.now(UTC), LIMIT, MOST_S))
             waits.append(time.perf_counter() - written)
             spent.append(time.process_time() - before)
-            if word not in first.text:
+            if not any(word in hit.text for hit in hits):  # the first, but for a vector that is near by chance
                 raise RuntimeError("a touched file was not found")
     return {
         "noop_sync_ms": round(min(whole) * 1000, 1),
@@ -411,7 +411,7 @@ def read_musique(data: Path) -> Corpus:
 
 async def musique(folder: Path, corpus: Corpus) -> dict[str, Any]:
     """Of the paragraphs that support an answer, the share among the first five files: by the default ranking, by the
-    one that adds scores (`merge = "convex"`), and by either half alone."""
+    same without what hits lead to (`mention_lift = 0`), by rank (`merge = "rrf"`), and by either half alone."""
     from adapters.embedders.minilm import MiniLM
     from benchmarks.statistics import paired
 
@@ -431,7 +431,7 @@ async def musique(folder: Path, corpus: Corpus) -> dict[str, Any]:
     told: dict[str, Any] = {f"musique_{arm}_r5": round(fmean(values), 4) for arm, values in recalls.items()}
     for arm in ("bm25", "dense"):
         told[f"musique_hybrid_over_{arm}"] = asdict(paired(recalls["hybrid"], recalls[arm]))
-        told[f"musique_convex_over_{arm}"] = asdict(paired(recalls["convex"], recalls[arm]))
+        told[f"musique_unlinked_over_{arm}"] = asdict(paired(recalls["unlinked"], recalls[arm]))
     return told
 
 
@@ -455,17 +455,19 @@ async def rankings(home: Path, vault: Path, corpus: Corpus, embedder: Embedder) 
     from adapters.markdown.ranking import Ranking
     from fusion.contract import Query, Scope
 
-    found: dict[str, list[list[str]]] = {"hybrid": [], "convex": [], "bm25": [], "dense": []}
+    others = {"unlinked": Ranking(mention_lift=0), "rrf": Ranking("rrf", mention_lift=0)}
+    found: dict[str, list[list[str]]] = {arm: [] for arm in ("hybrid", *others, "bm25", "dense")}
     async with opened(home, vault, embedder) as backend:
         await backend.settle()
         for question in corpus.questions:
             query = Query(question.text, Scope(), datetime.now(UTC), LIMIT)
             hits = await backend.search(query)
-            added = await backend.find(query, Ranking("convex"))
             words = await backend.index.lexical(question.text, Scope(), LIMIT)
             vectors = await backend.index.similar(question.text, Scope(), LIMIT)
             found["hybrid"].append(documents(hit.native_id for hit in hits))
-            found["convex"].append(documents(item.hit.native_id for item in added))
+            for arm, ranking in others.items():
+                items = await backend.find(query, ranking)
+                found[arm].append(documents(item.hit.native_id for item in items))
             found["bm25"].append(documents(key for key, _ in words))
             found["dense"].append(documents(key for key, _ in vectors))
     return found

@@ -29,8 +29,9 @@ NOW = datetime(2026, 5, 1, tzinfo=UTC)
 SCOPE = Scope(audience="private")
 WAYS: Mapping[str, Ranking] = {
     **{f"hybrid ({merge})": Ranking(merge) for merge in MERGES},
-    "words alone": Ranking("weighted", vector_weight=0, text_weight=1),
-    "vectors alone": Ranking("weighted", vector_weight=1, text_weight=0),
+    "hybrid, no mentions": Ranking(mention_lift=0),
+    "words alone": Ranking("weighted", vector_weight=0, text_weight=1, mention_lift=0),
+    "vectors alone": Ranking("weighted", vector_weight=1, text_weight=0, mention_lift=0),
 }
 
 

@@ -20,10 +20,11 @@ from adapters.markdown.files import Root, Signature, Unreadable, read, roots
 from adapters.markdown.items import note_item, reading, scope_of, text_of
 from adapters.markdown.media import MIMES, Beholder, mime_of
 from adapters.markdown.media import SUFFIX as MEDIA
+from adapters.markdown.mentions import Note
 from adapters.markdown.notes import Notes, file_of, parse, write
 from adapters.markdown.options import Options
-from adapters.markdown.ranking import Ranking, ranked
-from adapters.markdown.shelf import Item, Shelf, native_of
+from adapters.markdown.ranking import Ranking, merged, ranked
+from adapters.markdown.shelf import Held, Item, Shelf, native_of
 from adapters.markdown.sync import Sync, Timing
 from fusion.contract import (
     DIMENSIONS,
@@ -207,10 +208,10 @@ class Markdown:
         width = PAGE
         while True:
             by_words, by_vectors = await self._index.halves(query.text, query.scope, width, deadline_s=query.deadline_s)
-            found = await self._ranked(by_words, by_vectors, ranking, query.now)
+            found, held = await self._ranked(by_words, by_vectors, ranking, query)
             for low in range(0, len(found), query.limit):
                 some = found[low : low + query.limit]
-                held = await self._sync.shelf.held(one.key for one in some)
+                held = await self._sync.shelf.held([one.key for one in some], held)
                 for one in some:
                     item = held.scored(one.key, one.score)
                     if item is not None and _visible(item.hit, query):
@@ -221,20 +222,32 @@ class Markdown:
                 return list(items.values())
             width *= 4  # some were parts of one entry, or of another time: ask for more
 
-    async def _ranked(self, by_words: Scored, by_vectors: Scored, ranking: Ranking, now: datetime) -> list[Found]:
+    async def _ranked(
+        self, by_words: Scored, by_vectors: Scored, ranking: Ranking, query: Query
+    ) -> tuple[list[Found], Held]:
         """In their order; what they say and when it was noted is read only where the ranking looks at it."""
-        keys = [key for key, _ in (*by_words, *by_vectors)] if ranking.looks else []
+        found = merged(by_words, by_vectors, ranking, _is_media)
+        own = f"{self._roots[0].name}/"
+        keys = [one.key for one in found[: ranking.looks]]
+        if ranking.looks is not None and all(key.startswith(own) for key in keys):
+            keys = []  # conversations: there is nothing that names another
         held = await self._sync.shelf.held(keys)
 
         def noted(key: str) -> datetime | None:
             item = held.get(key)
             return self._noted(item.hit) if item else None
 
+        def note(key: str) -> Note | None:
+            item = None if key.startswith(own) else held.get(key)
+            if item is None or item.hit.place is None or not _visible(item.hit, query):
+                return None
+            return Note(item.hit.place.document, item.hit.text)
+
         def text(key: str) -> str:
             item = held.get(key)
             return item.hit.text if item else ""
 
-        return list(ranked(by_words, by_vectors, ranking, noted=noted, text=text, now=now, wordless=_is_media))
+        return list(ranked(found, ranking, query.text, noted=noted, note=note, text=text, now=query.now)), held
 
     def _noted(self, hit: Hit) -> datetime | None:
         """When something was noted, as far as that makes it age."""

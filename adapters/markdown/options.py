@@ -11,7 +11,7 @@ from pathlib import Path
 from adapters.index.merge import TEXT_WEIGHT, VECTOR_WEIGHT
 from adapters.markdown.ignore import ALWAYS, matcher
 from adapters.markdown.media import mime_of
-from adapters.markdown.ranking import MERGES, Ranking
+from adapters.markdown.ranking import MENTION_LIFT, MERGES, Ranking
 from fusion.contract import DIMENSIONS, Scope
 from fusion.errors import SettingsError
 
@@ -110,6 +110,7 @@ def _ranking(given: Mapping[str, object]) -> Ranking:
         merge=merge,
         vector_weight=_number(given, "vector_weight", VECTOR_WEIGHT, 0),
         text_weight=_number(given, "text_weight", TEXT_WEIGHT, 0),
+        mention_lift=_number(given, "mention_lift", MENTION_LIFT, 0, 1),
         half_life_days=_number(given, "half_life_days", 0, 0),
         mmr_lambda=_number(given, "mmr_lambda", 1, 0, 1),
         min_score=_number(given, "min_score", 0, 0, 1),

@@ -1,16 +1,17 @@
 """How a search of Markdown orders what it found, on one screen: seed 001's pipeline.
 
     by words ─┐
-              ├─ merge ─ decay ─ sort ─ MMR ─ floor ─ top k
+              ├─ merge ─ decay ─ sort ─ mentions ─ MMR ─ floor ─ top k
     by vectors┘
 
-`merge`, `decay` and `mmr` are formulas of their own (`adapters.index.merge`, `decay.py`, `mmr.py`). Decay and MMR are
-off unless set. The best k are the first k of the best k + 1: each step works on the same candidates whatever k is.
+`merge`, `decay`, `mentions` and `mmr` are formulas of their own (`adapters.index.merge`, `decay.py`, `mentions.py`,
+`mmr.py`). Decay and MMR are off unless set; mentions are ours, and the seed's pipeline is without them. The best k are
+the first k of the best k + 1: each step works on the same candidates whatever k is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
@@ -28,52 +29,60 @@ from adapters.index.merge import (
     weighted,
 )
 from adapters.markdown.decay import age_days, decay
+from adapters.markdown.mentions import AMONG, Note, led_to
 from adapters.markdown.mmr import mmr
 
-Merge = Literal["rrf", "convex", "weighted", "seed001"]
-MERGES: tuple[Merge, ...] = ("rrf", "convex", "weighted", "seed001")
+Merge = Literal["convex", "rrf", "weighted", "seed001"]
+MERGES: tuple[Merge, ...] = ("convex", "rrf", "weighted", "seed001")
 """the first is the default"""
+
+MENTION_LIFT = 0.3
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
     """The numbers of the pipeline. Scores are between 0 and 1.
 
-    ``merge``: by rank; by score, weighted; or by score with the seed's text score as it was written.
-    ``half_life_days``: 0 leaves decay out, the seed's is 30. ``mmr_lambda``: 1 leaves MMR out, the seed's is 0.7.
-    ``min_score``: what is below it is left out, except that a hit of words alone passes with a text score of at least
-    ``min(min_score, text_weight)``, behind all others.
+    ``merge``: by score, each over its list's hundredth; by rank; by score as it is; or so with the seed's text
+    score as it was written. ``mention_lift``: how far a hit rises at most when the best ones lead to it; 0 leaves it
+    where it is. ``half_life_days``: 0 leaves decay out, the seed's is 30. ``mmr_lambda``: 1 leaves MMR out, the seed's
+    is 0.7. ``min_score``: what is below it is left out, except that a hit of words alone passes with a text score of at
+    least ``min(min_score, text_weight)``, behind all others.
     """
 
-    merge: Merge = "rrf"
+    merge: Merge = "convex"
     vector_weight: float = VECTOR_WEIGHT
     text_weight: float = TEXT_WEIGHT
+    mention_lift: float = MENTION_LIFT
     half_life_days: float = 0.0
     mmr_lambda: float = 1.0
     min_score: float = 0.0
 
     @property
-    def looks(self) -> bool:
-        """Whether it looks at more than scores: at dates or texts."""
-        return bool(self.half_life_days) or self.mmr_lambda < 1
+    def looks(self) -> int | None:
+        """At the texts and dates of how many it looks, the best first; ``None``: of all."""
+        if self.half_life_days or self.mmr_lambda < 1:
+            return None
+        return AMONG if self.mention_lift else 0
 
 
 def ranked(
-    by_words: Scored,
-    by_vectors: Scored,
+    found: Sequence[Found],
     ranking: Ranking,
+    question: str,
     *,
     noted: Callable[[str], datetime | None],
+    note: Callable[[str], Note | None],
     text: Callable[[str], str],
     now: datetime,
-    wordless: Callable[[str], bool] = lambda key: False,
 ) -> Iterator[Found]:
-    """What was found, best first. ``noted`` says when what a key stands for was noted (``None``: it does not age),
-    ``text`` what it says; neither is asked where its step is left out. ``wordless`` tells what is no text."""
-    found = merged(by_words, by_vectors, ranking, wordless)
+    """What was ``merged``, best first. ``noted`` says when what a key stands for was noted (``None``: it does not age),
+    ``note`` what of a user's file it is (``None``: of none), ``text`` what it says; none of them is asked where its
+    step is left out."""
     if ranking.half_life_days:
-        found = aged(found, noted, now, ranking.half_life_days)
-    found.sort(key=lambda one: (-one.score, one.key))
+        found = sorted(aged(found, noted, now, ranking.half_life_days), key=_best_first)
+    if ranking.mention_lift:
+        found = lifted(found, question, note, ranking.mention_lift)
     ordered: Iterable[Found] = found
     if ranking.mmr_lambda < 1:
         ordered = mmr(found, lambda one: one.score, lambda one: text(one.key), ranking.mmr_lambda)
@@ -83,14 +92,25 @@ def ranked(
 def merged(
     by_words: Scored, by_vectors: Scored, ranking: Ranking, wordless: Callable[[str], bool] = lambda key: False
 ) -> list[Found]:
-    """The union of both lists with one score; by rank, what is first in both has 1."""
+    """The union of both lists with one score, best first; by rank, what is first in both has 1. ``wordless`` tells what
+    is no text."""
     if ranking.merge == "rrf":
         found = rrf(by_words, by_vectors)
         return [Found(one.key, one.score / BEST_RRF, one.lexical, one.cosine) for one in found]
     if ranking.merge == "convex":
-        return convex(by_words, by_vectors)
+        return convex(by_words, by_vectors, ranking.vector_weight, ranking.text_weight, wordless)
     score = seed_text_score if ranking.merge == "seed001" else text_score
     return weighted(by_words, by_vectors, ranking.vector_weight, ranking.text_weight, score, wordless)
+
+
+def lifted(found: Sequence[Found], question: str, note: Callable[[str], Note | None], lift: float) -> list[Found]:
+    """Best first, once those that the best lead to have risen: 1 - (1 - score)(1 - lift · how surely). None falls by
+    its own score, and none behind the first ``AMONG`` moves."""
+    head = found[:AMONG]
+    notes = {one.key: about for one in head if (about := note(one.key)) is not None}
+    surely = led_to(question, [(one.key, one.score) for one in head], notes) if len(notes) > 1 else {}
+    risen = [_raised(one, lift * surely[one.key]) if one.key in surely else one for one in head]
+    return sorted(risen, key=_best_first) + list(found[AMONG:])
 
 
 def aged(
@@ -116,6 +136,14 @@ def floored(found: Iterable[Found], ranking: Ranking) -> Iterator[Found]:
         elif one.cosine is None and one.lexical is not None and text_score(-one.lexical) >= relaxed:
             spare.append(one)
     yield from spare
+
+
+def _raised(one: Found, share: float) -> Found:
+    return replace(one, score=1 - (1 - one.score) * (1 - share))
+
+
+def _best_first(one: Found) -> tuple[float, str]:
+    return -one.score, one.key
 
 
 def _times(one: Found, factor: float) -> Found:

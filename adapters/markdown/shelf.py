@@ -79,13 +79,21 @@ class Known:
 
 
 class Held:
-    """The items that some keys of the index stand for, at one moment; each is made when it is asked for, for whoever
-    asks alone, and without its entries."""
+    """The items that some keys of the index stand for; each is made when it is asked for, for whoever asks alone, and
+    without its entries. ``hidden``: the roots whose items are not found."""
 
-    def __init__(self, bodies: Mapping[str, bytes], hidden: Collection[str] = ()) -> None:
-        self._bodies = bodies
+    def __init__(self, hidden: Collection[str] = ()) -> None:
+        self._bodies: dict[str, bytes | None] = {}
         self._hidden = hidden
         self._made: dict[str, tuple[Item, frozenset[str]]] = {}
+
+    def lacking(self, keys: Iterable[str]) -> list[str]:
+        """The native ids behind keys that were not looked for yet."""
+        return [native for native in dict.fromkeys(map(native_of, keys)) if native not in self._bodies]
+
+    def add(self, natives: Sequence[str], bodies: Mapping[str, bytes]) -> None:
+        """What was found of those that were looked for."""
+        self._bodies |= {native: bodies.get(native) for native in natives}
 
     def get(self, key: str) -> Item | None:
         """``None`` for what is not in any document: not any more, or not yet."""
@@ -218,11 +226,12 @@ class Shelf:
         for name, signature in signatures.items():
             self.documents[name].signature = signature
 
-    async def held(self, keys: Iterable[str]) -> Held:
-        """What keys of the index stand for, all at the same moment."""
-        natives = list(dict.fromkeys(map(native_of, keys)))
+    async def held(self, keys: Iterable[str], known: Held | None = None) -> Held:
+        """What keys of the index stand for, all at the same moment; with ``known``, what it lacks is read now."""
+        known = known or Held(self.hidden)
+        natives = known.lacking(keys)
         if not natives:
-            return Held({})
+            return known
 
         def look(db: Connection) -> dict[str, bytes]:
             bodies: dict[str, bytes] = {}
@@ -231,7 +240,8 @@ class Shelf:
                 bodies.update((row[0], row[1]) for row in rows)
             return bodies
 
-        return Held(await self._database.read(look), self.hidden)
+        known.add(natives, await self._database.read(look))
+        return known
 
     async def items(self, name: str) -> list[Item]:
         """Those of one document, in its order."""

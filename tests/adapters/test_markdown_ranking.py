@@ -1,4 +1,4 @@
-"""The pipeline as a whole: merge, decay, sort, MMR, floor, top k."""
+"""The pipeline as a whole: merge, decay, sort, mentions, MMR, floor, top k."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.index.merge import Found, Scored
-from adapters.markdown.ranking import MERGES, Merge, Ranking, ranked
+from adapters.markdown.mentions import AMONG, Note
+from adapters.markdown.ranking import MERGES, Merge, Ranking, lifted, merged, ranked
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 SEED = Ranking("weighted", min_score=0.35)
@@ -21,10 +22,11 @@ def keys(
 ) -> list[str]:
     """``days``: how old what a key stands for is; what is not named does not age. A key is its own text."""
     found = ranked(
-        by_words,
-        by_vectors,
+        merged(by_words, by_vectors, ranking),
         ranking,
+        "what is asked",
         noted=lambda key: NOW - timedelta(days=days[key]) if days and key in days else None,
+        note=lambda key: Note(f"{key}.md", "Alder and " + key.title()),
         text=lambda key: key,
         now=NOW,
     )
@@ -36,9 +38,13 @@ def never(key: str) -> None:
 
 
 def test_steps_that_are_off_ask_for_nothing() -> None:
-    """Decay and MMR are off by default: neither dates nor texts are looked up. First in both lists: 1."""
-    found = list(ranked([("a", 2.0)], [("a", 0.5)], Ranking(), noted=never, text=never, now=NOW))  # type: ignore[arg-type]
+    """Decay and MMR are off by default: neither dates nor texts are looked up; nor notes without mentions. First in
+    both lists: 1."""
+    ranking = Ranking(mention_lift=0)
+    merge = merged([("a", 2.0)], [("a", 0.5)], ranking)
+    found = list(ranked(merge, ranking, "what?", noted=never, note=never, text=never, now=NOW))  # type: ignore[arg-type]
     assert found == [Found("a", 1.0, 2.0, 0.5)]
+    assert (Ranking().looks, ranking.looks, Ranking(mmr_lambda=0.5).looks) == (AMONG, 0, None)
 
 
 def test_decay_comes_before_the_order() -> None:
@@ -83,6 +89,21 @@ def test_the_same_order_however_it_came(merge: Merge) -> None:
     assert keys([("a", 9.0), ("b", 3.0)], [("a", 0.9), ("c", 0.2)], Ranking(merge))[0] == "a"
 
 
+def test_what_the_best_lead_to_rises() -> None:
+    """The best hit, .8, names Alder Weir, which of the others only the last one has: .8 sure, lifted by half of that to
+    1 - (1 - .3)(1 - .5 × .8) = .58, over .5. That one, .3, leads back: 1 - (1 - .8)(1 - .5 × .3) = .83."""
+    said = {"best": "It stands at Alder Weir.", "second": "It rains.", "last": "Alder Weir was built in 1911."}
+    found = [Found("best", 0.8), Found("second", 0.5), Found("last", 0.3)]
+    risen = lifted(found, "when was the weir built?", lambda key: Note(f"{key}.md", said[key]), 0.5)
+    assert [(one.key, pytest.approx(one.score)) for one in risen] == [("best", 0.83), ("last", 0.58), ("second", 0.5)]
+
+
+def test_what_is_of_no_file_neither_leads_nor_rises() -> None:
+    """Entries of the gateway's own, a conversation's turns, stay where they are."""
+    found = [Found("a", 0.8), Found("b", 0.5), Found("c", 0.3)]
+    assert lifted(found, "what?", lambda key: None, 0.5) == found
+
+
 LISTS = st.dictionaries(st.sampled_from(["a b", "b c", "c d", "d e", "e f", "a b c"]), st.floats(0.01, 0.99))
 
 
@@ -97,6 +118,7 @@ def scored(found: dict[str, float]) -> Scored:
         Ranking,
         merge=st.sampled_from(MERGES),
         half_life_days=st.sampled_from([0.0, 30.0]),
+        mention_lift=st.sampled_from([0.0, 0.5]),
         mmr_lambda=st.floats(0, 1),
         min_score=st.floats(0, 1),
     ),

@@ -224,7 +224,7 @@ async def test_the_tools_floor_keeps_hits_of_words_alone(tmp_path: Path, workspa
         assert "code.md" in documents([item.hit for item in found])
 
 
-@pytest.mark.parametrize("merge", ["rrf", "weighted", "seed001"])
+@pytest.mark.parametrize("merge", ["convex", "rrf", "weighted", "seed001"])
 async def test_the_best_k_are_the_first_of_the_best_k_plus_one(tmp_path: Path, workspace: Path, merge: str) -> None:
     """Also beyond the candidates of one page: 230 notes, asked for 1 to 230 of them."""
     for n in range(230):

@@ -47,7 +47,7 @@ async def test_musique_is_measured_as_a_vault(tmp_path: Path) -> None:
     data = tmp_path / "hops.json"
     data.write_text(json.dumps(HOPS), encoding="utf-8")
     figures = await markdown.musique(tmp_path, markdown.read_musique(data))
-    arms = ("hybrid", "convex", "bm25", "dense")
+    arms = ("hybrid", "unlinked", "rrf", "bm25", "dense")
     assert all(0 <= figures[f"musique_{arm}_r5"] <= 1 for arm in arms)
     assert figures["musique_hybrid_over_dense"]["n"] == len(HOPS)
 

@@ -50,4 +50,4 @@ def test_hybrid_finds_what_either_half_finds(capsys: pytest.CaptureFixture[str])
     assert main(["vault", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     share = {way: one["hit_at_5"] for way, one in found["all"].items()}
-    assert share["hybrid (rrf)"] > max(share["words alone"], share["vectors alone"])
+    assert share["hybrid (convex)"] > max(share["words alone"], share["vectors alone"])

@@ -1,0 +1,121 @@
+"""Notes that lead to each other: what the best hits name lifts those of the other hits that have it too.
+
+A question that takes two notes to answer is like the first of them; the second is named in it. So the names in the
+best hits, which are runs of words with capitals and targets of ``[[wiki links]]``, are looked for in what else was
+found, and the others' titles in the best hits: Obsidian calls these unlinked mentions. One step and no further. What
+many hits have says little of each: it counts 1/n for each of n. What the question itself names has counted already.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from fusion.lib.words import STOP_WORDS
+
+HEAD = 3
+"""hits whose names are followed"""
+
+AMONG = 30
+"""hits that may be lifted, the best"""
+
+_LINK = re.compile(r"\[\[([^\[\]|#\n]+)")
+_CAPITALISED = r"[A-ZÀ-ÖØ-ÞΑ-ΩА-Я][\w'’-]*"
+_SMALL = r"(?:of|the|and|de|del|di|du|der|la|van|von)"
+_NAME = re.compile(rf"(?<!\w){_CAPITALISED}(?: (?:{_SMALL} ){{0,2}}{_CAPITALISED})*")
+_SHORTEST = 4
+"""letters of a name in ASCII, half as many of another: of shorter ones too many are the first words of sentences"""
+_TOGETHER = "\u0e00"
+"""where the scripts begin that write words together, or particles behind them: Thai, kana, Han, hangul"""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A hit of a user's file: the file's path, and what the hit says."""
+
+    document: str
+    text: str
+
+    @property
+    def title(self) -> str:
+        """What the file is called by whoever links to it: its name without folders and ending."""
+        return self.document.rpartition("/")[2].rpartition(".")[0]
+
+    @property
+    def line(self) -> str:
+        """All that can name something, with names in one piece that a line's end had parted."""
+        return f"{self.title}: {self.text}".replace("\n", " ")
+
+
+def led_to(question: str, scores: Sequence[tuple[str, float]], notes: Mapping[str, Note]) -> dict[str, float]:
+    """By key, how surely the best hits lead there, above 0 to 1; ``scores`` are best first, between 0 and 1.
+
+    Each name in common is a reason of its own (noisy-or: J. Pearl, "Probabilistic Reasoning in Intelligent Systems",
+    1988), as strong as the hit that it comes from, shared by all that have it. Nothing leads on within a document, nor
+    to one of the same name: every folder has its README.
+    """
+    asked = question.casefold()
+    ranked = [(key, score) for key, score in scores if key in notes]
+    lines = [notes[key].line for key, _ in ranked]
+    page = "\n".join(lines)  # searched as a whole: so much cheaper than one by one
+    ends = list(accumulate(len(line) + 1 for line in lines))
+    head = "\n".join(lines[:HEAD])
+    titles = {title for key, _ in ranked if (title := notes[key].title) in head}
+    titles = {title for title in titles if _is_name(title) and title.casefold() not in asked}
+    doubts: dict[str, float] = defaultdict(lambda: 1.0)
+    for (key, score), line in zip(ranked[:HEAD], lines, strict=False):
+        here = notes[key]
+        for name in names(here):
+            if name.casefold() in asked:
+                continue
+            having = {ranked[bisect_right(ends, at)][0] for at in places(page, name)}
+            others = [other for other in having if notes[other].title != here.title]
+            for other in others:
+                doubts[other] *= 1 - score / len(others)
+        named = {title for title in titles if title != here.title and next(places(line, title), None)}
+        for other, _ in ranked:
+            if notes[other].title in named:
+                doubts[other] *= 1 - score
+    return {key: 1 - doubt for key, doubt in doubts.items()}
+
+
+def names(note: Note) -> list[str]:
+    """What a note names, each once: with it, its own title, for whoever names that one."""
+    found = dict.fromkeys(_bare(name) for name in _NAME.findall(note.line))
+    found |= dict.fromkeys(target.rpartition("/")[2].strip() for target in _LINK.findall(note.text))
+    return [name for name in found if _long_enough(name)]
+
+
+def places(text: str, name: str) -> Iterator[int]:
+    """Where in a text a name ends that stands there as a whole, and not as a part of a longer word."""
+    start = text.find(name)
+    while start >= 0:
+        end = start + len(name)
+        if not (_goes_on(text[max(start - 1, 0) : start]) or _goes_on(text[end : end + 1])):
+            yield end
+        start = text.find(name, end)
+
+
+def _goes_on(beside: str) -> bool:
+    return beside.isalnum() and beside < _TOGETHER
+
+
+def _bare(name: str) -> str:
+    """Without the words at its beginning that are capitalised only for their place: "The", "In"."""
+    words = name.split(" ")
+    while words and words[0].lower() in STOP_WORDS:
+        del words[0]
+    return " ".join(words)
+
+
+def _is_name(title: str) -> bool:
+    """Whether a title that stands in a text is likely meant as one: "water" is not, "Water" and "water pump" may be."""
+    return _long_enough(title) and not (title.isascii() and title.isalpha() and title.islower())
+
+
+def _long_enough(name: str) -> bool:
+    return len(name) >= (_SHORTEST if name.isascii() else _SHORTEST / 2)
