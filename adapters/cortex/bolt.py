@@ -69,6 +69,11 @@ class BoltGraph:
     def embedder(self) -> Embedder | None:
         return self._embedder
 
+    @property
+    def generation(self) -> None:
+        """Others may write to the same database."""
+        return None
+
     # Writing
 
     async def add(self, memories: Sequence[Memory], effects: Mapping[str, Effect] | None = None) -> None:
@@ -124,6 +129,12 @@ class BoltGraph:
 
     async def get(self, ids: Sequence[str], *, learnt: bool = True) -> Mapping[str, Memory]:
         rows = await self._rows(cypher.GET, {"ids": list(ids)}) if ids else []
+        return {row["event_id"]: cypher.memory_of(row) for row in rows}
+
+    async def seen(self, view: View, ids: Sequence[str]) -> Mapping[str, Memory]:
+        condition, values = cypher.seen(view)
+        statement = f"MATCH (m:Memory) WHERE m.event_id IN $ids WITH m {condition} RETURN {cypher.WHOLE}"
+        rows = await self._rows(statement, {**values, "ids": list(ids)}) if ids else []
         return {row["event_id"]: cypher.memory_of(row) for row in rows}
 
     async def versions(self, id: str) -> Sequence[Memory]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
 from adapters.cortex.keep import Kept, initial, keep
 from adapters.cortex.options import Options
-from adapters.cortex.port import Graph, Memory
+from adapters.cortex.port import Graph, Memory, View
 from adapters.cortex.rank import Ranked
-from adapters.cortex.recall import recall
+from adapters.cortex.recall import look, ranked
 from adapters.cortex.stores import open_graph, verify, without_store
+from adapters.cortex.warm import Warm
 from adapters.index import vectors_of
 from fusion.contract import (
     DIMENSIONS,
@@ -29,6 +31,7 @@ from fusion.contract import (
     Opening,
     Query,
 )
+from fusion.errors import FusionError
 
 if TYPE_CHECKING:
     from fusion.contract import Floats
@@ -56,6 +59,9 @@ class Cortex:
         self._clock = clock
         self._fault = ""
         self._storing = asyncio.Lock()
+        self._warm = Warm()
+        self._cold: list[tuple[Query, bool]] = []
+        self._warming: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(cls, opening: Opening) -> Self:
@@ -85,9 +91,29 @@ class Cortex:
 
         ``history`` brings earlier versions and what has ended, too. Nothing is counted as used.
         """
+        view = View.of(query, history=history)
+        generation = None if query.scope.session_id is None else self.graph.generation
+        if (ready := self._warm.get(query, history, generation)) is not None:
+            memories = await self.graph.seen(view, list(ready.scores))
+            if len(memories) == len(ready.scores):
+                return ranked(ready, memories, query, self._options)
         vectors = await self._encoded([query.text], keep=False)
-        vector = None if vectors is None else vectors[0]
-        return await recall(self.graph, query, vector, self._options, history=history)
+        pool, memories = await look(self.graph, query, None if vectors is None else vectors[0], view, self._options)
+        self._warm.put(query, history, generation, pool)
+        return ranked(pool, memories, query, self._options)
+
+    def _warm_up(self, sessions: Collection[str | None]) -> None:
+        """Behind a turn that was kept: what its session asked last is looked for again, so that the next is ready."""
+        self._cold += self._warm.stale(sessions, self._clock())
+        if self._cold and (self._warming is None or self._warming.done()):
+            self._warming = asyncio.create_task(self._ask_again(), name="warm up")
+
+    async def _ask_again(self) -> None:
+        while self._cold:
+            query, history = self._cold.pop()
+            with contextlib.suppress(FusionError):  # who asks next is told
+                await self.graph.settle()
+                await self.recall(query, history=history)
 
     async def _encoded(self, texts: Sequence[str], *, keep: bool = True) -> Floats | None:
         """A vector each; ``None`` where there is no embedder, or it does not work now."""
@@ -109,6 +135,7 @@ class Cortex:
 
     async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
         await self.store([Memory(c.event, c.extraction, initial(c)) for c in batch])
+        self._warm_up({c.event.scope.session_id for c in batch} - {None})
         return [(captured.event.event_id,) for captured in batch]
 
     async def store(self, memories: Sequence[Memory]) -> Sequence[Kept]:
@@ -143,4 +170,7 @@ class Cortex:
             await self._encoded([""], keep=False)
 
     async def close(self) -> None:
+        if self._warming is not None:
+            self._warming.cancel()
+            await asyncio.gather(self._warming, return_exceptions=True)
         await self.graph.close()

@@ -178,6 +178,12 @@ class Graph(Protocol):
         """Whose vectors it has now: who asks by a vector encodes with this. ``None``: it has none."""
         ...
 
+    @property
+    def generation(self) -> str | None:
+        """Names what may be found: another one after each change of it. ``None`` while that is going on, and where
+        others may write as well."""
+        ...
+
     async def add(self, memories: Sequence[Memory], effects: Mapping[str, Effect] | None = None) -> None:
         """Keeps memories with what they mention: entities, ends of facts, who said it, and the text's `concepts`.
 
@@ -210,6 +216,10 @@ class Graph(Protocol):
 
         Without ``learnt`` a store may leave out of each extraction everything but its kind: recall reads a hundred.
         """
+        ...
+
+    async def seen(self, view: View, ids: Sequence[str]) -> Mapping[str, Memory]:
+        """Those of these memories that ``view`` sees; as `get` without ``learnt``."""
         ...
 
     async def versions(self, id: str) -> Sequence[Memory]:

@@ -82,6 +82,7 @@ class SqliteGraph(GraphStore):
         super().__init__(database, index)
         self._walking = walking
         self._read: dict[str, tuple[Event, Extraction]] = {}
+        self._changes = 0
 
     @classmethod
     async def open(cls, opening: Opening, walking: Walking) -> Self:
@@ -98,6 +99,14 @@ class SqliteGraph(GraphStore):
     @property
     def embedder(self) -> Embedder | None:
         return self._index.embedder
+
+    @property
+    def generation(self) -> str | None:
+        index = self._index
+        if index.pending or not index.stamp:
+            return None
+        identity = index.embedder.identity if index.embedder else ""
+        return f"{self._changes} {index.stamp} {index.vectors} {identity}"
 
     # Writing
 
@@ -124,10 +133,12 @@ class SqliteGraph(GraphStore):
 
         if memories:
             await self._publish(await self._database.write(insert))
+            self._changes += 1
 
     async def alter(self, changes: Mapping[str, Change]) -> None:
         await self._database.write(lambda db: _alter(db, changes))
         await self._publish([id_ for id_, change in changes.items() if "merged_into" in change])
+        self._changes += 1
 
     async def reinforce(self, id: str, at: datetime) -> None:
         await self._database.write(lambda db: _reinforce(db, id, at))
@@ -160,6 +171,7 @@ class SqliteGraph(GraphStore):
         deleted = await self._delete(ids, release)
         # Another one, not this one emptied: whoever is still reading fills what nobody looks at any more.
         self._read = {}
+        self._changes += 1
         return deleted
 
     # Reading
@@ -197,6 +209,9 @@ class SqliteGraph(GraphStore):
                 found[event[0]] = Memory(*read, state_of(*state))
         return found
 
+    async def seen(self, view: View, ids: Sequence[str]) -> Mapping[str, Memory]:
+        return await self._database.read(lambda db: self._brief(db, ids, seen(view)))
+
     async def versions(self, id: str) -> Sequence[Memory]:
         return await self._database.read(lambda db: _memories(db.execute(_VERSIONS, (id,))))
 
@@ -222,7 +237,7 @@ class SqliteGraph(GraphStore):
                 words = await self._index.lexical(text, view.scope, many)
             else:
                 words, vectors = await self._index.halves(text, view.scope, many, vector)
-            memories = await self._seen(view, list({id_: None for id_, _ in (*words, *vectors)}))
+            memories = await self.seen(view, list({id_: None for id_, _ in (*words, *vectors)}))
             found = Found([f for f in words if f[0] in memories], [f for f in vectors if f[0] in memories], memories)
             if all(
                 len(left) >= limit or len(asked) < many
@@ -230,9 +245,6 @@ class SqliteGraph(GraphStore):
             ):
                 break
         return Found(found.words[:limit], found.vectors[:limit], found.memories)
-
-    async def _seen(self, view: View, ids: Sequence[str]) -> Mapping[str, Memory]:
-        return await self._database.read(lambda db: self._brief(db, ids, seen(view)))
 
     async def cosines(self, vector: Floats, ids: Sequence[str]) -> Mapping[str, float]:
         return await self._index.cosines(vector, ids)

@@ -239,6 +239,24 @@ class StoreContract(ABC):
 
     # What a view sees
 
+    async def test_what_a_view_sees_of_these(self, graph: Graph) -> None:
+        """Of chosen memories those that are current and in scope, as they stand; unknown ids are left out."""
+        await graph.add(
+            [
+                memory(1, "alpha"),
+                memory(2, "beta", supersedes=event_id(1)),
+                memory(3, "gamma", scope=BEN),
+                memory(4, "delta", valid_to=NOW),
+                memory(5, "epsilon"),
+            ]
+        )
+        await graph.alter({event_id(2): {"confidence": 0.9}})
+        seen = await graph.seen(look(), [event_id(n) for n in range(1, 7)])
+        assert sorted(numbers(seen)) == [2, 5]
+        assert (seen[event_id(2)].event.text, seen[event_id(2)].state.confidence) == ("beta", 0.9)
+        assert sorted(numbers(await graph.seen(look(history=True), [event_id(n) for n in range(1, 5)]))) == [1, 2, 4]
+        assert await graph.seen(look(), []) == {}
+
     async def test_superseded_is_history(self, graph: Graph) -> None:
         """Current: the new version. Before it: the old one. With history: both. Either may arrive first."""
         old = memory(1, "the office is in Paris", at=Moment(NOW - 100 * DAY))
@@ -395,6 +413,13 @@ class StoreContract(ABC):
         assert {e.name for e in await graph.entities(ADA)} == {"Ada", "Ben", "museums"}
         await graph.delete([event_id(1)])
         assert numbers(link.id for link in await graph.link("which pottery class?", look(), [], 9)) == [2]
+
+    async def test_a_name_that_two_people_have_leads_to_both(self, graph: Graph) -> None:
+        """Asked for a whole tenant, "Alpha" is an entity of Ada's and one of Ben's; asked for one of them, one."""
+        await graph.add([memory(n, f"x{n}", ("Alpha", "owns", f"Thing {n}"), scope=s) for n, s in ((1, ADA), (2, BEN))])
+        for scope, expected in ((Scope(), [1, 2]), (ADA, [1]), (BEN, [2])):
+            links = await graph.link("who owns Alpha?", look(scope), [], 9)
+            assert sorted(numbers(link.id for link in links)) == expected
 
     async def test_a_named_entity_leads_to_whom_only_speaks_of_it(self, graph: Graph) -> None:
         """What is an entity in one memory and a phrase in another leads to both, with its spelling and its type."""
