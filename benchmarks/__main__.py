@@ -41,7 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"benchmarks: {error}", file=sys.stderr)
         return 2
     if not options.json:
-        _show(figures)
+        from benchmarks.show import show
+
+        show(figures)
     print(json.dumps(figures, ensure_ascii=False))
     return 0
 
@@ -297,23 +299,6 @@ def _markdown(options: argparse.Namespace) -> Mapping[str, Any]:
     from benchmarks.markdown import run
 
     return run(options.data, options.million)
-
-
-def _show(figures: Mapping[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("figure", "value")
-    for name, value in figures.items():
-        if isinstance(value, Mapping):
-            for key, part in value.items():
-                table.add_row(f"{name} · {key}", json.dumps(part, ensure_ascii=False))
-        elif isinstance(value, list) and name == "verdicts":
-            for line in value:
-                table.add_row(name, line)
-        else:
-            table.add_row(name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-    Console().print(table)
 
 
 if __name__ == "__main__":

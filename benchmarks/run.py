@@ -146,6 +146,9 @@ def checked(options: Run) -> tuple[Run, tuple[Arm, ...]]:
     for file in (options.answers, options.rows):
         if file is not None and not file.absolute().parent.is_dir():
             raise DataError(f"{file} cannot be written: there is no folder {file.parent}")
+    for folder in (options.recordings, options.home):
+        if folder is not None and folder.exists() and not folder.is_dir():
+            raise DataError(f"{folder} is no folder")
     return replace(options, corpora=corpora, against=against), arms
 
 
