@@ -24,7 +24,7 @@ from adapters.markdown.mentions import Note
 from adapters.markdown.notes import Notes, file_of, parse, write
 from adapters.markdown.options import Options
 from adapters.markdown.ranking import Ranking, merged, ranked
-from adapters.markdown.shelf import Held, Item, Shelf, native_of
+from adapters.markdown.shelf import Item, Shelf, native_of
 from adapters.markdown.sync import Sync, Timing
 from fusion.contract import (
     DIMENSIONS,
@@ -208,23 +208,23 @@ class Markdown:
         width = PAGE
         while True:
             by_words, by_vectors = await self._index.halves(query.text, query.scope, width, deadline_s=query.deadline_s)
-            found, held = await self._ranked(by_words, by_vectors, ranking, query)
+            found = await self._ranked(by_words, by_vectors, ranking, query)
             for low in range(0, len(found), query.limit):
                 some = found[low : low + query.limit]
-                held = await self._sync.shelf.held([one.key for one in some], held)
+                held = await self._sync.shelf.held(one.key for one in some)
                 for one in some:
-                    item = held.scored(one.key, one.score)
+                    item = held.get(one.key)
                     if item is not None and _visible(item.hit, query):
-                        items.setdefault(item.hit.event_id or item.hit.native_id, item)
+                        name = item.hit.event_id or item.hit.native_id
+                        if name not in items:
+                            items[name] = replace(item, hit=replace(item.hit, score=one.score))
                 if len(items) >= query.limit:
                     return list(items.values())[: query.limit]
             if max(len(by_words), len(by_vectors)) < width:
                 return list(items.values())
             width *= 4  # some were parts of one entry, or of another time: ask for more
 
-    async def _ranked(
-        self, by_words: Scored, by_vectors: Scored, ranking: Ranking, query: Query
-    ) -> tuple[list[Found], Held]:
+    async def _ranked(self, by_words: Scored, by_vectors: Scored, ranking: Ranking, query: Query) -> list[Found]:
         """In their order; what they say and when it was noted is read only where the ranking looks at it."""
         found = merged(by_words, by_vectors, ranking, _is_media)
         own = f"{self._roots[0].name}/"
@@ -247,7 +247,7 @@ class Markdown:
             item = held.get(key)
             return item.hit.text if item else ""
 
-        return list(ranked(found, ranking, query.text, noted=noted, note=note, text=text, now=query.now)), held
+        return list(ranked(found, ranking, query.text, noted=noted, note=note, text=text, now=query.now))
 
     def _noted(self, hit: Hit) -> datetime | None:
         """When something was noted, as far as that makes it age."""

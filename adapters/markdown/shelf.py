@@ -42,6 +42,8 @@ _FILE = "files.sqlite"
 _ANEW = "anew"
 _MEND = "It is derived from the files: delete it, and it is written again"
 _AT_ONCE = 500
+_MADE = 2_000
+# Items kept as they were made: to read and make a hundred again was half of a search. About 2 KB each.
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,22 +80,17 @@ class Known:
     remarks: tuple[str, ...] = ()
 
 
+Made = dict[str, tuple[Item, frozenset[str]]]
+"""By native id, items without their entries, and the entries' keys."""
+
+
 class Held:
-    """The items that some keys of the index stand for; each is made when it is asked for, for whoever asks alone, and
-    without its entries. ``hidden``: the roots whose items are not found."""
+    """The items that some keys of the index stand for, at one moment. What was ``made`` before is not made again."""
 
-    def __init__(self, hidden: Collection[str] = ()) -> None:
-        self._bodies: dict[str, bytes | None] = {}
+    def __init__(self, made: Made, bodies: Mapping[str, bytes], hidden: Collection[str] = ()) -> None:
+        self._made = made
+        self._bodies = bodies
         self._hidden = hidden
-        self._made: dict[str, tuple[Item, frozenset[str]]] = {}
-
-    def lacking(self, keys: Iterable[str]) -> list[str]:
-        """The native ids behind keys that were not looked for yet."""
-        return [native for native in dict.fromkeys(map(native_of, keys)) if native not in self._bodies]
-
-    def add(self, natives: Sequence[str], bodies: Mapping[str, bytes]) -> None:
-        """What was found of those that were looked for."""
-        self._bodies |= {native: bodies.get(native) for native in natives}
 
     def get(self, key: str) -> Item | None:
         """``None`` for what is not in any document: not any more, or not yet."""
@@ -109,13 +106,6 @@ class Held:
             self._made[native] = Item(_hit(told.pop("hit")), (), **_lists(told)), keys
         item, keys = self._made[native]
         return item if key in keys else None
-
-    def scored(self, key: str, score: float) -> Item | None:
-        """As ``get``; its hit has the score that it was first given."""
-        item = self.get(key)
-        if item is not None and item.hit.score is None:
-            item.hit.score = score
-        return item
 
 
 class Shelf:
@@ -135,6 +125,7 @@ class Shelf:
         self._reading = reading
         self._database = database
         self._bulk = bulk
+        self._made: Made = {}  # of this generation
         self._one_by_one = Lock()
         self._size = 0
 
@@ -189,7 +180,9 @@ class Shelf:
         self._size = await self._database.write(write)
         if stamp is not None:
             self.stamp = stamp
-        self.generation += bool(gone or replaced)
+        if gone or replaced:
+            self.generation += 1
+            self._made = {}
         for name in gone:
             del self.documents[name]
         for document in put:
@@ -226,12 +219,12 @@ class Shelf:
         for name, signature in signatures.items():
             self.documents[name].signature = signature
 
-    async def held(self, keys: Iterable[str], known: Held | None = None) -> Held:
-        """What keys of the index stand for, all at the same moment; with ``known``, what it lacks is read now."""
-        known = known or Held(self.hidden)
-        natives = known.lacking(keys)
-        if not natives:
-            return known
+    async def held(self, keys: Iterable[str]) -> Held:
+        """What keys of the index stand for, all at the same moment."""
+        if len(self._made) > _MADE:
+            self._made = {}
+        made = self._made  # before the look: whatever has changed by then, this one is not kept
+        natives = [native for native in dict.fromkeys(map(native_of, keys)) if native not in made]
 
         def look(db: Connection) -> dict[str, bytes]:
             bodies: dict[str, bytes] = {}
@@ -240,8 +233,7 @@ class Shelf:
                 bodies.update((row[0], row[1]) for row in rows)
             return bodies
 
-        known.add(natives, await self._database.read(look))
-        return known
+        return Held(made, await self._database.read(look) if natives else {}, self.hidden)
 
     async def items(self, name: str) -> list[Item]:
         """Those of one document, in its order."""

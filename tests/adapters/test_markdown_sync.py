@@ -16,10 +16,10 @@ import pytest
 from adapters.index import Entry, Index
 from adapters.markdown import Markdown, Timing
 from adapters.markdown.files import Root, Unreadable, read
-from adapters.markdown.shelf import Document, Shelf
+from adapters.markdown.shelf import Document, Item, Shelf, keyed
 from adapters.markdown.sync import MOST_TOLD
 from adapters.markdown.watch import notices
-from fusion.contract import Opening, Scope
+from fusion.contract import Hit, Opening, Scope
 from fusion.errors import StoreFull
 from tests.adapters.test_markdown import Clock, ask, captured, forever, remarks, texts
 from tests.fakes import FakeEmbedder
@@ -488,6 +488,36 @@ async def test_two_processes_on_one_folder(home: Path, vault: Path) -> None:
 
 
 # Damage
+
+
+def page(*texts: str) -> Document:
+    """A document of a line for each text."""
+    names = [f"notes/a.md#L{line}-L{line}" for line in range(1, len(texts) + 1)]
+    return Document(
+        "notes/a.md",
+        [Item(Hit(name, text), (keyed(name, Scope(), text),)) for name, text in zip(names, texts, strict=True)],
+    )
+
+
+async def test_what_was_made_of_a_document_goes_with_it(tmp_path: Path) -> None:
+    """Items that were found are kept as they were made; one that is replaced or taken away is not found again."""
+    shelf = await Shelf.open(tmp_path, "a reading")
+    one, two = (item.entries[0].key for item in page("Tea.", "Cups.").items)
+
+    async def said(*keys: str) -> list[str | None]:
+        held = await shelf.held(keys)
+        return [item.hit.text if (item := held.get(key)) else None for key in keys]
+
+    await shelf.change([page("Tea.", "Cups.")], ())
+    assert await said(one, two) == ["Tea.", "Cups."]
+    before = await shelf.held([one])
+    assert before.get(one) is (await shelf.held([one])).get(one)
+    await shelf.change([page("Coffee.")], ())
+    (now,) = (item.entries[0].key for item in page("Coffee.").items)
+    assert await said(one, now, two) == [None, "Coffee.", None]
+    await shelf.change((), ["notes/a.md"])
+    assert await said(one, now, two) == [None, None, None]
+    await shelf.close()
 
 
 def full(shelf: Shelf, pages: int) -> None:
