@@ -414,6 +414,19 @@ class StoreContract(ABC):
         await graph.delete([event_id(1)])
         assert numbers(link.id for link in await graph.link("which pottery class?", look(), [], 9)) == [2]
 
+    async def test_an_alias_leads_to_the_other_name(self, graph: Graph) -> None:
+        """A name in any case and spacing is one entity; "also known as" is a way, and what nobody told is none."""
+        await graph.add(
+            [
+                memory(1, "x", ("European Union", "also known as", "EU")),
+                memory(2, "y", ("EU", "has seat in", "Brussels")),
+                memory(3, "z", ("european  union", "was founded in", "Maastricht")),
+                memory(4, "w", ("Eurasian Union", "has seat in", "Moscow")),
+            ]
+        )
+        links = await graph.link("What about the EUROPEAN UNION?", look(), [], 9)
+        assert {numbers([link.id])[0]: link.hops for link in links} == {1: 1, 3: 1, 2: 2}
+
     async def test_a_name_that_two_people_have_leads_to_both(self, graph: Graph) -> None:
         """Asked for a whole tenant, "Alpha" is an entity of Ada's and one of Ben's; asked for one of them, one."""
         await graph.add([memory(n, f"x{n}", ("Alpha", "owns", f"Thing {n}"), scope=s) for n, s in ((1, ADA), (2, BEN))])

@@ -138,6 +138,19 @@ class TestTend:
         assert await states(graph) == {1: memories[0].state, 4: State(), 5: State()}
         assert replace(dry, dry_run=False) == await tend(graph, FakeEmbedder(), NOW) == Report(1, 0, 1, 0, 0, 3)
 
+    async def test_a_clock_that_jumps_back_takes_nothing_back(self, graph: Graph) -> None:
+        """What ended stays so, and nothing ends before its time; when the clock is right again, nothing ends twice."""
+        report = await told(
+            graph,
+            recorded(1, 30 * HOUR, "We talk about ferries.", lifetime="session"),
+            recorded(2, 2 * HOUR, "We talk about trains.", lifetime="session"),
+        )
+        assert report == Report(decayed=1, scanned=2)
+        before = await states(graph)
+        for now in (NOW - 1000 * HOUR, NOW):
+            assert await tend(graph, FakeEmbedder(), now) == Report(scanned=2)
+            assert await states(graph) == before
+
     async def test_the_winner_of_a_conflict_stays_recallable(self, graph: Graph) -> None:
         """The older, surer one wins: it is found, the newer is not; history and questions about the past have both."""
         old = memory(1, "The office is in Lisbon.", state=_in_conflict(0.9, 2))
