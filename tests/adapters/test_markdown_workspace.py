@@ -16,6 +16,7 @@ from adapters.markdown.ranking import Ranking
 from fusion.contract import Hit, Opening, Query, Scope
 from fusion.errors import SettingsError, StoreDamaged
 from tests.adapters.test_markdown import PRIVATE, ask, first, opened, remarks
+from tests.backend_contract import make_captured, make_event
 from tests.fakes import FakeEmbedder
 
 NOW = datetime(2026, 3, 31, tzinfo=UTC)
@@ -49,6 +50,19 @@ async def test_the_layout_of_a_workspace(tmp_path: Path, workspace: Path) -> Non
         assert len(hits) == 4
         days = {name: hit.at.utc.date().isoformat() for name, hit in hits.items() if hit.at}
         assert days == {"workspace/memory/2026-03-24.md": "2026-03-24"}
+
+
+async def test_what_was_dreamt_is_found_and_never_written(tmp_path: Path, workspace: Path) -> None:
+    """DREAMS.md is a file as any other: its comments are text, and after a search and a note it is what it was."""
+    dreams = workspace / "DREAMS.md"
+    dreams.write_text("## Deep\n\n<!-- importance: 8 -->\nThe kestrel hovers over the harbour.\n")
+    before = dreams.read_bytes(), dreams.stat().st_mtime_ns
+    async with opened(tmp_path / "home", workspace) as backend:
+        await backend.remember([make_captured(make_event(1, "a note beside it"))])
+        [hit] = await ask(backend, "kestrel harbour")
+        assert "<!-- importance: 8 -->" in hit.text
+        assert await asked(backend, "importance") == ["DREAMS.md"]
+    assert (dreams.read_bytes(), dreams.stat().st_mtime_ns) == before
 
 
 async def test_memory_in_capitals_takes_precedence(tmp_path: Path, workspace: Path) -> None:
@@ -209,6 +223,20 @@ async def test_mmr_by_setting(tmp_path: Path, workspace: Path) -> None:
         assert (await asked(backend, "kestrel stand-up release"))[3] == "memory/bird.md"
     async with opened(tmp_path / "home", workspace, merge="weighted", mmr_lambda=0.3) as backend:
         assert (await asked(backend, "kestrel stand-up release"))[1] == "memory/bird.md"
+
+
+async def test_the_second_note_of_a_question_rises(tmp_path: Path, workspace: Path) -> None:
+    """Asked where the mill's owner was born: of the notes in which somebody is born, the one on whom the mill's note
+    names comes before those that have more of the question's words. Off by setting."""
+    (workspace / "The old mill.md").write_text("The owner of the mill is [[Ada Brook]].")
+    (workspace / "Ada Brook.md").write_text("She was born in Lund, far from any river.")
+    for n in range(4):
+        (workspace / f"{n}.md").write_text(f"Whose owner was born there was told {n} times.")
+    question = "where was the owner of the mill born?"
+    async with opened(tmp_path / "home", workspace, mention_lift=0) as backend:
+        assert (await asked(backend, question))[-1] == "Ada Brook.md"
+    async with opened(tmp_path / "home", workspace, mention_lift=1) as backend:
+        assert (await asked(backend, question))[:2] == ["The old mill.md", "Ada Brook.md"]
 
 
 async def test_the_tools_floor_keeps_hits_of_words_alone(tmp_path: Path, workspace: Path) -> None:
