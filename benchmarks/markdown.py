@@ -100,55 +100,57 @@ def drawn(texts: Sequence[str]) -> Floats:
 def run(data: Path | None, million: bool) -> dict[str, Any]:
     """All figures; those of MuSiQue only with ``data``, those of a million chunks only with ``million``."""
     from benchmarks.figures import commit
+    from benchmarks.progress import steps
 
     corpus = None if data is None else read_musique(data)
+    sizes = (SMALL, LARGE, MILLION) if million else (SMALL, LARGE)
+    titles = [f"{chunks:,} chunks: {work}" for chunks in sizes for work in ("writing", "indexing", "asking")]
+    titles += ["changes and starts", *(["MuSiQue"] if corpus is not None else ())]
     figures: dict[str, Any] = {"vectors": "random unit vectors stand in for embeddings, but for MuSiQue"}
-    with tempfile.TemporaryDirectory(prefix="memory-fusion-") as name:
+    with tempfile.TemporaryDirectory(prefix="memory-fusion-") as name, steps(titles) as done:
         folder = Path(name)
-        for chunks in (SMALL, LARGE):
+        for chunks in sizes:
             home, vault = folder / f"home-{chunks}", folder / f"vault-{chunks}"
             write_vault(vault, chunks)
+            done()
             built = asyncio.run(build(home, vault))
-            asked = child("ask", home, vault)
-            short = f"{chunks // 1000}k"
-            figures[f"hybrid_cpu_ms_{short}"] = asked["hybrid_cpu_ms"]
-            figures[f"bare_cpu_ms_{short}"] = asked["bare_cpu_ms"]
-            figures[f"ratio_to_bare_{short}"] = asked["ratio_to_bare"]
-            figures[f"vs_exact_{short}"] = asked["vs_exact"]
-            if chunks == LARGE:
-                figures |= built
-                figures |= asyncio.run(follow(home, vault))
-                figures |= starts(home, vault)
-        if million:
-            home, vault = folder / "home-million", folder / "vault-million"
-            write_vault(vault, MILLION)
-            built = asyncio.run(build(home, vault))
-            asked = child("ask-million", home, vault)
-            figures |= {
-                "million_rss_mb": asked["rss_mb"],
-                "million_rss_peak_mb": asked["rss_peak_mb"],
-                "million_cpu_ms": asked["hybrid_cpu_ms"],
-                "million_vs_exact": asked["vs_exact"],
-                "million_index_chunks_per_s": built["index_chunks_per_s"],
-            }
+            done()
+            asked = child("ask-million" if chunks == MILLION else "ask", home, vault)
+            figures |= _of_size(chunks, built, asked)
+            done()
+        home, vault = folder / f"home-{LARGE}", folder / f"vault-{LARGE}"
+        figures |= asyncio.run(follow(home, vault))
+        figures |= starts(home, vault)
+        done()
         if corpus is not None:
             figures |= asyncio.run(musique(folder, corpus))
+            done()
     return {**figures, "commit": commit(), "date": datetime.now(UTC).date().isoformat()}
+
+
+def _of_size(chunks: int, built: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
+    """The figures of one size, by their names."""
+    if chunks == MILLION:
+        return {
+            "million_rss_mb": asked["rss_mb"],
+            "million_rss_peak_mb": asked["rss_peak_mb"],
+            "million_cpu_ms": asked["hybrid_cpu_ms"],
+            "million_vs_exact": asked["vs_exact"],
+            "million_index_chunks_per_s": built["index_chunks_per_s"],
+        }
+    short = f"{chunks // 1000}k"
+    told = {f"{name}_{short}": asked[name] for name in ("hybrid_cpu_ms", "bare_cpu_ms", "ratio_to_bare", "vs_exact")}
+    return told | (built if chunks == LARGE else {})
 
 
 def write_vault(folder: Path, chunks: int) -> None:
     """Files of ten sections, a hundred folders."""
-    from benchmarks.progress import bar
-
     draw = Random(chunks)
-    files = chunks // SECTIONS
-    with bar(f"vault of {chunks:,}", files) as advance:
-        for number in range(files):
-            path = folder / f"area {number % 100:02}" / f"note {number:06}.md"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            sections = (f"## {sentence(draw, 24)}\n\n{sentence(draw, CHARACTERS)}\n" for _ in range(SECTIONS))
-            path.write_text("\n".join(sections), encoding="utf-8")
-            advance(1)
+    for number in range(chunks // SECTIONS):
+        path = folder / f"area {number % 100:02}" / f"note {number:06}.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        sections = (f"## {sentence(draw, 24)}\n\n{sentence(draw, CHARACTERS)}\n" for _ in range(SECTIONS))
+        path.write_text("\n".join(sections), encoding="utf-8")
 
 
 @asynccontextmanager
