@@ -236,7 +236,7 @@ async def test_the_second_note_of_a_question_rises(tmp_path: Path, workspace: Pa
     async with opened(tmp_path / "home", workspace, mention_lift=0) as backend:
         assert (await asked(backend, question))[-1] == "Ada Brook.md"
     async with opened(tmp_path / "home", workspace, mention_lift=1) as backend:
-        assert (await asked(backend, question))[:2] == ["The old mill.md", "Ada Brook.md"]
+        assert set((await asked(backend, question))[:2]) == {"The old mill.md", "Ada Brook.md"}
 
 
 async def test_the_tools_floor_keeps_hits_of_words_alone(tmp_path: Path, workspace: Path) -> None:
