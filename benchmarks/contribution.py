@@ -40,7 +40,9 @@ def run(options: Run) -> dict[str, Any]:
         raise DataError("a contribution is told apart among two backends or more")
     options, arms = checked(options)
     asked = [question for corpus in options.corpora for question in corpus.asked(options.limit)]
-    with bar("questions", len(asked) + sum(question.answerable for question in asked)) as advance:
+    memories = sum(len(corpus.memories) for corpus in options.corpora)
+    steps = memories + len(asked) + sum(question.answerable for question in asked)
+    with bar("memories and questions", steps) as advance:
         told = list(each(options, partial(_tell, options=options, arm=arms[0]), advance))
     rows = [row for t in told for row in t.rows]
     if options.rows is not None:

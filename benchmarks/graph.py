@@ -24,7 +24,7 @@ from benchmarks.graph_stores import mem0_latency_ratio, parse_cpu_ms
 from benchmarks.metrics import mean, ranking
 from benchmarks.progress import bar
 from benchmarks.rows import Row
-from benchmarks.run import Run, checked, each, heading, tell
+from benchmarks.run import Run, checked, each, heading, steps, tell
 from benchmarks.statistics import paired
 from benchmarks.store import BATCH
 from fusion.contract import Captured, Event, Extraction, Opening, Query, Scope
@@ -78,7 +78,7 @@ def several_hops(options: Run) -> dict[str, Any]:
     """Supporting R@5 of all backends, of all but `triples`, and the difference question by question."""
     without = "+".join(name for name in options.backends if name != "triples")
     options, arms = checked(replace(options, arms=(f"{options.recipe}@{without}",)))
-    with bar("questions", 2 * sum(len(corpus.asked(options.limit)) for corpus in options.corpora)) as advance:
+    with bar("memories and questions", steps(options, arms)) as advance:
         rows = [row for t in each(options, partial(tell, options=options, arms=arms), advance) for row in t.rows]
     with_, less = (_recall([r for r in rows if r.arm == arm.name and r.budget == FULL]) for arm in arms)
     return {

@@ -86,7 +86,7 @@ def run(options: Run) -> dict[str, Any]:
     Raises DataError before anything is stored where what is asked for does not exist.
     """
     options, arms = checked(options)
-    with bar("questions", _steps(options, arms)) as advance:
+    with bar("memories and questions", steps(options, arms)) as advance:
         told = list(each(options, partial(tell, options=options, arms=arms), advance))
     rows = [row for t in told for row in t.rows]
     main = [row for row in rows if row.arm == arms[0].name]
@@ -110,12 +110,13 @@ def run(options: Run) -> dict[str, Any]:
     return out
 
 
-def _steps(options: Run, arms: Sequence[Arm]) -> int:
-    """How often a bar moves: for each question once when it is asked or recorded, and once a replay."""
+def steps(options: Run, arms: Sequence[Arm]) -> int:
+    """How often a bar moves: once for a memory stored, once for a question asked or recorded, and once a replay."""
+    memories = sum(len(corpus.memories) for corpus in options.corpora)
     asked = [question for corpus in options.corpora for question in corpus.asked(options.limit)]
     if options.scattered:
-        return 3 * len(asked) + 2 * sum(question.answerable for question in asked)
-    return len(asked) * (2 if _is_replayed(options, arms) else 1)
+        return 2 * memories + 3 * len(asked) + 2 * sum(question.answerable for question in asked)
+    return memories + len(asked) * (2 if _is_replayed(options, arms) else 1)
 
 
 def checked(options: Run) -> tuple[Run, tuple[Arm, ...]]:
@@ -255,7 +256,7 @@ async def _live(
     """The first arm asked live, and the baselines over the same memories."""
     with home_of(options.home, corpus.id) as home:
         async with opened(home, options.backends) as fusion:
-            stored = await store(fusion, corpus, captions=options.captions)
+            stored = await store(fusion, corpus, captions=options.captions, advance=advance)
             asker = Asker(fusion, corpus, options.dataset, stored)
             rows: list[Row] = []
             for question in corpus.asked(options.limit):
@@ -308,7 +309,7 @@ def recording(
     if options.recordings is not None:
         one = recorded.load(options.recordings, made, questions)
         if one is not None and set(options.baselines) <= set(one.rankings) and (one.timed or not timed):
-            advance(len(questions))
+            advance(len(corpus.memories) + len(questions))
             return one, None
     one, stored = asyncio.run(_record(corpus, options, recipe, made, advance, timed=timed))
     if options.recordings is not None:
@@ -324,9 +325,9 @@ async def _record(
         async with opened(home, options.backends) as fusion:
             if options.scattered:
                 copies = scattered(corpus, options.backends, options.seed)
-                stored = await spread(fusion, corpus, copies, home / "scattered.json")
+                stored = await spread(fusion, corpus, copies, home / "scattered.json", advance=advance)
             else:
-                stored = await store(fusion, corpus, captions=options.captions)
+                stored = await store(fusion, corpus, captions=options.captions, advance=advance)
             recordings, costs = {}, {}
             questions = corpus.asked(options.limit)
             for question in questions:

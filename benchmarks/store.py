@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import tempfile
@@ -15,6 +16,7 @@ from random import Random
 from uuid import UUID
 
 from benchmarks.datasets import Corpus, Item
+from benchmarks.progress import Advance
 from benchmarks.scatter import Copy, scatter
 from fusion import Fusion
 from fusion.contract import Captured, Event, Moment, Place, Remembers, Scope
@@ -27,6 +29,8 @@ from fusion.settings import load as load_settings
 BACKENDS = ("markdown", "cortex", "mem0", "triples")
 BATCH = 100
 """memories a `remember`: what one POST may carry"""
+LOOK_S = 1.0
+"""how often it is looked how far the stores are"""
 TIMEOUT_MS = 60_000
 """figures must not depend on how busy the machine is; latency is reported beside them"""
 
@@ -68,15 +72,31 @@ async def opened(home: Path, backends: Sequence[str], recipe: str = "default") -
             yield fusion
 
 
-async def settled(fusion: Fusion) -> None:
-    """Raises RuntimeError where a backend lacks something, for then the figures would mean nothing."""
-    await fusion.settle()
+def silent(steps: int) -> None:
+    """Advances nothing."""
+
+
+async def settled(fusion: Fusion, memories: int = 0, advance: Advance = silent, look_s: float = LOOK_S) -> None:
+    """Waits, and advances by each of so many memories when the slowest backend has it with its vector.
+
+    Raises RuntimeError where a backend lacks something, for then the figures would mean nothing.
+    """
+    told = 0
+    settling = asyncio.ensure_future(fusion.settle())
+    while memories and not settling.done():
+        await asyncio.wait({settling}, timeout=look_s)
+        behind = max((state.backlog + state.vectors_pending for state in await fusion.backends()), default=0)
+        there = max(told, memories - behind)
+        advance(there - told)
+        told = there
+    await settling
+    advance(memories - told)
     for state in await fusion.backends():
         if state.status != "disabled" and (state.backlog or state.vectors_pending or state.status != "ready"):
             raise RuntimeError(f"not everything is stored: {state}")
 
 
-async def store(fusion: Fusion, corpus: Corpus, *, captions: bool = False) -> Stored:
+async def store(fusion: Fusion, corpus: Corpus, *, captions: bool = False, advance: Advance = silent) -> Stored:
     """Every memory through the gateway, until the last vector is there. What was there before is acknowledged again."""
     started = time.perf_counter()
     stored: dict[str, Item] = {}
@@ -87,7 +107,7 @@ async def store(fusion: Fusion, corpus: Corpus, *, captions: bool = False) -> St
         for item, acknowledged in zip(batch, kept, strict=True):
             fresh = fresh and acknowledged.status != "duplicate"
             stored.setdefault(acknowledged.ref, item)
-    await settled(fusion)
+    await settled(fusion, len(corpus.memories), advance)
     return Stored(stored, time.perf_counter() - started if fresh else None, len(corpus.memories))
 
 
@@ -113,10 +133,13 @@ def scattered(corpus: Corpus, backends: Sequence[str], seed: int) -> tuple[Copy,
     return scatter(corpus.memories, backends, f"{seed}/{corpus.id}")
 
 
-async def spread(fusion: Fusion, corpus: Corpus, copies: Sequence[Copy], ledger: Path) -> Stored:
+async def spread(
+    fusion: Fusion, corpus: Corpus, copies: Sequence[Copy], ledger: Path, *, advance: Advance = silent
+) -> Stored:
     """Each copy into its own store, past the journal, as foreign memories are; by the ref that such a memory has."""
     by_id = {item.id: item for item in corpus.memories}
     if ledger.exists():
+        advance(len(corpus.memories))
         kept = json.loads(ledger.read_text(encoding="utf-8"))
         return Stored({ref: by_id[item] for ref, item in kept.items()}, None, len(copies))
     started = time.perf_counter()
@@ -143,7 +166,7 @@ async def spread(fusion: Fusion, corpus: Corpus, copies: Sequence[Copy], ledger:
         batch = [Captured(event, capture(event)) for event in events]
         for copy, natives in zip(mine, await source.backend.remember(batch), strict=True):
             stored |= {foreign_ref(source.name, native): copy.turn for native in natives}
-    await settled(fusion)
+    await settled(fusion, len(corpus.memories), advance)
     ledger.write_text(json.dumps({ref: item.id for ref, item in stored.items()}), encoding="utf-8")
     return Stored(stored, time.perf_counter() - started, len(copies))
 

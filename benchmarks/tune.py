@@ -50,7 +50,7 @@ def material(options: Mapping[str, Any], base: Recipe, span: int, recordings: Pa
         unbiased(base, run.corpora, run.limit)
         wide = replace(base, expand=Expanding(max(base.expand.span, span), base.expand.max_pool))
         cases: list[Case] = []
-        with bar("recording", sum(len(c.asked(run.limit)) for c in run.corpora)) as advance:
+        with bar("recording", sum(len(c.memories) + len(c.asked(run.limit)) for c in run.corpora)) as advance:
             for corpus in run.corpora:
                 one, _ = recording(corpus, run, [Arm(base.name, wide, BACKENDS)], advance)
                 items = {item.id: item for item in corpus.memories}

@@ -1,0 +1,48 @@
+"""Memories into stores: how far that is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from benchmarks.store import settled
+from fusion import Fusion
+from fusion.wiring.health import BackendState
+
+
+@dataclass
+class Stores:
+    """Two backends that are told of ten memories: each look finds the second one further, and then all is there."""
+
+    looks: list[tuple[int, int]]
+    """of the second backend, what it has not been told, and what has no vector yet, look by look"""
+    status: str = "ready"
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def settle(self) -> None:
+        await self.done.wait()
+
+    async def backends(self) -> Sequence[BackendState]:
+        backlog, pending = self.looks.pop(0) if self.looks else (0, 0)
+        if not self.looks:
+            self.done.set()
+        one = BackendState("one", "", "ready")
+        return [one, BackendState("two", "", self.status, backlog=backlog, vectors_pending=pending)]
+
+
+async def test_a_bar_follows_the_slowest_backend() -> None:
+    """Of ten, 4 are not told and 6 have no vector: none is there; then 7; one fewer moves nothing back; then all."""
+    steps: list[int] = []
+    stores = Stores([(4, 6), (0, 3), (0, 4), (0, 0)])
+    await settled(cast(Fusion, cast(Any, stores)), 10, steps.append, 0.0)
+    assert [step for step in steps if step] == [7, 3]
+
+
+async def test_what_a_store_lacks_is_an_error() -> None:
+    """Figures of a store that does not answer would mean nothing."""
+    with pytest.raises(RuntimeError, match="not everything is stored"):
+        await settled(cast(Fusion, cast(Any, Stores([(0, 0)], status="open"))), 1, look_s=0.0)
