@@ -104,7 +104,7 @@ _VARIABLE = re.compile(r"FUSION_BACKENDS__(\w+)__ADAPTER")
 
 def _configured(rest: Sequence[str]) -> dict[str, str]:
     """Adapters by backend in the home or file that a command line names; none where it names no other."""
-    from fusion.doors.cli import settings_of
+    from fusion.doors.cli.asking import settings_of
 
     named = {option: _option(rest, option) for option in ("--home", "--config")}
     if not any(named.values()):
@@ -124,19 +124,19 @@ def _option(words: Sequence[str], option: str) -> str | None:
 
 def command(backend: str, name: str, kind: type[Verb]) -> Callable[..., None]:
     """A verb as a function that typer makes a command of: its fields as arguments and options, then what all have."""
-    from fusion.doors import cli
+    from fusion.doors.cli import asking, options
 
     hints = get_type_hints(kind, include_extras=True)
     own = [_parameter(field, hints[field.name]) for field in fields(kind)]  # type: ignore[arg-type]  # a dataclass
     files = next((field.name for field in fields(kind) if _plain(hints[field.name]) is Lines), None)  # type: ignore[arg-type]
     shared = {
-        "user": (cli.User, None),
-        "agent": (cli.Agent, None),
-        "session": (cli.Session, None),
-        "home": (cli.Home, None),
-        "config": (cli.Config, None),
-        "direct": (cli.Direct, False),
-        "as_json": (cli.Json, False),
+        "user": (options.User, None),
+        "agent": (options.Agent, None),
+        "session": (options.Session, None),
+        "home": (options.Home, None),
+        "config": (options.Config, None),
+        "direct": (options.Direct, False),
+        "as_json": (options.Json, False),
     }
 
     def run(**given: Any) -> None:
@@ -146,14 +146,14 @@ def command(backend: str, name: str, kind: type[Verb]) -> Callable[..., None]:
 
         async def tell() -> None:
             calls = _in_batches(arguments, files)
-            async with cli.gateway(said["home"], said["config"], direct=said["direct"]) as client:
+            async with asking.gateway(said["home"], said["config"], direct=said["direct"]) as client:
                 result, lines = await _do(client, backend, name, calls, scope, quiet=said["as_json"])
             if said["as_json"] and not lines:
-                cli.print_json(result)
+                asking.print_json(result)
             elif told := _told(kind, arguments, result):
                 typer.echo(told, err=lines)  # lines on stdout are for a file, and nothing else belongs in it
 
-        cli.run(cli.told_as_usage(tell(), said["as_json"]), said["as_json"])
+        asking.run(asking.told_as_usage(tell(), said["as_json"]), said["as_json"])
 
     more = [
         inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, annotation=hint, default=default)

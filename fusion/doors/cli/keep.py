@@ -1,0 +1,239 @@
+"""Keeping: what is remembered, taken in from files, listed and forgotten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fusion.doors.cli.asking import gateway, home_of, print_json, report, run
+from fusion.doors.cli.options import Agent, Config, Cursor, Direct, Home, Json, PageSize, Session, User
+from fusion.errors import NotFound, ServerUnreachable
+
+if TYPE_CHECKING:
+    from fusion.contract import Scope
+
+RUN_AGAIN = "What it has acknowledged is kept: run this again, and it goes on from there"
+
+
+def remember(
+    text: Annotated[str, typer.Argument(help="What to remember.")],
+    kind: Annotated[
+        str, typer.Option(help="rule, procedure, fact, episode, preference, decision, plan, note, turn.")
+    ] = "note",
+    speaker: Annotated[str | None, typer.Option(help="Who said it.")] = None,
+    at: Annotated[str | None, typer.Option(help="When it happened: 2026-01-31, or with a time.")] = None,
+    supersedes: Annotated[str | None, typer.Option(help="The ref of the memory that this one replaces.")] = None,
+    user: User = None,
+    agent: Agent = None,
+    session: Session = None,
+    home: Home = None,
+    config: Config = None,
+    direct: Direct = False,
+    as_json: Json = False,
+) -> None:
+    """Remember one thing, in every backend that takes it."""
+    given = {"text": text, "kind": kind, "speaker": speaker, "at": at, "supersedes": supersedes}
+    given |= {"user_id": user, "agent_id": agent, "session_id": session}
+
+    async def tell() -> None:
+        async with gateway(home, config, direct=direct) as client:
+            kept = await client.remember({name: value for name, value in given.items() if value is not None})
+        if as_json:
+            print_json(kept)
+        else:
+            memory = kept["memories"][0]
+            print(f"{memory['ref']}  {memory['status']}{': ' if memory['reason'] else ''}{memory['reason']}")
+
+    run(tell(), as_json)
+
+
+def ingest(
+    paths: Annotated[
+        list[Path], typer.Argument(help="Folders or files: Markdown, JSONL, sessions of Claude Code and OpenClaw.")
+    ],
+    user: User = None,
+    agent: Agent = None,
+    session: Session = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and count; store nothing.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Then follow them, until Ctrl-C.")] = False,
+    wait: Annotated[bool, typer.Option(help="Wait until every backend has it and the vectors are there.")] = True,
+    home: Home = None,
+    config: Config = None,
+    direct: Direct = False,
+    as_json: Json = False,
+) -> None:
+    """Remember what stands in files. Run it again at any time: what is known already is skipped."""
+    if watch and dry_run:
+        raise typer.BadParameter("--watch stores what it sees; leave out --dry-run")
+
+    async def tell() -> None:
+        from fusion.client import AsyncClient
+        from fusion.contract import Scope
+        from fusion.doors import show
+        from fusion.doors.ingest import ingest as read_and_send
+        from fusion.ingest.files import NO_SUCH_FILE
+
+        whose = Scope(user_id=user, agent_id=agent, session_id=session)
+        if watch:
+            await follow(paths, whose, home, config, direct=direct, wait=wait, as_json=as_json)
+            return
+        there = None if dry_run else gateway(home, config, direct=direct)
+        try:
+            summary = await read_and_send(
+                paths,
+                whose,
+                there,
+                wait=wait,
+                quiet=as_json,
+                home=None if dry_run else home_of(home, config),
+                looking=AsyncClient.of_home(home_of(home, config), config=config, start=False) if dry_run else None,
+            )
+        except ServerUnreachable as error:
+            raise ServerUnreachable(f"{error}. {RUN_AGAIN}") from error
+        if as_json:
+            print_json(summary)
+        else:
+            show.ingested(summary)
+        if missing := next((s for s in summary["skipped"] if s["reason"] == NO_SUCH_FILE), None):
+            raise NotFound(f"{NO_SUCH_FILE}: {missing['first']}")
+
+    run(tell(), as_json)
+
+
+async def follow(
+    paths: list[Path],
+    whose: Scope,
+    home: Path | None,
+    config: Path | None,
+    *,
+    direct: bool,
+    wait: bool,
+    as_json: bool,
+) -> None:
+    """Ingests and goes on as files change; a line a round. The first Ctrl-C ends it, the second at once."""
+    import asyncio
+    import signal
+
+    from fusion.doors import show
+    from fusion.doors.watch import watch
+    from fusion.ingest.files import NO_SUCH_FILE
+
+    if missing := next((path for path in paths if not path.exists()), None):
+        raise NotFound(f"{NO_SUCH_FILE}: {missing}")
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def end(number: int) -> None:
+        stop.set()
+        loop.remove_signal_handler(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, end, number)
+    await watch(
+        paths,
+        whose,
+        gateway(home, config, direct=direct),
+        stop,
+        home=home_of(home, config),
+        tell=print_json if as_json else show.ingested,
+        complain=lambda error: report(error, as_json),
+        wait=wait,
+        quiet=as_json,
+    )
+
+
+def memories(
+    user: User = None,
+    agent: Agent = None,
+    session: Session = None,
+    document: Annotated[str | None, typer.Option(help="Only those of this conversation or file.")] = None,
+    source: Annotated[str | None, typer.Option(help="Only those from there.")] = None,
+    limit: PageSize = 20,
+    cursor: Cursor = None,
+    home: Home = None,
+    config: Config = None,
+    direct: Direct = False,
+    as_json: Json = False,
+) -> None:
+    """List what is remembered, newest first, a page at a time."""
+
+    async def ask() -> None:
+        async with gateway(home, config, direct=direct) as client:
+            page = await client.memories(
+                limit=limit,
+                cursor=cursor,
+                document=document,
+                source=source,
+                user_id=user,
+                agent_id=agent,
+                session_id=session,
+            )
+        if as_json:
+            print_json(page)
+        else:
+            from fusion.doors import show
+
+            show.memories(page)
+
+    run(ask(), as_json)
+
+
+def forget(
+    refs: Annotated[
+        list[str] | None, typer.Argument(metavar="[REF]...", help="Which memories, as a block cites them: m1z.")
+    ] = None,
+    query: Annotated[str | None, typer.Option(help="What it is about: the likeliest memories, at most 20.")] = None,
+    source: Annotated[str | None, typer.Option(help="Where it came from: a file, or a source as it was sent.")] = None,
+    document: Annotated[str | None, typer.Option(help="The conversation or file that it stands in.")] = None,
+    after: Annotated[str | None, typer.Option(help="Not before this: 2026-01-31, or with a time.")] = None,
+    before: Annotated[str | None, typer.Option(help="Before this.")] = None,
+    recorded: Annotated[bool, typer.Option("--recorded", help="Times are when it was recorded, not happened.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be forgotten.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    user: User = None,
+    agent: Agent = None,
+    session: Session = None,
+    home: Home = None,
+    config: Config = None,
+    direct: Direct = False,
+    as_json: Json = False,
+) -> None:
+    """Forget memories everywhere, and verify it: by ref, or all that meets what is said. Shows them first, and asks."""
+
+    async def tell() -> None:
+        from fusion.doors.forget import Meant
+        from fusion.doors.forget import forget as preview_and_forget
+
+        scope = {"user_id": user, "agent_id": agent, "session_id": session}
+        said = {"query": query, "source": source, "document": document, "after": after, "before": before}
+        meant = Meant(tuple(refs or ()), said | {"time": "recorded" if recorded else None}, scope)
+        async with gateway(home, config, direct=direct) as client:
+            await preview_and_forget(client, meant, dry_run=dry_run, yes=yes, as_json=as_json)
+
+    run(tell(), as_json)
+
+
+def forgotten(
+    limit: PageSize = 20,
+    cursor: Cursor = None,
+    user: User = None,
+    home: Home = None,
+    config: Config = None,
+    direct: Direct = False,
+    as_json: Json = False,
+) -> None:
+    """What was forgotten when, and what became of it in each backend. Refs only: the texts are gone."""
+
+    async def ask() -> None:
+        async with gateway(home, config, direct=direct) as client:
+            page = await client.forgotten(limit=limit, cursor=cursor, user_id=user)
+        if as_json:
+            print_json(page)
+        else:
+            from fusion.doors import show
+
+            show.audit(page)
+
+    run(ask(), as_json)

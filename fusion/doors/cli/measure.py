@@ -1,0 +1,169 @@
+"""Measuring: two ways to answer compared, feedback kept, a recipe tuned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fusion.doors.cli.asking import fail, friendly, gateway, print_json, run, settings_of, told_as_usage
+from fusion.doors.cli.options import (
+    Agent,
+    AsOf,
+    Budget,
+    Config,
+    Direct,
+    Home,
+    Json,
+    MaxResults,
+    Session,
+    TimeoutMs,
+    User,
+)
+from fusion.errors import BadInput, NotFound
+
+
+def compare(
+    question: Annotated[str | None, typer.Argument(help="What to recall; or give --queries.")] = None,
+    a: Annotated[
+        str, typer.Option("--a", metavar="ARM", help="all, default, seed003@markdown+cortex, @markdown, -mem0, …")
+    ] = "all",
+    b: Annotated[str, typer.Option("--b", metavar="ARM", help="The other arm.")] = "all",
+    queries: Annotated[
+        Path | None,
+        typer.Option(help='A question a line, or JSON lines or a list of {"query", "expected": refs, texts, files}.'),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the interval's resamples.")] = 0,
+    user: User = None,
+    agent: Agent = None,
+    session: Session = None,
+    as_of: AsOf = None,
+    budget: Budget = None,
+    max_results: MaxResults = None,
+    timeout_ms: TimeoutMs = None,
+    home: Home = None,
+    config: Config = None,
+    direct: Direct = False,
+    as_json: Json = False,
+) -> None:
+    """Ask once, answer by two arms; print what differs, and why.
+
+    An arm is a recipe, the backends it asks, or both: default, seed003@markdown+cortex, @markdown, all, -mem0.
+    """
+    if (question is None) == (queries is None):
+        raise typer.BadParameter("give a question, or --queries FILE")
+
+    async def ask() -> None:
+        from fusion.compare.queries import read_queries
+        from fusion.doors import show
+        from fusion.doors.compare import over_all
+
+        given: dict[str, Any] = {"user_id": user, "agent_id": agent, "session_id": session, "as_of": as_of}
+        numbers: dict[str, Any] = {"budget_chars": budget, "max_results": max_results, "timeout_ms": timeout_ms}
+        if queries is None:
+            async with gateway(home, config, direct=direct) as client:
+                compared = await client.compare(question or "", a, b, **numbers, **given)
+            print_json(compared) if as_json else show.compared(compared)
+            return
+        asked = read_queries(queries)
+        async with gateway(home, config, direct=direct) as client:
+            told = await over_all(client, asked, a, b, {**numbers, **given}, seed=seed, quiet=as_json)
+        print_json(told) if as_json else show.verdict(told)
+
+    run(told_as_usage(ask(), as_json), as_json)
+
+
+def feedback(
+    receipt_id: Annotated[str | None, typer.Argument(metavar="RECEIPT", help="As the answer named it.")] = None,
+    useful: Annotated[list[str] | None, typer.Option(metavar="REF", help="It helped; may be given again.")] = None,
+    useless: Annotated[list[str] | None, typer.Option(metavar="REF", help="It was in the way; again, too.")] = None,
+    export: Annotated[Path | None, typer.Option(help="Write all labels to this file, a line of JSON each.")] = None,
+    user: User = None,
+    agent: Agent = None,
+    session: Session = None,
+    home: Home = None,
+    config: Config = None,
+    direct: Direct = False,
+    as_json: Json = False,
+) -> None:
+    """Say which memories of an answer were of use, or export what was said as labels for the benchmarks.
+
+    A second feedback on a receipt replaces the first; one with neither takes it back.
+    """
+    if (receipt_id is None) == (export is None) or (export is not None and (useful or useless)):
+        raise typer.BadParameter("give a RECEIPT with --useful and --useless, or --export FILE alone")
+
+    async def tell() -> None:
+        from fusion.doors.compare import export_labels
+
+        async with gateway(home, config, direct=direct) as client:
+            if export is not None:
+                count = await export_labels(client, export)
+                print_json({"labels": count, "file": str(export)}) if as_json else print(f"{count} labels in {export}")
+                return
+            scope = {"user_id": user, "agent_id": agent, "session_id": session}
+            kept = await client.feedback(receipt_id or "", useful=useful or (), useless=useless or (), **scope)
+        if as_json:
+            print_json(kept)
+        else:
+            print(f"{kept['receipt_id']}: {len(kept['useful'])} useful, {len(kept['useless'])} useless")
+
+    run(told_as_usage(tell(), as_json), as_json)
+
+
+def tune(
+    data: Annotated[Path, typer.Option(help="Your labels: a data set, a folder, or an export of feedback.")],
+    form: Annotated[
+        str, typer.Option("--format", help="locomo, folder, feedback; or longmemeval, beam, beir, musique.")
+    ] = "locomo",
+    queries: Annotated[
+        Path | None, typer.Option(help="With folder: a JSON list of queries with the files that answer them.")
+    ] = None,
+    learner: Annotated[bool, typer.Option("--learner", help="Learn trees over the signals, not numbers.")] = False,
+    name: Annotated[str | None, typer.Option(help="Of the recipe: tuned, or learned with --learner.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="What to begin with; the home's own by default.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Try only numbers with this in their name; again, too.")
+    ] = None,
+    conversation: Annotated[list[str] | None, typer.Option(help="Use only this one of the data; again, too.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Questions of each conversation.")] = None,
+    recordings: Annotated[Path | None, typer.Option(help="Keep recorded answers here; else below the home.")] = None,
+    answers: Annotated[Path | None, typer.Option(help="Write the held-out answers here, for a referee.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over a recipe of this name.")] = False,
+    home: Home = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Choose a recipe's numbers by your own questions, or learn from your labels; say what that is worth."""
+    with friendly(as_json):
+        from fusion.doors.tune import Wanted
+        from fusion.doors.tune import run as run_tuning
+        from fusion.settings import recipes
+
+        settings = settings_of(home, config)
+        known = recipes(settings)
+        try:
+            base = recipe or settings.recipe
+            if base not in known:
+                raise BadInput(f"--recipe {base!r}: there are {', '.join(sorted(known))}")
+            wanted = Wanted(
+                data=data,
+                format=form,
+                queries=queries,
+                name=name or ("learned" if learner else "tuned"),
+                base=known[base],
+                folder=settings.home / "recipes",
+                recordings=recordings or settings.home / "tuning",
+                answers=answers,
+                learner=learner,
+                force=force,
+                limit=limit,
+                conversations=tuple(conversation or ()),
+                only=tuple(only or ()),
+            )
+            told = run_tuning(wanted, quiet=as_json)
+        except (BadInput, NotFound) as error:
+            fail(error, as_json, code=2)
+        if as_json:
+            print_json(told)

@@ -1,0 +1,178 @@
+"""Operating: a home set up, served, stopped, looked at; and the doors for agents."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fusion.doors.cli.asking import fail, friendly, gateway, home_of, print_json, run, settings_of, typed
+from fusion.doors.cli.options import Agent, Config, Direct, Home, Json, Project, Session, User
+from fusion.errors import NotFound, SettingsError
+
+
+def init(
+    home: Home = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing; take what is sensible.")] = False,
+    scan: Annotated[list[Path] | None, typer.Option(help="Look in this folder, too; may be given again.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only look and show; write nothing.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write fusion.toml anew; the old one is kept.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Find notes, sessions and servers here; set a home up; answer a first question."""
+    with friendly(as_json):
+        from fusion.doors.init import Asking, Unanswered
+        from fusion.doors.init import init as set_up
+        from fusion.home import find_home
+
+        asking = Asking(
+            home=find_home(home),
+            user=Path.home(),
+            cwd=Path.cwd(),
+            scan=scan or (),
+            yes=yes,
+            dry_run=dry_run,
+            force=force,
+            quiet=as_json,
+            ask=typed if sys.stdin.isatty() and not as_json else None,
+        )
+        for folder in asking.scan:
+            if not folder.is_dir():
+                raise NotFound(f"--scan {folder}: there is no such folder")
+        try:
+            told = set_up(asking, lambda: gateway(asking.home, None))
+        except Unanswered as why:
+            fail(SettingsError(str(why)), as_json, code=2)
+        if as_json:
+            print_json(told)
+
+
+def serve(
+    home: Home = None,
+    config: Config = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on. Other than loopback wants an API key.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="0 takes a free one.")] = None,
+    idle_exit: Annotated[
+        float | None, typer.Option(min=0, help="Leave after so many seconds without a request.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Serve a home until told to stop."""
+    with friendly(as_json):
+        from fusion.doors.serve import serve as run
+
+        settings = settings_of(home, config)
+        given = {"host": host, "port": port, "idle_exit_s": idle_exit}
+        changes = {name: value for name, value in given.items() if value is not None}
+        settings = settings.model_copy(update={"server": settings.server.model_copy(update=changes)})
+
+        def ready(url: str) -> None:
+            if as_json:
+                print_json({"url": url, "home": str(settings.home)})
+            else:
+                print(f"memory-fusion serves {settings.home} on {url}", file=sys.stderr, flush=True)
+
+        run(settings, on_ready=ready)
+
+
+def stop(home: Home = None, config: Config = None, as_json: Json = False) -> None:
+    """Stop the server of a home, when it has finished what it is doing."""
+    with friendly(as_json):
+        from fusion.client import stop_server
+
+        folder = home_of(home, config)
+        record = stop_server(folder)
+        if as_json:
+            print_json({"home": str(folder), "stopped": record is not None})
+        else:
+            print(f"Stopped the server of {folder}." if record else f"No server runs for {folder}.")
+
+
+def backends(home: Home = None, config: Config = None, direct: Direct = False, as_json: Json = False) -> None:
+    """Every backend: how it is, and what it holds."""
+
+    async def ask() -> None:
+        async with gateway(home, config, direct=direct) as client:
+            found = await client.backends()
+        if as_json:
+            print_json(found)
+        else:
+            from fusion.doors import show
+
+            show.backends(found)
+
+    run(ask(), as_json)
+
+
+def doctor(home: Home = None, config: Config = None, as_json: Json = False) -> None:
+    """What is wrong with a home, and the command that mends it. Changes nothing."""
+    with friendly(as_json):
+        from fusion.doors.doctor import examine, healthy, report
+        from fusion.home import find_home
+
+        # A configuration that cannot be read is a finding, and must not keep the home from being found.
+        folder = find_home(home)
+        found = examine(folder, config)
+        if as_json:
+            print_json(report(found, folder))
+        else:
+            from fusion.doors import show
+
+            show.findings(found)
+    if not healthy(found):
+        raise typer.Exit(1)
+
+
+def status(home: Home = None, config: Config = None, direct: Direct = False, as_json: Json = False) -> None:
+    """The home at a glance: stores, breakers, backlog, sizes."""
+
+    async def ask() -> None:
+        async with gateway(home, config, direct=direct) as client:
+            found = await client.status()
+        if as_json:
+            print_json(found)
+        else:
+            from fusion.doors import show
+            from fusion.home import read_record
+
+            folder = home_of(home, config)
+            record = None if direct else read_record(folder)
+            show.status(found, folder, record.url if record else None)
+
+    run(ask(), as_json)
+
+
+def hook(context: typer.Context) -> None:
+    """Run a hook of Claude Code: user-prompt-submit, session-start, stop, pre-compact or session-end.
+
+    Reads its JSON on stdin, prints its JSON, and always exits with 0. Options: --home FOLDER, --user USER_ID.
+    """
+    from fusion.doors.hooks import main
+
+    main(context.args)
+
+
+def mcp(
+    user: User = None,
+    agent: Agent = None,
+    session: Session = None,
+    project: Project = None,
+    audience: Annotated[str | None, typer.Option(help="private or group: where the answers will be read.")] = None,
+    home: Home = None,
+    config: Config = None,
+) -> None:
+    """Serve the memory tools to an MCP client, on stdin and stdout. What is given here the client cannot change."""
+    with friendly(as_json=False):
+        import asyncio
+
+        from fusion.doors.bodies import Scoped, in_query
+        from fusion.doors.mcp import serve_stdio
+
+        given = {"user_id": user, "agent_id": agent, "session_id": session, "project": project, "audience": audience}
+        fixed = {name: value for name, value in given.items() if value is not None}
+        in_query(Scoped, list(fixed.items()))
+        asyncio.run(serve_stdio(home_of(home, config), config, fixed))
