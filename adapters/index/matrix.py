@@ -12,14 +12,13 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import shake_128
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from fusion.lib.accelerator import numkong
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,12 +38,6 @@ _GROWTH = 1.5
 _LEAST_ROOM = 1024
 _SAME = 1e-5
 # Cosines this near are one: the same text in another block is summed in another order.
-
-
-@lru_cache(maxsize=1)
-def _numkong() -> ModuleType | None:
-    """The accelerator, if it is installed."""
-    return import_module("numkong") if find_spec("numkong") else None
 
 
 def quantised(vector: Floats) -> Small:
@@ -75,7 +68,7 @@ class Matrix:
     """
 
     def __init__(self, path: Path, dimensions: int, identity: str = "", *, fast: bool = True) -> None:
-        self._fast = _numkong() if fast else None
+        self._fast = numkong() if fast else None
         self.identity = identity
         """the model that the rows are of"""
         self._path = path

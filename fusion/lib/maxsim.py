@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from fusion.contract import TokenVectors
+from fusion.lib.accelerator import numkong
 from fusion.lib.bm25 import Frequencies
 from fusion.lib.words import STOP_WORDS, stem
 
@@ -36,10 +38,11 @@ def token_weights(words: Sequence[str], frequencies: Frequencies) -> list[float]
     return found
 
 
-def best_matches(query: TokenVectors, texts: Sequence[TokenVectors]) -> NDArray[np.float32]:
+def best_matches(query: TokenVectors, texts: Sequence[TokenVectors], *, fast: bool = True) -> NDArray[np.float32]:
     """The cosine of each query token's best match in each text, shape (len(texts), query tokens).
 
-    A text without tokens matches nothing: its row is 0.
+    A text without tokens matches nothing: its row is 0. ``fast`` uses numkong where it is installed: a quarter of the
+    time, and the same numbers, for products of int8 are whole numbers that a float32 holds exactly (384 · 127² < 2²⁴).
     """
     import numpy as np
 
@@ -50,10 +53,20 @@ def best_matches(query: TokenVectors, texts: Sequence[TokenVectors]) -> NDArray[
         return matches
     rows = np.concatenate([texts[i].vectors for i in at])
     starts = np.cumsum([0, *(len(texts[i].vectors) for i in at[:-1])])
-    columns = np.ascontiguousarray((query.vectors.astype(np.float32) * query.scale).T)
-    cosines = np.empty((len(rows), columns.shape[1]), dtype=np.float32)
-    for low in range(0, len(rows), _BLOCK):
-        np.dot(rows[low : low + _BLOCK].astype(np.float32), columns, out=cosines[low : low + _BLOCK])
-    scales = np.array([texts[i].scale for i in at], dtype=np.float32)
-    matches[at] = np.maximum.reduceat(cosines, starts, axis=0) * scales[:, None]
+    products = _products(rows, query.vectors, numkong() if fast else None)
+    scales = np.array([texts[i].scale for i in at], dtype=np.float32) * np.float32(query.scale)
+    matches[at] = np.maximum.reduceat(products, starts, axis=0).astype(np.float32) * scales[:, None]
     return matches
+
+
+def _products(rows: NDArray[np.int8], columns: NDArray[np.int8], fast: ModuleType | None) -> NDArray[Any]:
+    """The inner product of each row with each column."""
+    import numpy as np
+
+    if fast is not None:
+        return np.asarray(fast.dots_packed(rows, fast.dots_pack(np.ascontiguousarray(columns))))
+    wide = np.ascontiguousarray(columns.astype(np.float32).T)
+    products = np.empty((len(rows), len(columns)), dtype=np.float32)
+    for low in range(0, len(rows), _BLOCK):
+        np.dot(rows[low : low + _BLOCK].astype(np.float32), wide, out=products[low : low + _BLOCK])
+    return products
