@@ -51,6 +51,7 @@ def test_scattered_memories_are_found_wherever_they_lie(file: Path, capsys: pyte
     """Asking all stores finds more than the best alone, and the figures of every arm are there."""
     assert main(["locomo", "--data", str(file), "--json", "--scattered", "--arms", "hook"]) == 0
     figures = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert figures.keys() >= FIGURES | {"over_best_single", "duplicate_pairs", "eib_one_down", "told_twice"}
     assert figures["one_store_eib_frac"] == 1.0
     assert figures["best_single_eib_frac"] < figures["eib_frac"]
     assert figures["eib_frac_of_one"].keys() == figures["eib_one_down"].keys() == set(figures["backends"])

@@ -124,6 +124,22 @@ async def test_feedback_on_an_answer_and_its_labels(tenants: dict[str, AsyncClie
     assert (await ada.labels())["labels"] == []
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "says"),
+    [
+        ("all", "-mem1", "arm b: there is no backend 'mem1'; there are"),
+        ("best", "all", "arm a: there is no recipe 'best'; there are deep, default, hook, seed003"),
+        ("", "all", "a: is empty"),
+    ],
+)
+async def test_an_arm_that_cannot_be_is_a_422_that_names_it(
+    tenants: dict[str, AsyncClient], a: str, b: str, says: str
+) -> None:
+    """The problem says which arm, and what there is instead."""
+    with pytest.raises(BadInput, match=says):
+        await tenants["ada"].compare("postgres?", a, b)
+
+
 # The command line, over a home that each command opens itself ------------------------------------------------------
 
 
