@@ -147,9 +147,11 @@ class GraphStore:
         def entity(memory: int, name: str) -> int:
             return entities[(*_owner(learnt[memory][0].scope), name)]
 
-        db.executemany(
-            "insert or ignore into mention (entity, memory) values (?, ?)",
-            [(entity(memory, name), memory) for memory, found in names.items() for name in found],
+        # One statement: for each of its own SQLite would go through all that it has noted for undoing this work.
+        mentions = [(entity(memory, name), memory) for memory, found in names.items() for name in found]
+        db.execute(
+            "insert or ignore into mention (entity, memory) select value ->> 0, value ->> 1 from json_each(?)",
+            (dumps(mentions),),
         )
         db.executemany(
             "insert or ignore into relation values (null, ?, ?, ?, ?, ?)",
