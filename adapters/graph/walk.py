@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from json import dumps
 from math import log2
 
@@ -72,6 +73,7 @@ FURTHER = 0.5
 """what is left with each hop: seed 000's graph proximity is 1 for one hop, .5 for two, .25 for three"""
 
 
+@lru_cache(maxsize=4096)
 def telling(mentions: int) -> float:
     """How much a mention of an entity says, from 1 for its only one down: 1 / log2(1 + mentions).
 
@@ -245,14 +247,19 @@ def paths(db: Connection, found: Sequence[Linked], reached: Mapping[int, Reached
     to subject is marked as SPARQL marks an inverse path: "^corrected_by".
     """
     asserted: defaultdict[int, list[tuple[int, str, int, str, str]]] = defaultdict(list)
-    rows = db.execute(
-        "select r.memory, r.subject, r.predicate, r.object, s.name, o.name "
-        "from json_each(?) f join relation r on r.memory = f.value ->> 0 and f.value ->> 1 in (r.subject, r.object) "
-        "join entity s on s.id = r.subject join entity o on o.id = r.object order by r.id",
-        (dumps([(f.memory, f.entity) for f in found if f.entity >= 0]),),
+    through = {f.memory: f.entity for f in found if f.entity >= 0}
+    # Of an edge the name of one end is known: the entity that its memory was found through.
+    rows = tuples(
+        db,
+        "select r.memory, r.subject, r.predicate, r.object, e.name from json_each(?) f "
+        "join relation r on r.memory = cast(f.key as integer) and f.value in (r.subject, r.object) "
+        "join entity e on e.id = case r.subject when f.value then r.object else r.subject end order by r.id",
+        (dumps(through),),
     )
-    for memory, *edge in rows:
-        asserted[memory].append(tuple(edge))
+    for memory, subject, predicate, object_, other in rows:
+        name = reached[through[memory]].name
+        names = (name, other) if subject == through[memory] else (other, name)
+        asserted[memory].append((subject, predicate, object_, *names))
     return {f.memory: path_of(f, reached, asserted[f.memory]) for f in found}
 
 
