@@ -9,7 +9,8 @@ from math import factorial
 
 import numpy as np
 
-RESAMPLES = 10_000
+from fusion.compare.verdict import interval
+
 EVEN = 1e-9
 """differences within this are ties"""
 
@@ -30,7 +31,7 @@ class Paired:
     loss: int
 
 
-def paired(ours: Sequence[float], theirs: Sequence[float], *, seed: int = 0, resamples: int = RESAMPLES) -> Paired:
+def paired(ours: Sequence[float], theirs: Sequence[float], *, seed: int = 0) -> Paired:
     """Percentile bootstrap of the mean difference: Efron and Tibshirani, "An introduction to the bootstrap", 1993.
 
     Raises ValueError for lists of different length, or empty ones.
@@ -38,19 +39,12 @@ def paired(ours: Sequence[float], theirs: Sequence[float], *, seed: int = 0, res
     if len(ours) != len(theirs) or not ours:
         raise ValueError(f"pairs are expected, not {len(ours)} and {len(theirs)} values")
     differences = np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
-    draw = np.random.default_rng(seed)
-    n = len(differences)
-    means = np.empty(resamples)
-    at_once = max(1, 2_000_000 // n)  # 16 MB of indices at a time
-    for start in range(0, resamples, at_once):
-        stop = min(resamples, start + at_once)
-        means[start:stop] = differences[draw.integers(0, n, (stop - start, n))].mean(axis=1)
-    low, high = np.quantile(means, [0.025, 0.975])
+    low, high = interval(differences.tolist(), seed=seed)
     return Paired(
-        n=n,
+        n=len(differences),
         difference=round(float(differences.mean()), 4),
-        low=round(float(low), 4),
-        high=round(float(high), 4),
+        low=round(low, 4),
+        high=round(high, 4),
         win=int((differences > EVEN).sum()),
         tie=int((abs(differences) <= EVEN).sum()),
         loss=int((differences < -EVEN).sum()),

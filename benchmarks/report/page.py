@@ -21,7 +21,8 @@ from benchmarks.report.charts import Chart
 from benchmarks.report.findings import ALLOWED, MOST, OVERALL, Arm, Case, Findings, allowed, headline, percent, signed
 from benchmarks.report.read import Contribution
 from benchmarks.report.svg import svg
-from benchmarks.statistics import RESAMPLES, Paired
+from benchmarks.statistics import Paired
+from fusion.compare.verdict import RESAMPLES
 
 FOLDER = Path(__file__).parent
 
