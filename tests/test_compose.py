@@ -21,7 +21,7 @@ def services(file: Path) -> dict[str, dict[str, Any]]:
 
 
 def test_a_file_a_service() -> None:
-    """What the README says that compose/ starts is there."""
+    """What the README and adapters/README.md say that compose/ starts is there."""
     assert {file.stem for file in FILES} >= {
         "gateway",
         "memgraph",

@@ -1,4 +1,4 @@
-"""What the README shows works."""
+"""What the README and the pages that it leads to show works."""
 
 from __future__ import annotations
 
@@ -13,7 +13,17 @@ from fusion.recall.engine import FuseRequest
 from fusion.settings import load
 from fusion.wiring import Fusion
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [
+    "README.md",
+    "adapters/README.md",
+    "adapters/cortex/README.md",
+    "benchmarks/README.md",
+    "config/README.md",
+    "integrations/README.md",
+    "integrations/claude-code/README.md",
+]
 
 
 def block(language: str, having: str) -> str:
@@ -52,21 +62,29 @@ async def test_the_readmes_backend_is_complete(tmp_path: Path, lines: Path, monk
 
 
 def test_every_command_of_the_readme_exists() -> None:
-    """Each `fusion VERB` that it shows is one of the command's own, or a backend that has verbs."""
+    """Each `fusion VERB` that it or another page shows is one of the command's own, or a backend that has verbs."""
     from fusion.doors.cli import app
     from fusion.doors.verbs import backends
     from fusion.mounts import has_verbs
 
     known = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
     known |= {name for name, adapter in backends().items() if has_verbs(adapter)}
-    code = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", README, re.DOTALL))
+    text = [(ROOT / page).read_text(encoding="utf-8") for page in PAGES]
+    code = "\n".join(found for page in text for found in re.findall(r"```.*?```|`[^`\n]+`", page, re.DOTALL))
     shown = set(re.findall(r"^(?:[`$ ].*?)?fusion ([a-z]+)\b", code, re.MULTILINE)) - {"import"}
     assert shown <= known
-    assert {"serve", "fuse", "ingest", "search", "backends", "receipt"} <= shown
+    assert {"serve", "fuse", "ingest", "search", "backends", "receipt", "tune", "hook", "mcp", "cortex"} <= shown
 
 
-def test_its_links_lead_somewhere() -> None:
+@pytest.mark.parametrize("page", PAGES)
+def test_its_links_lead_somewhere(page: str) -> None:
     """Every relative link is a file or folder of the project."""
-    root = Path(__file__).parent.parent
-    for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", README):
-        assert (root / link).exists(), link
+    file = ROOT / page
+    for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", file.read_text(encoding="utf-8")):
+        assert (file.parent / link).exists(), link
+
+
+def test_every_page_is_led_to() -> None:
+    """A page that nothing leads to is not read: each is linked from the README, or named by one that is."""
+    for page in PAGES[1:]:
+        assert f"]({page})" in README or f"]({Path(page).parent})" in README, page

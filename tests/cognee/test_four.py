@@ -1,6 +1,6 @@
 """Four memories behind one question: Markdown and mem0 here, a real Cognee and a real graph database as they are run.
 
-`make test-cognee ARGS='-s tests/cognee/test_four.py'` prints what it answers; the README shows that.
+`make test-cognee ARGS='-s tests/cognee/test_four.py'` prints what it answers; adapters/README.md shows that.
 """
 
 from __future__ import annotations

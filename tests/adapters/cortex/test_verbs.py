@@ -244,7 +244,7 @@ def sampled(file: str, beginning: str) -> str:
 
 async def test_a_conversation_of_the_sample_reads_as_a_person_expects(home: Path) -> None:
     """Mara and Teo on how long a slot is held: captured twice, it is there once; the decision is stored twice, then
-    contradicted; what was for one session decays. `fusion cortex history` tells it as README shows it.
+    contradicted; what was for one session decays. `fusion cortex history` tells it as the cortex's page shows it.
     """
     exchange = {
         "user_message": sampled("sessions.jsonl", "How long do we hold?"),
