@@ -15,7 +15,6 @@ from fusion.contract import Call
 from fusion.errors import BackendError, BackendTimeout, BackendUnreachable, BadInput, HttpStatus, RateLimited
 
 if TYPE_CHECKING:
-    from adapters.index import Index
     from fusion.contract import Embedder
 
 PATIENCE = 8
@@ -23,10 +22,27 @@ PATIENCE = 8
 LONGEST_WAIT_S = 600.0
 
 
-class Indexed(Protocol):
-    """A backend with an index of ours."""
+class Moves(Protocol):
+    """An index that may be able to move: one of ours, or what stands for a database's. See `adapters.index.Index`."""
 
-    index: Index
+    @property
+    def moves(self) -> bool: ...
+
+    @property
+    def embedder(self) -> Embedder | None: ...
+
+    async def to_build(self, embedder: Embedder) -> tuple[int, int]: ...
+
+    async def build(self, embedder: Embedder, progress: Callable[[int, int | None], None]) -> None: ...
+
+    async def turn(self, embedder: Embedder) -> None: ...
+
+
+class Indexed(Protocol):
+    """A backend, or its store, with such an index."""
+
+    @property
+    def index(self) -> Moves: ...
 
 
 @dataclass(frozen=True)
@@ -85,7 +101,7 @@ class Reindex:
         names = ("provider", "model", "url", "dimensions", "api_key_env", "api_key_file")
         return {name: getattr(self, name) for name in names if getattr(self, name)}
 
-    async def _build(self, index: Index, embedder: Embedder, progress: Callable[[int, int | None], None]) -> None:
+    async def _build(self, index: Moves, embedder: Embedder, progress: Callable[[int, int | None], None]) -> None:
         """To its end, over passing failures of the provider; what will not pass is raised."""
         failures, best = 0, 0
 

@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from adapters.bolt.dialects import Dialect, Schema
+from adapters.bolt.dialects import Dialect, Schema, TextIndex, VectorIndex
 from adapters.bolt.faults import lost, named, transient
 from adapters.bolt.options import Server
 from fusion.errors import BackendTimeout, BackendUnreachable, FusionError, SettingsError
@@ -91,6 +91,15 @@ class Bolt:
 
         # Statements about the schema run in transactions of their own: neither database mixes them with data.
         await self._repeated(define, deadline_s)
+
+    async def drop(self, index: VectorIndex | TextIndex, deadline_s: float) -> None:
+        """Removes an index, if it is there."""
+
+        async def drop(session: AsyncSession) -> None:
+            if index.name in await self._existing(session):
+                await _run(session.run, self.dialect.drop(index))
+
+        await self._repeated(drop, deadline_s)
 
     async def indexes(self, deadline_s: float) -> Mapping[str, int | None]:
         """The names of the indexes there are, with the dimensions of those that are of vectors."""

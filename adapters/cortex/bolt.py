@@ -16,19 +16,19 @@ import asyncio
 import contextlib
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from adapters.bolt import Bolt, Row, Run, VectorIndex, searchable
+from adapters.bolt import Bolt, Row, Run, searchable
 from adapters.cortex import cypher
 from adapters.cortex.concepts import PHRASE, concepts
+from adapters.cortex.filling import DEFINE_S, READ_S, WRITE_S, Vectors
 from adapters.cortex.port import Change, Effect, Found, Holding, Known, Link, Memory, View
 from adapters.cortex.rows import REINFORCED_BY
 from adapters.graph import Walking, arrived, is_edge, mentioned, path_of, ranks, shares, strongest
 from adapters.graph.names import key, named, spans
 from adapters.graph.walk import LINKED, SCANNED, TOGETHER, VISITED, Linked, Reached
-from adapters.index import vectors_of
 from fusion.contract import Embedder, Entity, Hit, Scope
 from fusion.errors import FusionError
 from fusion.lib.sqlite import microseconds, storable
@@ -40,34 +40,23 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-READ_S = 30.0
-WRITE_S = 60.0
-DEFINE_S = 600.0
-"""seconds at most; a question has its own deadline, which cuts it off earlier"""
-
 DEEPER = (4, 16, 16)
 """times as many are asked of an index each time that too few of what it found is seen: it knows no scopes"""
-
-FILLED = 64
-"""memories that get their vectors at once"""
 
 
 class BoltGraph:
     """``walking`` is how far links go; without an ``embedder`` there are no vectors."""
 
     def __init__(self, bolt: Bolt, walking: Walking, embedder: Embedder | None) -> None:
-        self._bolt, self._walking, self._embedder = bolt, walking, embedder
-        self._vectors = cypher.vectors_by(embedder) if embedder else None
+        self._bolt, self._walking = bolt, walking
+        self.index = Vectors(bolt, embedder)
         self._defining: asyncio.Task[None] | None = None
-        self._filling: asyncio.Task[None] | None = None
         self._planning: asyncio.Task[None] | None = None
         self._closed = False
-        self._pending: dict[str, None] = {}
-        self._fault: str | None = None
 
     @property
     def embedder(self) -> Embedder | None:
-        return self._embedder
+        return self.index.embedder
 
     @property
     def generation(self) -> None:
@@ -95,7 +84,7 @@ class BoltGraph:
             return [memory.id for memory in new]
 
         if memories:
-            self._fill(await self._write(insert))
+            self.index.fill(await self._write(insert))
 
     async def alter(self, changes: Mapping[str, Change]) -> None:
         if rows := _changed(changes):
@@ -122,7 +111,7 @@ class BoltGraph:
 
         gone = await self._write(delete) if ids else frozenset()
         for id_ in gone:
-            self._pending.pop(id_, None)
+            self.index.pending.pop(id_, None)
         return gone
 
     # Reading
@@ -159,7 +148,7 @@ class BoltGraph:
         return [cypher.memory_of(row) for row in rows]
 
     async def find(self, text: str, vector: Floats | None, view: View, limit: int) -> Found:
-        dialect, words, index = self._bolt.dialect, searchable(text), self._vectors
+        dialect, words, index = self._bolt.dialect, searchable(text), self.index.of
 
         async def look(run: Run) -> Found:
             by_words: list[tuple[str, float]] = []
@@ -167,7 +156,7 @@ class BoltGraph:
             if words:
                 head = f"{dialect.matching(cypher.WORDS)} RETURN node.event_id AS id, score"
                 by_words = await _seen(run, head, {"words": words}, view, limit)
-            if vector is not None and index is not None:
+            if vector is not None and index is not None and len(vector) == index.dimensions:
                 head = f"{dialect.nearest(index)} RETURN node.event_id AS id, similarity AS score"
                 by_vectors = await _seen(run, head, {"vector": vector.tolist()}, view, limit)
             return Found(by_words, by_vectors)
@@ -175,11 +164,12 @@ class BoltGraph:
         return await self._read(look)
 
     async def cosines(self, vector: Floats, ids: Sequence[str]) -> Mapping[str, float]:
-        if self._vectors is None or not ids:
+        index = self.index.of
+        if index is None or not ids or len(vector) != index.dimensions:
             return {}
         statement = (
-            f"MATCH (m:Memory) WHERE m.event_id IN $ids AND m.{self._vectors.property} IS NOT NULL "
-            f"RETURN m.event_id AS id, {self._bolt.dialect.cosine('m', self._vectors)} AS cosine"
+            f"MATCH (m:Memory) WHERE m.event_id IN $ids AND m.{index.property} IS NOT NULL "
+            f"RETURN m.event_id AS id, {self._bolt.dialect.cosine('m', index)} AS cosine"
         )
         rows = await self._rows(statement, {"ids": list(ids), "vector": vector.tolist()})
         return {row["id"]: row["cosine"] for row in rows}
@@ -207,9 +197,10 @@ class BoltGraph:
             kinds[row["kind"]] += row["n"]
             lifetimes[row["lifetime"]] += row["n"]
         items = sum(kinds.values())
-        vectors = items - len(self._pending) if self._vectors else 0
-        faults = () if self._fault is None else (self._fault,)
-        return Holding(items, vectors, len(self._pending), faults, dict(kinds), dict(sorted(lifetimes.items())))
+        pending = len(self.index.pending)
+        vectors = items - pending if self.index.of else 0
+        faults = () if self.index.fault is None else (self.index.fault,)
+        return Holding(items, vectors, pending, faults, dict(kinds), dict(sorted(lifetimes.items())))
 
     async def check(self) -> str | None:
         """The database looks after its own files; what is checked is that it answers."""
@@ -218,17 +209,16 @@ class BoltGraph:
 
     async def settle(self) -> None:
         await self._ready()
-        self._fill(())
-        if self._filling is not None:
-            await asyncio.shield(self._filling)
+        await self.index.settle()
 
     async def close(self) -> None:
         self._closed = True
-        for task in (self._planning, self._filling, self._defining):
+        for task in (self._planning, self._defining):
             if task is not None:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError, FusionError):
                     await task
+        await self.index.close()
         await self._bolt.close()
 
     # The database
@@ -263,41 +253,8 @@ class BoltGraph:
         await asyncio.shield(task)
 
     async def _define(self) -> None:
-        await self._bolt.define(cypher.schema(self._vectors), DEFINE_S)
-        if self._vectors is not None:
-            bare = f"MATCH (m:Memory) WHERE m.{self._vectors.property} IS NULL RETURN m.event_id AS id ORDER BY id"
-            self._fill([row["id"] for row in await self._bolt.read(bare, {}, DEFINE_S)])
-
-    # Vectors, behind
-
-    def _fill(self, ids: Iterable[str]) -> None:
-        if self._embedder is None:
-            return
-        self._pending.update(dict.fromkeys(ids))
-        if self._pending and (self._filling is None or self._filling.done()):
-            self._filling = asyncio.create_task(self._fill_in(self._embedder))
-
-    async def _fill_in(self, embedder: Embedder) -> None:
-        """Until nothing waits, or the embedder or the database fails: then the next memory or `settle` tries again."""
-        try:
-            while batch := list(self._pending)[:FILLED]:
-                await self._fill_batch(embedder, cypher.vectors_by(embedder), batch)
-                for id_ in batch:
-                    self._pending.pop(id_, None)
-            self._fault = None
-        except FusionError as error:
-            self._fault = f"vectors are not filled in: {error}"
-            log.warning("%s: %s", self._bolt.shown, self._fault)
-
-    async def _fill_batch(self, embedder: Embedder, index: VectorIndex, ids: Sequence[str]) -> None:
-        texts = "MATCH (m:Memory) WHERE m.event_id IN $ids RETURN m.event_id AS id, m.words AS words"
-        rows = await self._bolt.read(texts, {"ids": ids}, READ_S)
-        if not rows:
-            return
-        vectors = await vectors_of(embedder, [row["words"] for row in rows])
-        filled = [{"id": row["id"], "vector": v.tolist()} for row, v in zip(rows, vectors, strict=True)]
-        statement = f"UNWIND $rows AS row MATCH (m:Memory {{event_id: row.id}}) SET m.{index.property} = row.vector"
-        await self._bolt.write(statement, {"rows": filled}, WRITE_S)
+        await self._bolt.define(cypher.schema(self.index.of), DEFINE_S)
+        await self.index.find_bare()
 
 
 def _changed(changes: Mapping[str, Change]) -> list[dict[str, object]]:

@@ -398,13 +398,10 @@ class Reembed(Reindex):
     """Move to another embedding model; searches go on with the old one until the new one can answer.
 
     With a provider that has a server, the texts are sent there: --dry-run says how many. Then name the model in
-    fusion.toml, in the table embedder. A database needs none of this: its vectors follow that table by themselves.
+    fusion.toml, in the table embedder. In a database the old model's vectors are taken away with it.
     """
 
     async def __call__(self, cortex: Any, call: Call) -> Mapping[str, object]:
-        if not hasattr(cortex.graph, "index"):
-            mend = "name the model in fusion.toml, in the table embedder, and start the server again"
-            raise BadInput(f"a database's vectors follow the home's embedder: {mend}")
         return await super().__call__(cortex.graph, call)
 
 

@@ -18,6 +18,7 @@ from adapters.bolt import MEMGRAPH, NEO4J, Bolt, Dialect, Server
 from adapters.cortex import Cortex
 from adapters.cortex.bolt import BoltGraph
 from adapters.cortex.cli import Reembed
+from adapters.cortex.filling import FILLED
 from adapters.cortex.lifecycle import Report, tend
 from adapters.cortex.options import Options
 from adapters.cortex.port import Graph, State
@@ -25,7 +26,7 @@ from adapters.cortex.stores import open_graph, verify
 from adapters.cortex.transfer import migrated
 from adapters.graph import Walking
 from fusion.contract import Backend, Embedder, Opening
-from fusion.errors import BackendUnreachable, BadInput, SettingsError
+from fusion.errors import BackendUnreachable, ModelMissing, SettingsError
 from tests.adapters.cortex.store_contract import StoreContract, look, memory, numbers
 from tests.backend_contract import NOW, BackendContract, event_id
 from tests.bolt.servers import CONNECT_MS, ArcadeDB, arcade_at, empty, memgraph_at_hand, start_arcade
@@ -34,6 +35,38 @@ from tests.fakes import FakeEmbedder
 
 if TYPE_CHECKING:
     from fusion.contract import Floats
+
+
+class Moving:
+    """A gateway that opens one other embedder; while it settles on it, a question is answered by the old one."""
+
+    def __init__(self, other: FakeEmbedder) -> None:
+        self.other = other
+        self.told: list[tuple[int, int | None]] = []
+        self.settled: list[object] = []
+        self.answered: list[str] = []
+        self.graph: BoltGraph | None = None
+
+    async def embedder(self, changes: object) -> Embedder:
+        return self.other
+
+    async def settle_on(self, changes: object) -> None:
+        self.settled.append(changes)
+        assert self.graph is not None
+        assert self.graph.embedder is not None
+        (vector,) = await self.graph.embedder.embed(["alpha"])
+        self.answered += [id_ for id_, _ in (await self.graph.find("", vector, look(), 1)).vectors]
+
+
+class Failing(FakeEmbedder):
+    """Encodes as many texts as are ``left``, then no more."""
+
+    left = FILLED
+
+    async def embed(self, texts: Sequence[str], *, keep: bool = True) -> Floats:
+        self.left -= len(texts)
+        self.failing = self.left < 0
+        return await super().embed(texts, keep=keep)
 
 
 class BoltContract(StoreContract):
@@ -56,13 +89,64 @@ class BoltContract(StoreContract):
     async def open_store(self, folder: Path, embedder: Embedder | None) -> Graph:
         return BoltGraph(Bolt(self.where, self.dialect), Walking(), embedder)
 
-    async def test_a_move_to_another_model_is_the_servers_own(self, tmp_path: Path) -> None:
-        """A database's vectors follow the home's embedder, so the verb says how to name another."""
-        graph = await self.open_store(tmp_path / "store", None)
-        call: Any = None
-        with pytest.raises(BadInput, match=r"name the model in fusion.toml"):
-            await Reembed(model="other")(SimpleNamespace(graph=graph), call)
-        await graph.close()
+    async def test_it_moves_to_another_model(self, tmp_path: Path) -> None:
+        """The old vectors answer until the new ones are all there; then these do, and the old ones are gone."""
+        first, second = FakeEmbedder(), FakeEmbedder(identity="fake@2", dimensions=16)
+        graph = BoltGraph(Bolt(self.where, self.dialect), Walking(), first)
+        gateway = Moving(second)
+        gateway.graph = graph
+        call: Any = SimpleNamespace(gateway=gateway, progress=lambda done, total: gateway.told.append((done, total)))
+        try:
+            await graph.add([memory(n, text) for n, text in enumerate(("alpha", "beta", "gamma"), start=1)])
+            await graph.settle()
+            old = graph.index.of
+            assert old is not None
+            tried = await Reembed(model="other", dry_run=True)(SimpleNamespace(graph=graph), call)
+            assert (tried["texts"], tried["characters"], tried["moved"]) == (3, len("alphabetagamma"), False)
+            assert graph.embedder is first
+            moved = await Reembed(model="other")(SimpleNamespace(graph=graph), call)
+            assert (moved["from"], moved["to"], moved["moved"]) == ("fake@1", "fake@2", True)
+            assert (gateway.told[-1], gateway.answered, gateway.settled) == (
+                (3, 3),
+                [event_id(1)],
+                [{"model": "other"}],
+            )
+            assert graph.embedder is second
+            await graph.add([memory(4, "delta")])
+            await graph.settle()
+            assert (await graph.holding()).vectors == 4
+            (vector,) = await second.embed(["delta"])
+            assert (await graph.find("", vector, look(), 1)).vectors[0][0] == event_id(4)
+            left = f"MATCH (m:Memory) WHERE m.{old.property} IS NOT NULL RETURN count(m) AS n"
+            reader = Bolt(self.where, self.dialect)
+            assert await reader.read(left, {}, 30) == [{"n": 0}]
+            assert old.name not in await reader.indexes(30)
+            await reader.close()
+            again = await Reembed(model="other")(SimpleNamespace(graph=graph), call)
+            assert again["moved"] is False
+        finally:
+            await graph.close()
+
+    async def test_a_move_that_was_cut_off_goes_on(self, tmp_path: Path) -> None:
+        """The embedder fails after the first batch: what it built is not built again, and the old model answers on."""
+        first, second = FakeEmbedder(), Failing(identity="fake@2", dimensions=16)
+        graph = BoltGraph(Bolt(self.where, self.dialect), Walking(), first)
+        many = FILLED + 3
+        try:
+            await graph.add([memory(n, f"text {n}") for n in range(1, many + 1)])
+            await graph.settle()
+            with pytest.raises(ModelMissing):
+                await graph.index.build(second, lambda done, total: None)
+            (vector,) = await first.embed(["text 7"])
+            assert (await graph.find("", vector, look(), 1)).vectors[0][0] == event_id(7)
+            assert (await graph.index.to_build(second))[0] == 3
+            second.left = many
+            seen: list[tuple[int, int | None]] = []
+            await graph.index.build(second, lambda done, total: seen.append((done, total)))
+            assert seen == [(3, 3)]
+            assert max(second.encoded.values()) == 1
+        finally:
+            await graph.close()
 
     async def test_it_is_tended_as_any_other(self, tmp_path: Path) -> None:
         """One of each phase, then nothing more to do."""

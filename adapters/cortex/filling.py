@@ -1,0 +1,147 @@
+"""The vectors of memories in a graph database: filled in behind, and moved to another model without a gap.
+
+Each model has a property and an index of its own, so the vectors of two never meet: the old ones answer while the new
+ones are built beside them, and are taken away once these have taken over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+from adapters.bolt import Bolt, Schema, VectorIndex
+from adapters.cortex import cypher
+from adapters.index import vectors_of
+from fusion.contract import Embedder
+from fusion.errors import FusionError
+
+log = logging.getLogger(__name__)
+
+FILLED = 64
+"""memories that get their vectors at once"""
+EMPTIED = 1000
+"""memories of which old vectors are taken away in one transaction"""
+
+READ_S = 30.0
+WRITE_S = 60.0
+DEFINE_S = 600.0
+"""seconds at most; a question has its own deadline, which cuts it off earlier"""
+
+
+class Vectors:
+    """Those of one database. ``embedder`` makes them, ``of`` is where they are; both None: there are none.
+
+    ``pending`` are the memories that wait for theirs, as far as this process knows; ``fault`` says why, where they do
+    so in vain. It is what `adapters.reindex` moves.
+    """
+
+    moves = True
+
+    def __init__(self, bolt: Bolt, embedder: Embedder | None) -> None:
+        self._bolt = bolt
+        self.embedder = embedder
+        self.of: VectorIndex | None = cypher.vectors_by(embedder) if embedder else None
+        self.pending: dict[str, None] = {}
+        self.fault: str | None = None
+        self._filling: asyncio.Task[None] | None = None
+
+    async def close(self) -> None:
+        if self._filling is not None:
+            self._filling.cancel()
+            with contextlib.suppress(asyncio.CancelledError, FusionError):
+                await self._filling
+
+    # Behind
+
+    async def find_bare(self) -> None:
+        """Has every memory that has no vector get one."""
+        if self.of is not None:
+            bare = f"MATCH (m:Memory) WHERE m.{self.of.property} IS NULL RETURN m.event_id AS id ORDER BY id"
+            self.fill([row["id"] for row in await self._bolt.read(bare, {}, DEFINE_S)])
+
+    def fill(self, ids: Iterable[str]) -> None:
+        """Has these memories get their vectors, and what waits already."""
+        if self.embedder is None:
+            return
+        self.pending.update(dict.fromkeys(ids))
+        if self.pending and (self._filling is None or self._filling.done()):
+            self._filling = asyncio.create_task(self._fill_in(self.embedder))
+
+    async def settle(self) -> None:
+        """Returns when nothing waits, or it has failed once more."""
+        self.fill(())
+        if self._filling is not None:
+            await asyncio.shield(self._filling)
+
+    async def _fill_in(self, embedder: Embedder) -> None:
+        """Until nothing waits, or the embedder or the database fails: then the next memory or `settle` tries again."""
+        try:
+            while batch := list(self.pending)[:FILLED]:
+                await self._fill_batch(embedder, cypher.vectors_by(embedder), batch)
+                for id_ in batch:
+                    self.pending.pop(id_, None)
+            self.fault = None
+        except FusionError as error:
+            self.fault = f"vectors are not filled in: {error}"
+            log.warning("%s: %s", self._bolt.shown, self.fault)
+
+    async def _fill_batch(self, embedder: Embedder, index: VectorIndex, ids: Sequence[str]) -> None:
+        texts = "MATCH (m:Memory) WHERE m.event_id IN $ids RETURN m.event_id AS id, m.words AS words"
+        rows = await self._bolt.read(texts, {"ids": ids}, READ_S)
+        if not rows:
+            return
+        vectors = await vectors_of(embedder, [row["words"] for row in rows])
+        filled = [{"id": row["id"], "vector": v.tolist()} for row, v in zip(rows, vectors, strict=True)]
+        statement = f"UNWIND $rows AS row MATCH (m:Memory {{event_id: row.id}}) SET m.{index.property} = row.vector"
+        await self._bolt.write(statement, {"rows": filled}, WRITE_S)
+
+    # To another model
+
+    async def to_build(self, embedder: Embedder) -> tuple[int, int]:
+        """How many texts, and how many characters of them, a move to this model still has to encode."""
+        new = cypher.vectors_by(embedder)
+        statement = (
+            f"MATCH (m:Memory) WHERE m.{new.property} IS NULL RETURN count(m) AS texts, sum(size(m.words)) AS chars"
+        )
+        (row,) = await self._bolt.read(statement, {}, DEFINE_S)
+        return row["texts"], row["chars"] or 0
+
+    async def build(self, embedder: Embedder, progress: Callable[[int, int | None], None]) -> None:
+        """Builds every memory's vector of another model beside those that answer; `turn` lets these answer then.
+
+        Raises what ``embedder`` and the database raise. Then, and after a kill, the same call goes on where this one
+        stopped.
+        """
+        new = cypher.vectors_by(embedder)
+        await self._bolt.define(Schema(vectors=[new]), DEFINE_S)
+        total, _ = await self.to_build(embedder)
+        statement = (
+            f"MATCH (m:Memory) WHERE m.event_id > $after AND m.{new.property} IS NULL "
+            "RETURN m.event_id AS id ORDER BY id LIMIT $limit"
+        )
+        done, after = 0, ""
+        while rows := await self._bolt.read(statement, {"after": after, "limit": FILLED}, DEFINE_S):
+            await self._fill_batch(embedder, new, [row["id"] for row in rows])
+            done, after = done + len(rows), rows[-1]["id"]
+            progress(done, max(done, total))
+
+    async def turn(self, embedder: Embedder) -> None:
+        """Lets the vectors that were built for this model answer from now on, and takes those of the one before away.
+
+        What came in since they were built gets its vector behind. Where this is cut off, old vectors stay where nobody
+        looks.
+        """
+        old = self.of
+        await self.close()
+        self.embedder, self.of, self.pending = embedder, cypher.vectors_by(embedder), {}
+        await self.find_bare()
+        if old is not None and old.name != self.of.name:
+            await self._bolt.drop(old, DEFINE_S)
+            statement = (
+                f"MATCH (m:Memory) WHERE m.{old.property} IS NOT NULL WITH m LIMIT {EMPTIED} "
+                f"SET m.{old.property} = null RETURN count(m) AS n"
+            )
+            while (await self._bolt.write(statement, {}, WRITE_S))[0]["n"]:
+                pass
