@@ -145,7 +145,7 @@ class Hosted:
             found |= await landed(self._flights.board([t for t in missing if t not in on_disk], self._fly))
         elif missing:
             found |= await landed(self._query_flights.board(missing, self._fly_query))
-        return np.stack([found[text] for text in texts])
+        return np.array([found[text] for text in texts])
 
     async def embed_media(self, media: Sequence[Media]) -> Floats:
         """As `fusion.contract.Sees` has it: one request each, for what is not cached."""

@@ -110,7 +110,7 @@ class MiniLM:
             found |= {text: one.dense for text, one in encoded.items()}
         if not texts:
             return np.empty((0, DIMENSIONS), np.float32)
-        return np.stack([found[text] for text in texts])
+        return np.array([found[text] for text in texts])
 
     async def query_tokens(self, text: str) -> TokenVectors:
         self._check_open()

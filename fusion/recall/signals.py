@@ -118,7 +118,7 @@ def _late_interaction(
     weights = np.array(token_weights(likeness.words, frequencies), dtype=np.float32)
     weights /= weights.sum()
     unseen = np.zeros(len(weights), dtype=np.float32)
-    alone = np.stack([likeness.matches.get(text, unseen) for text in said])
+    alone = np.array([likeness.matches.get(text, unseen) for text in said])
 
     def widened(offsets: Sequence[int]) -> NDArray[np.float32]:
         matches = alone.copy()

@@ -149,7 +149,7 @@ class Live:
         return Likeness(
             words=asked.words,
             matches=dict(zip(seen, matches, strict=True)),
-            dense={text: float(cosine) for text, cosine in zip(seen, cosines, strict=True)},
+            dense=dict(zip(seen, cosines.tolist(), strict=True)),
         )
 
     @property
