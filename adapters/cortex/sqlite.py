@@ -112,16 +112,8 @@ class SqliteGraph(GraphStore):
 
     async def add(self, memories: Sequence[Memory], effects: Mapping[str, Effect] | None = None) -> None:
         def insert(db: Connection) -> list[str]:
-            new = self._insert(db, [Captured(m.event, m.extraction) for m in memories])
-            rows: dict[str, tuple[object, ...]] = {}
-            for memory in memories:
-                if memory.id in new:
-                    written = {name: getattr(memory.state, name) for name in FIELDS}
-                    rows.setdefault(
-                        memory.id, (json_of(memory.extraction), phrases.VERSION, *columns(written), memory.id)
-                    )
-            assignments = ", ".join(f"{name} = ?" for name in ("extraction", "concepts_kept", *FIELDS))
-            db.executemany(f"update memory set {assignments} where event_id = ?", rows.values())
+            own = {memory.id: _own_columns(memory) for memory in reversed(memories)}
+            new = self._insert(db, [Captured(m.event, m.extraction) for m in memories], own)
             texts = {memory.id: (memory.event.scope, memory.event.text) for memory in reversed(memories)}
             phrases.keep(db, [(id_, *texts[event_id]) for event_id, id_ in new.items()])
             changed = [effect for id_, effect in (effects or {}).items() if id_ in new]
@@ -304,6 +296,16 @@ class SqliteGraph(GraphStore):
         kinds, lifetimes = await self._database.read(look)
         index = self._index
         return Holding(sum(kinds.values()), index.vectors, index.pending, index.faults, kinds, lifetimes)
+
+
+def _own_columns(memory: Memory) -> dict[str, object]:
+    """What the row of a memory has besides its event."""
+    state = {name: getattr(memory.state, name) for name in FIELDS}
+    return {
+        "extraction": json_of(memory.extraction),
+        "concepts_kept": phrases.VERSION,
+        **dict(zip(FIELDS, columns(state), strict=True)),
+    }
 
 
 def _keep_concepts(db: Connection) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Container, Iterator
+from functools import lru_cache
 
 from fusion.lib.words import STOP_WORDS, normalise
 
@@ -26,6 +27,7 @@ UNITS_READ = 600
 """words of a text in which names are looked for: a query of 4,000 characters has fewer"""
 
 
+@lru_cache(1024)
 def key(name: str) -> str:
     """The normal form of a name; "" when it has no letter or digit, or is too long to be a name."""
     plain = _plain(name)

@@ -6,7 +6,8 @@ SQLite is the truth; the index (lexical, vectors) is derived from it and brought
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from json import dumps
 from typing import ClassVar
@@ -23,6 +24,7 @@ from fusion.lib.sqlite import (
     event_row,
     scope_of,
     storable,
+    tuples,
 )
 from fusion.lib.words import spoken
 
@@ -132,43 +134,51 @@ class GraphStore:
 
     # SQLite
 
-    def _insert(self, db: Connection, batch: Sequence[Captured]) -> dict[str, int]:
-        """Inserts what is new of ``batch``; the rows of that, by event."""
+    def _insert(
+        self, db: Connection, batch: Sequence[Captured], more: Mapping[str, Mapping[str, object]] | None = None
+    ) -> dict[str, int]:
+        """Inserts what is new of ``batch``; the rows of that, by event. ``more`` has columns of a subclass's own by
+        event, the same of each."""
         ids = [captured.event.event_id for captured in batch]
-        known = {row[0] for row in db.execute(f"select event_id from memory where event_id in {MANY}", (dumps(ids),))}
+        known = {row[0] for row in tuples(db, f"select event_id from memory where event_id in {MANY}", (dumps(ids),))}
         new = {c.event.event_id: c for c in reversed(batch) if c.event.event_id not in known}
-        db.executemany(INSERT_EVENT, [event_row(captured.event) for captured in reversed(new.values())])
-        memories = dict(db.execute(f"select event_id, id from memory where event_id in {MANY}", (dumps(ids),)))
+        own = {} if more is None else more
+        names = next(iter(own.values()), {})
+        db.executemany(
+            _insert_with(tuple(names)),
+            [(*event_row(c.event), *own.get(id_, {}).values()) for id_, c in reversed(new.items())],
+        )
+        rows = dict(tuples(db, f"select event_id, id from memory where event_id in {MANY}", (dumps(ids),)))
+        self._connect(db, [(rows[event_id], c) for event_id, c in new.items()])
+        return {event_id: rows[event_id] for event_id in new}
 
-        learnt = {memories[event_id]: (c.event, c.extraction) for event_id, c in new.items()}
-        names = {m: mentioned(event, extraction) for m, (event, extraction) in learnt.items()}
-        entities = _entities(db, ((learnt[m][0].scope, found) for m, found in names.items()))
-
-        def entity(memory: int, name: str) -> int:
-            return entities[(*_owner(learnt[memory][0].scope), name)]
-
+    def _connect(self, db: Connection, memories: Sequence[tuple[int, Captured]]) -> None:
+        """Records what new memories, by row, mention and assert."""
+        learnt = [(m, c.event.scope, mentioned(c.event, c.extraction), c.extraction.facts) for m, c in memories]
+        entities = _entities(db, ((scope, found) for _, scope, found, _ in learnt))
+        mentions: list[tuple[int, int]] = []
+        relations: list[tuple[object, ...]] = []
+        for memory, scope, found, facts in learnt:
+            mine = _owner(scope)
+            ids = {name: entities[(*mine, name)] for name in found}
+            mentions += [(entity, memory) for entity in ids.values()]
+            relations += [
+                (
+                    ids[key(fact.subject)],
+                    storable(fact.predicate.strip()),
+                    ids[key(fact.object)],
+                    memory,
+                    fact_id(scope, fact),
+                )
+                for fact in facts
+                if is_edge(fact)
+            ]
         # One statement: for each of its own SQLite would go through all that it has noted for undoing this work.
-        mentions = [(entity(memory, name), memory) for memory, found in names.items() for name in found]
         db.execute(
             "insert or ignore into mention (entity, memory) select value ->> 0, value ->> 1 from json_each(?)",
             (dumps(mentions),),
         )
-        db.executemany(
-            "insert or ignore into relation values (null, ?, ?, ?, ?, ?)",
-            [
-                (
-                    entity(memory, key(fact.subject)),
-                    storable(fact.predicate.strip()),
-                    entity(memory, key(fact.object)),
-                    memory,
-                    fact_id(event.scope, fact),
-                )
-                for memory, (event, extraction) in learnt.items()
-                for fact in extraction.facts
-                if is_edge(fact)
-            ],
-        )
-        return {event_id: memories[event_id] for event_id in new}
+        db.executemany("insert or ignore into relation values (null, ?, ?, ?, ?, ?)", relations)
 
     async def _delete(
         self, ids: Sequence[str], before: Callable[[Connection], list[str]] = lambda db: []
@@ -252,6 +262,13 @@ class GraphStore:
         return entries
 
 
+@lru_cache(8)
+def _insert_with(names: tuple[str, ...]) -> str:
+    """`INSERT_EVENT` with further columns."""
+    head, _, marks = INSERT_EVENT.partition(") values (")
+    return f"{', '.join([head, *names])}) values ({', '.join(['?'] * len(names) + [marks])}"
+
+
 MANY = "(select value from json_each(?))"
 """any number of values as one parameter"""
 
@@ -309,12 +326,13 @@ def _entities(db: Connection, mentioned: Iterable[tuple[Scope, dict[str, Entity]
         "on conflict do update set type = excluded.type where type = 'concept' and excluded.type <> 'concept'",
         [(*at, *described) for at, described in wanted.items()],
     )
-    rows = db.execute(
+    rows = tuples(
+        db,
         "select e.tenant, e.owner, e.key, e.id from json_each(?) j join entity e on e.tenant = j.value ->> 0 "
         "and e.owner = j.value ->> 1 and e.key = j.value ->> 2",
         (dumps(list(wanted)),),
     )
-    return {(row[0], row[1], row[2]): row[3] for row in rows}
+    return {(tenant, owner, name): id_ for tenant, owner, name, id_ in rows}
 
 
 def beside(db: Connection, event_id: str, scope: Scope, span: int) -> list[Row]:
