@@ -6,6 +6,7 @@ SQLite is the truth; the index (lexical, vectors) is derived from it and brought
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
@@ -326,13 +327,18 @@ def _entities(db: Connection, mentioned: Iterable[tuple[Scope, dict[str, Entity]
         "on conflict do update set type = excluded.type where type = 'concept' and excluded.type <> 'concept'",
         [(*at, *described) for at, described in wanted.items()],
     )
-    rows = tuples(
-        db,
-        "select e.tenant, e.owner, e.key, e.id from json_each(?) j join entity e on e.tenant = j.value ->> 0 "
-        "and e.owner = j.value ->> 1 and e.key = j.value ->> 2",
-        (dumps(list(wanted)),),
-    )
-    return {(tenant, owner, name): id_ for tenant, owner, name, id_ in rows}
+    names: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for tenant, owner, name in wanted:
+        names[tenant, owner].append(name)
+    return {
+        (tenant, owner, name): id_
+        for (tenant, owner), some in names.items()
+        for name, id_ in tuples(
+            db,
+            f"select key, id from entity where tenant = ? and owner = ? and key in {MANY}",
+            (tenant, owner, dumps(some)),
+        )
+    }
 
 
 def beside(db: Connection, event_id: str, scope: Scope, span: int) -> list[Row]:
