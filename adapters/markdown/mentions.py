@@ -23,6 +23,9 @@ HEAD = 3
 AMONG = 30
 """hits that may be lifted, the best"""
 
+NAMES = 40
+"""names of a hit that are followed, links first: a list of hundreds says little of each, and must not cost as much"""
+
 _LINK = re.compile(r"\[\[([^\[\]|#\n]+)")
 _CAPITALISED = r"[A-ZÀ-ÖØ-ÞΑ-ΩА-Я][\w'’-]*"
 _SMALL = r"(?:of|the|and|de|del|di|du|der|la|van|von)"
@@ -84,10 +87,10 @@ def led_to(question: str, scores: Sequence[tuple[str, float]], notes: Mapping[st
 
 
 def names(note: Note) -> list[str]:
-    """What a note names, each once: with it, its own title, for whoever names that one."""
-    found = dict.fromkeys(_bare(name) for name in _NAME.findall(note.line))
-    found |= dict.fromkeys(target.rpartition("/")[2].strip() for target in _LINK.findall(note.text))
-    return [name for name in found if _long_enough(name)]
+    """What a note names, each once, at most ``NAMES``: with it, its own title, for whoever names that one."""
+    found = dict.fromkeys(target.rpartition("/")[2].strip() for target in _LINK.findall(note.text))
+    found |= dict.fromkeys(_bare(name) for name in _NAME.findall(note.line))
+    return [name for name in found if _long_enough(name)][:NAMES]
 
 
 def places(text: str, name: str) -> Iterator[int]:

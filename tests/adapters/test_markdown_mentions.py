@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.markdown.mentions import HEAD, Note, led_to, names
+from adapters.markdown.mentions import HEAD, NAMES, Note, led_to, names
 
 
 def led(question: str, *notes: tuple[str, str]) -> dict[str, float]:
@@ -68,7 +68,13 @@ def test_every_folder_has_its_readme() -> None:
 def test_a_name_is_a_run_of_capitalised_words() -> None:
     """Over the end of a line, with small words between, without a first word that is capital only for its place."""
     said = "The Lord of the Rings was here. In Berlin he met Émile\nZola and saw [[harbour|it]]."
-    assert names(Note("v/n.md", said)) == ["Lord of the Rings", "Berlin", "Émile Zola", "harbour"]
+    assert names(Note("v/n.md", said)) == ["harbour", "Lord of the Rings", "Berlin", "Émile Zola"]
+
+
+def test_a_list_of_names_is_followed_from_its_beginning() -> None:
+    """Three hundred names in a hit cost no more than forty; its title is the first of them."""
+    crowd = Note("v/Crowd.md", ", ".join(f"Person{n}" for n in range(300)))
+    assert names(crowd) == ["Crowd", *(f"Person{n}" for n in range(NAMES - 1))]
 
 
 def test_one_step_and_no_further() -> None:
