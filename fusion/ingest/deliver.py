@@ -12,7 +12,6 @@ import random
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from fusion.contract import Backend, Captured, Event, Extraction, Forgets, Forgotten, Hit, Query, Remembers
 from fusion.errors import FusionError, HttpStatus, InvalidAnswer, StillThere
@@ -20,6 +19,7 @@ from fusion.ingest.capture import capture
 from fusion.ingest.journal import Journal
 from fusion.ingest.journal.outbox import Due
 from fusion.ingest.verify import Ask, verified
+from fusion.ingest.wait import for_news
 
 log = logging.getLogger(__name__)
 
@@ -127,15 +127,7 @@ class Deliverer:
         pause_s = None if next_at is None else (next_at - self._clock()).total_seconds()
         if pause_s is not None and pause_s <= 0:
             return
-        waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._news[name].wait())]
-        if pause_s is not None:
-            waits.append(asyncio.ensure_future(self._sleep(pause_s)))
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for waiting in waits:
-                waiting.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
+        await for_news(self._news[name], pause_s, self._sleep)
 
     async def _round(self, name: str) -> bool:
         """Has one batch forgotten and tells one batch; whether there was anything to do."""

@@ -21,6 +21,7 @@ from fusion.ingest.deliver import Deliverer
 from fusion.ingest.exchange import MAX_TOKENS, SYSTEM, Distilled, ask, read
 from fusion.ingest.journal import Journal
 from fusion.ingest.journal.lessons import Lesson
+from fusion.ingest.wait import for_news
 from fusion.lib.ids import uuid7
 from fusion.lib.words import content_hash
 
@@ -120,15 +121,7 @@ class Distiller:
         if self._news.is_set():
             return
         self._idle.set()
-        waits: list[asyncio.Future[object]] = [asyncio.ensure_future(self._news.wait())]
-        if pause_s is not None:
-            waits.append(asyncio.ensure_future(self._sleep(pause_s)))
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for waiting in waits:
-                waiting.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
+        await for_news(self._news, pause_s, self._sleep)
 
     async def _round(self) -> float | None:
         """Distils one exchange: 0 then, else the seconds until one may be ready, None when there is nothing at all."""

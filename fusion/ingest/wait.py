@@ -1,0 +1,19 @@
+"""Waiting for whatever comes first: news, or the time to try again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+
+async def for_news(news: asyncio.Event, pause_s: float | None, sleep: Callable[[float], Awaitable[None]]) -> None:
+    """Returns when there is news, at the latest after a pause; without one it waits for news alone."""
+    waits: list[asyncio.Future[object]] = [asyncio.ensure_future(news.wait())]
+    if pause_s is not None:
+        waits.append(asyncio.ensure_future(sleep(pause_s)))
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for waiting in waits:
+            waiting.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
