@@ -32,6 +32,8 @@ class Told:
     rows: tuple[Row, ...]
     costs: tuple[Mapping[str, Cost], ...]
     timed: Mapping[str, Sequence[float]]
+    recorded_by: str | None = None
+    """the commit whose answers are replayed"""
 
 
 def run(options: Run) -> dict[str, Any]:
@@ -47,7 +49,8 @@ def run(options: Run) -> dict[str, Any]:
     rows = [row for t in told for row in t.rows]
     if options.rows is not None:
         write_rows(options.rows, rows)
-    return {**heading(options, arms[0].recipe), **figures(rows, told, options.backends)}
+    made = heading(options, arms[0].recipe, [t.recorded_by for t in told])
+    return {**made, **figures(rows, told, options.backends)}
 
 
 def _tell(corpus: Corpus, advance: Advance, *, options: Run, arm: Arm) -> Told:
@@ -64,7 +67,7 @@ def _tell(corpus: Corpus, advance: Advance, *, options: Run, arm: Arm) -> Told:
         budgets=(FULL,),
         advance=advance,
     )
-    return Told(tuple(rows), tuple(one.costs.values()), one.timed)
+    return Told(tuple(rows), tuple(one.costs.values()), one.timed, one.made.get("commit"))
 
 
 def figures(rows: Sequence[Row], told: Sequence[Told], backends: Sequence[str]) -> dict[str, Any]:

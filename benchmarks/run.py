@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -78,6 +78,8 @@ class Told:
     """None where the home had the memories already"""
     alone: Mapping[str, str] = field(default_factory=dict)
     """by item, the store that alone has it (scattered only)"""
+    recorded_by: str | None = None
+    """the commit whose answers are replayed; None where they were asked live"""
 
 
 def run(options: Run) -> dict[str, Any]:
@@ -96,7 +98,7 @@ def run(options: Run) -> dict[str, Any]:
         write_rows(options.rows, rows)
     ingested = [t for t in told if t.ingest_s]
     out = {
-        **heading(options, arms[0].recipe),
+        **heading(options, arms[0].recipe, [t.recorded_by for t in told]),
         **figures.quality(main),
         **figures.cost(main),
         "ingest_per_s": round(sum(t.copies for t in ingested) / sum(t.ingest_s or 0.0 for t in ingested), 1)
@@ -171,8 +173,12 @@ def all_recipes(folder: Path | None) -> Mapping[str, Recipe]:
     return load_recipes(load_settings(home=Path("/nonexistent"), recipes_folder=folder))
 
 
-def heading(options: Run, recipe: Recipe) -> dict[str, Any]:
-    """By what figures were made: every object that is printed begins with it."""
+def heading(options: Run, recipe: Recipe, recorded_by: Iterable[str | None] = ()) -> dict[str, Any]:
+    """By what figures were made: every object that is printed begins with it.
+
+    ``commit`` ranked and packed; where answers were replayed, ``recorded_by`` are the commits that gave them.
+    """
+    recorders = sorted({one for one in recorded_by if one})
     return {
         "dataset": options.dataset + (" scattered" if options.scattered else ""),
         "recipe": recipe.name,
@@ -180,6 +186,7 @@ def heading(options: Run, recipe: Recipe) -> dict[str, Any]:
         "commit": figures.commit(),
         "date": datetime.now(UTC).date().isoformat(),
         "backends": list(options.backends),
+        **({"recorded_by": recorders} if recorders else {}),
     }
 
 
@@ -242,7 +249,12 @@ def tell(corpus: Corpus, advance: Advance, *, options: Run, arms: tuple[Arm, ...
     }
     rows = recorded.replay([one], [asked], arms, dataset=options.dataset, advance=advance)
     rows += baselines.rows(options.dataset, asked, wanted, BUDGETS)
-    return Told(tuple(rows), fresh.copies if fresh else 0, fresh.seconds if fresh else None)
+    return Told(
+        tuple(rows),
+        fresh.copies if fresh else 0,
+        fresh.seconds if fresh else None,
+        recorded_by=one.made.get("commit"),
+    )
 
 
 def _is_replayed(options: Run, arms: Sequence[Arm]) -> bool:
@@ -389,6 +401,7 @@ def _scattered(corpus: Corpus, options: Run, arms: Sequence[Arm], advance: Advan
         fresh.copies if fresh else 0,
         fresh.seconds if fresh else None,
         held_alone(copies, by_document=corpus.match == "document"),
+        one.made.get("commit"),
     )
 
 

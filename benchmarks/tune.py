@@ -6,7 +6,7 @@ filled and thrown away again, and that is what the benchmarks are; they lie besi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -50,16 +50,26 @@ def material(options: Mapping[str, Any], base: Recipe, span: int, recordings: Pa
         unbiased(base, run.corpora, run.limit)
         wide = replace(base, expand=Expanding(max(base.expand.span, span), base.expand.max_pool))
         cases: list[Case] = []
+        recorders: set[str] = set()
         with bar("recording", sum(len(c.memories) + len(c.asked(run.limit)) for c in run.corpora)) as advance:
             for corpus in run.corpora:
                 one, _ = recording(corpus, run, [Arm(base.name, wide, BACKENDS)], advance)
+                recorders |= {one.made.get("commit") or ""} - {""}
                 items = {item.id: item for item in corpus.memories}
                 scorer = Scorer(run.dataset, corpus, {ref: items[item] for ref, item in one.stored.items()})
                 request = FuseRequest("", scope_of(corpus), backends=BACKENDS, timeout_ms=TIMEOUT_MS)
                 cases += [_case(corpus.id, q, request, one, scorer) for q in corpus.asked(run.limit)]
     except DataError as error:
         raise BadInput(str(error)) from None
-    return Material(tuple(cases), f"{run.dataset} ({', '.join(c.id for c in run.corpora)})", commit())
+    return Material(
+        tuple(cases), f"{run.dataset} ({', '.join(c.id for c in run.corpora)})", _commits(commit(), recorders)
+    )
+
+
+def _commits(now: str | None, recorders: Set[str]) -> str | None:
+    """The commit that chooses, and those that had answered where they are others."""
+    others = ", ".join(sorted(recorders - {now}))
+    return f"{now}, on answers recorded by {others}" if now and others else now
 
 
 def _case(fold: str, question: Question, request: FuseRequest, one: Recorded, scorer: Scorer) -> Case:

@@ -100,7 +100,7 @@ def test_ones_own_folder_is_measured_with_arms_and_baselines(
     assert all(0 < row["best"] <= 1 if row["recipe_hash"] else row["best"] is None for row in kept)
     assert main(command) == 0  # and once more, from the recordings
     second = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert second["ingest_per_s"] is None
+    assert (second["ingest_per_s"], second["recorded_by"]) == (None, [first["commit"]])
     assert {name: arm["eib_frac"] for name, arm in second["arms"].items()} == {
         name: arm["eib_frac"] for name, arm in first["arms"].items()
     }
