@@ -188,7 +188,11 @@ class BackendContract(ABC):
         return make_samples(self.scope(backend, **scope), self.kind(backend), first)
 
     async def ask(self, backend: Backend, text: str, limit: int = 100, **scope: str) -> Sequence[Hit]:
-        return await backend.search(make_query(text, self.scope(backend, **scope), limit))
+        return await self.found(backend, make_query(text, self.scope(backend, **scope), limit))
+
+    async def found(self, backend: Backend, query: Query) -> Sequence[Hit]:
+        """What the backend finds. The test of one that does not know its memories by their events names these here."""
+        return await backend.search(query)
 
     def require(self, backend: Backend, port: type) -> None:
         if not isinstance(backend, port):
@@ -355,7 +359,7 @@ class BackendContract(ABC):
             origin="agent",
         )
         await self.fill(backend, [make_captured(event, Fact("Zoë", "wrote", "Café"))])
-        hits = await backend.search(make_query("Zoë wrote naïve café 東京で会う", event.scope))
+        hits = await self.found(backend, make_query("Zoë wrote naïve café 東京で会う", event.scope))
         assert [hit.event_id for hit in hits] == [event.event_id]
         assert {name: getattr(hits[0], name) for name in self.echoed} == {
             name: getattr(event, name) for name in self.echoed

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -42,7 +44,7 @@ def lines(tmp_path: Path) -> Path:
 
 async def test_the_readmes_backend_is_complete(tmp_path: Path, lines: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Copied into a file and configured as shown, it answers, and is skipped with a reason for a user's question."""
-    (tmp_path / "my_memories.py").write_text(block("python", "class Lines"), encoding="utf-8")
+    (tmp_path / "my_memories.py").write_text(block("python", "class Lines:"), encoding="utf-8")
     settings = block("toml", "my_memories:Lines").replace("/home/ada/lines.txt", str(lines))
     config = tmp_path / "fusion.toml"
     config.write_text(f'backends_only = true\n[embedder]\nadapter = ""\n{settings}', encoding="utf-8")
@@ -59,6 +61,24 @@ async def test_the_readmes_backend_is_complete(tmp_path: Path, lines: Path, monk
             assert (await fusion.search("lines", "deploy", Scope())).status == "unreachable"
     finally:
         sys.modules.pop("my_memories", None)
+
+
+def test_the_readmes_backend_keeps_the_promises_of_all(tmp_path: Path) -> None:
+    """Its test, copied into a file beside it, passes: nothing fails, and what is skipped is an optional port."""
+    (tmp_path / "my_memories.py").write_text(block("python", "class Lines:"), encoding="utf-8")
+    (tmp_path / "test_my_memories.py").write_text(block("python", "class TestLines"), encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml")]
+    told = subprocess.run(
+        [*command, "--rootdir", str(tmp_path), str(tmp_path / "test_my_memories.py")],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(tmp_path)))},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert told.returncode == 0, told.stdout[-2000:] + told.stderr[-2000:]
+    assert re.search(r"[3-9]\d passed", told.stdout), told.stdout[-500:]
 
 
 def test_every_command_of_the_readme_exists() -> None:
