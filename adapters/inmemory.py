@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from math import log
 from typing import Self
@@ -54,7 +53,7 @@ class InMemory:
             if asked & terms.keys()
         }
         best = sorted(scores, key=lambda i: (-scores[i], i))[: query.limit]
-        return [replace(self._hits[i], score=scores[i]) for i in best]
+        return [self._hits[i].scored(scores[i]) for i in best]
 
     def accepts(self, event: Event) -> bool:
         return True

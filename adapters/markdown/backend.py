@@ -217,7 +217,7 @@ class Markdown:
                     if item is not None and _visible(item.hit, query):
                         name = item.hit.event_id or item.hit.native_id
                         if name not in items:
-                            items[name] = replace(item, hit=replace(item.hit, score=one.score))
+                            items[name] = replace(item, hit=item.hit.scored(one.score))
                 if len(items) >= query.limit:
                     return list(items.values())[: query.limit]
             if max(len(by_words), len(by_vectors)) < width:

@@ -10,7 +10,6 @@ import sqlite3
 from bisect import insort
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -171,7 +170,7 @@ class Shelf:
         if not self.pending:
             return near
         merged = [
-            replace(hit, score=1 / (RRF_K + rank))
+            hit.scored(1 / (RRF_K + rank))
             for found in (near, self._lexical(query, self.pending))
             for rank, hit in enumerate(found, start=1)
         ]
@@ -191,7 +190,7 @@ class Shelf:
             except (KeyError, TypeError, ValueError) as error:
                 raise InvalidAnswer(f"mem0 answered in another shape: {error}") from error
             known = [(self._hits[native_id], score) for native_id, score in ranked if native_id in self._hits]
-            found = [replace(hit, score=score) for hit, score in known if visible(hit, query)]
+            found = [hit.scored(score) for hit, score in known if visible(hit, query)]
             if len(found) >= query.limit or len(ranked) < depth:
                 return found[: query.limit]
             depth *= 4
@@ -215,9 +214,7 @@ class Shelf:
         counts = {term: sum(term in text.counts for text in texts) for term in set(words)}
         length = sum(text.length for text in texts) / max(1, len(texts))
         asked = Bm25(words, Frequencies(len(texts), length, counts))
-        found = [
-            replace(hit, score=score) for hit, text in zip(hits, texts, strict=True) if (score := asked.score(text)) > 0
-        ]
+        found = [hit.scored(score) for hit, text in zip(hits, texts, strict=True) if (score := asked.score(text)) > 0]
         return sorted(found, key=lambda hit: (-(hit.score or 0.0), hit.native_id))[: query.limit]
 
     def neighbours(self, ids: Sequence[str], span: int) -> list[list[Hit]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from adapters.inmemory import InMemory
-from fusion.contract import Backend, Expands, Forgets, Moment, Remembers, Settles, Used
+from fusion.contract import Backend, Expands, Forgets, Hit, Moment, Remembers, Settles, Used
 from fusion.lib.words import stems
 from tests.backend_contract import (
     BackendContract,
@@ -66,3 +66,12 @@ class TestInMemory(BackendContract):
         expected = [n for n in sorted(range(len(texts)), key=lambda n: (-scores[n], n)) if scores[n] > 0]
         hits = await backend.search(make_query("apple"))
         assert [hit.event_id for hit in hits] == [event_id(n) for n in expected]
+
+
+def test_a_hit_under_another_score_is_otherwise_the_same() -> None:
+    """Every field is taken over, and the hit itself stays as it was: others may have it, too."""
+    at = datetime(2025, 4, 1, tzinfo=UTC)
+    hit = Hit.of(make_event(1, "Ada lives in Bath.", at=Moment(at), valid_from=at, derived_from=("e",)), "n", 0.5)
+    hit = replace(hit, path=("ada", "bath"), linked=0.25)
+    assert hit.scored(0.75) == replace(hit, score=0.75)
+    assert hit.score == 0.5
