@@ -6,8 +6,8 @@ Pure formulas. BM25 comes as tantivy gives it: positive, the more the better. Eq
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import isfinite
+from typing import NamedTuple
 
 Scored = Sequence[tuple[str, float]]
 """keys with their scores, best first"""
@@ -25,8 +25,7 @@ DEEP = 100
 """the place in a list of what is like the question no more than everything is"""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """``score`` is the fused one; ``lexical`` (BM25) and ``cosine`` are those of the lists that have it."""
 
     key: str

@@ -20,8 +20,8 @@ from fusion.lib.words import STOP_WORDS
 HEAD = 3
 """hits whose names are followed"""
 
-AMONG = 30
-"""hits that may be lifted, the best"""
+AMONG = 20
+"""hits that may be lifted, the best: as many as are read anyway to be shown"""
 
 NAMES = 40
 """names of a hit that are followed, links first: a list of hundreds says little of each, and must not cost as much"""

@@ -12,7 +12,7 @@ the first k of the best k + 1: each step works on the same candidates whatever k
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
@@ -139,7 +139,7 @@ def floored(found: Iterable[Found], ranking: Ranking) -> Iterator[Found]:
 
 
 def _raised(one: Found, share: float) -> Found:
-    return replace(one, score=1 - (1 - one.score) * (1 - share))
+    return one._replace(score=1 - (1 - one.score) * (1 - share))
 
 
 def _best_first(one: Found) -> tuple[float, str]:
@@ -147,4 +147,4 @@ def _best_first(one: Found) -> tuple[float, str]:
 
 
 def _times(one: Found, factor: float) -> Found:
-    return replace(one, score=one.score * factor)
+    return one._replace(score=one.score * factor)
