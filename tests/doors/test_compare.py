@@ -216,13 +216,15 @@ def test_what_an_arm_was_tuned_on_does_not_count(home: Path, tmp_path: Path) -> 
 
 
 def test_what_can_not_be_compared_says_why(home: Path, tmp_path: Path) -> None:
-    """Neither a question nor a file, both, a file that is not there, a line that is wrong."""
+    """Neither a question nor a file, both, the same arm twice, a file that is not there, a line that is wrong."""
+    alike = fusion("compare", "q", "--home", home)
+    assert (alike.exit_code, "both arms are all" in alike.stderr) == (2, True)
     assert fusion("compare", "--home", home).exit_code == 2
     assert fusion("compare", "q", "--queries", tmp_path / "q", "--home", home).exit_code == 2
-    missing = fusion("compare", "--queries", tmp_path / "q", "--home", home)
+    missing = fusion("compare", "--queries", tmp_path / "q", "--b", "hook", "--home", home)
     assert (missing.exit_code, "q: No such file" in missing.stderr) == (2, True)
     (tmp_path / "q").write_text("{")
-    wrong = fusion("compare", "--queries", tmp_path / "q", "--home", home)
+    wrong = fusion("compare", "--queries", tmp_path / "q", "--b", "hook", "--home", home)
     assert (wrong.exit_code, "q:1: is not JSON" in wrong.stderr) == (2, True)
 
 
