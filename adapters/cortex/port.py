@@ -69,7 +69,8 @@ class Change(TypedDict, total=False):
     ended_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, as `fusion.contract.Hit` is not, and for the same reason: a question makes a hundred.
+@dataclass(slots=True, unsafe_hash=True)
 class Memory:
     """One version of a memory: what was said, what capture learnt from it, and how it stands."""
 
@@ -128,7 +129,7 @@ class Found:
     memories: Mapping[str, Memory] = field(default_factory=dict)
 
 
-# Not frozen, as `fusion.contract.Hit` is not, and for the same reason.
+# Not frozen either.
 @dataclass(slots=True, unsafe_hash=True)
 class Link:
     """A memory that the graph leads to. ``hops``: 1, it mentions an entity of the query; 2, a neighbour of one.
