@@ -28,6 +28,7 @@ from benchmarks.run import Run, checked, each, heading, steps, tell
 from benchmarks.statistics import paired
 from benchmarks.store import BATCH
 from fusion.contract import Captured, Event, Extraction, Opening, Query, Scope
+from fusion.heap import settled_heap
 from fusion.ingest.capture import capture
 
 A_NOTE = 5
@@ -130,10 +131,11 @@ async def large_graph(folder: Path, sizes: Sizes) -> dict[str, Any]:
 
 async def _cpu_ms(triples: Triples, asked: Sequence[str]) -> float:
     taken = []
-    for text in asked:
-        started = time.process_time()
-        await triples.search(Query(text, ADA, NOW, 100))
-        taken.append((time.process_time() - started) * 1000)
+    with settled_heap():  # as `fusion serve` has it
+        for text in asked:
+            started = time.process_time()
+            await triples.search(Query(text, ADA, NOW, 100))
+            taken.append((time.process_time() - started) * 1000)
     return round(median(taken), 2)
 
 
