@@ -168,6 +168,36 @@ def test_at_every_statement_of_distilling(tmp_path: Path) -> None:
     assert len(acknowledged) > 3, "there are statements behind the acknowledgement"
 
 
+OUTLIVED = """
+select m.text from derived d join event m using(event_id) join event s on s.event_id = d.source
+where m.superseded_by is null and s.superseded_by is not null
+union all
+select m.text from event m join delivery using(seq) where m.superseded_by = 'retired' and state <> 'forget'
+"""
+"""memories of a text that was edited which are current, or which a store is not to forget"""
+
+
+def test_at_any_statement_of_an_edit(tmp_path: Path) -> None:
+    """Each victim edits one turn and distils it, killed before its 1st, 4th, … statement: what was made of the old text
+    never stays, neither in the journal nor for a store, and the last text has its memory."""
+    file = tmp_path / "journal.sqlite"
+    said: list[list[object]] = []
+    retired = 0
+    with nursery() as home:
+        for statement in range(1, 200, 3):
+            said = home.kill("distil", file, statement, statement, "edited")
+            assert is_sound(file)
+            with closing(sqlite3.connect(file)) as db:
+                assert db.execute(OUTLIVED).fetchall() == []
+                current = [t for (t,) in db.execute("select text from event where superseded_by is null")]
+                (retired,) = db.execute("select count(*) from event where superseded_by = 'retired'").fetchone()
+            if ["distilled", statement] in said:
+                break
+    assert ["distilled", statement] in said
+    assert current == [f"This is turn {statement} of our talk", f"memory {statement}"]
+    assert retired > 0
+
+
 def test_at_random(tmp_path: Path) -> None:
     """Four writers at once, killed after 1 to 40 acknowledgements: nothing acknowledged is lost or there twice."""
     file = tmp_path / "journal.sqlite"

@@ -18,7 +18,7 @@ from adapters.cortex.port import Memory
 from adapters.cortex.sqlite import SqliteGraph
 from adapters.cortex.transfer import migrated
 from adapters.graph import Walking
-from fusion.contract import Opening, Scope
+from fusion.contract import Event, Opening, Scope
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
 from fusion.ingest.forget import ForgetRequest
@@ -78,19 +78,32 @@ async def append(file: str, n: str, statement: str) -> None:
     say("kept", int(n))
 
 
-async def distil(file: str, n: str, statement: str) -> None:
-    """One turn, and what a model makes of it and of the turns that those before it left behind."""
+async def distil(file: str, n: str, statement: str, edited: str = "") -> None:
+    """One turn, and what a model makes of it and of the turns that those before it left behind.
+
+    With ``edited`` it takes the place of one of which a model has made something already, for a store to be told.
+    """
 
     def memories(asked: Asked) -> str:
         turns = re.findall(r'number="(\d+)".*?\nThis is turn (\d+)', asked.user)
         made = [{"text": f"memory {turn}", "confidence": 1, "from": [int(number)]} for number, turn in turns]
         return json.dumps(made)
 
+    def turn(number: int) -> Event:
+        return event(f"This is turn {number} of our talk", 0 if edited else number, kind="turn")
+
     journal = await Journal.open(Path(file))
+    journal.distil()
+    if edited:
+        await journal.outbox.enlist(["shelf"])
+        await journal.append([turn(int(n) - 1)])
+        before = Distiller(journal, Deliverer(journal, {}), FakeModel(memories), quiet_s=0)
+        before.start()
+        await before.settle()
+        await before.close()
     watch(journal._database, killer(int(statement)))
     distiller = Distiller(journal, Deliverer(journal, {}), FakeModel(memories), quiet_s=0)
-    journal.distil()
-    await journal.append([event(f"This is turn {n} of our talk", int(n), kind="turn")])
+    await journal.append([turn(int(n))])
     say("kept", int(n))
     distiller.start()
     await distiller.settle()
