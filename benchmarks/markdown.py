@@ -116,7 +116,7 @@ def run(data: Path | None, million: bool) -> dict[str, Any]:
             built = asyncio.run(build(home, vault))
             done()
             asked = child("ask-million" if chunks == MILLION else "ask", home, vault)
-            figures |= _of_size(chunks, built, asked)
+            figures |= of_size(chunks, built, asked)
             done()
         home, vault = folder / f"home-{LARGE}", folder / f"vault-{LARGE}"
         figures |= asyncio.run(follow(home, vault))
@@ -128,7 +128,7 @@ def run(data: Path | None, million: bool) -> dict[str, Any]:
     return {**figures, "commit": commit(), "date": datetime.now(UTC).date().isoformat()}
 
 
-def _of_size(chunks: int, built: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
+def of_size(chunks: int, built: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
     """The figures of one size, by their names."""
     if chunks == MILLION:
         return {

@@ -27,6 +27,19 @@ async def test_a_vault_is_built_followed_and_asked(tmp_path: Path) -> None:
     assert asked["vs_exact"] > 0.9
 
 
+def test_the_figures_of_a_size_have_its_name() -> None:
+    """Of 100,000 chunks those of the index too; of a million its memory instead of the bare engines."""
+    asked = {"hybrid_cpu_ms": 2.0, "bare_cpu_ms": 1.0, "ratio_to_bare": 2.0, "vs_exact": 1.0}
+    asked |= {"rss_mb": 3, "rss_peak_mb": 4}
+    built = {"index_chunks_per_s": 5}
+    small, large, million = (
+        markdown.of_size(chunks, built, asked) for chunks in (markdown.SMALL, markdown.LARGE, markdown.MILLION)
+    )
+    assert small == {"hybrid_cpu_ms_10k": 2.0, "bare_cpu_ms_10k": 1.0, "ratio_to_bare_10k": 2.0, "vs_exact_10k": 1.0}
+    assert large.keys() >= {"hybrid_cpu_ms_100k", "ratio_to_bare_100k", "index_chunks_per_s"}
+    assert (million["million_rss_mb"], million["million_cpu_ms"], million["million_vs_exact"]) == (3, 2.0, 1.0)
+
+
 def test_a_paragraph_is_a_file_called_by_its_title(tmp_path: Path) -> None:
     """Two of one title are told apart, and what no file may be called by is left out."""
     items = [Item("P0", "Lyon/Rhône. A city."), Item("P1", "Lyon/Rhône. Once more."), Item("P2", ". Nothing.")]
