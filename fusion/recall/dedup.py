@@ -10,6 +10,7 @@ A fact and the event it was derived from are never the same memory.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -89,7 +90,7 @@ def join(candidates: Sequence[Candidate], others: Iterable[tuple[str, Hit]], rul
     waiting = list(others)
     if not waiting:
         return ()
-    known = Known(rules, [*(c.hit for c in candidates), *(hit for _, hit in waiting)])
+    known = Known(rules, [*(c.hit for c in candidates), *(hit for _, hit in waiting)], since=len(candidates))
     for i in range(len(candidates)):
         known.add(i)
     new = []
@@ -103,10 +104,11 @@ def join(candidates: Sequence[Candidate], others: Iterable[tuple[str, Hit]], rul
 class Known:
     """The distinct ones so far among ``hits``, which are spoken of by their index, found again by event, span or words.
 
-    Likeness is exact Jaccard, not an estimate; `possible` only says where it is worth computing.
+    Likeness is exact Jaccard, not an estimate; `possible` only says where it is worth computing. Those before ``since``
+    are known to be distinct and will not be looked for.
     """
 
-    def __init__(self, rules: Dedup, hits: Sequence[Hit]) -> None:
+    def __init__(self, rules: Dedup, hits: Sequence[Hit], since: int = 0) -> None:
         self._rules = rules
         self._hits = hits
         self._in: set[int] = set()
@@ -115,7 +117,8 @@ class Known:
         # A second sighting of an event is known by it, whatever its words are.
         first = {hit.event_id or i: i for i, hit in reversed([*enumerate(hits)])}
         these = sorted(first.values())
-        like = possible([spoken(hits[i].text, hits[i].speaker) for i in these], rules.jaccard)
+        texts = [spoken(hits[i].text, hits[i].speaker) for i in these]
+        like = possible(texts, rules.jaccard, bisect_left(these, since))
         self._possible = {these[i]: [these[j] for j in others] for i, others in like.items()}
 
     def add(self, i: int) -> None:

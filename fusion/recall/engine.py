@@ -6,6 +6,7 @@ the model and the judge say, the time and the nonce. A `World` that plays a reco
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -131,14 +132,19 @@ async def fuse(request: FuseRequest, recipe: Recipe, world: World) -> Outcome:
         return query.deadline_s - (time.perf_counter() - started)
 
     asked = terms(query.text)
-    answers = await world.answers(query, request.backends, query.deadline_s * BACKENDS_SHARE) if asked else ()
+    answers: Sequence[Answer] = ()
+    frequencies = Frequencies()
+    if asked:  # at once: neither waits for the other
+        answers, frequencies = await asyncio.gather(
+            world.answers(query, request.backends, query.deadline_s * BACKENDS_SHARE),
+            world.frequencies(query.scope, sorted(set(asked))),
+        )
     _require_one(answers)
     admitted, refused = await _admitted(answers, query, world)
     candidates = dedup(admitted, recipe.dedup)
     ranked = rrf(candidates, recipe.fuse)
     beside = await _beside(ranked, query, recipe, world, left_s())
     pool = expand(ranked, beside, recipe.expand, recipe.dedup)
-    frequencies = await world.frequencies(query.scope, sorted(set(asked)))
     texts = [spoken(p.candidate.hit.text, p.candidate.hit.speaker) for p in pool]
     likeness = await world.likeness(query.text, texts, max(0.0, left_s() * 0.5)) if pool else None
     best = ceiling([a.backend for a in answers if a.status == "ok"], recipe.fuse)

@@ -1,0 +1,30 @@
+"""Which of many texts may be alike: no pair that is may be missing."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fusion.lib.jaccard import jaccard
+from fusion.lib.sketch import possible
+from fusion.lib.words import words
+
+TEXTS = st.lists(st.lists(st.sampled_from("ash birch cedar elm fir holly larch oak pine yew".split())).map(" ".join))
+THRESHOLD = 0.6
+
+
+@given(TEXTS)
+def test_every_pair_that_is_alike_is_among_the_possible(texts: list[str]) -> None:
+    """Jaccard of the word sets themselves is 0.6 or more: then each names the other."""
+    found = possible(texts, THRESHOLD)
+    for i, one in enumerate(texts):
+        for j, other in enumerate(texts):
+            if i != j and words(one) and jaccard(words(one), words(other)) >= THRESHOLD:
+                assert j in found[i]
+
+
+@given(TEXTS, st.integers(0, 12))
+def test_those_from_a_place_on_are_what_they_are_among_all(texts: list[str], since: int) -> None:
+    """Only the rows that are asked for, and each of them whole."""
+    since = min(since, len(texts))
+    assert possible(texts, THRESHOLD, since) == {i: js for i, js in possible(texts, THRESHOLD).items() if i >= since}
