@@ -242,7 +242,10 @@ def test_the_command_without_a_terminal_is_wrong_usage(user: Path, home: Path) -
 
 def test_ctrl_c_at_the_question_writes_nothing(user: Path, home: Path) -> None:
     """On a real terminal, interrupted while it waits for an answer."""
-    command = [sys.executable, "-m", "fusion", "init", "--home", str(home)]
+    # Who started the tests may ignore the signal, and a child inherits that.
+    heeding = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    program = f"{heeding}; from fusion.__main__ import main; main()"
+    command = [sys.executable, "-c", program, "init", "--home", str(home)]
     leader, follower = pty.openpty()
     with subprocess.Popen(
         command, env=environment(user), cwd=user, stdin=follower, stdout=follower, stderr=follower
