@@ -24,9 +24,11 @@ that has no value takes its key of the body with it. In ``fields``, left is a fi
 
 from __future__ import annotations
 
+import asyncio
+import math
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,9 +39,14 @@ from adapters.hits import hit_of, hits_of
 from adapters.http.exchange import Credential, Http, mend_of
 from adapters.options import features_of, read, within
 from fusion.contract import DIMENSIONS, Description, Hit, Opening, Query, Scope
-from fusion.errors import BackendError, SettingsError
+from fusion.errors import BackendError, HttpStatus, SettingsError
 
-HEALTH_S = 1.0
+DESCRIBE_S = 1.0
+"""how long a look may take at its health route, and at its search"""
+FRESH_S = 10.0
+"""how long an answer stands for a look, which goes with each question: some servers take money for theirs"""
+NOBODY = "_nobody"
+"""whom a look asks for, where the server wants to be asked for somebody"""
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 FIELDS = frozenset(
     "native_id event_id text score kind raw_kind speaker at precision zone recorded_at valid_from valid_to trust "
@@ -94,9 +101,12 @@ class Options:
 class HttpMemory:
     """Asks one server in its own words, and reads its items in ours."""
 
-    def __init__(self, http: Http, options: Options, key: Credential) -> None:
+    def __init__(self, http: Http, options: Options, key: Credential, clock: Callable[[], float] | None = None) -> None:
+        """``clock`` counts seconds; the running loop's where none is given."""
         self.features = features_of(options.filters, options.bound, options.tenant)
         self._http, self._options, self._key = http, options, key
+        self._clock = clock or asyncio.get_running_loop().time
+        self._answered_at = -math.inf
 
     @classmethod
     async def open(cls, opening: Opening) -> Self:
@@ -110,6 +120,37 @@ class HttpMemory:
         return cls(Http(options.url, headers), options, key)
 
     async def search(self, query: Query) -> Sequence[Hit]:
+        self._answered_at = -math.inf  # until it does
+        hits = await self._ask(query)
+        self._answered_at = self._clock()
+        return hits
+
+    async def describe(self) -> Description:
+        """Whether there is a key where one is named, its health route answers where it has one, and its search answers
+        a question for one hit in the form that is expected. No such route says how much it holds.
+
+        Where a question of somebody's was answered within ``FRESH_S``, none is asked for this.
+        """
+        options = self._options
+        nobody = dict.fromkeys(options.filters, NOBODY) | dict(options.bound)
+        whose = Scope(options.tenant, **nobody, audience="private")
+        probe = Query("memory", whose, datetime.now(UTC), 1, DESCRIBE_S)
+        whom = ""
+        try:
+            self._key.value()
+            if options.health:
+                await self._http.get(options.health, DESCRIBE_S)
+            if self._clock() - self._answered_at > FRESH_S:
+                whom = NOBODY if NOBODY in nobody.values() else ""
+                await self._ask(probe)
+        except BackendError as error:
+            # Some answer 404 where they do not know the user, and this one nobody knows: all may be well.
+            unsure = bool(whom) and isinstance(error, HttpStatus) and error.status == 404
+            why = f"{error}, which may only mean that it knows no user {whom}" if unsure else f"{error}"
+            return Description(notes=(f"{why}. {mend_of(error)}",), degraded=not unsure)
+        return Description()
+
+    async def _ask(self, query: Query) -> Sequence[Hit]:
         options = self._options
         limit = min(query.limit, options.limit)
         if limit < 1:
@@ -129,16 +170,6 @@ class HttpMemory:
         # It was asked for this scope only; what an item says of itself wins, and is filtered by the gateway again.
         assumed = Scope(self.features.tenant, **query.scope.named(), audience=query.scope.audience)
         return hits_of(items, limit, lambda item: hit_of(_ours(item, options.fields), assumed), self._http.server)
-
-    async def describe(self) -> Description:
-        """Whether there is a key where one is named, and its health route answers; no such route says what it holds."""
-        try:
-            self._key.value()
-            if self._options.health:
-                await self._http.get(self._options.health, HEALTH_S)
-        except BackendError as error:
-            return Description(notes=(f"{error}. {mend_of(error)}",), degraded=True)
-        return Description()
 
     async def close(self) -> None:
         await self._http.close()

@@ -11,10 +11,11 @@ import orjson
 import pytest
 
 from adapters.http import HttpMemory
-from adapters.http.memory import presets
+from adapters.http.exchange import Credential, Http
+from adapters.http.memory import Options, presets
 from adapters.inmemory import InMemory
 from fusion.contract import Backend, Captured, Describes, Hit, Opening, Partial, Query, Scope
-from fusion.errors import InvalidAnswer, SettingsError
+from fusion.errors import HttpStatus, InvalidAnswer, SettingsError
 from tests import chaos
 from tests.backend_contract import NOW, RemoteBackendContract, make_query
 from tests.chaos import Call, Chaos
@@ -211,10 +212,12 @@ async def test_a_wrong_table_says_what_is_wrong(options: dict[str, object], said
 
 
 async def test_health_is_looked_at_where_there_is_a_route() -> None:
-    """A server that is up says nothing; one that is not is degraded, in words."""
-    async with Chaos(behaviour=chaos.body(b"{}")) as server:
+    """A server that is up says nothing; one that is not is degraded, in words, though its search just answered."""
+    async with Chaos(behaviour=chaos.body(b'{"results": []}')) as server:
         backend = await notes(server.url, health="/health")
         assert not (await backend.describe()).degraded
+        assert [call.path for call in server.calls] == ["/health", "/search"]
+        await backend.search(make_query("tea"))
         server.behaviour = chaos.status(500)
         ill = await backend.describe()
     gone = await backend.describe()
@@ -222,6 +225,91 @@ async def test_health_is_looked_at_where_there_is_a_route() -> None:
     assert (ill.degraded, gone.degraded) == (True, True)
     assert "Mend: look at its log" in ill.notes[0]
     assert gone.notes[0].endswith("Mend: start it, or correct url")
+
+
+@pytest.mark.parametrize("preset", sorted(RECORDED))
+async def test_a_known_system_that_is_not_there_is_told(preset: str) -> None:
+    """No preset is well without an answer: nobody listening is degraded and says how to mend it."""
+    with chaos.refusing() as url:
+        backend = await notes(url, preset=preset, **NEEDS.get(preset, {}))
+        told = await backend.describe()
+        await backend.close()
+    assert told.degraded
+    assert told.notes[0].endswith("Mend: start it, or correct url")
+
+
+@pytest.mark.parametrize("preset", sorted(RECORDED))
+async def test_a_look_asks_for_one_hit_of_nobody(preset: str) -> None:
+    """In the words in which it is searched; nobody, where it wants to be asked for somebody."""
+    reply, body = RECORDED[preset]
+    async with Chaos(behaviour=chaos.body(json.dumps(reply).encode())) as server:
+        backend = await notes(server.url, preset=preset, **NEEDS.get(preset, {}))
+        told = await backend.describe()
+        await backend.close()
+    assert not told.degraded
+    asked = {"query": "memory", "limit": 1, "user_id": "_nobody"}
+    assert server.calls[-1].json == {**body, **{key: asked[key] for key in asked.keys() & body.keys()}}
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "mend"),
+    [
+        (chaos.status(401), "give it the key of the server"),
+        (chaos.body(b'{"memories": {"1": "tea"}}'), "look at its log"),
+        (chaos.body(b'{"results": [{"id": 1}]}'), "look at its log"),
+    ],
+)
+async def test_a_look_tells_the_key_and_the_form_of_the_reply(behaviour: chaos.Behaviour, mend: str) -> None:
+    """A key that is not accepted, a reply without a list, an item without a text: its health route knows of none."""
+    well = chaos.body(b"{}")
+
+    async def behave(call: Call) -> None:
+        await (well if call.path == "/health" else behaviour)(call)
+
+    async with Chaos(behaviour=behave) as server:
+        backend = await notes(server.url, health="/health")
+        told = await backend.describe()
+        await backend.close()
+    assert told.degraded
+    assert f"Mend: {mend}" in told.notes[0]
+
+
+async def test_a_look_for_nobody_that_is_not_found_is_only_noted() -> None:
+    """404 may be the route or the user that nobody knows: told, but no answer counts as degraded for it. Where the
+    question names no invented user, it is the route."""
+    async with Chaos(behaviour=chaos.status(404)) as server:
+        keeps_apart = await notes(server.url, preset="zep")
+        unsure = await keeps_apart.describe()
+        await keeps_apart.close()
+        bound = await notes(server.url, bound={"user_id": "ada"})
+        sure = await bound.describe()
+        await bound.close()
+    assert not unsure.degraded
+    assert "answered 404, which may only mean that it knows no user _nobody. Mend: correct url" in unsure.notes[0]
+    assert sure.degraded
+    assert "may only" not in sure.notes[0]
+
+
+async def test_an_answer_stands_for_a_look_for_ten_seconds() -> None:
+    """A question that was answered is not paid for twice; one that failed says nothing, and is asked again."""
+    now = [100.0]
+    async with Chaos(behaviour=chaos.body(b'{"results": []}')) as server:
+        options = Options(url=server.url)
+        backend = HttpMemory(Http(server.url), options, Credential(), lambda: now[0])
+        asked = []
+        for now[0] in (100.0, 110.0, 110.1):  # searched at 100: 10 s are as long as it stands
+            if now[0] == 100.0:
+                await backend.search(make_query("tea"))
+            assert not (await backend.describe()).degraded
+            asked.append(len(server.calls))
+        await backend.search(make_query("tea"))
+        server.behaviour = chaos.status(503)
+        with pytest.raises(HttpStatus):
+            await backend.search(make_query("tea"))
+        failed = await backend.describe()
+        await backend.close()
+    assert asked == [1, 1, 2]
+    assert failed.degraded
 
 
 async def test_a_key_that_is_not_there_is_told_without_a_question() -> None:

@@ -284,13 +284,8 @@ async def test_flapping_costs_no_request_anything(home: Path, system: System) ->
     assert seen == [*["http_error"] * 5, "open", "open", "http_error", "open", "ok", "ok"]
 
 
-@pytest.mark.parametrize("name", [name for name in SYSTEMS if not name.startswith("http")])
-async def test_each_fault_is_told_to_doctor_with_its_mend(home: Path, name: str) -> None:
-    """What a backend says of itself meanwhile: what is wrong, then what mends it.
-
-    Of a memory that is one by configuration alone nothing is known that could be asked but its health route.
-    """
-    system = SYSTEMS[name]
+async def test_each_fault_is_told_to_doctor_with_its_mend(home: Path, system: System) -> None:
+    """What a backend says of itself meanwhile: what is wrong, then what mends it."""
     well = system.saying(system.item("1", THEIRS, 0.9))
     async with Chaos(behaviour=well) as server, home_of(home, system, server.url) as (fusion, _):
 
