@@ -36,7 +36,7 @@ from typing import Any, Self
 from urllib.parse import quote, urlencode
 
 from adapters.hits import hit_of, hits_of
-from adapters.http.exchange import Credential, Http, mend_of
+from adapters.http.exchange import Credential, Http, checked, mend_of
 from adapters.options import features_of, read, within
 from fusion.contract import DIMENSIONS, Description, Hit, Opening, Query, Scope
 from fusion.errors import BackendError, HttpStatus, SettingsError
@@ -48,10 +48,13 @@ FRESH_S = 10.0
 NOBODY = "_nobody"
 """whom a look asks for, where the server wants to be asked for somebody"""
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
+TOKEN = re.compile(r"[!#$%&'*+.^`|~\w-]+", re.ASCII)
+"""the name of a header (RFC 9110, 5.6.2)"""
 FIELDS = frozenset(
     "native_id event_id text score kind raw_kind speaker at precision zone recorded_at valid_from valid_to trust "
     "origin document start end unit tenant user_id agent_id run_id session_id project audience".split()
 )
+OURS = frozenset({"query", "limit", "audience", *DIMENSIONS, "project"})
 TIMES = ("at", "recorded_at", "valid_from", "valid_to")
 
 
@@ -82,13 +85,24 @@ class Options:
         within(self.filters, self.bound)
         if not self.url:
             raise SettingsError("url is missing; write the server's, http://host:port")
+        checked(self.url)
         if self.method not in ("GET", "POST") or not self.path.startswith("/") or self.limit < 1:
             raise SettingsError("method is GET or POST, path begins with /, limit is 1 or more")
+        if not TOKEN.fullmatch(self.header) or not self.authorization.isprintable():
+            raise SettingsError("header is the name of an HTTP header, authorization its value in one line")
+        if not self.items:
+            raise SettingsError("items names at least one path; '.' is the reply itself")
+        tables: dict[str, Mapping[str, Any]] = {"fields": self.fields, "values": self.values}
+        for name, table in tables.items():
+            if wrong := [key for key, value in table.items() if not isinstance(value, str)]:
+                raise SettingsError(f"{name}.{wrong[0]} must be a text")
+        if ours := sorted(self.values.keys() & OURS):
+            raise SettingsError(f"values cannot say what {ours[0]} is: that comes with each question")
         if unknown := set(self.fields) - FIELDS:
             raise SettingsError(f"fields has no {', '.join(sorted(unknown))}, only: {', '.join(sorted(FIELDS))}")
         if not {"native_id", "text"} <= set(self.fields):
             raise SettingsError("fields must say where native_id and text are")
-        known = {"query", "limit", "audience", *DIMENSIONS, "project", *self.values}
+        known = OURS | set(self.values)
         asked = _placeholders(self.path) | _placeholders(self.body)
         if unknown := asked - known:
             raise SettingsError(f"{{{min(unknown)}}} has no value; give it one in values")
@@ -185,9 +199,9 @@ def _with_preset(opening: Opening) -> Mapping[str, object]:
     if not name:
         return opening.options
     known = presets()
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise SettingsError(f"[backends.{opening.name}] there is no preset {name!r}, only: {', '.join(known)}")
-    return {**known[str(name)], **opening.options}
+    return {**known[name], **opening.options}
 
 
 def _placeholders(value: object) -> set[str]:
