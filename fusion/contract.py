@@ -11,7 +11,7 @@ Times are timezone-aware UTC. Ranks start at 1. Scores are comparable only withi
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime
 from operator import attrgetter
@@ -462,6 +462,10 @@ class Gateway(Protocol):
 
     async def forget(self, ref: str) -> Mapping[str, str]:
         """Deletes one memory everywhere, by its ref or event id: what became of it, by backend. Raises `NotFound`."""
+        ...
+
+    async def forgotten(self, event_ids: Collection[str]) -> frozenset[str]:
+        """Those of these events that were forgotten, whoever's they were: a store may have them still, or again."""
         ...
 
     async def ids(self, ref: str) -> Sequence[str]:

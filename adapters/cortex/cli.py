@@ -20,6 +20,7 @@ from fusion.errors import BadInput, NotFound, SettingsError
 if TYPE_CHECKING:
     from adapters.cortex.cortex import Cortex
     from adapters.cortex.port import Memory
+    from adapters.cortex.rank import Ranked
 
 MAX_PAGE = 500
 MAX_BUDGET = 100_000
@@ -55,7 +56,7 @@ class Recall:
         from adapters.cortex.shapes import shaped
 
         asked = query_of(self.message, call, self.project, as_of=self.as_of)
-        ranked = await cortex.recall(asked, history=self.include_history)
+        ranked = await _recalled(cortex, call, asked, history=self.include_history)
         context = packed([one.memory for one in ranked], self.budget)
         # What is packed is used: the seed counts it, and ranks by it the next time.
         await cortex.used([memory.id for memory in context.memories], call.now)
@@ -88,7 +89,7 @@ class Search:
         from adapters.cortex.shapes import shaped
 
         asked = query_of(self.message, call, self.project, as_of=self.as_of)
-        ranked = (await cortex.recall(asked, history=self.include_history))[: self.limit]
+        ranked = (await _recalled(cortex, call, asked, history=self.include_history))[: self.limit]
         return {
             "results": [
                 {
@@ -230,8 +231,9 @@ class Forget:
         try:
             return {"deleted": True, "backends": dict(await call.gateway.forget(self.id))}
         except NotFound:
-            # The journal does not know what was imported or migrated: then this store alone has it.
-            memory = await mine(cortex, call, self.id)
+            # The journal does not know what was imported or migrated: then this store alone has it. Nor does it find
+            # what was forgotten before, which a store that comes from elsewhere may have still.
+            memory = await _held(cortex, call, self.id)
             return {"deleted": await cortex.forget(memory.id, [memory.id]) == "deleted", "backends": {}}
 
 
@@ -245,7 +247,7 @@ class Get:
         from adapters.cortex.shapes import chain
 
         memory = await mine(cortex, call, self.id)
-        versions = chain(await cortex.graph.versions(memory.id))
+        versions = chain(await _unforgotten(call, await cortex.graph.versions(memory.id)))
         (shown,) = [one for one in versions if one["id"] == memory.id]
         return {**shown, "entities": memory.extraction.entities, "facts": memory.extraction.facts}
 
@@ -262,7 +264,7 @@ class History:
         memory = await mine(cortex, call, self.id)
         shown = []
         for id_ in filter(None, (memory.id, memory.state.merged_into)):
-            versions = await cortex.graph.versions(id_)
+            versions = await _unforgotten(call, await cortex.graph.versions(id_))
             shown += chain([one for one in versions if call.scope.admits(one.event.scope)])
         return {"versions": sorted(shown, key=lambda one: (one["valid_from"], one["id"]))}
 
@@ -290,7 +292,7 @@ class List:
         found: list[Memory] = []
         after = self.after
         while len(found) < self.limit and (page := await cortex.graph.page(after, MAX_PAGE, call.scope)):
-            found += [memory for memory in page if self._wants(memory)]
+            found += [memory for memory in await _unforgotten(call, page) if self._wants(memory)]
             after = page[-1].id
         found = found[: self.limit]
         return {"memories": [shaped(one) for one in found], "next": found[-1].id if len(found) == self.limit else None}
@@ -378,19 +380,22 @@ class Export:
     async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
         from adapters.cortex.transfer import exported
 
-        return {"exported": await exported(cortex.graph, call.scope, call.line, call.progress)}
+        return {"exported": await exported(cortex.graph, call.scope, call.line, call.progress, call.gateway.forgotten)}
 
 
 @dataclass(frozen=True)
 class Import:
-    """Take the lines of an export into this store; what is there already stays as it is."""
+    """Take the lines of an export into this store; what is there already stays as it is.
+
+    What was forgotten since the export stays forgotten: store it anew if you want it back.
+    """
 
     lines: Annotated[Lines, "As export printed it."]
 
     async def __call__(self, cortex: Cortex, call: Call, /) -> object:
         from adapters.cortex.transfer import imported
 
-        return await imported(cortex.graph, call.scope, self.lines)
+        return await imported(cortex.graph, call.scope, self.lines, call.gateway.forgotten)
 
 
 @dataclass(frozen=True)
@@ -409,8 +414,9 @@ class Reembed(Reindex):
 class Migrate:
     """Bring every memory into another store, and verify it by counts and a checksum.
 
-    What is there already stays, so broken off it goes on where it stopped. Run it once more after you have named the
-    store in fusion.toml and before you start the server again, if something was remembered meanwhile.
+    What is there already stays, so broken off it goes on where it stopped; what was forgotten since goes from there
+    too. Run it once more after you have named the
+    store in fusion.toml and before you start the server again, if something was remembered or forgotten meanwhile.
     """
 
     operates: ClassVar[Literal[True]] = True
@@ -441,7 +447,7 @@ class Migrate:
         except SettingsError as error:
             raise BadInput(str(error)) from None
         try:
-            return await migrated(cortex.graph, target, call.progress)
+            return await migrated(cortex.graph, target, call.progress, call.gateway.forgotten)
         finally:
             await target.close()
 
@@ -450,7 +456,27 @@ class Migrate:
 
 
 async def mine(cortex: Cortex, call: Call, id: str) -> Memory:
-    """A memory of the caller's. Raises ``NotFound``, the same for another's and for one that never was."""
+    """A memory of the caller's. Raises ``NotFound``, the same for another's, a forgotten one and one that never was."""
+    memory = await _held(cortex, call, id)
+    if await call.gateway.forgotten([id]):
+        raise NotFound(f"there is no memory {id!r} here")
+    return memory
+
+
+async def _unforgotten(call: Call, memories: Sequence[Memory]) -> list[Memory]:
+    """Those that were not forgotten: a store that was down then, or was filled from elsewhere, may have more."""
+    gone = await call.gateway.forgotten([memory.id for memory in memories])
+    return [memory for memory in memories if memory.id not in gone]
+
+
+async def _recalled(cortex: Cortex, call: Call, asked: Query, *, history: bool) -> list[Ranked]:
+    found = await cortex.recall(asked, history=history)
+    gone = await call.gateway.forgotten([one.memory.id for one in found])
+    return [one for one in found if one.memory.id not in gone]
+
+
+async def _held(cortex: Cortex, call: Call, id: str) -> Memory:
+    """As `mine`, forgotten or not."""
     memory = (await cortex.graph.get([id])).get(id)
     if memory is None or not call.scope.admits(memory.event.scope):
         raise NotFound(f"there is no memory {id!r} here")

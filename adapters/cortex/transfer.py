@@ -1,11 +1,12 @@
 """Memories out of a store and into one: as lines of JSON, or straight into another store.
 
-Either may be broken off anywhere and done again: what is there already is left alone, so a second run goes on.
+Either may be broken off anywhere and done again: what is there already is left alone, so a second run goes on. What
+was forgotten meanwhile goes neither way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 
@@ -15,32 +16,46 @@ from adapters.cortex.records import line_of, memory_of
 from fusion.contract import Scope
 from fusion.errors import BadInput, StoreDamaged
 
+Which = Callable[[Collection[str]], Awaitable[frozenset[str]]]
+"""Those of these ids that were forgotten: `fusion.contract.Gateway.forgotten`."""
+
+
+async def none_of(ids: Collection[str]) -> frozenset[str]:
+    """Where there is no journal that anything could be forgotten in: between two stores by themselves."""
+    return frozenset()
+
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """``known`` were there before, and stay as they were."""
+    """``known`` were there before, and stay as they were; ``forgotten`` were so since the export, and stay it."""
 
     imported: int
     known: int
+    forgotten: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
     """``memories`` and ``checksum`` (SHA-256 over their lines, by id) are the same in both stores; ``copied`` of them
-    were written by this run. ``others`` are in the target alone."""
+    were written by this run. ``others`` are in the target alone; ``forgotten`` were, and are deleted there now."""
 
     memories: int
     copied: int
     others: int
     checksum: str
+    forgotten: int = 0
 
 
 async def exported(
-    graph: Graph, scope: Scope, line: Callable[[str], Awaitable[None]], progress: Callable[[int, int | None], None]
+    graph: Graph,
+    scope: Scope,
+    line: Callable[[str], Awaitable[None]],
+    progress: Callable[[int, int | None], None],
+    forgotten: Which = none_of,
 ) -> int:
     """Sends each memory that ``scope`` admits as a line, in the order of their ids; how many they were."""
     count = 0
-    async for page in pages(graph, scope):
+    async for page in _kept(graph, forgotten, scope):
         for memory in page:
             await line(line_of(memory))
         count += len(page)
@@ -48,7 +63,7 @@ async def exported(
     return count
 
 
-async def imported(graph: Graph, scope: Scope, lines: Sequence[str]) -> Imported:
+async def imported(graph: Graph, scope: Scope, lines: Sequence[str], forgotten: Which = none_of) -> Imported:
     """Takes lines of an export in, all of them or none. Raises ``BadInput``, which names the line."""
     memories: dict[str, Memory] = {}
     for number, text in enumerate(lines, start=1):
@@ -59,22 +74,30 @@ async def imported(graph: Graph, scope: Scope, lines: Sequence[str]) -> Imported
         if not scope.admits(memory.event.scope):
             raise BadInput(f"line {number}: that memory is somebody else's; import it as whose it is")
         memories[memory.id] = memory
-    known = await graph.get(list(memories))
-    new = [memory for id_, memory in memories.items() if id_ not in known]
+    gone = await forgotten(memories)
+    known = (await graph.get(list(memories))).keys() - gone
+    new = [memory for id_, memory in memories.items() if id_ not in known | gone]
     await graph.add(new)
-    return Imported(len(new), len(known))
+    return Imported(len(new), len(known), len(gone))
 
 
-async def migrated(source: Graph, target: Graph, progress: Callable[[int, int | None], None]) -> Migrated:
-    """Makes ``target`` have what ``source`` has, and verifies it by counts and checksums.
+async def migrated(
+    source: Graph, target: Graph, progress: Callable[[int, int | None], None], forgotten: Which = none_of
+) -> Migrated:
+    """Makes ``target`` have what ``source`` has, and verifies it by counts and checksums; what was ``forgotten`` since
+    an earlier run is deleted there first.
 
     Raises ``BadInput`` where the target has another memory under one's id, ``StoreDamaged`` where what was written
-    does not come back as it was. Nothing is removed from either.
+    does not come back as it was. Nothing else is removed from either.
     """
+    cleared = 0
+    async for page in pages(target):
+        if gone := await forgotten([memory.id for memory in page]):
+            cleared += len(await target.delete(list(gone)))
     total = (await source.holding()).items
     copied = done = 0
     here, there = sha256(), sha256()
-    async for page in pages(source):
+    async for page in _kept(source, forgotten):
         known = await target.get([memory.id for memory in page])
         new = [memory for memory in page if memory.id not in known]
         await target.add(new)
@@ -92,7 +115,14 @@ async def migrated(source: Graph, target: Graph, progress: Callable[[int, int | 
     if here.digest() != there.digest():
         raise StoreDamaged("the target does not give back what was written: run migrate again, and look at its log")
     others = (await target.holding()).items - done
-    return Migrated(done, copied, others, here.hexdigest())
+    return Migrated(done, copied, others, here.hexdigest(), cleared)
+
+
+async def _kept(graph: Graph, forgotten: Which, scope: Scope | None = None) -> AsyncIterator[Sequence[Memory]]:
+    """The pages of a store without what was forgotten, and not deleted there yet."""
+    async for page in pages(graph, scope):
+        gone = await forgotten([memory.id for memory in page])
+        yield [memory for memory in page if memory.id not in gone]
 
 
 def _difference(memory: Memory, other: Memory) -> Change:

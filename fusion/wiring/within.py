@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,9 @@ class Within:
 
     async def forget(self, ref: str) -> Mapping[str, str]:
         return (await self.fusion.forget(ref, self.scope)).backends
+
+    async def forgotten(self, event_ids: Collection[str]) -> frozenset[str]:
+        return await self.fusion.journal.forgotten(event_ids)
 
     async def ids(self, ref: str) -> Sequence[str]:
         if not is_foreign(ref):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +29,7 @@ from fusion.ingest.journal.listing import Counts, Criteria, Page
 from fusion.ingest.journal.outbox import Deliveries, Outbox
 from fusion.ingest.journal.remembered import Remembered
 from fusion.ingest.journal.retire import CURRENT, SourceCount, Whole
-from fusion.ingest.journal.rows import Record, all_are, frequencies, keys_of, record_of, row_of
+from fusion.ingest.journal.rows import Record, all_are, forgotten, frequencies, keys_of, record_of, row_of
 from fusion.ingest.journal.schema import STEPS
 from fusion.ingest.journal.tombstones import Barred
 from fusion.lib.bm25 import Frequencies
@@ -146,6 +146,10 @@ class Journal:
     async def records(self, event_ids: Sequence[str]) -> Mapping[str, Record]:
         """What is known of each event; one that never came through here is not in it, a forgotten one is."""
         return await self._known.records(event_ids)
+
+    async def forgotten(self, event_ids: Collection[str]) -> frozenset[str]:
+        """Those of these events that were forgotten. Kept in memory of none, for a whole store may be asked about."""
+        return await self._database.read(lambda db: forgotten(db, event_ids))
 
     async def neighbours(self, event_ids: Sequence[str], span: int) -> Mapping[str, Sequence[Record]]:
         """By event id, up to ``span`` events before it and after it in its document, or else session, in order.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,6 +58,12 @@ def all_are(db: Connection, event_ids: Sequence[str], condition: str) -> bool:
     """Whether a condition holds of every one of these events."""
     met = f"select count(*) from event where event_id in (select value from json_each(?)) and {condition}"
     return bool(db.execute(met, (json.dumps(event_ids),)).fetchone()[0] == len(set(event_ids)))
+
+
+def forgotten(db: Connection, event_ids: Collection[str]) -> frozenset[str]:
+    """Those of these events that were forgotten."""
+    gone = "select event_id from event where forgotten = 1 and event_id in (select value from json_each(?))"
+    return frozenset(row["event_id"] for row in db.execute(gone, (json.dumps(list(event_ids)),)))
 
 
 def row_of(db: Connection, ref: str, scope: Scope) -> Any:

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from adapters.cortex.cli import VERBS, History
+from adapters.cortex.cortex import Cortex
 from adapters.cortex.port import Graph, State
 from adapters.cortex.records import line_of
 from adapters.cortex.sqlite import SqliteGraph
@@ -59,6 +60,12 @@ async def telling(home: Path, embedder: str = "") -> AsyncIterator[Told]:
         transport = httpx.ASGITransport(create_app(fusion, settings))
         async with AsyncClient.over(transport) as client:
             yield Told(client, fusion)
+
+
+def cortex_of(tell: Told) -> Cortex:
+    backend = tell.fusion.sources["cortex"].backend
+    assert isinstance(backend, Cortex)
+    return backend
 
 
 @pytest.fixture
@@ -290,6 +297,49 @@ async def test_a_conversation_of_the_sample_reads_as_a_person_expects(home: Path
         assert fifteen not in context
         assert context.count(exchange["user_message"]) == 1
         assert cake not in context
+
+
+class TestForgotten:
+    """What was forgotten stays so, wherever a store has it from."""
+
+    async def test_an_import_does_not_bring_it_back(self, tell: Told) -> None:
+        """Export two, forget one, import both: one is known, one is forgotten, and it is counted."""
+        gone = await tell("store", content="The alarm code is 4711.")
+        await tell("store", content="Tea at nine.")
+        lines = await tell.lines("export")
+        await tell("forget", id=gone["id"])
+        assert await tell("import", lines=lines) == {"imported": 0, "known": 1, "forgotten": 1}
+        assert await tell.texts() == ["Tea at nine."]
+
+    async def test_a_second_migration_takes_it_away_there(self, tell: Told, tmp_path: Path) -> None:
+        """Migrate two, forget one, migrate again: it is deleted in the target, which has the other."""
+        gone = await tell("store", content="The alarm code is 4711.")
+        await tell("store", content="Tea at nine.")
+        source = cortex_of(tell).graph
+        forgotten = tell.fusion.journal.forgotten
+        async with store(tmp_path / "b") as target:
+            assert (await migrated(source, target, no_progress, forgotten)).copied == 2
+            await tell("forget", id=gone["id"])
+            again = await migrated(source, target, no_progress, forgotten)
+            assert (again.memories, again.copied, again.others, again.forgotten) == (1, 0, 0, 1)
+            assert [one.event.text for one in await target.page()] == ["Tea at nine."]
+
+    async def test_no_verb_shows_it_though_the_store_has_it(self, tell: Told) -> None:
+        """A store that was migrated before has it still; to forget it once more deletes it there."""
+        gone = await tell("store", content="The alarm code is 4711.")
+        graph = cortex_of(tell).graph
+        kept = await graph.get([gone["id"]])
+        await tell("forget", id=gone["id"])
+        await graph.add(list(kept.values()))
+        assert (await tell("recall", message="alarm code"))["context"] == ""
+        assert (await tell("search", message="alarm code"))["results"] == []
+        assert await tell.texts() == []
+        assert await tell.lines("export") == []
+        for verb in ("get", "history", "update"):
+            with pytest.raises(NotFound):
+                await tell(verb, id=gone["id"])
+        assert (await tell("forget", id=gone["id"]))["deleted"] is True
+        assert await graph.get([gone["id"]]) == {}
 
 
 class TestCapturing:
