@@ -21,7 +21,7 @@ from fusion.recall.admit import Admitted, Record, admit
 from fusion.recall.dedup import dedup
 from fusion.recall.expand import Pooled, expand
 from fusion.recall.gather import Answer
-from fusion.recall.pack import Block, Memory, pack
+from fusion.recall.pack import OUT_OF_ROOM, Block, Memory, pack
 from fusion.recall.receipt import Receipt
 from fusion.recall.rerank import Judged, by_local_score, by_verdict, passages, wants_judge
 from fusion.recall.rrf import Ranked, ceiling, rrf
@@ -312,6 +312,8 @@ def _abstained(block: Block, pool: Sequence[Pooled], asked: Sequence[str]) -> st
         return None
     if not asked:
         return "the query has only stop words"
+    if not OUT_OF_ROOM.isdisjoint(block.reasons.values()):
+        return "nothing fits the budget"
     return "nothing cleared the floor" if pool else "nothing was found"
 
 

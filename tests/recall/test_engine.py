@@ -229,6 +229,14 @@ async def test_below_the_floor_the_block_is_empty_and_says_so(gateway: Gateway) 
     assert fused.abstained == "nothing cleared the floor"
 
 
+async def test_a_budget_too_small_for_the_best_is_said(gateway: Gateway) -> None:
+    """The fence alone takes more than 60 characters: the answer was good enough, and the floor had no part in it."""
+    recipe = replace(RECIPE, rerank=replace(RECIPE.rerank, judge="never"), pack=Packing(budget_chars=60))
+    fused = (await fuse(ASK, recipe, gateway.live)).fused
+    assert (fused.block, fused.memories) == ("", ())
+    assert fused.abstained == "nothing fits the budget"
+
+
 async def test_a_query_of_stop_words_asks_nobody(gateway: Gateway) -> None:
     """It could only scan everything."""
     fused = (await fuse(FuseRequest("the of and"), RECIPE, gateway.live)).fused
