@@ -26,6 +26,7 @@ from fusion.errors import (
     NobodyAnswered,
     NotFound,
     SettingsError,
+    StoreDamaged,
     Unauthorized,
 )
 from fusion.ingest.intake import NewMemory
@@ -401,6 +402,41 @@ async def test_a_degraded_answer_says_why(home: Path) -> None:
         compared = await fusion.compare(FuseRequest(ASKED))
         assert (compared.a.degraded, compared.notes) == (True, fused.notes)
         assert fused.notes[-1] not in (await fusion.ready())["notes"]  # there it stands with the backend
+
+
+class Examined(InMemory):
+    """Is looked through for as long as the test likes, and is damaged the first time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.faults: list[str] = ["its file is damaged"]
+        self.begun, self.done = asyncio.Event(), asyncio.Event()
+
+    @classmethod
+    async def open(cls, opening: Opening) -> Self:
+        return cls()
+
+    async def check(self) -> str | None:
+        if self.faults:
+            raise StoreDamaged(self.faults.pop())
+        self.begun.set()
+        await self.done.wait()
+        return None
+
+
+async def test_a_known_damage_is_told_while_it_is_looked_for_again(home: Path) -> None:
+    """It holds until a look came back clean: a look of minutes must not hide what the last one found."""
+    async with Fusion.open(small(home, attic="tests.test_wiring:Examined")) as fusion:
+        attic = fusion.sources["attic"].backend
+        assert isinstance(attic, Examined)
+        assert set(await fusion.check()) == {"attic"}
+        again = asyncio.create_task(fusion.check())
+        await attic.begun.wait()
+        assert (await fusion.ready())["notes"][-1] == "attic: its file is damaged"
+        assert (await fusion.fuse(ASKED)).degraded
+        attic.done.set()
+        assert await again == {}
+        assert not (await fusion.fuse(ASKED)).degraded
 
 
 class Scripted(FakeModel):

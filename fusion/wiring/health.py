@@ -147,12 +147,13 @@ class Health:
         looks.update({name: backend.check for name, backend in self._checking.items()})
         found: dict[str, str] = {}
         for name, look in looks.items():  # one after the other: nobody waits for it, and others want the disk
-            self.damaged.pop(name, None)
             try:
                 fault = await look()
             except Exception as error:  # noqa: BLE001 — whatever ails one store, the others are looked at
                 fault = self.damaged[name] = f"{name}: {why(error)}"
                 log.error("%s is damaged: %s", name, why(error))
+            else:  # not before: while one is looked through, what is known of it holds
+                self.damaged.pop(name, None)
             if fault is not None:
                 found[name] = fault
         return found
