@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 
 from adapters.bolt import Bolt, Schema, VectorIndex
 from adapters.cortex import cypher
-from adapters.index import vectors_of
+from adapters.index import each_vector_of
 from fusion.contract import Embedder
-from fusion.errors import FusionError
+from fusion.errors import FusionError, InvalidAnswer
 
 log = logging.getLogger(__name__)
 
@@ -76,26 +77,42 @@ class Vectors:
             await asyncio.shield(self._filling)
 
     async def _fill_in(self, embedder: Embedder) -> None:
-        """Until nothing waits, or the embedder or the database fails: then the next memory or `settle` tries again."""
+        """Until nothing waits, or the embedder or the database fails: then the next memory or `settle` tries again.
+
+        What the embedder makes no vector of waits, and holds nothing up.
+        """
+        refused: dict[str, InvalidAnswer] = {}
         try:
-            while batch := list(self.pending)[:FILLED]:
-                await self._fill_batch(embedder, cypher.vectors_by(embedder), batch)
+            while batch := list(islice((id_ for id_ in self.pending if id_ not in refused), FILLED)):
+                faults = await self._fill_batch(embedder, cypher.vectors_by(embedder), batch)
                 for id_ in batch:
-                    self.pending.pop(id_, None)
+                    if id_ not in faults:
+                        self.pending.pop(id_, None)
+                refused |= faults
+                if len(faults) == len(batch):
+                    break
+            for fault in refused.values():
+                raise fault
             self.fault = None
         except FusionError as error:
             self.fault = f"vectors are not filled in: {error}"
             log.warning("%s: %s", self._bolt.shown, self.fault)
 
-    async def _fill_batch(self, embedder: Embedder, index: VectorIndex, ids: Sequence[str]) -> None:
+    async def _fill_batch(
+        self, embedder: Embedder, index: VectorIndex, ids: Sequence[str]
+    ) -> Mapping[str, InvalidAnswer]:
+        """Writes the vectors of these memories. Returns which of them get none, and why."""
         texts = "MATCH (m:Memory) WHERE m.event_id IN $ids RETURN m.event_id AS id, m.words AS words"
         rows = await self._bolt.read(texts, {"ids": ids}, READ_S)
         if not rows:
-            return
-        vectors = await vectors_of(embedder, [row["words"] for row in rows])
-        filled = [{"id": row["id"], "vector": v.tolist()} for row, v in zip(rows, vectors, strict=True)]
+            return {}
+        vectors = await each_vector_of(embedder, [row["words"] for row in rows])
+        made = {row["id"]: vector for row, vector in zip(rows, vectors, strict=True)}
+        filled = [{"id": i, "vector": v.tolist()} for i, v in made.items() if not isinstance(v, InvalidAnswer)]
         statement = f"UNWIND $rows AS row MATCH (m:Memory {{event_id: row.id}}) SET m.{index.property} = row.vector"
-        await self._bolt.write(statement, {"rows": filled}, WRITE_S)
+        if filled:
+            await self._bolt.write(statement, {"rows": filled}, WRITE_S)
+        return {id_: fault for id_, fault in made.items() if isinstance(fault, InvalidAnswer)}
 
     # To another model
 
@@ -123,7 +140,8 @@ class Vectors:
         )
         done, after = 0, ""
         while rows := await self._bolt.read(statement, {"after": after, "limit": FILLED}, DEFINE_S):
-            await self._fill_batch(embedder, new, [row["id"] for row in rows])
+            for fault in (await self._fill_batch(embedder, new, [row["id"] for row in rows])).values():
+                raise fault
             done, after = done + len(rows), rows[-1]["id"]
             progress(done, max(done, total))
 

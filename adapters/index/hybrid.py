@@ -110,6 +110,9 @@ class Index:
         self._writing: asyncio.Task[None] | None = None
         self._wanting: dict[str, tuple[str, str | None]] = {}
         # Hash and text by key; no text where it can be picked: what is put now may not be there yet.
+        self._refused: dict[str, tuple[str, str | None]] = {}
+        self._refusal: InvalidAnswer | None = None
+        # Of what is wanted, what the embedder makes no vector of, and why: asked for again behind all the rest.
         self._mending = False
         self._filling: asyncio.Task[None] | None = None
         self._retry = asyncio.Event()
@@ -305,7 +308,7 @@ class Index:
         self._moved_to = embedder = self._through(embedder)
         await self._in_thread(lambda: self._vectors.turn(embedder.identity, embedder.dimensions))
         self._embedder = embedder
-        self._wanting = {}
+        self._wanting, self._refused = {}, {}
         await self._resume()
 
     @asynccontextmanager
@@ -328,6 +331,7 @@ class Index:
     async def settle(self) -> None:
         """Returns when every entry has its vector, or when the embedder has failed once more (see ``notes``)."""
         failures = self._failures
+        self._refused = {}
         self._retry.set()
         async with self._progress:
             await self._progress.wait_for(lambda: not self._wanting or self._failures > failures or self._closed)
@@ -508,6 +512,8 @@ class Index:
             return
         if self._filling is None or self._filling.done():
             self._filling = asyncio.create_task(self._fill())
+        elif self._refused:
+            self._retry.set()  # what came now does not wait for what is refused
 
     def _write_files(self, changes: Mapping[str, Entry | None]) -> dict[str, tuple[str, str | None]]:
         """Words first, then the record of them. Returns hash and text, by key, of the entries that have no vector.
@@ -540,10 +546,15 @@ class Index:
         delay_s = _RETRY_S
         while self._wanting and (embedder := self.embedder) is not None:
             self._retry.clear()
+            untried = (one for one in self._wanting.items() if self._refused.get(one[0]) != one[1])
             try:
-                await self._fill_some(embedder, dict(islice(self._wanting.items(), _FILL_ENTRIES)))
+                some = dict(islice(untried, _FILL_ENTRIES))
+                if not some and self._refusal is not None:
+                    raise self._refusal
+                await self._fill_some(embedder, some)
                 delay_s = _RETRY_S
-                self._faults.pop("fill", None)
+                if not self._refused:
+                    self._faults.pop("fill", None)
             except Exception as error:  # noqa: BLE001 - whatever keeps vectors from coming, words are searched on
                 self._note("fill", f"vectors are not filled in: {error}")
                 self._failures += 1
@@ -553,19 +564,28 @@ class Index:
                         await self._retry.wait()
                 except TimeoutError:
                     delay_s = min(2 * delay_s, _LONGEST_RETRY_S)
+                    self._refused = {}
             await self._tell()
+        if not self._wanting:
+            self._faults.pop("fill", None)
 
     async def _fill_some(self, embedder: Embedder, some: Mapping[str, tuple[str, str | None]]) -> None:
+        """Raises InvalidAnswer where the embedder makes a vector of none of them."""
         texts = {key: text for key, (_, text) in some.items() if text is not None}
         pick, bare = self._pick, [key for key in some if key not in texts]
         if pick is not None and bare:
             texts |= {entry.key: entry.text for entry in await self._in_thread(lambda: pick(bare))}
-        vectors = await vectors_of(embedder, list(texts.values()))
-        rows = [(key, some[key][0], vector) for key, vector in zip(texts, vectors, strict=True)]
+        made = dict(zip(texts, await each_vector_of(embedder, list(texts.values())), strict=True))
+        rows = [(key, some[key][0], made_of) for key, made_of in made.items() if not isinstance(made_of, InvalidAnswer)]
+        for key, made_of in made.items():
+            if isinstance(made_of, InvalidAnswer):
+                self._refused[key], self._refusal = some[key], made_of
+        if made and not rows and self._refusal is not None:
+            raise self._refusal
         if not await self._in_thread(lambda: self._vectors.add(rows, embedder.identity)):
             return  # the index has moved to another model meanwhile: these are still wanted, of that one
         for key, wanted in some.items():
-            if self._wanting.get(key) == wanted:
+            if self._wanting.get(key) == wanted and not isinstance(made.get(key), InvalidAnswer):
                 del self._wanting[key]
 
     async def _tell(self) -> None:
@@ -609,6 +629,17 @@ async def vectors_of(embedder: Embedder, texts: Sequence[str], *, keep: bool = T
     if not isfinite(vectors.sum()):  # NaN and infinity stay so in a sum
         raise InvalidAnswer(f"{embedder.identity} gave vectors with NaN or infinity in them")
     return vectors
+
+
+async def each_vector_of(embedder: Embedder, texts: Sequence[str]) -> list[Floats | InvalidAnswer]:
+    """A vector each, or why there is none: asked for by ever smaller halves, so that no text costs another its own."""
+    try:
+        return list(await vectors_of(embedder, texts))
+    except InvalidAnswer as error:
+        if len(texts) == 1:
+            return [error]
+    half = len(texts) // 2
+    return [*await each_vector_of(embedder, texts[:half]), *await each_vector_of(embedder, texts[half:])]
 
 
 Item = TypeVar("Item")

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from math import log
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -24,6 +25,9 @@ from adapters.index.vectors import Known, Vectors
 from fusion.contract import Embedder, Scope
 from fusion.errors import StoreBusy, StoreDamaged, StoreFull
 from tests.fakes import FakeEmbedder, word_vector
+
+if TYPE_CHECKING:
+    from fusion.contract import Floats
 
 ANN, BOB = Scope(user_id="ann"), Scope(user_id="bob")
 CATS = [
@@ -101,6 +105,36 @@ async def test_an_embedder_that_fails_costs_vectors_only(tmp_path: Path) -> None
         embedder.failing = True
         assert keys(await index.search("red cats", ANN, 10)) == ["cat", "car"]
         assert index.notes == ("search by vectors does not work: the fake embedder was told to fail",)
+
+
+class Poisoned(FakeEmbedder):
+    """No numbers for what has "poison" in it, until it is cured: alone, or among others."""
+
+    cured = False
+
+    async def embed(self, texts: Sequence[str], *, keep: bool = True) -> Floats:
+        vectors = (await super().embed(texts, keep=keep)).copy()
+        vectors[["poison" in text and not self.cured for text in texts]] = np.nan
+        return vectors
+
+
+async def test_a_text_without_a_vector_holds_up_no_other(tmp_path: Path) -> None:
+    """It alone waits for its own, and the note says why; what is put meanwhile gets its vector; nothing is lost."""
+    embedder = Poisoned()
+    truth = [Entry(str(n), ANN, "poison" if n in (0, 150) else f"room {n}") for n in range(300)]
+    async with opened(tmp_path, embedder, truth) as index:
+        await index.settle()
+        assert (index.vectors, index.pending) == (298, 2)
+        assert index.notes == ("vectors are not filled in: fake@1 gave vectors with NaN or infinity in them",)
+        await index.put([Entry("new", ANN, "another room")])
+        await index.settle()
+        assert (index.vectors, index.pending) == (299, 2)
+        await index.put([Entry("0", ANN, "an antidote")])
+        await index.settle()
+        assert (index.vectors, index.pending) == (300, 1)
+        embedder.cured = True
+        await index.settle()
+        assert (index.vectors, index.pending, index.notes) == (301, 0, ())
 
 
 async def test_damage_to_words_while_running_leaves_vectors(tmp_path: Path) -> None:

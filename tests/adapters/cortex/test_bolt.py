@@ -327,7 +327,7 @@ async def test_memgraph_is_asked_in_read_transactions_by_its_own_indexes() -> No
 
 
 class Broken(FakeEmbedder):
-    """Gives vectors that are none: with NaN in them, or of another size than it says."""
+    """Gives vectors that are none: with NaN in them, for one text or for all, or of another size than it says."""
 
     def __init__(self, fault: str) -> None:
         super().__init__()
@@ -335,6 +335,10 @@ class Broken(FakeEmbedder):
 
     async def embed(self, texts: Sequence[str], *, keep: bool = True) -> Floats:
         vectors = await super().embed(texts, keep=keep)
+        if self.fault == "one":
+            return np.stack(
+                [row * np.float32("nan" if t == "alpha" else 1) for t, row in zip(texts, vectors, strict=True)]
+            )
         return vectors[:, :7] if self.fault == "size" else vectors * np.float32("nan")
 
 
@@ -364,6 +368,21 @@ class TestVectors:
         held = await graph.holding()
         await graph.close()
         assert (held.vectors, held.vectors_pending, held.faults) == (1, 0, ())
+
+    async def test_a_text_without_a_vector_holds_up_no_other(self, bolt: Bolt) -> None:
+        """It alone waits for its own, and the fault says why; a sound embedder fills it in."""
+        broken = Broken("one")
+        graph = BoltGraph(bolt, Walking(), broken)
+        await graph.add([memory(1, "alpha"), *(memory(n, f"room {n}") for n in range(2, 101))])
+        await graph.settle()
+        held = await graph.holding()
+        assert (held.vectors, held.vectors_pending) == (99, 1)
+        assert held.faults == ("vectors are not filled in: fake@1 gave vectors with NaN or infinity in them",)
+        broken.embed = FakeEmbedder().embed  # type: ignore[method-assign]
+        await graph.settle()
+        held = await graph.holding()
+        await graph.close()
+        assert (held.vectors, held.vectors_pending, held.faults) == (100, 0, ())
 
     async def test_vectors_of_two_models_never_meet(self, bolt: Bolt) -> None:
         """Another model fills in its own, of its own size; what the first one found is untouched by it."""
