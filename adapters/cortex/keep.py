@@ -7,20 +7,21 @@ events. And what is merged is kept with its event, unseen, until the memory that
 
 Vectors alone do not tell who owes whom, nor Paris from Lisbon, so a statement is merged only if it says nothing new:
 the other one has its words in their order, its facts, and the same negations, numbers and dates. ``guarded = false``
-is the seed to the letter.
+is the seed to the letter. And either way only into one that `outlasts` it: what is for good is not merged into what
+ends.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 from uuid import NAMESPACE_OID, uuid5
 
 from adapters.cortex.options import Options
-from adapters.cortex.port import Effect, Graph, Memory, State, View
+from adapters.cortex.port import Effect, Graph, Lifetime, Memory, State, View
 from adapters.cortex.stated import stated
 from adapters.graph.names import key
 from fusion.contract import Captured, Fact, Kind, LanguageModel
@@ -44,6 +45,8 @@ ABOUT = 0.40
 
 LOOKED_AT = 20
 """memories, by words and by meaning each, that a statement is held against"""
+
+_LASTS: Mapping[Lifetime, int] = {"session": 0, "ttl": 1, "project": 2, "permanent": 3}
 
 Outcome = Literal["stored", "duplicate", "reinforced", "contradicts", "known"]
 
@@ -137,9 +140,22 @@ def repeated(statement: Memory, near: Sequence[Near], options: Options) -> tuple
     for n in near:
         if n.cosine < NEARLY:
             break
+        if not outlasts(n.memory, statement):
+            continue
         if not options.guarded or adds_nothing(statement, n.memory):
             return ("duplicate" if n.cosine >= SAME else "reinforced"), n.memory
     return None
+
+
+def outlasts(old: Memory, new: Memory) -> bool:
+    """Whether ``old`` is there whenever ``new`` would be: of a lifetime as long (permanent, project, ttl, session), and
+    stated to be valid from no later and until no earlier."""
+    known, event = old.event, new.event
+    return (
+        _LASTS[old.state.lifetime] >= _LASTS[new.state.lifetime]
+        and (known.valid_from is None or known.valid_from <= _since(new))
+        and (known.valid_to is None or (event.valid_to is not None and known.valid_to >= event.valid_to))
+    )
 
 
 def adds_nothing(new: Memory, old: Memory) -> bool:
@@ -222,9 +238,13 @@ def _said(memory: Memory) -> str:
 
 
 def _claim(memory: Memory) -> Claim:
+    return Claim(memory.id, _said(memory), memory.extraction.facts, _since(memory))
+
+
+def _since(memory: Memory) -> datetime:
+    """When it begins to hold."""
     event = memory.event
-    since = event.valid_from or (event.at.utc if event.at else event.recorded_at)
-    return Claim(memory.id, _said(memory), memory.extraction.facts, since)
+    return event.valid_from or (event.at.utc if event.at else event.recorded_at)
 
 
 def initial(captured: Captured) -> State:

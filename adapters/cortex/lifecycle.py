@@ -4,7 +4,8 @@ Nothing is deleted: what ends keeps its row and says when it ended, so that hist
 have it. What is decided depends on the store and the clock alone and is written a page at a time, so that a run which
 was killed is finished by the next, and one that has nothing to do changes nothing.
 
-Two passes: the first notes which memories a newer version replaces, the second decides. In memory there are a sketch of
+Two passes: the first notes which memories a newer version replaces, the second decides; last, what was merged into a
+memory that is over and lasts longer itself stands for itself again. In memory there are a sketch of
 each memory that may have a near-duplicate (`WINDOW` at most) and the members of open conflicts; texts only of one page.
 """
 
@@ -118,14 +119,18 @@ async def tend(
         superseded |= {memory.event.supersedes for memory in page if memory.event.supersedes is not None}
         total += len(page)
     conflicts: defaultdict[str, list[Memory]] = defaultdict(list)
+    merged_into: dict[str, str] = {}
     async for page in pages(graph, scope):
         changes: dict[str, Change] = {}
         lasting: list[Memory] = []
         for memory in page:
             state = memory.state
-            if state.ended_at is not None or state.merged_into is not None:
+            if state.ended_at is not None:
                 continue
-            if over := ending(memory, now, rules):
+            if state.merged_into is not None:
+                if ending(memory, now, rules) is None:
+                    merged_into[memory.id] = state.merged_into
+            elif over := ending(memory, now, rules):
                 why, at = over
                 counts[why] += 1
                 changes[memory.id] = {"ended_at": at}
@@ -148,6 +153,8 @@ async def tend(
         counts["conflicts_resolved"] += len(changes) - 1
         if not dry_run:
             await graph.alter(changes)
+    if not dry_run:
+        await _free_outlasting(graph, merged_into)
     return Report(**counts, dry_run=dry_run, notes=() if twins is not None else (UNSKETCHED,))
 
 
@@ -166,6 +173,19 @@ async def _free_orphans(graph: Graph, changes: Mapping[str, Change]) -> None:
     orphans: dict[str, Change] = {id_: {"merged_into": None} for id_, one in into.items() if one not in there}
     if orphans:
         await graph.alter(orphans)
+
+
+async def _free_outlasting(graph: Graph, merged_into: Mapping[str, str]) -> None:
+    """What is not over by itself does not end with what it was merged into. Who lost a conflict takes it along: it
+    says the same."""
+    pairs = list(merged_into.items())
+    for first in range(0, len(pairs), PAGE):
+        some = pairs[first : first + PAGE]
+        into = await graph.get(list({one for _, one in some}))
+        over = {m.id for m in into.values() if m.state.ended_at and m.state.conflict_status != "resolved"}
+        freed: dict[str, Change] = {id_: {"merged_into": None} for id_, one in some if one in over}
+        if freed:
+            await graph.alter(freed)
 
 
 class Twins:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from adapters.cortex import Cortex
-from adapters.cortex.keep import Kept, Near, adds_nothing, comparable, is_statement, keep, repeated
+from adapters.cortex.keep import Kept, Near, adds_nothing, comparable, is_statement, keep, outlasts, repeated
+from adapters.cortex.lifecycle import tend
 from adapters.cortex.options import Options
-from adapters.cortex.port import Memory, State
+from adapters.cortex.port import LIFETIMES, Lifetime, Memory, State
 from adapters.cortex.sqlite import SqliteGraph
 from fusion.contract import KINDS, Captured, Entity, Extraction, Fact, Opening, Place, Scope
 from tests.backend_contract import NOW, event_id, make_captured, make_event, make_query
 from tests.fakes import FakeEmbedder, FakeModel
 
 ADA, BEN = Scope(user_id="ada"), Scope(user_id="ben")
+DAY = timedelta(days=1)
 
 DARK = "Ada prefers dark mode in every single editor"
 
@@ -152,6 +154,50 @@ def test_unguarded_is_the_seed_to_the_letter() -> None:
 def test_only_ones_own_of_equal_trust_are_compared(other: Memory) -> None:
     """Not another's, another session's, a private one, an untrusted one, a turn, or one that is merged itself."""
     assert comparable(statement(2, DARK), [Near(other, 1.0)]) == []
+
+
+@pytest.mark.parametrize("new", LIFETIMES)
+@pytest.mark.parametrize("old", LIFETIMES)
+def test_only_into_what_lasts_as_long(old: Lifetime, new: Lifetime) -> None:
+    """permanent ≥ project ≥ ttl ≥ session: of the 16 pairs, the 10 in which the older one lasts at least as long."""
+    order = ["session", "ttl", "project", "permanent"]
+    both = [replace(statement(n, DARK), state=State(lifetime)) for n, lifetime in ((1, old), (2, new))]
+    assert outlasts(*both) == (order.index(old) >= order.index(new))
+    assert (repeated(both[1], [Near(both[0], 1.0)], Options()) is not None) == outlasts(*both)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ({"valid_to": NOW}, {}, False),
+        ({"valid_to": NOW}, {"valid_to": NOW + DAY}, False),
+        ({"valid_to": NOW}, {"valid_to": NOW}, True),
+        ({}, {"valid_to": NOW}, True),
+        ({"valid_from": NOW + DAY}, {"valid_from": NOW}, False),
+        ({"valid_from": NOW + DAY}, {}, False),
+        ({"valid_from": NOW - DAY}, {"valid_from": NOW}, True),
+    ],
+)
+def test_only_into_what_is_valid_all_the_while(
+    old: dict[str, datetime], new: dict[str, datetime], expected: bool
+) -> None:
+    """It begins no later and ends no earlier than what would be merged into it."""
+    assert outlasts(statement(1, DARK, **old), statement(2, DARK, **new)) is expected
+
+
+async def test_a_nearer_one_that_ends_does_not_hide_one_that_stays(cortex: Cortex) -> None:
+    """Kept for a session, then for good, then for a session: the third repeats the second, which is found at any time,
+    upkeep or not."""
+    brief, lasting, again = (
+        replace(statement(n, DARK), state=State(lifetime))
+        for n, lifetime in ((1, "session"), (2, "permanent"), (3, "session"))  # type: ignore[arg-type]
+    )
+    assert await told(cortex, brief) == [("stored", None)]
+    assert await told(cortex, lasting) == [("stored", None)]
+    await tend(cortex.graph, None, NOW + 9 * DAY)
+    assert (await state(cortex, 1)).ended_at is not None
+    assert await told(cortex, again) == [("duplicate", event_id(2))]
+    assert await recalled(cortex, DARK) == [DARK]
 
 
 async def test_said_again_is_kept_once_and_nothing_is_lost(cortex: Cortex) -> None:

@@ -201,6 +201,27 @@ class TestTend:
         await graph.alter({event_id(2): {"merged_into": None}})
         assert await found(graph, "peppermint") == {1, 2}
 
+    async def test_what_outlasts_what_it_was_merged_into_is_found_again(self, graph: Graph) -> None:
+        """Said for a session, again later in it, and for good: the first is over, the other two stand for themselves.
+        What is over by itself, or says the same as who lost a conflict, does not come back; a dry run frees nothing."""
+        into, lost = State(lifetime="session", merged_into=event_id(1)), State(merged_into=event_id(6))
+        await graph.add(
+            [
+                recorded(1, 30 * HOUR, "Ferries leave at nine.", lifetime="session"),
+                replace(recorded(2, 29 * HOUR, "Ferries leave at nine."), state=into),
+                replace(recorded(3, 8 * HOUR, "Ferries leave at nine."), state=into),
+                replace(recorded(4, 7 * HOUR, "Ferries leave at nine."), state=replace(into, lifetime="permanent")),
+                memory(5, "Ferries leave at ten.", state=_in_conflict(0.9, 6)),
+                memory(6, "Ferries leave at eight.", state=_in_conflict(0.6, 5)),
+                replace(memory(7, "Ferries leave at eight."), state=lost),
+            ]
+        )
+        await tend(graph, None, NOW, dry_run=True)
+        assert await found(graph, "ferries") == {1, 5, 6}
+        for _ in range(2):
+            await tend(graph, None, NOW)
+            assert await found(graph, "ferries") == {3, 4, 5}
+
     async def test_without_a_model_the_words_decide(self, graph: Graph) -> None:
         """The same words in another case are one memory; one word of twelve less is a Jaccard of 11/12 = .917 < .92."""
         said = "the old harbour office keeps its blue ledgers behind many tall shelves"
