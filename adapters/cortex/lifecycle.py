@@ -19,6 +19,7 @@ from hashlib import blake2b
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
+from adapters.cortex.keep import is_alike_in_kind
 from adapters.cortex.port import Change, Graph, Memory
 from fusion.contract import Embedder, Scope
 from fusion.lib.jaccard import jaccard, telling
@@ -137,7 +138,7 @@ async def tend(
             elif state.conflict_group is not None:  # what was disputed is not merged, whoever won
                 if state.conflict_status == "active":
                     conflicts[state.conflict_group].append(memory)
-            elif state.lifetime == "permanent" and memory.id not in superseded:
+            elif state.lifetime == "permanent" and memory.id not in superseded and is_alike_in_kind(memory):
                 lasting.append(memory)
         if twins is not None:
             merged = await twins.merged(lasting, graph, embedder, rules.same)
@@ -192,8 +193,9 @@ class Twins:
     """Finds near-duplicates: MinHash-LSH proposes, over everything seen so far, and only what it proposes is compared.
 
     Broder, "On the resemblance and containment of documents", 1997; Indyk and Motwani, "Approximate nearest
-    neighbors", 1998. Two memories of different owners or speakers, or that differ in a negation, number or date,
-    never meet: each sketch is exclusive-ored with a hash of those, which moves it to buckets of its own.
+    neighbors", 1998. Two memories of different owners, speakers or trust, valid at different times, or that differ in a
+    negation, number or date, never meet: each sketch is exclusive-ored with a hash of those, which moves it to buckets
+    of its own.
     """
 
     def __init__(self) -> None:
@@ -236,7 +238,7 @@ class Twins:
         said = words(_said(memory))
         sketch = MinHash(num_perm=PERMUTATIONS)
         sketch.update_batch([word.encode("utf-8", "replace") for word in said])
-        apart = repr((memory.event.scope, memory.event.speaker, sorted(telling(said)))).encode("utf-8", "replace")
+        apart = repr((_apart(memory), sorted(telling(said)))).encode("utf-8", "replace")
         salt = int.from_bytes(blake2b(apart, digest_size=4).digest(), "big")
         sketch.hashvalues ^= salt
         return sketch
@@ -267,9 +269,13 @@ async def _alike(
 
 def _may_be_one(a: Memory, b: Memory) -> bool:
     """Buckets may collide, so what must not be merged is looked at itself."""
-    if (a.event.scope, a.event.speaker) != (b.event.scope, b.event.speaker):
-        return False
-    return not telling(words(a.event.text) ^ words(b.event.text))
+    return _apart(a) == _apart(b) and not telling(words(a.event.text) ^ words(b.event.text))
+
+
+def _apart(memory: Memory) -> tuple[object, ...]:
+    """In what two memories of one text differ so that neither may stand for the other."""
+    event = memory.event
+    return event.scope, event.speaker, event.trust, event.valid_from, event.valid_to
 
 
 def _said(memory: Memory) -> str:

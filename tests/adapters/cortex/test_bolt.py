@@ -158,8 +158,8 @@ class BoltContract(StoreContract):
                     memory(1, "Lunch is at one.", state=State(lifetime="ttl")),
                     memory(2, "We talk about ferries.", state=State(lifetime="session")),
                     memory(3, "The stall is open.", valid_to=NOW),
-                    memory(4, "Marta prefers peppermint."),
-                    memory(5, "Marta prefers peppermint!"),
+                    memory(4, "Marta prefers peppermint.", kind="fact"),
+                    memory(5, "Marta prefers peppermint!", kind="fact"),
                     memory(6, "The office is in Lisbon.", state=conflict),
                     memory(7, "The office is in Porto.", state=conflict),
                 ]

@@ -17,13 +17,19 @@ from adapters.cortex.lifecycle import Report, Rules, best, ending, pages, settle
 from adapters.cortex.port import Change, Graph, Memory, State, View
 from adapters.cortex.sqlite import SqliteGraph
 from adapters.graph import Walking
-from fusion.contract import Opening, Scope
-from tests.adapters.cortex.store_contract import ADA, BEN, memory, numbers
+from fusion.contract import Opening, Place, Scope
+from tests.adapters.cortex import store_contract
+from tests.adapters.cortex.store_contract import ADA, BEN, numbers
 from tests.backend_contract import NOW, event_id, make_event
 from tests.fakes import FakeEmbedder
 
 HOUR = timedelta(hours=1)
 JUST = timedelta(microseconds=1)
+
+
+def memory(n: int, text: str, state: State | None = None, **fields: object) -> Memory:
+    """A statement of Ada's, a minute later than the one before."""
+    return store_contract.memory(n, text, state=state, **{"kind": "fact"} | fields)  # type: ignore[arg-type]
 
 
 def recorded(n: int, ago: timedelta, text: str = "Tea is ready.", **state: object) -> Memory:
@@ -179,14 +185,42 @@ class TestTend:
             memory(2, "Marta likes tea at 9 in the quiet kitchen upstairs", speaker="Ben"),
             memory(2, "Marta likes tea at 9 in the quiet kitchen upstairs", state=State(lifetime="session")),
             memory(2, "Marta likes tea at 9 in the quiet kitchen upstairs", supersedes=event_id(1)),
+            memory(2, "Marta likes tea at 9 in the quiet kitchen upstairs", trust="trusted"),
+            memory(2, "Marta likes tea at 9 in the quiet kitchen upstairs", trust="quarantined"),
+            memory(2, "Marta likes tea at 9 in the quiet kitchen upstairs", valid_to=NOW + HOUR),
+            memory(2, "Marta likes tea at 9 in the quiet kitchen upstairs", valid_from=NOW),
+            memory(2, "Marta likes tea at 9 in the quiet kitchen upstairs", kind="turn"),
+            memory(2, "Marta likes tea at 9 in the quiet kitchen upstairs", place=Place("tea.md", 1, 2, "line")),
         ],
-        ids=["number", "negation", "user", "project", "speaker", "lifetime", "version"],
+        ids=[
+            *("number", "negation", "user", "project", "speaker", "lifetime", "version"),
+            *("trusted", "quarantined", "until", "from", "turn", "place"),
+        ],
     )
     async def test_what_is_not_the_same_is_not_merged(self, graph: Graph, other: Memory) -> None:
-        """However many words it shares: another number, a negation, another owner, speaker, lifetime, a new version."""
+        """However many words it shares: another number, a negation, another owner, speaker, lifetime, a new version,
+        trusted otherwise, valid at other times, or something that happened where it stands."""
         recent = replace(other, event=replace(other.event, recorded_at=NOW))
         report = await told(graph, memory(1, "Marta likes tea at 9 in the quiet kitchen upstairs"), recent)
         assert report.consolidated == 0
+
+    async def test_two_turns_of_one_text_are_two(self, graph: Graph) -> None:
+        """Saying it twice is two events, to upkeep as on the way in."""
+        report = await told(graph, *(memory(n, "See you at the harbour tomorrow then", kind="turn") for n in (1, 2)))
+        assert (report.consolidated, await found(graph, "harbour")) == (0, {1, 2})
+
+    async def test_the_quarantined_and_the_brief_swallow_nothing(self, graph: Graph) -> None:
+        """Surer than the rest, and of the same words: what is quarantined, and what holds until tomorrow."""
+        said = "Marta prefers peppermint infusions"
+        report = await told(
+            graph,
+            memory(1, said, trust="quarantined", state=State(confidence=1.0)),
+            memory(2, said, valid_to=NOW + 24 * HOUR, state=State(confidence=0.9)),
+            memory(3, said),
+        )
+        assert (report.consolidated, await found(graph, "peppermint")) == (0, {2, 3})
+        assert (await tend(graph, FakeEmbedder(), NOW + 24 * HOUR)).retired == 1
+        assert numbers((await graph.seen(View(ADA, NOW + 24 * HOUR), [event_id(n) for n in (1, 2, 3)])).keys()) == [3]
 
     async def test_the_surer_one_is_kept(self, graph: Graph) -> None:
         """Whichever came first; what was merged is found again when that is forgotten."""
@@ -333,7 +367,9 @@ class Many:
 
     def memory(self, i: int) -> Memory:
         random = Random(i - i % 2 if i % 100 < 2 else i)
-        return Memory(make_event(i + 1, " ".join("".join(random.choices(self._words, k=3)) for _ in range(12))))
+        return Memory(
+            make_event(i + 1, " ".join("".join(random.choices(self._words, k=3)) for _ in range(12)), kind="fact")
+        )
 
     async def page(self, after: str = "", limit: int = 500, scope: Scope | None = None) -> Sequence[Memory]:
         first = int(after[-12:], 16) if after else 0
