@@ -102,13 +102,16 @@ class Reindex:
         return {name: getattr(self, name) for name in names if getattr(self, name)}
 
     async def _build(self, index: Moves, embedder: Embedder, progress: Callable[[int, int | None], None]) -> None:
-        """To its end, over passing failures of the provider; what will not pass is raised."""
-        failures, best = 0, 0
+        """To its end, over passing failures of the provider; what will not pass is raised.
+
+        Where nobody has answered yet, an unreachable server is a mistake to be told at once, and not a pause.
+        """
+        failures, best, answered = 0, 0, False
 
         def note(done: int, total: int | None) -> None:
-            nonlocal failures, best
+            nonlocal failures, best, answered
             if done > best:
-                failures, best = 0, done
+                failures, best, answered = 0, done, True
             progress(done, total)
 
         while True:
@@ -116,7 +119,8 @@ class Reindex:
                 return await index.build(embedder, note)
             except BackendError as error:
                 failures += 1
-                if failures > PATIENCE or not _passes(error):
+                answered = answered or not isinstance(error, BackendUnreachable)
+                if failures > PATIENCE or not answered or not _passes(error):
                     raise
                 wait_s = getattr(error, "retry_after_s", None)
                 await self.sleep(min(LONGEST_WAIT_S, wait_s if wait_s is not None else min(60.0, 2.0**failures)))

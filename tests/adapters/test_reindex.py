@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 from adapters.cortex.cli import Reembed
 from adapters.reindex import PATIENCE, Reindex
 from fusion.contract import Scope
-from fusion.errors import BackendError, BackendUnreachable, BadInput, RateLimited, SettingsError, Unauthorized
+from fusion.errors import (
+    BackendError,
+    BackendTimeout,
+    BackendUnreachable,
+    BadInput,
+    RateLimited,
+    SettingsError,
+    Unauthorized,
+)
 from fusion.ingest.intake import NewMemory
 from fusion.settings import Settings, load
 from fusion.wiring import Fusion
@@ -141,8 +149,8 @@ async def test_a_provider_that_asks_to_wait_is_waited_for(home: Path) -> None:
 
 
 async def test_what_does_not_pass_is_raised(home: Path) -> None:
-    """A key that is not accepted, at once; a server that stays down, after its eighth failure. Nothing has moved."""
-    Providers.failing = [Unauthorized("no")] + [BackendUnreachable("down")] * (PATIENCE + 1)
+    """A key that is not accepted, at once; a server that goes away, after its eighth failure. Nothing has moved."""
+    Providers.failing = [Unauthorized("no"), BackendTimeout("late")] + [BackendUnreachable("down")] * PATIENCE
     Hasty.waited.clear()
     async with Fusion.open(chosen(home)) as fusion:
         await filled(fusion)
@@ -154,6 +162,18 @@ async def test_what_does_not_pass_is_raised(home: Path) -> None:
         assert len(Hasty.waited) == PATIENCE
         assert not (home / "backends" / "triples" / "embedder.json").exists()
         assert (await told(fusion, Hasty(model="other", dry_run=True)))["from"] == "fake/usual@32"
+
+
+async def test_a_server_where_nobody_listens_is_told_at_once(home: Path) -> None:
+    """Refused before anything was answered: raised without a wait, and the next call finds the server that is up."""
+    Providers.failing = [BackendUnreachable("http://127.0.0.1:11434: connection refused: ollama serve")]
+    Hasty.waited.clear()
+    async with Fusion.open(chosen(home)) as fusion:
+        await filled(fusion)
+        with pytest.raises(BackendUnreachable, match="ollama serve"):
+            await told(fusion, Hasty(model="other"))
+        assert not Hasty.waited
+        assert (await told(fusion, Hasty(model="other")))["moved"] is True
 
 
 async def test_forgetting_reaches_every_model(home: Path) -> None:
