@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 
+log = logging.getLogger(__name__)
+
 
 @lru_cache(maxsize=1)
 def numkong() -> ModuleType | None:
-    """The module, if it is installed."""
-    return import_module("numkong") if find_spec("numkong") else None
+    """The module, if it is installed and can be loaded; where it cannot, one warning says why."""
+    if find_spec("numkong") is None:
+        return None
+    try:
+        return import_module("numkong")
+    except Exception as error:  # noqa: BLE001 — of another ABI or processor it raises what it likes, and numpy does
+        log.warning("numkong does not load, so vectors are multiplied without it: %s: %s", type(error).__name__, error)
+        return None
