@@ -30,6 +30,7 @@ from fusion.contract import (
     LanguageModel,
     Opening,
     Query,
+    Scope,
 )
 from fusion.errors import FusionError
 
@@ -60,7 +61,8 @@ class Cortex:
         self._fault = ""
         self._storing = asyncio.Lock()
         self._warm = Warm()
-        self._cold: list[tuple[Query, bool]] = []
+        self._cold: dict[Scope, tuple[Query, bool]] = {}
+        """by session, what is to be asked anew: its last question alone, however long that has to wait"""
         self._warming: asyncio.Task[None] | None = None
 
     @classmethod
@@ -104,13 +106,13 @@ class Cortex:
 
     def _warm_up(self, sessions: Collection[str | None]) -> None:
         """Behind a turn that was kept: what its session asked last is looked for again, so that the next is ready."""
-        self._cold += self._warm.stale(sessions, self._clock())
+        self._cold |= {query.scope: (query, history) for query, history in self._warm.stale(sessions, self._clock())}
         if self._cold and (self._warming is None or self._warming.done()):
             self._warming = asyncio.create_task(self._ask_again(), name="warm up")
 
     async def _ask_again(self) -> None:
         while self._cold:
-            query, history = self._cold.pop()
+            _, (query, history) = self._cold.popitem()
             with contextlib.suppress(FusionError):  # who asks next is told
                 await self.graph.settle()
                 await self.recall(query, history=history)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -49,6 +49,22 @@ class Slow(Watched):
     async def link(self, text: str, view: View, similar: Sequence[str], limit: int) -> Sequence[Link]:
         await asyncio.Event().wait()
         return ()
+
+
+class Filling(Watched):
+    """Its vectors take as long as the test likes."""
+
+    settles = 0
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.filled = asyncio.Event()
+        self.filled.set()
+
+    async def settle(self) -> None:
+        self.settles += 1
+        await self.filled.wait()
+        await super().settle()
 
 
 class Talk:
@@ -187,6 +203,25 @@ async def test_behind_a_turn_its_sessions_question_is_made_ready(talk: Talk) -> 
     assert await talk.searched(question) == 0
     assert 3 in await talk.ask(question)
     assert await talk.searched(question, other) == 1
+
+
+async def test_a_session_waits_with_one_question(tmp_path: Path) -> None:
+    """While vectors fill in nothing is asked anew: of five turns meanwhile the first's question is under way, and the
+    last's waits alone."""
+    async with talking(tmp_path, Filling) as talk:
+        assert isinstance(talk.graph, Filling)
+        await talk.say(1, "A slot is held for fifteen minutes.")
+        await talk.ask("slot")
+        talk.graph.filled.clear()
+        talk.graph.settles = 0
+        for n in range(2, 7):
+            talk.now += SECOND
+            await talk.cortex.remember([make_captured(make_event(n, f"Slot {n} is free.", TALK, kind="turn"))])
+            await asyncio.sleep(0)
+        talk.graph.filled.set()
+        assert talk.cortex._warming is not None
+        await talk.cortex._warming
+        assert talk.graph.settles == 2
 
 
 async def test_what_was_cut_off_or_failed_is_not_kept(tmp_path: Path) -> None:
