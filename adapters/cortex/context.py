@@ -31,8 +31,8 @@ def tokens(text: str) -> int:
 
 
 def packed(memories: Sequence[Memory], budget: int = BUDGET) -> Context:
-    """The memories that fit, in their order, from the best down to the first that does not; none says what one above
-    it says word for word."""
+    """The memories that fit, in their order, best first, past one that is too long; none says what one above it says
+    word for word."""
     rivals = conflicts(memories)
     lines: list[str] = []
     fit: dict[str, Memory] = {}
@@ -43,7 +43,7 @@ def packed(memories: Sequence[Memory], budget: int = BUDGET) -> Context:
         line = line_of(memory, rivals.get(memory.id, ()))
         cost = tokens(line) + SEPARATOR_TOKENS * bool(lines)
         if spent + cost > budget:
-            break
+            continue
         lines.append(line)
         fit[says] = memory
         spent += cost

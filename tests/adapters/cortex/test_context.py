@@ -39,6 +39,15 @@ def test_what_fits_is_packed_in_its_order() -> None:
     assert packed(memories, 18).text == ""
 
 
+def test_one_that_is_too_long_costs_only_itself() -> None:
+    """The best alone has 2,000 words, 2,750 tokens; the next, 8 + 11 = 19 with the header, is packed all the same."""
+    memories = [memory(1, "harbour " * 2000, kind="fact"), memory(2, "x" * 28, kind="fact")]
+    assert tokens("harbour " * 2000) > 2000
+    context = packed(memories, 2000)
+    assert (context.text, context.tokens) == (f"{HEADER}\n[fact] {'x' * 28}", 19)
+    assert [one.id for one in context.memories] == [event_id(2)]
+
+
 def test_what_stands_above_is_not_shown_again() -> None:
     """A turn that was captured twice costs its tokens once, and only the one that is shown counts as used."""
     said = [memory(n, "I like tea.", kind="turn", speaker=who) for n, who in enumerate(("Ada", "Ada", "Ben"), start=1)]
