@@ -142,12 +142,15 @@ class Store:
 
 @dataclass(frozen=True)
 class StoreBatch:
-    """Remember many things, a line of JSON each: {"content", "type", "scope", "tags", "project", "confidence"}."""
+    """Remember many things, a line of JSON each: {"content", "type", "scope", "tags", "project", "confidence"}.
+
+    A line that is wrong is named, and then nothing of its batch is kept.
+    """
 
     lines: Annotated[Lines, "One JSON object a line."]
 
     async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
-        drafts = [draft_of(_object(number, line), call) for number, line in enumerate(self.lines, start=1)]
+        drafts = [_drafted(number, line, call) for number, line in enumerate(self.lines, start=1)]
         kept = await call.gateway.remember(drafts)
         return {
             "stored": sum(became in ("stored", "superseded") for _, became in kept),
@@ -523,6 +526,14 @@ def texts(name: str, values: Sequence[object]) -> tuple[str, ...]:
     if len(found) != len(values):
         raise BadInput(f"{name}: a list of texts")
     return found
+
+
+def _drafted(number: int, line: str, call: Call) -> Event:
+    sent = _object(number, line)
+    try:
+        return draft_of(sent, call)
+    except BadInput as error:
+        raise BadInput(f"line {number}: {error}") from None
 
 
 def _object(number: int, line: str) -> Mapping[str, object]:
