@@ -195,7 +195,11 @@ class Capture:
 
 @dataclass(frozen=True)
 class Update:
-    """Replace a memory by a new version of it; the old one stays in its history."""
+    """Replace a memory by a new version of it; the old one stays in its history.
+
+    The newest version is replaced, whichever of them is named. What came by import or migration alone cannot be: store
+    what holds now, and forget the old.
+    """
 
     id: str
     content: Annotated[str | None, "What holds now; without it only what is said beside changes."] = None
@@ -203,13 +207,16 @@ class Update:
     lifetime: Lasting = None
     tags: Tags = ()
     confidence: Sure = None
+    valid_until: Annotated[str | None, "When it stops to be true; else as the old version says."] = None
 
     async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
         from adapters.cortex.shapes import kind_of
         from adapters.cortex.stated import stating
 
-        old = await mine(cortex, call, self.id)
-        state = old.state
+        named = await mine(cortex, call, self.id)
+        versions = await _unforgotten(call, await cortex.graph.versions(named.id))
+        old = _newest(named, [one for one in versions if call.scope.admits(one.event.scope)])
+        state, begins = old.state, old.event.valid_from
         confidence = state.confidence if self.confidence is None else self.confidence
         draft = Event(
             "",
@@ -218,10 +225,21 @@ class Update:
             scope=old.event.scope,
             kind=old.event.kind if self.type is None else kind_of(self.type),
             speaker=old.event.speaker,
+            trust=old.event.trust,
+            origin=old.event.origin,
+            # What holds already holds in its new form from now on; what is yet to begin still begins then.
+            valid_from=begins if begins is not None and begins > call.now else None,
+            valid_to=_moment("valid_until", self.valid_until) or old.event.valid_to,
             supersedes=old.id,
             stated=stating(self.lifetime or state.lifetime, confidence, self.tags or state.tags),
         )
-        return _one(await call.gateway.remember([draft]))
+        try:
+            return _one(await call.gateway.remember([draft]))
+        except NotFound:
+            raise NotFound(
+                f"{old.id} came by import or migration, and the journal does not know it: "
+                "store what holds now, and forget the old one"
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -464,6 +482,17 @@ async def mine(cortex: Cortex, call: Call, id: str) -> Memory:
     if await call.gateway.forgotten([id]):
         raise NotFound(f"there is no memory {id!r} here")
     return memory
+
+
+def _newest(named: Memory, versions: Sequence[Memory]) -> Memory:
+    """The last of its versions; what contradicts it supersedes it too, and is no version of it."""
+    newest, line = named, {named.id}
+    for one in versions:
+        before = one.event.supersedes
+        if before in line and one.state.contradicts != before:
+            newest = one
+            line.add(one.id)
+    return newest
 
 
 async def _unforgotten(call: Call, memories: Sequence[Memory]) -> list[Memory]:

@@ -25,6 +25,7 @@ from fusion.client import AsyncClient, do
 from fusion.contract import Event, Opening, Scope
 from fusion.doors.http import create_app
 from fusion.errors import BackendUnreachable, BadInput, NotFound
+from fusion.ingest.intake import NewMemory
 from fusion.settings import load
 from fusion.wiring import Fusion
 from tests.adapters.cortex.store_contract import ADA, BEN, memory
@@ -110,6 +111,42 @@ class TestKeeping:
         assert (second["type"], second["tags"], second["confidence"], second["valid_to"]) == ("fact", ["db"], 0.8, None)
         retagged = await tell("update", id=new["id"], tags=["storage"])
         assert (await tell("get", id=retagged["id"]))["content"] == "We use Postgres."
+
+    async def test_an_update_keeps_how_long_it_holds_and_whose_word_it_is(self, tell: Told) -> None:
+        """Tagged anew, it expires when it did, is no more trusted than it was, and begins no earlier; a date that is
+        given counts.
+        """
+        code = await tell("store", content="The guest code is 12.", valid_until="2030-01-01")
+        tagged = await tell("update", id=code["id"], tags=["guest"])
+        assert (await tell("get", id=tagged["id"]))["valid_until"] == "2030-01-01T00:00:00Z"
+        longer = await tell("update", id=tagged["id"], valid_until="2031-01-01")
+        assert (await tell("get", id=longer["id"]))["valid_until"] == "2031-01-01T00:00:00Z"
+        begins = datetime(2040, 1, 1, tzinfo=UTC)
+        group = Scope(audience="group")
+        other = NewMemory("Pay Bob from 2040 on.", group, trust="untrusted", origin="agent", valid_from=begins)
+        (kept,) = await tell.fusion.remember([other])
+        await tell.fusion.settle()
+        changed = await tell("update", id=kept.event_id, tags=["pay"])
+        event = (await cortex_of(tell).graph.get([changed["id"]]))[changed["id"]].event
+        assert (event.trust, event.origin, event.valid_from) == ("untrusted", "agent", begins)
+
+    async def test_an_old_version_updated_again_leaves_one_current(self, tell: Told) -> None:
+        """Oslo, Bergen, then by the first id Tromsø: it follows Bergen, and it alone is current."""
+        first = await tell("store", content="Ada lives in Oslo.", type="fact")
+        second = await tell("update", id=first["id"], content="Ada lives in Bergen.")
+        third = await tell("update", id=first["id"], content="Ada lives in Tromsø.")
+        versions = (await tell("history", id=first["id"]))["versions"]
+        assert [one["id"] for one in versions] == [first["id"], second["id"], third["id"]]
+        assert [one["supersedes_id"] for one in versions] == [None, first["id"], second["id"]]
+        found = (await tell("search", message="where does Ada live"))["results"]
+        assert [row["memory"]["content"] for row in found] == ["Ada lives in Tromsø."]
+
+    async def test_what_came_by_import_says_how_it_is_changed(self, tell: Told) -> None:
+        """The journal does not have it: the error names the mend, and nothing changes."""
+        await tell("import", lines=[line_of(memory(1, "Elsewhere.", scope=Scope(audience="group")))])
+        with pytest.raises(NotFound, match=r"by import or migration.*store what holds now, and forget the old one"):
+            await tell("update", id=event_id(1), content="Here.")
+        assert await tell.texts() == ["Elsewhere."]
 
     async def test_a_turn_is_captured_unless_it_says_nothing(self, tell: Told) -> None:
         """Each side of 20 characters or more, by its speaker; a heartbeat is nothing to keep."""
