@@ -53,9 +53,6 @@ class Client:
         body = {"field_name": field, "field_schema": schema}
         await self._http.put(f"{_path(collection)}/index{self._write}", body, deadline_s)
 
-    async def drop(self, collection: str, deadline_s: float) -> None:
-        await self._http.delete(_path(collection), deadline_s)
-
     async def query(self, collection: str, body: Json, deadline_s: float) -> list[Any]:
         reply = await self._http.post(f"{_path(collection)}/points/query{self._read}", body, deadline_s)
         return self._part(reply, "points", list)

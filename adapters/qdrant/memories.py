@@ -3,8 +3,9 @@
 A collection has a dense vector of the embedder's and a sparse one of the words (`adapters.qdrant.sparse`); a point is a
 memory, its id the event's, its payload mem0's (`adapters.mem0.payload`). Vectors of two models are never in one
 collection, for its name carries the model's identity: with another model there is a new one, which the memories of the
-old move into before that goes. What is stored while the model is away has no dense vector: its words find it, and the
-vector comes behind.
+old are copied into. The old one stays, for another gateway may be using it; whoever knows that none does deletes it.
+What is forgotten is deleted from both. What is stored while the model is away has no dense vector: its words find it,
+and the vector comes behind.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ KEYWORDS = ("tenant", *DIMENSIONS)
 WRITE_S, DESCRIBE_S = 30.0, 1.0
 PAGE = 64
 """points read, embedded and written in one go"""
+LOOKED_AT = 1000
+"""points of another model's collection that are looked for here in one go"""
 UNEMBEDDED = {"must_not": [{"has_vector": DENSE}]}
 
 
@@ -93,7 +96,9 @@ class Qdrant:
             points = await self._client.query(self._name, body, query.deadline_s)
         except HttpStatus as error:
             if error.status == 404 and await self._client.info(self._name, query.deadline_s) is None:
-                return []  # nothing was ever remembered
+                if not self._ready:
+                    return []  # nothing was ever remembered
+                raise self._gone() from None
             raise
         hits, dropped = hits_of_points(points)
         seen = [hit for hit in hits if visible(hit, query)][: query.limit]
@@ -134,10 +139,12 @@ class Qdrant:
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
         ids = [one for one in dict.fromkeys((event_id, *native_ids)) if is_id(one)]
         await self._prepare()
-        present = await self._client.present(self._name, ids, WRITE_S) if ids else []
-        if present:
-            await self._client.delete(self._name, present, WRITE_S)
-        return "deleted" if present else "absent"
+        found = False
+        for name in (self._name, *await self._others(WRITE_S)) if ids else ():
+            if present := await self._client.present(name, ids, WRITE_S):
+                await self._client.delete(name, present, WRITE_S)
+                found = True
+        return "deleted" if found else "absent"
 
     async def describe(self) -> Description:
         """Memories, and those of them that wait for a vector; what is wrong, with the mend."""
@@ -146,13 +153,21 @@ class Qdrant:
             notes.append("No embedding model: Qdrant is searched by words only. Mend: configure [embedder].")
         try:
             info = await self._client.info(self._name, DESCRIBE_S)
+            if info is None and self._ready:
+                raise self._gone()
             if info is None:
                 return Description(notes=tuple(notes))
             self._check(info)
+            others = await self._others(DESCRIBE_S)
             items = await self._client.count(self._name, None, DESCRIBE_S)
             pending = await self._client.count(self._name, UNEMBEDDED, DESCRIBE_S) if self._embedder else items
         except BackendError as error:
             return Description(notes=(*notes, note(error, self._options.url)), degraded=True)
+        if others:
+            mend = "Mend: delete what no gateway uses any more"
+            notes.append(
+                f"Copied from another model's collection, which is left as it is: {', '.join(others)}. {mend}."
+            )
         if self._fault:
             notes.append(f"{pending} memories wait for their vectors and are found by their words only: {self._fault}")
         return Description(items, items - pending, pending, tuple(notes), self._fault is not None)
@@ -176,7 +191,7 @@ class Qdrant:
     # The collection
 
     async def _prepare(self) -> None:
-        """Makes the collection if need be, and brings over what an older one has. Done once."""
+        """Makes the collection if need be, and copies what another model's has. Done once."""
         async with self._preparing:
             if self._ready:
                 return
@@ -185,10 +200,19 @@ class Qdrant:
                 await self._create()
             else:
                 self._check(info)
-            for older in await self._client.collections(WRITE_S):
-                if older != self._name and re.fullmatch(rf"{self._options.collection}\.[\w-]+\.[0-9a-f]{{8}}", older):
-                    await self._adopt(older)
+            for other in await self._others(WRITE_S):
+                await self._copy(other)
             self._ready = True
+
+    async def _others(self, deadline_s: float) -> list[str]:
+        """The collections of this name that are of another model: an older one, or another gateway's."""
+        ours = re.compile(rf"{self._options.collection}\.[\w-]+\.[0-9a-f]{{8}}")
+        names = await self._client.collections(deadline_s)
+        return sorted(name for name in names if name != self._name and ours.fullmatch(name))
+
+    def _gone(self) -> HttpStatus:
+        mend = 'Mend: collection = "another name", which the memories of the journal are brought into'
+        return HttpStatus(f"{self._client.server}: the collection {self._name!r} is gone. {mend}", 404)
 
     async def _create(self) -> None:
         options = self._options
@@ -218,25 +242,25 @@ class Qdrant:
             mend = 'Mend: collection = "another name", which the memories of the journal are brought into'
             raise HttpStatus(f"{self._client.server}: the collection {self._name!r} {fault}. {mend}", 400)
 
-    async def _adopt(self, older: str) -> None:
-        """Moves the memories of an older model's collection here, without its vectors; it goes when it is empty."""
+    async def _copy(self, other: str) -> None:
+        """Brings the memories of another model's collection here that are not, without its vectors."""
+        ids_only: dict[str, object] = {"limit": LOOKED_AT, "with_payload": False, "with_vector": False}
         offset: object = None
         while True:
-            body = {
-                "limit": PAGE,
-                "with_payload": True,
-                "with_vector": [WORDS],
-                **({"offset": offset} if offset else {}),
-            }
-            points, offset = await self._client.scroll(older, body, WRITE_S)
-            if points:
-                there = set(await self._client.present(self._name, [str(point["id"]) for point in points], WRITE_S))
-                new = [_without_vector(point) for point in points if str(point["id"]) not in there]
-                if new:
-                    await self._client.upsert(self._name, new, WRITE_S)
+            points, offset = await self._client.scroll(
+                other, ids_only | ({"offset": offset} if offset else {}), WRITE_S
+            )
+            ids = [str(point["id"]) for point in points]
+            there = set(await self._client.present(self._name, ids, WRITE_S)) if ids else set()
+            new = [id_ for id_ in ids if id_ not in there]
+            for start in range(0, len(new), PAGE):
+                these = {"must": [{"has_id": new[start : start + PAGE]}]}
+                whole = {"limit": PAGE, "filter": these, "with_payload": True, "with_vector": [WORDS]}
+                found, _ = await self._client.scroll(other, whole, WRITE_S)
+                if found:
+                    await self._client.upsert(self._name, [_without_vector(point) for point in found], WRITE_S)
             if offset is None:
                 break
-        await self._client.drop(older, WRITE_S)
 
     # Vectors
 
@@ -267,7 +291,7 @@ class Qdrant:
             self._work.add_done_callback(_retrieve)
 
     async def _fill(self) -> None:
-        """Brings over what an older collection has, then gives vectors to what has none."""
+        """Copies what another model's collection has, then gives vectors to what has none."""
         names = await self._client.collections(WRITE_S)
         if not any(name.startswith(f"{self._options.collection}.") for name in names):
             return

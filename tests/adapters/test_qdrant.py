@@ -542,7 +542,7 @@ async def test_a_failing_model_costs_no_memory(server: Server) -> None:
 
 
 async def test_another_model_is_never_mixed_with_the_first(server: Server) -> None:
-    """Its collection is new; what the old one had moves over, is found by its words at once, and the old one goes."""
+    """Its collection is new; what the old one had is copied, and found by its words at once; that stays, as told."""
     backend = await ours(server.url, FakeEmbedder())
     await backend.remember([*make_samples(), *(make_captured(make_event(n, f"Filler {n}")) for n in range(20, 120))])
     await backend.close()
@@ -555,11 +555,45 @@ async def test_another_model_is_never_mixed_with_the_first(server: Server) -> No
     assert (description.items, description.vectors, description.vectors_pending) == (112, 0, 112)
     gate.set()
     await again.settle()
-    assert (await again.describe()).vectors == 112
+    description = await again.describe()
+    assert (description.vectors, description.degraded) == (112, False)
+    first = collection_of("memories", FakeEmbedder())
+    assert f"left as it is: {first}. Mend: delete what no gateway uses" in description.notes[0]
     assert (await again.search(make_query("Quentin adopted a greyhound called Biscuit.")))[0].event_id == event_id(4)
     await again.close()
     names = {one.name for one in server.client.get_collections().collections}
-    assert names == {collection_of("memories", other), "memories-of-others.x.0123456789"}
+    assert names == {first, collection_of("memories", other), "memories-of-others.x.0123456789"}
+
+
+async def test_two_gateways_of_two_models_leave_each_other_their_memories(server: Server) -> None:
+    """Both go on answering, whichever opens or stores; what one forgets is in neither collection, and stays away."""
+    gateways = [await ours(server.url, FakeEmbedder())]
+    await gateways[0].remember(make_samples())
+    other = FakeEmbedder(identity="other@2", dimensions=16)
+    gateways.append(await ours(server.url, other))
+    await gateways[1].settle()
+    greyhound = make_query("Quentin adopted a greyhound called Biscuit.")
+    for n, one in enumerate(gateways):
+        await one.remember([make_captured(make_event(50 + n, f"The kettle of gateway {n} whistles."))])
+        for each in gateways:
+            assert (await each.search(greyhound))[0].event_id == event_id(4)
+        assert (await one.search(make_query("kettle")))[0].event_id == event_id(50 + n)
+    assert await gateways[1].forget(event_id(4), []) == "deleted"
+    gateways.append(await ours(server.url, other))
+    await gateways[2].settle()
+    for one in gateways:
+        assert event_id(4) not in {hit.event_id for hit in await one.search(greyhound)}
+        assert not (await one.describe()).degraded
+        await one.close()
+
+
+async def test_a_collection_that_is_gone_is_told(server: Server) -> None:
+    """Somebody deleted it: a search fails and the description says what mends it, where memories were."""
+    backend = await ours(server.url, FakeEmbedder())
+    await backend.remember(make_samples())
+    server.client.delete_collection(collection_of("memories", FakeEmbedder()))
+    found = await told(backend)
+    assert "is gone. Mend: collection" in found
 
 
 async def test_what_is_forgotten_while_it_is_encoded_stays_away(server: Server) -> None:
@@ -635,5 +669,5 @@ async def test_a_real_server_keeps_them() -> None:
         assert (await backend.describe()).items == 11
     finally:
         name = collection_of(prefix, FakeEmbedder())
-        await backend._client.drop(name, 30.0)
+        await backend._client._http.delete(f"/collections/{name}", 30.0)
         await backend.close()
