@@ -98,12 +98,8 @@ class Mem0Server:
         """
         path = f"/memories/{quote(native_id, safe='')}"
         try:
-            found = await self._http.get(path, self._timeout_s)
+            found = await self._got(native_id)
             hit = hit_of_item(found, Scope(), self.features.tenant)
-        except HttpStatus as error:
-            if error.status not in (404, *_REFUSED):
-                raise
-            raise NotFound(f"{self._http.server} has no memory {native_id!r}") from None
         except (KeyError, TypeError, ValueError, AttributeError):
             raise NotFound(f"{self._http.server} has no memory {native_id!r}") from None
         bound = self.features.bound.items()
@@ -183,13 +179,25 @@ class Mem0Server:
         return [str(one["id"]) for one, said in metadata if said.get("event_id") == event_id]
 
     async def _exists(self, native_id: str) -> bool:
-        try:
-            found = await self._http.get(f"/memories/{quote(native_id, safe='')}", self._timeout_s)
-        except HttpStatus as error:
-            if error.status in (404, *_REFUSED):  # some versions answer 500 for what is not there
-                return False
-            raise
+        found = await self._got(native_id)
         return isinstance(found, dict) and bool(found.get("id"))
+
+    async def _got(self, native_id: str) -> Any:
+        """The memory as the server tells it; None where it says that there is none.
+
+        A server of 1.x answers 500 for what is not there, which counts only while it answers what else it is asked.
+        """
+        try:
+            return await self._http.get(f"/memories/{quote(native_id, safe='')}", self._timeout_s)
+        except HttpStatus as error:
+            if error.status == 404:
+                return None
+            if error.status not in _REFUSED:
+                raise
+            await self._asked("memory", {"user_id": NOBODY}, 1, self._timeout_s)  # which finds out the version, too
+            if self._version != "1":
+                raise
+            return None
 
 
 def question(version: str, text: str, where: Mapping[str, str], limit: int, threshold: float) -> dict[str, Any]:

@@ -523,6 +523,34 @@ async def test_a_server_on_a_bad_day() -> None:
         await backend.close()
 
 
+@pytest.mark.parametrize("version", ["1", "2"])
+async def test_a_server_that_fails_has_not_forgotten(tmp_path: Path, version: str) -> None:
+    """Only what a server in health does not know is absent: of one that answers 500 to everything nothing is known."""
+    ada = Scope(user_id="ada")
+    async with Mem0Behind(tmp_path / "library", version) as server:
+        backend = await Mem0Server.open(Opening("mem0", tmp_path, {"url": server.url, "timeout_ms": 60_000}))
+        [native_ids] = await backend.remember([make_captured(make_event(1, "Ada's kettle whistles.", scope=ada))])
+        well, server.behaviour = server.behaviour, chaos.status(500)
+        with pytest.raises(HttpStatus, match="500"):
+            await backend.forget(event_id(1), native_ids)
+        with pytest.raises(HttpStatus, match="500"):
+            await backend.history(native_ids[0], ada)
+        server.behaviour = well
+        assert await backend.forget(event_id(1), native_ids) == "deleted"
+        assert await backend.forget(event_id(1), native_ids) == "absent"
+
+        async def one_by_one(call: Call) -> None:
+            await (chaos.status(500)(call) if call.method == "GET" else well(call))
+
+        server.behaviour = one_by_one
+        if version == "1":  # which answers so for what is not there
+            assert await backend.forget(event_id(1), native_ids) == "absent"
+        else:
+            with pytest.raises(HttpStatus, match="500"):
+                await backend.forget(event_id(1), native_ids)
+        await backend.close()
+
+
 async def test_another_users_memory_is_never_shown() -> None:
     """Whatever a server answers: what belongs to somebody else is left out."""
 
