@@ -6,6 +6,7 @@ a field which is added later changes no line.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from json import loads
 from typing import Any, cast
@@ -18,6 +19,10 @@ from fusion.errors import BadInput
 
 _MEMORY: TypeAdapter[Memory] = TypeAdapter(Memory)
 _EXTRACTION: TypeAdapter[Extraction] = TypeAdapter(Extraction)
+_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
+
+MAX_COUNT = 2**53
+"""of uses and reinforcements: what every store and every reader of JSON keeps exactly"""
 
 
 def line_of(memory: Memory) -> str:
@@ -28,9 +33,18 @@ def line_of(memory: Memory) -> str:
 def memory_of(line: str) -> Memory:
     """The memory of such a line. Raises ``BadInput`` that says what is wrong with it."""
     try:
-        return _MEMORY.validate_json(line)
+        memory = _MEMORY.validate_json(line)
     except ValidationError as error:
         raise BadInput(f"not a memory: {_first(error.errors(include_url=False, include_input=False))}") from None
+    state = memory.state
+    if not _ID.fullmatch(memory.id):
+        raise BadInput("not a memory: event.event_id: letters, digits and . _ : - only, at most 128")
+    if not 0 <= state.confidence <= 1:  # nor is NaN
+        raise BadInput("not a memory: state.confidence: from 0 to 1")
+    for name in ("access_count", "reinforced_count"):
+        if not 0 <= getattr(state, name) <= MAX_COUNT:
+            raise BadInput(f"not a memory: state.{name}: from 0 to {MAX_COUNT}")
+    return memory
 
 
 def json_of(extraction: Extraction) -> str:

@@ -7,7 +7,7 @@ was forgotten meanwhile goes neither way.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 
 from adapters.cortex.lifecycle import pages
@@ -74,11 +74,22 @@ async def imported(graph: Graph, scope: Scope, lines: Sequence[str], forgotten: 
         if not scope.admits(memory.event.scope):
             raise BadInput(f"line {number}: that memory is somebody else's; import it as whose it is")
         memories[memory.id] = memory
-    gone = await forgotten(memories)
+    named = {id_ for m in memories.values() for id_ in (m.state.merged_into, m.state.contradicts) if id_}
+    gone, lost = await forgotten(memories), await forgotten(named)
     known = (await graph.get(list(memories))).keys() - gone
-    new = [memory for id_, memory in memories.items() if id_ not in known | gone]
+    new = [_without(memory, lost) for id_, memory in memories.items() if id_ not in known | gone]
     await graph.add(new)
     return Imported(len(new), len(known), len(gone))
+
+
+def _without(memory: Memory, gone: Collection[str]) -> Memory:
+    """A memory as it stands once these are deleted, as `Graph.delete` leaves it: what they said too, it says now."""
+    state = memory.state
+    if state.merged_into in gone:
+        state = replace(state, merged_into=None)
+    if state.contradicts in gone and state.conflict_status == "active":
+        state = replace(state, conflict_status=None, contradicts=None)
+    return replace(memory, state=state)
 
 
 async def migrated(

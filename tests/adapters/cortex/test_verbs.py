@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -604,6 +604,43 @@ class TestTransfer:
             with pytest.raises(BadInput, match="line 2: not a memory"):
                 await imported(a, ADA, [line_of(memory(1, "Good.")), line])
             assert (await a.holding()).items == 0
+
+    @pytest.mark.parametrize(
+        ("part", "field", "value", "said"),
+        [
+            ("state", "confidence", float("nan"), "confidence"),
+            ("state", "confidence", 7, "confidence: from 0 to 1"),
+            ("state", "access_count", -5, "access_count: from 0 to 9007199254740992"),
+            ("state", "reinforced_count", 10**30, "reinforced_count"),
+            ("event", "event_id", "a`]->(b", "event_id: letters, digits"),
+            ("event", "event_id", "", "event_id: letters, digits"),
+        ],
+    )
+    async def test_nonsense_in_a_line_is_named(
+        self, tmp_path: Path, part: str, field: str, value: object, said: str
+    ) -> None:
+        """What no store can keep, or no memory has, is refused with its line and field."""
+        line = json.loads(line_of(memory(1, "Good.", state=FULL)))
+        line[part][field] = value
+        async with store(tmp_path / "a") as a:
+            with pytest.raises(BadInput, match=f"line 1: not a memory: .*{said}"):
+                await imported(a, ADA, [json.dumps(line)])
+            assert (await a.holding()).items == 0
+
+    async def test_what_it_was_merged_into_may_have_been_forgotten(self, tmp_path: Path) -> None:
+        """Then it says so itself, and is in no conflict any more, as where the other was forgotten before its eyes."""
+
+        async def forgotten(ids: Collection[str]) -> frozenset[str]:
+            return frozenset({event_id(1)}.intersection(ids))
+
+        merged = memory(2, "Tea at nine.", state=State(merged_into=event_id(1)))
+        rival = memory(3, "Tea at ten.", state=FULL)  # active, and contradicts the first
+        async with store(tmp_path / "a") as a:
+            lines = [line_of(one) for one in (memory(1, "Tea at nine."), merged, rival)]
+            assert await imported(a, Scope(audience="private"), lines, forgotten) == Imported(2, 0, 1)
+            two, three = await a.page()
+            assert two.state.merged_into is None
+            assert (three.state.conflict_status, three.state.contradicts) == (None, None)
 
     async def test_a_store_is_brought_to_another_and_verified(self, tmp_path: Path) -> None:
         """Counts and checksum are equal; again there is nothing to copy; what changed since is brought over."""
