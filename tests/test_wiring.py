@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapters.inmemory import InMemory
-from fusion.contract import Description, Hit, Opening, Query, Scope
+from fusion.contract import Captured, Description, Hit, Opening, Query, Scope
 from fusion.errors import (
     BadInput,
     HomeLocked,
@@ -81,6 +81,19 @@ class Expired(InMemory):
 
     async def search(self, query: Query) -> Sequence[Hit]:
         raise Unauthorized("the key has expired")
+
+
+class Down(InMemory):
+    """An adapter whose server, once filled, is down at every look, and keeps all it was told."""
+
+    told: ClassVar[list[str]] = []
+
+    async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
+        self.told.extend(captured.event.text for captured in batch)
+        return await super().remember(batch)
+
+    async def describe(self) -> Description:
+        return Description(notes=("connection refused. Mend: start it",), degraded=True)
 
 
 class Broken(InMemory):
@@ -239,6 +252,16 @@ class TestWhatIsMissing:
             await fusion.settle()
             found = [hit.text for hit in (await fusion.search("cortex", ASKED, NADIA)).hits]
         assert found == [DECIDED]
+
+    async def test_a_backend_that_is_down_is_not_taken_for_emptied(self, home: Path) -> None:
+        """It says that it holds nothing because it cannot be reached: it is not told of everything again for that."""
+        Down.told.clear()
+        for _ in range(2):
+            async with Fusion.open(small(home, one="tests.test_wiring:Down")) as fusion:
+                if not Down.told:
+                    await told(fusion, DECIDED)
+                await fusion.settle()
+        assert Down.told == [DECIDED]
 
     @pytest.mark.parametrize(
         ("adapter", "mend"),

@@ -6,6 +6,7 @@ from fusion.errors import (
     BackendError,
     BackendTimeout,
     BackendUnreachable,
+    FusionError,
     InvalidAnswer,
     RateLimited,
     SettingsError,
@@ -77,6 +78,28 @@ def named(error: Exception, server: str) -> BackendError | SettingsError:
         case Neo4jError() | DriverError():
             return InvalidAnswer(f"{server} failed on a query of ours ({code})")
     return InvalidAnswer(f"{server}: the answer is not Bolt ({code})")
+
+
+def told(error: FusionError, table: str, slow: str = "let it do less besides") -> str:
+    """A failure as a description tells it, with what mends it where its own words do not say that.
+
+    ``table`` is where the settings have the database; ``slow`` what to do about one that takes too long.
+    """
+    mend = _mend(error, table, slow)
+    return str(error) if "Mend: " in str(error) or not mend else f"{error}. Mend: {mend}"
+
+
+def _mend(error: FusionError, table: str, slow: str) -> str:
+    match error:
+        case Unauthorized():
+            return f"correct user and password_env or password_file of {table}, and let the user read"
+        case BackendUnreachable():
+            return f"start the database, or correct url of {table}"
+        case BackendTimeout():
+            return slow
+        case InvalidAnswer():
+            return f"correct dialect and the names of indexes in {table}"
+    return ""
 
 
 def _reason(error: BaseException) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
+from adapters.bolt.faults import told
 from adapters.cortex.keep import Kept, initial, keep
 from adapters.cortex.options import Options
 from adapters.cortex.port import Graph, Memory, View
@@ -32,7 +33,7 @@ from fusion.contract import (
     Query,
     Scope,
 )
-from fusion.errors import FusionError
+from fusion.errors import BackendError, FusionError, SettingsError
 
 if TYPE_CHECKING:
     from fusion.contract import Floats
@@ -158,7 +159,11 @@ class Cortex:
         await self.graph.use(native_ids, at)
 
     async def describe(self) -> Description:
-        held = await self.graph.holding()
+        """What the store holds; a database that does not tell is degraded, with what mends it."""
+        try:
+            held = await self.graph.holding()
+        except (BackendError, SettingsError) as error:
+            return Description(notes=(told(error, "its table"),), degraded=True)
         notes = () if self.embedder else ("no embedding model: searched by words and graph only",)
         faults = (*held.faults, self._fault) if self._fault else held.faults
         return Description(held.items, held.vectors, held.vectors_pending, (*notes, *faults), bool(faults))

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import ClassVar, Self, TypeVar
 
 from adapters.bolt import DIALECTS, Bolt, Dialect, Row, Run, TextIndex, VectorIndex, searchable
+from adapters.bolt.faults import told
 from adapters.index.merge import RRF_K
 from adapters.neo4j.cypher import CANDIDATES, Cypher
 from adapters.neo4j.linking import linked, spellings, telling_words
@@ -23,13 +24,7 @@ from adapters.neo4j.options import Options, server_of
 from adapters.neo4j.rows import Node, Rows
 from adapters.neo4j.walk import Walk
 from fusion.contract import Description, Embedder, Hit, Opening, Partial, Query
-from fusion.errors import (
-    BackendTimeout,
-    BackendUnreachable,
-    FusionError,
-    InvalidAnswer,
-    Unauthorized,
-)
+from fusion.errors import BackendTimeout, FusionError, InvalidAnswer
 
 T = TypeVar("T")
 
@@ -48,6 +43,9 @@ NEAREST_WEIGHT = 0.5
 
 DEEPER = 16
 """times as many are asked of an index where it knows no scopes and too few of what it found are the question's"""
+
+SLOW = "let it do less besides, or make an index on the names: it reads too much for one question"
+"""what mends a database that takes too long"""
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +123,7 @@ class Neo4j:
             await self._look_at_indexes(DESCRIBE_S)
             counted, sampled = await self._reading(look, until - loop.time())
         except FusionError as error:
-            return Description(notes=(_note(error, self._name),), degraded=True)
+            return Description(notes=(told(error, f"[backends.{self._name}]", SLOW),), degraded=True)
         items = dict.fromkeys(self._options.labels, 0) | {str(row["label"]): int(row["n"]) for row in counted}
         wrong = [*self._misfits(), *self._unlike(items, sampled)]
         return Description(sum(items.values()), notes=(*wrong, *self._remarks()), degraded=bool(wrong))
@@ -328,23 +326,3 @@ def fused(*lists: Sequence[Hit]) -> list[Hit]:
     for hit in best:
         hit.score = round(scores[hit.native_id], 6)
     return best
-
-
-def _note(error: FusionError, name: str) -> str:
-    """A failure as a description tells it, with what to do about it where its own words do not say that."""
-    told, mend = str(error), _mend(error, name)
-    return told if "Mend: " in told or not mend else f"{told}. Mend: {mend}"
-
-
-def _mend(error: FusionError, name: str) -> str:
-    table = f"[backends.{name}]"
-    match error:
-        case Unauthorized():
-            return f"correct user and password_env or password_file of {table}, and let the user read"
-        case BackendUnreachable():
-            return f"start the database, or correct url of {table}"
-        case BackendTimeout():
-            return "let it do less besides, or make an index on the names: it reads too much for one question"
-        case InvalidAnswer():
-            return f"correct dialect and the names of indexes in {table}"
-    return ""

@@ -325,7 +325,8 @@ async def _emptied(journal: Journal, source: Source) -> bool:
         return False
     try:
         async with asyncio.timeout(source.deadline_s):
-            return (await source.backend.describe()).items == 0
+            described = await source.backend.describe()
+            return described.items == 0 and not described.degraded  # one that is down says 0, too
     except Exception as error:  # noqa: BLE001 — one that cannot say what it holds is told only what is new
         log.warning("backend %s does not say what it holds: %s", source.name, type(error).__name__)
         return False

@@ -27,11 +27,14 @@ from adapters.cortex.transfer import migrated
 from adapters.graph import Walking
 from fusion.contract import Backend, Embedder, Opening
 from fusion.errors import BackendUnreachable, ModelMissing, SettingsError
+from fusion.wiring import Fusion
+from tests import chaos
 from tests.adapters.cortex.store_contract import StoreContract, look, memory, numbers
 from tests.backend_contract import NOW, BackendContract, event_id
 from tests.bolt.servers import CONNECT_MS, ArcadeDB, arcade_at, empty, memgraph_at_hand, start_arcade
 from tests.bolt.stub import Failure, Hang, Lost, Rows, Stub
 from tests.fakes import FakeEmbedder
+from tests.faults.home import HOUR_MS, settings_of
 
 if TYPE_CHECKING:
     from fusion.contract import Floats
@@ -259,6 +262,19 @@ async def test_a_server_that_is_down_when_it_is_opened() -> None:
         assert await graph.get([event_id(1)]) == {}
         await graph.close()
         await graph.close()
+
+
+async def test_a_server_that_is_down_is_told_with_its_mend(home: Path) -> None:
+    """To `status`, doctor and every answer: degraded, and the mend is said last."""
+    with chaos.refusing() as url:
+        table = {"adapter": "adapters.cortex:Cortex", "store": "neo4j", "url": url.replace("http", "bolt")}
+        async with Fusion.open(settings_of(home, cortex={**table, "deadline_ms": HOUR_MS})) as fusion:
+            [row] = (await fusion.status())["backends"]
+            await fusion.health.look()
+            degraded = fusion.health.degraded
+    assert (row["degraded"], row["detail"], degraded) == (True, "", True)
+    [note] = row["notes"]
+    assert note.endswith("connection refused. Mend: start the database, or correct url of its table")
 
 
 async def test_a_reset_in_mid_result_leaves_no_half() -> None:
