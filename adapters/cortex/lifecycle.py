@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING, Literal
 
 from adapters.cortex.keep import is_alike_in_kind
 from adapters.cortex.port import Change, Graph, Memory
+from adapters.index import vectors_of
 from fusion.contract import Embedder, Scope
+from fusion.errors import FusionError
 from fusion.lib.jaccard import jaccard, telling
 from fusion.lib.words import spoken, words
 
@@ -109,10 +111,15 @@ async def tend(
     scope: Scope | None = None,
     dry_run: bool = False,
     progress: Progress = lambda done, total: None,
+    window: int = WINDOW,
 ) -> Report:
-    """Goes through the memories that ``scope`` admits, or through all. May be stopped anywhere and run again."""
+    """Goes through the memories that ``scope`` admits, or through all. May be stopped anywhere and run again.
+
+    Near-duplicates are looked for among ``window`` memories at a time; the report's notes say where it took more than
+    one, and where the embedder did not answer, so that shared words decided.
+    """
     rules = rules or Rules()
-    twins = Twins() if find_spec("datasketch") else None
+    twins = Twins(graph, embedder, rules.same, window) if find_spec("datasketch") else None
     counts: Counter[str] = Counter()
     superseded: set[str] = set()
     total = 0
@@ -141,7 +148,7 @@ async def tend(
             elif state.lifetime == "permanent" and memory.id not in superseded and is_alike_in_kind(memory):
                 lasting.append(memory)
         if twins is not None:
-            merged = await twins.merged(lasting, graph, embedder, rules.same)
+            merged = await twins.merged(lasting)
             counts["consolidated"] += len(merged)
             changes |= merged
         if not dry_run and changes:
@@ -156,7 +163,7 @@ async def tend(
             await graph.alter(changes)
     if not dry_run:
         await _free_outlasting(graph, merged_into)
-    return Report(**counts, dry_run=dry_run, notes=() if twins is not None else (UNSKETCHED,))
+    return Report(**counts, dry_run=dry_run, notes=(UNSKETCHED,) if twins is None else twins.notes())
 
 
 async def pages(graph: Graph, scope: Scope | None = None, size: int = PAGE) -> AsyncIterator[Sequence[Memory]]:
@@ -198,29 +205,46 @@ class Twins:
     of its own.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, graph: Graph, embedder: Embedder | None, same: float, window: int) -> None:
+        self._graph = graph
+        self._embedder = embedder
+        self._same = same
+        self._window = window
+        self._windows = 0
+        self._fault = ""
         self._begin()
 
     def _begin(self) -> None:
         from datasketch import MinHashLSH
 
+        self._windows += 1
         self._index = MinHashLSH(num_perm=PERMUTATIONS, params=(BANDS, ROWS))
         self._size = 0
 
-    async def merged(
-        self, page: Sequence[Memory], graph: Graph, embedder: Embedder | None, same: float
-    ) -> dict[str, Change]:
+    def notes(self) -> tuple[str, ...]:
+        """What whoever reads the numbers should know."""
+        notes = []
+        if self._windows > 1:
+            notes.append(
+                f"near-duplicates were looked for among {self._window:,} memories at a time, oldest first: "
+                "two that lie further apart were not compared"
+            )
+        if self._fault:
+            notes.append(f"near-duplicates were told by their words, for the embedder did not answer: {self._fault}")
+        return tuple(notes)
+
+    async def merged(self, page: Sequence[Memory]) -> dict[str, Change]:
         """Which of a page, or of what came before it, says what a better one says, and is merged into that."""
         found: dict[str, Change] = {}
         sketches = {memory.id: self._sketch(memory) for memory in page}
         met = {memory.id: memory for memory in page}
         for memory in page:
-            if self._size >= WINDOW:
+            if self._size >= self._window:
                 self._begin()
             near = [str(id_) for id_ in self._index.query(sketches[memory.id])]
-            met |= await graph.get([id_ for id_ in near if id_ not in met])
+            met |= await self._graph.get([id_ for id_ in near if id_ not in met])
             near = [id_ for id_ in near if id_ in met]
-            if not (alike := await _alike(memory, [met[id_] for id_ in near], graph, embedder, same)):
+            if not (alike := await self._alike(memory, [met[id_] for id_ in near])):
                 self._add(memory.id, sketches[memory.id])
                 continue
             keeps = best([memory, *alike])
@@ -251,20 +275,26 @@ class Twins:
         self._index.remove(id)
         self._size -= 1
 
+    async def _alike(self, memory: Memory, others: Sequence[Memory]) -> list[Memory]:
+        """Those that say what ``memory`` says: a cosine over ``same``; without vectors, as many of their words in
+        common."""
+        others = [one for one in others if _may_be_one(memory, one)]
+        if not others:
+            return []
+        cosines = await self._cosines(memory, [one.id for one in others])
+        mine = words(_said(memory))
+        return [one for one in others if cosines.get(one.id, jaccard(mine, words(_said(one)))) > self._same]
 
-async def _alike(
-    memory: Memory, others: Sequence[Memory], graph: Graph, embedder: Embedder | None, same: float
-) -> list[Memory]:
-    """Those that say what ``memory`` says: cosine over ``same``; without vectors, as many of their words in common."""
-    others = [one for one in others if _may_be_one(memory, one)]
-    if not others:
-        return []
-    cosines: Mapping[str, float] = {}
-    if embedder is not None:
-        (vector,) = await embedder.embed([_said(memory)])
-        cosines = await graph.cosines(vector, [one.id for one in others])
-    mine = words(_said(memory))
-    return [one for one in others if cosines.get(one.id, jaccard(mine, words(_said(one)))) > same]
+    async def _cosines(self, memory: Memory, others: Sequence[str]) -> Mapping[str, float]:
+        """None where there is no embedder; one that failed is not asked again in this run."""
+        if self._embedder is None:
+            return {}
+        try:
+            vectors = await vectors_of(self._embedder, [_said(memory)])
+        except FusionError as error:
+            self._embedder, self._fault = None, str(error)
+            return {}
+        return await self._graph.cosines(vectors[0], others)
 
 
 def _may_be_one(a: Memory, b: Memory) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,10 +18,14 @@ from adapters.cortex.port import Change, Graph, Memory, State, View
 from adapters.cortex.sqlite import SqliteGraph
 from adapters.graph import Walking
 from fusion.contract import Opening, Place, Scope
+from fusion.errors import BackendUnreachable
 from tests.adapters.cortex import store_contract
 from tests.adapters.cortex.store_contract import ADA, BEN, numbers
 from tests.backend_contract import NOW, event_id, make_event
 from tests.fakes import FakeEmbedder
+
+if TYPE_CHECKING:
+    from fusion.contract import Floats
 
 HOUR = timedelta(hours=1)
 JUST = timedelta(microseconds=1)
@@ -262,12 +266,51 @@ class TestTend:
         await graph.add([memory(1, said), memory(2, said.upper()), memory(3, said.rpartition(" ")[0])])
         assert (await tend(graph, None, NOW)).consolidated == 1
 
+    @pytest.mark.parametrize("fault", ["away", "nan"])
+    async def test_an_embedder_that_is_away_costs_the_cosines_alone(self, graph: Graph, fault: str) -> None:
+        """What is over ends all the same, shared words tell twins, the embedder is asked once, and a note says so."""
+        ferries = [memory(n, f"Ferry {n} leaves at {n}.") for n in (2, 3, 4)]
+        again = [replace(one, event=replace(one.event, event_id=event_id(n))) for n, one in enumerate(ferries, 5)]
+        await graph.add([recorded(1, 800 * HOUR, lifetime="ttl"), *ferries, *again])
+        await graph.settle()
+        embedder = Away(fault)
+        report = await tend(graph, embedder, NOW)
+        assert (report.expired, report.consolidated, embedder.calls, len(report.notes)) == (1, 3, 1, 1)
+        assert "the embedder did not answer" in report.notes[0]
+        assert (await states(graph))[1].ended_at is not None
+
+    async def test_twins_too_far_apart_to_be_compared_are_told_of(self, graph: Graph) -> None:
+        """A window of two: the fourth meets nothing of the first, and the notes say so; of ten, they are one."""
+        texts = ["Tea is ready.", "Falcon forbids pushes.", "The stall is open.", "Tea is ready."]
+        await graph.add([memory(n, text) for n, text in enumerate(texts, 1)])
+        narrow = await tend(graph, None, NOW, window=2, dry_run=True)
+        assert (narrow.consolidated, len(narrow.notes)) == (0, 1)
+        assert "among 2 memories at a time" in narrow.notes[0]
+        assert await tend(graph, None, NOW, window=10) == Report(consolidated=1, scanned=4)
+
     async def test_a_scope_tends_its_own(self, graph: Graph) -> None:
         """Ada's run leaves Ben's memories alone."""
         mine, his = (recorded(n, 800 * HOUR, lifetime="ttl") for n in (1, 2))
         his = replace(his, event=replace(his.event, scope=BEN))
         assert await told(graph, mine, his, scope=ADA) == Report(expired=1, scanned=1)
         assert (await states(graph))[2].ended_at is None
+
+
+class Away(FakeEmbedder):
+    """Cannot be reached, or answers what is no vector; counts how often it is asked."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__()
+        self._fault = fault
+        self.calls = 0
+
+    async def embed(self, texts: Sequence[str], *, keep: bool = True) -> Floats:
+        self.calls += 1
+        if self._fault == "away":
+            raise BackendUnreachable("the model is away")
+        vectors = (await super().embed(texts, keep=keep)).copy()
+        vectors[:] = float("nan")
+        return vectors
 
 
 def _in_conflict(confidence: float, with_: int) -> State:
