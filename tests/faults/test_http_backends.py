@@ -62,6 +62,12 @@ class System:
 NADIAS = {"bound": {"user_id": "nadia"}}
 WORDS = {"vectors": {}, "sparse_vectors": {"words": {"modifier": "idf"}}}
 
+
+def ours(text: str, user_id: str, event_id: str) -> dict[str, object]:
+    """A payload as the gateway writes it."""
+    return {"data": text, "user_id": user_id, "event_id": event_id}
+
+
 SYSTEMS = {
     "remote": System(
         {"adapter": "adapters.remote:Remote"},
@@ -91,6 +97,12 @@ SYSTEMS = {
         lambda items: {"result": {"points": items}, "status": "ok"},
         {"/collections/facts": {"result": {"config": {"params": WORDS}}, "status": "ok"}},
         leak={"id": "omars", "score": 1.0, "payload": {"data": SECRET, "user_id": "omar"}},
+    ),
+    "qdrant, our own memories": System(
+        {"adapter": "adapters.qdrant:Qdrant"},
+        lambda id_, text, score: {"id": id_, "score": score, "payload": ours(text, "nadia", id_)},
+        lambda items: {"result": {"points": items}, "status": "ok"},
+        leak={"id": "omars", "score": 1.0, "payload": ours(SECRET, "omar", "omars")},
     ),
     "mem0": System(
         {"adapter": "adapters.mem0:Mem0Server"},
