@@ -142,8 +142,8 @@ def _raised(one: Found, share: float) -> Found:
     return one._replace(score=1 - (1 - one.score) * (1 - share))
 
 
-def _best_first(one: Found) -> tuple[float, str]:
-    return -one.score, one.key
+def _best_first(one: Found) -> float:
+    return -one.score  # alone: of equals the one that the merge put first stays so
 
 
 def _times(one: Found, factor: float) -> Found:

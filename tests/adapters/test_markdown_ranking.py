@@ -98,6 +98,16 @@ def test_what_the_best_lead_to_rises() -> None:
     assert [(one.key, pytest.approx(one.score)) for one in risen] == [("best", 0.83), ("last", 0.58), ("second", 0.5)]
 
 
+def test_equals_stay_as_they_were_merged() -> None:
+    """Where nothing rises, and where something else does: of the same score the nearer is first, whatever it is
+    called."""
+    found = [Found("z", 0.8), Found("y", 0.5), Found("b", 0.5), Found("a", 0.5)]
+    assert lifted(found, "what?", lambda key: None, 0.5) == found
+    said = {"z": "Alder Weir", "b": "by Alder Weir"}
+    risen = lifted(found, "what?", lambda key: Note(f"{key}.md", said.get(key, "It rains.")), 0.5)
+    assert [one.key for one in risen] == ["z", "b", "y", "a"]
+
+
 def test_what_is_of_no_file_neither_leads_nor_rises() -> None:
     """Entries of the gateway's own, a conversation's turns, stay where they are."""
     found = [Found("a", 0.8), Found("b", 0.5), Found("c", 0.3)]
