@@ -19,6 +19,7 @@ from statistics import median
 from typing import Any
 
 from adapters.triples import Triples
+from benchmarks.arms import Arm
 from benchmarks.figures import FULL, cost
 from benchmarks.graph_stores import mem0_latency_ratio, parse_cpu_ms
 from benchmarks.metrics import mean, ranking
@@ -60,11 +61,12 @@ class Sizes:
 
 
 def run(options: Run, sizes: Sizes = Sizes()) -> dict[str, Any]:
-    """The figures, JSON-ready. Raises DataError."""
+    """The figures, JSON-ready. Raises DataError before anything is built."""
+    options, arms = _arms(options)
     with tempfile.TemporaryDirectory(prefix="memory-fusion-graph-") as folder:
         large = asyncio.run(large_graph(Path(folder), sizes))
     return {
-        **several_hops(options),
+        **several_hops(options, arms),
         **large,
         "rules_sentences_per_s": asyncio.run(sentences_per_s(sizes.told)),
         "mem0_latency_ratio": asyncio.run(mem0_latency_ratio(sizes.mem0, sizes.mem0_asked)),
@@ -75,10 +77,14 @@ def run(options: Run, sizes: Sizes = Sizes()) -> dict[str, Any]:
 # Questions of several hops -----------------------------------------------------------------------------------------
 
 
-def several_hops(options: Run) -> dict[str, Any]:
-    """Supporting R@5 of all backends, of all but `triples`, and the difference question by question."""
+def _arms(options: Run) -> tuple[Run, tuple[Arm, ...]]:
+    """The run as it is checked, and its arms: all backends, and all but `triples`."""
     without = "+".join(name for name in options.backends if name != "triples")
-    options, arms = checked(replace(options, arms=(f"{options.recipe}@{without}",)))
+    return checked(replace(options, arms=(f"{options.recipe}@{without}",)))
+
+
+def several_hops(options: Run, arms: tuple[Arm, ...]) -> dict[str, Any]:
+    """Supporting R@5 of all backends, of all but `triples`, and the difference question by question."""
     with bar("memories and questions", steps(options, arms)) as advance:
         rows = [row for t in each(options, partial(tell, options=options, arms=arms), advance) for row in t.rows]
     with_, less = (_recall([r for r in rows if r.arm == arm.name and r.budget == FULL]) for arm in arms)

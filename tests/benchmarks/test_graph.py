@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,6 +14,7 @@ if find_spec("mem0") is None:
 
 from benchmarks.__main__ import _parser, load_dataset
 from benchmarks.__main__ import _run as run_of
+from benchmarks.datasets import DataError
 from benchmarks.graph import Sizes, large_graph, run, sentences_per_s
 from benchmarks.run import Run
 from tests.benchmarks.datasets.test_others import HOPS
@@ -26,6 +28,15 @@ def test_the_command_takes_what_it_needs(tmp_path: Path) -> None:
     file.write_text(json.dumps(HOPS), encoding="utf-8")
     options = run_of(_parser().parse_args(["graph", "--data", str(file), "--json"]), "musique")
     assert (options.dataset, options.rows, len(options.corpora)) == ("hops", None, 1)
+
+
+def test_input_is_checked_before_anything_is_built(tmp_path: Path) -> None:
+    """A graph of minutes is not drawn for a recipe that does not exist; one without edges cannot be drawn at all."""
+    file = tmp_path / "hops.json"
+    file.write_text(json.dumps(HOPS), encoding="utf-8")
+    options = Run("hops", load_dataset("musique", file), recipe="nowhere")
+    with pytest.raises(DataError, match="nowhere"):
+        run(options, replace(TINY, entities=0))
 
 
 async def test_a_graph_is_drawn_and_asked(tmp_path: Path) -> None:
