@@ -78,8 +78,8 @@ class Told:
     """None where the home had the memories already"""
     alone: Mapping[str, str] = field(default_factory=dict)
     """by item, the store that alone has it (scattered only)"""
-    recorded_by: str | None = None
-    """the commit whose answers are replayed; None where they were asked live"""
+    recorded_by: tuple[str | None, ...] = ()
+    """the commits whose answers are replayed; none where they were asked live"""
 
 
 def run(options: Run) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def run(options: Run) -> dict[str, Any]:
         write_rows(options.rows, rows)
     ingested = [t for t in told if t.ingest_s]
     out = {
-        **heading(options, arms[0].recipe, [t.recorded_by for t in told]),
+        **heading(options, arms[0].recipe, [one for t in told for one in t.recorded_by]),
         **figures.quality(main),
         **figures.cost(main),
         "ingest_per_s": round(sum(t.copies for t in ingested) / sum(t.ingest_s or 0.0 for t in ingested), 1)
@@ -253,7 +253,7 @@ def tell(corpus: Corpus, advance: Advance, *, options: Run, arms: tuple[Arm, ...
         tuple(rows),
         fresh.copies if fresh else 0,
         fresh.seconds if fresh else None,
-        recorded_by=one.made.get("commit"),
+        recorded_by=(one.made.get("commit"),),
     )
 
 
@@ -401,7 +401,7 @@ def _scattered(corpus: Corpus, options: Run, arms: Sequence[Arm], advance: Advan
         fresh.copies if fresh else 0,
         fresh.seconds if fresh else None,
         held_alone(copies, by_document=corpus.match == "document"),
-        one.made.get("commit"),
+        (one.made.get("commit"), whole.made.get("commit")),
     )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import zlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks.__main__ import main
@@ -118,10 +120,21 @@ def test_contribution_of_ones_own_backends(tmp_path: Path, capsys: pytest.Captur
     assert len(figures["verdicts"]) == 4
 
 
+def record_anew(file: Path, commit: str) -> None:
+    """The same recording as if another commit had made it."""
+    with np.load(file, allow_pickle=False) as kept:
+        arrays = dict(kept)
+    table = json.loads(zlib.decompress(arrays["table"].tobytes()))
+    table["made"]["commit"] = commit
+    arrays["table"] = np.frombuffer(zlib.compress(json.dumps(table).encode()), np.uint8)
+    np.savez(file, **arrays)
+
+
 @pytest.mark.model
 @pytest.mark.slow
 def test_ones_own_files_are_scattered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Three files over four stores: all find what no store has alone; what was recorded serves the contribution."""
+    """Three files over four stores: all find what no store has alone; what was recorded serves the contribution. Of
+    both recordings the commit is told."""
     data, queries = _folder(tmp_path)
     what = ["--data", data, "--queries", queries, "--recordings", str(tmp_path / "recordings"), "--json"]
     assert main(["folder", "--scattered", *what]) == 0
@@ -136,6 +149,11 @@ def test_ones_own_files_are_scattered(tmp_path: Path, capsys: pytest.CaptureFixt
     assert shares["dataset"] == "notes scattered"
     assert sum(shares["shapley"].values()) == pytest.approx(1.0, abs=1e-4)
     assert {name: round(worth, 4) for name, worth in shares["alone"].items()} == figures["eib_frac_of_one"]
+    [whole] = [file for file in (tmp_path / "recordings").iterdir() if "scattered" not in file.name]
+    record_anew(whole, "elsewhere")
+    assert main(["folder", "--scattered", *what]) == 0
+    again = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert again["recorded_by"] == sorted([figures["commit"], "elsewhere"])
 
 
 @pytest.mark.model
