@@ -27,6 +27,7 @@ NAMES = 40
 """names of a hit that are followed, links first: a list of hundreds says little of each, and must not cost as much"""
 
 _LINK = re.compile(r"\[\[([^\[\]|#\n]+)")
+_ENDING = re.compile(r"\.(?:md|markdown)$", re.IGNORECASE)
 _CAPITALISED = r"[A-ZÀ-ÖØ-ÞΑ-ΩА-Я][\w'’-]*"
 _SMALL = r"(?:of|the|and|de|del|di|du|der|la|van|von)"
 _NAME = re.compile(rf"(?<!\w){_CAPITALISED}(?: (?:{_SMALL} ){{0,2}}{_CAPITALISED})*")
@@ -49,9 +50,14 @@ class Note:
         return self.document.rpartition("/")[2].rpartition(".")[0]
 
     @property
+    def told(self) -> str:
+        """All that can name something."""
+        return f"{self.title}: {self.text}"
+
+    @property
     def line(self) -> str:
-        """All that can name something, with names in one piece that a line's end had parted."""
-        return f"{self.title}: {self.text}".replace("\n", " ")
+        """The same with names in one piece that a line's end had parted."""
+        return self.told.replace("\n", " ")
 
 
 def led_to(question: str, scores: Sequence[tuple[str, float]], notes: Mapping[str, Note]) -> dict[str, float]:
@@ -69,13 +75,19 @@ def led_to(question: str, scores: Sequence[tuple[str, float]], notes: Mapping[st
     head = "\n".join(lines[:HEAD])
     titles = {title for key, _ in ranked if (title := notes[key].title) in head}
     titles = {title for title in titles if _is_name(title) and title.casefold() not in asked}
+    called: dict[str, set[str]] = defaultdict(set)
+    for key, _ in ranked:
+        called[notes[key].title.casefold()].add(key)
     doubts: dict[str, float] = defaultdict(lambda: 1.0)
     for (key, score), line in zip(ranked[:HEAD], lines, strict=False):
         here = notes[key]
+        linked = set(links(here))
         for name in names(here):
             if name.casefold() in asked:
                 continue
             having = {ranked[bisect_right(ends, at)][0] for at in places(page, name)}
+            if name in linked:  # to a file, however its name is capitalised
+                having |= called.get(name.casefold(), set())
             others = [other for other in having if notes[other].title != here.title]
             for other in others:
                 doubts[other] *= 1 - score / len(others)
@@ -86,10 +98,20 @@ def led_to(question: str, scores: Sequence[tuple[str, float]], notes: Mapping[st
     return {key: 1 - doubt for key, doubt in doubts.items()}
 
 
+def links(note: Note) -> list[str]:
+    """The targets of a note's links, each once, without folders and ending."""
+    targets = (target.rpartition("/")[2].strip() for target in _LINK.findall(note.text))
+    return list(dict.fromkeys(_ENDING.sub("", target) for target in targets))
+
+
 def names(note: Note) -> list[str]:
-    """What a note names, each once, at most ``NAMES``: with it, its own title, for whoever names that one."""
-    found = dict.fromkeys(target.rpartition("/")[2].strip() for target in _LINK.findall(note.text))
-    found |= dict.fromkeys(_bare(name) for name in _NAME.findall(note.line))
+    """What a note names, each once, at most ``NAMES``: with it, its own title, for whoever names that one.
+
+    A line's end parts two names, or stands within one; nobody else has the one that is none.
+    """
+    found = dict.fromkeys(links(note))
+    for text in (note.told, note.line):
+        found |= dict.fromkeys(_bare(name) for name in _NAME.findall(text))
     return [name for name in found if _long_enough(name)][:NAMES]
 
 

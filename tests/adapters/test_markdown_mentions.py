@@ -41,6 +41,12 @@ def test_what_many_have_says_little_of_each() -> None:
         ("water", "the water is cold", False),  # a word, not a name
         ("water", "see [[water]]", True),
         ("water", "see [[house/water|the other]]", True),
+        ("water", "see [[Water]]", True),
+        ("Water", "see [[water]]", True),
+        ("water", "see [[water.md]]", True),
+        ("water", "see [[house/Water.MD#cold|the other]]", True),
+        ("Section 2.1", "see [[section 2.1]]", True),  # what follows that point is no ending
+        ("Postgres", "# History\n[[Postgres]]", True),
         ("Water", "Waters are cold", False),  # a part of another word
         ("ISO 4217", "by ISO 4217, money", True),
         ("2026-03-05", "as noted on 2026-03-05", True),
@@ -68,7 +74,15 @@ def test_every_folder_has_its_readme() -> None:
 def test_a_name_is_a_run_of_capitalised_words() -> None:
     """Over the end of a line, with small words between, without a first word that is capital only for its place."""
     said = "The Lord of the Rings was here. In Berlin he met Émile\nZola and saw [[harbour|it]]."
-    assert names(Note("v/n.md", said)) == ["harbour", "Lord of the Rings", "Berlin", "Émile Zola"]
+    assert names(Note("v/n.md", said)) == ["harbour", "Lord of the Rings", "Berlin", "Émile", "Zola", "Émile Zola"]
+
+
+def test_a_lines_end_parts_names() -> None:
+    """A heading and the text below it, and a sentence that begins a line: each leads to whoever has it."""
+    said = "# Alder Weir\nBerit said that they moved to Postgres\nNadia wrote it."
+    assert names(Note("v/n.md", said))[:4] == ["Alder Weir", "Berit", "Postgres", "Nadia"]
+    found = led("who?", ("mill", said), ("one", "at Alder Weir"), ("two", "to Postgres"), ("three", "It rains."))
+    assert found.keys() == {"mill", "one", "two"}
 
 
 def test_a_list_of_names_is_followed_from_its_beginning() -> None:
