@@ -16,6 +16,7 @@ from adapters.cortex.port import Graph, Memory, View
 from adapters.cortex.rank import Ranked
 from adapters.cortex.recall import look, ranked
 from adapters.cortex.stores import open_graph, verify, without_store
+from adapters.cortex.succeed import succeeding
 from adapters.cortex.warm import Warm
 from adapters.index import vectors_of
 from fusion.contract import (
@@ -144,7 +145,11 @@ class Cortex:
     async def store(self, memories: Sequence[Memory]) -> Sequence[Kept]:
         """Keeps memories; what became of each, in their order. See `adapters.cortex.keep`."""
         async with self._storing:
-            return await keep(self.graph, memories, self._encoded, self._model, self._options, self._clock())
+            memories, changes = await succeeding(self.graph, memories)
+            kept = await keep(self.graph, memories, self._encoded, self._model, self._options, self._clock())
+            if changes:
+                await self.graph.alter(changes)
+            return kept
 
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
         """Deletes the memory with its mentions and relations. What other memories assert as well stays theirs."""

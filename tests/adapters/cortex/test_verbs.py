@@ -276,6 +276,26 @@ async def test_told_twice_contradicted_and_decayed_it_reads_as_a_person_expects(
         assert gone.startswith("The demo is at noon.  (fact, session, 1.00, until ")
 
 
+async def test_an_update_of_one_side_of_a_conflict_stays_in_it(home: Path) -> None:
+    """Fifteen (.9) against ten (.6), then ten is tagged: its new version contradicts fifteen in its place, both are
+    recalled with that mark, and upkeep leaves the surer one alone.
+    """
+    async with telling(home, "tests.adapters.test_reindex:Providers") as tell:
+        fifteen, ten = (sampled("facts.jsonl", f"A slot is held for {n}") for n in ("fifteen", "ten"))
+        a = await tell("store", content=fifteen, type="decision", confidence=0.9)
+        b = await tell("store", content=ten, type="decision", confidence=0.6)
+        new = await tell("update", id=b["id"], tags=["slots"])
+        found = await tell("recall", message="How long is a slot held?")
+        assert {one["id"]: one["contradicts_id"] for one in found["memories"]} == {
+            a["id"]: new["id"],
+            new["id"]: a["id"],
+        }
+        assert found["context"].count("[conflicts with: ") == 2
+        assert (await tell("lifecycle"))["conflicts_resolved"] == 1
+        after = await tell("recall", message="How long is a slot held?")
+        assert [one["id"] for one in after["memories"]] == [a["id"]]
+
+
 SAMPLE = Path(__file__).parents[3] / "config" / "sample"
 
 
