@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, TypeVar
 from adapters.bolt import Bolt, Row, Run, searchable
 from adapters.cortex import cypher
 from adapters.cortex.concepts import PHRASE, concepts
+from adapters.cortex.conflict import restored
 from adapters.cortex.filling import DEFINE_S, READ_S, WRITE_S, Vectors
 from adapters.cortex.port import Change, Effect, Found, Holding, Known, Link, Memory, View
 from adapters.cortex.rows import REINFORCED_BY
@@ -100,8 +101,14 @@ class BoltGraph:
     async def delete(self, ids: Sequence[str]) -> frozenset[str]:
         async def delete(run: Run) -> frozenset[str]:
             chosen = {"ids": list(ids)}
-            gone = frozenset(row["id"] for row in await run(cypher.KNOWN, chosen))
+            removed = [cypher.memory_of(row) for row in await run(cypher.GET, chosen)]
+            gone = frozenset(memory.id for memory in removed)
             await run(cypher.RECONCILE, chosen)
+            if groups := {m.state.conflict_group for m in removed if m.state.conflict_group is not None}:
+                left = [cypher.memory_of(row) for row in await run(cypher.DISPUTED, {"groups": list(groups)})]
+                changes = restored(removed, left)
+                fields = [{"id": id_, "fields": cypher.changed(change)} for id_, change in changes.items()]
+                await run(cypher.ALTER, {"rows": fields})
             await run(cypher.RELEASE, chosen)
             await run(cypher.UNRELATE, chosen)
             touched = [row["id"] for row in await run(cypher.UNMENTION, chosen)]

@@ -181,6 +181,7 @@ RECONCILE = """
 MATCH (m:Memory) WHERE m.conflict_status = 'active' AND m.contradicts IN $ids
 SET m.conflict_status = null, m.contradicts = null
 """
+DISPUTED = f"MATCH (m:Memory) WHERE m.conflict_group IN $groups RETURN {WHOLE}"
 UNRELATE = "MATCH (:Entity)-[r:RELATES]->(:Entity) WHERE r.memory IN $ids DELETE r"
 UNMENTION = """
 MATCH (m:Memory)-[:MENTIONS]->(e:Entity) WHERE m.event_id IN $ids

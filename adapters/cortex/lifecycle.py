@@ -19,6 +19,7 @@ from hashlib import blake2b
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
+from adapters.cortex.conflict import best
 from adapters.cortex.keep import is_alike_in_kind
 from adapters.cortex.port import Change, Graph, Memory
 from adapters.index import vectors_of
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 PAGE = 500
 WINDOW = 50_000
 """memories whose sketches are compared with each other; in a larger store, runs of so many, oldest first"""
-TIED = 0.01
-"""confidences that differ by no more are the same: the newer memory wins"""
 BANDS, ROWS = 8, 4
 """of a sketch: two memories of Jaccard similarity s are looked at with the chance 1 - (1 - s**4)**8, which is .99 at
 .8 and .4 at .5; more bands would find more, at 400 bytes a band and memory"""
@@ -83,14 +82,6 @@ def ending(memory: Memory, now: datetime, rules: Rules) -> tuple[Ending, datetim
     if event.valid_to is not None:
         deadlines.append(("retired", event.valid_to))
     return next(((why, at) for why, at in deadlines if at <= now), None)
-
-
-def best(members: Sequence[Memory]) -> Memory:
-    """The one of the highest confidence; of those within `TIED` of it, the newest."""
-    top = max(member.state.confidence for member in members)
-    # Written as a sum, .95 - .01 is a little more than .94.
-    close = [member for member in members if member.state.confidence >= top - TIED - 1e-9]
-    return max(close, key=lambda member: (member.event.recorded_at, member.id))
 
 
 def settled(group: Sequence[Memory], now: datetime) -> dict[str, Change]:

@@ -208,7 +208,8 @@ class Graph(Protocol):
     async def delete(self, ids: Sequence[str]) -> frozenset[str]:
         """Removes memories, their mentions and what only they assert. Returns the ids that were there.
 
-        What was merged into them is free again, and who was in an active conflict with one of them is so no more.
+        What was merged into them is free again, and who was in an active conflict with one of them is so no more. Of a
+        settled conflict that has only losers left, the best goes on as if it had won.
         """
         ...
 

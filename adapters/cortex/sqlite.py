@@ -14,6 +14,7 @@ from sqlite3 import Cursor
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from adapters.cortex import phrases
+from adapters.cortex.conflict import restored
 from adapters.cortex.port import Change, Effect, Found, Holding, Known, Link, Memory, View
 from adapters.cortex.records import KIND_CHARS, json_of, kind_in
 from adapters.cortex.rows import FIELDS, REINFORCED_BY, columns, memory_in, state_of
@@ -155,6 +156,10 @@ class SqliteGraph(GraphStore):
                 f"where conflict_status = 'active' and contradicts in {MANY}",
                 (gone,),
             )
+            removed = [memory_in(row) for row in rows]
+            groups = dumps(list({m.state.conflict_group for m in removed if m.state.conflict_group is not None}))
+            left = _memories(db.execute(f"select * from memory where conflict_group in {MANY}", (groups,)))
+            _alter(db, restored(removed, left))
             freed = db.execute(
                 f"update memory set merged_into = null where merged_into in {MANY} returning event_id", (gone,)
             )

@@ -341,6 +341,26 @@ class StoreContract(ABC):
         await graph.alter({event_id(1): {"conflict_status": None}, event_id(2): {"conflict_status": "resolved"}})
         assert await self.seen(graph, "office") == [1]
 
+    async def test_the_best_loser_stands_in_for_a_winner_that_is_forgotten(self, graph: Graph) -> None:
+        """The winner goes: of the losers the surer is seen again, and the other one only when that goes, too. Ben's of
+        the same group stays as it was; forgetting a loser changes nothing."""
+        lost = State(conflict_group="g", conflict_status="resolved", ended_at=NOW - DAY, contradicts=event_id(1))
+        await graph.add(
+            [
+                memory(1, "office Paris", state=State(conflict_group="g")),
+                memory(2, "office Lisbon", supersedes=event_id(1), state=replace(lost, confidence=0.6)),
+                memory(3, "office Porto", supersedes=event_id(1), state=replace(lost, confidence=0.9)),
+                memory(4, "office Rome", state=replace(lost, confidence=0.3)),
+                memory(5, "office Oslo", scope=BEN, state=lost),
+            ]
+        )
+        for forgotten, left in ((4, [1]), (1, [3]), (3, [2])):
+            assert await graph.delete([event_id(forgotten)]) == {event_id(forgotten)}
+            assert await self.seen(graph, "office") == left
+        known = await graph.get([event_id(2), event_id(5)])
+        assert known[event_id(2)].state == State(conflict_group="g", confidence=0.6)
+        assert known[event_id(5)].state == lost
+
     async def test_whose_it_is(self, graph: Graph) -> None:
         """A named dimension sees only items with that value, a group nothing private, a tenant nothing of another."""
         scopes = [

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from adapters.cortex.lifecycle import Report, Rules, best, ending, pages, settled, tend
+from adapters.cortex.conflict import best
+from adapters.cortex.lifecycle import Report, Rules, ending, pages, settled, tend
 from adapters.cortex.port import Change, Graph, Memory, State, View
 from adapters.cortex.sqlite import SqliteGraph
 from adapters.graph import Walking

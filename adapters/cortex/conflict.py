@@ -1,0 +1,40 @@
+"""Who wins a conflict, and who stands in for a winner that is gone. Upkeep and every store decide it alike."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from adapters.cortex.port import Change, Memory
+
+TIED = 0.01
+"""confidences that differ by no more are the same: the newer memory wins"""
+
+
+def best(members: Sequence[Memory]) -> Memory:
+    """The one of the highest confidence; of those within `TIED` of it, the newest."""
+    top = max(member.state.confidence for member in members)
+    # Written as a sum, .95 - .01 is a little more than .94.
+    close = [member for member in members if member.state.confidence >= top - TIED - 1e-9]
+    return max(close, key=lambda member: (member.event.recorded_at, member.id))
+
+
+def restored(gone: Sequence[Memory], left: Sequence[Memory]) -> Mapping[str, Change]:
+    """What deleting ``gone`` changes of ``left``, the other members of their conflicts: where only losers are left, the
+    best of them goes on as if it had won. A group is one user's, whatever another's memories say."""
+    deleted = {memory.id for memory in gone}
+    groups: defaultdict[tuple[str, str | None, str | None], list[Memory]] = defaultdict(list)
+    for memory in left:
+        if memory.id not in deleted:
+            groups[_group(memory)].append(memory)
+    changes: dict[str, Change] = {}
+    for group in {_group(memory) for memory in gone if memory.state.conflict_group is not None}:
+        members = groups.get(group, [])
+        if members and all(member.state.conflict_status == "resolved" for member in members):
+            changes[best(members).id] = {"conflict_status": None, "ended_at": None, "contradicts": None}
+    return changes
+
+
+def _group(memory: Memory) -> tuple[str, str | None, str | None]:
+    scope = memory.event.scope
+    return scope.tenant, scope.user_id, memory.state.conflict_group
