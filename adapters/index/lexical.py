@@ -36,7 +36,8 @@ _MOST_TIES = 1024
 _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
 # The scripts that `stems` cuts into pairs. Documents have their single characters too, in a field of their own, so that
 # a query of one character finds what pairs cannot.
-_CAMEL = re.compile(r"[A-Za-z0-9]*[a-z0-9][A-Z][A-Za-z0-9]*|[A-Z]{2,}[a-z]{2}[A-Za-z0-9]*")
+_CAMEL = re.compile(r"(?<![A-Za-z0-9])(?:[A-Za-z0-9]*[a-z0-9][A-Z][A-Za-z0-9]*|[A-Z]{2,}[a-z]{2}[A-Za-z0-9]*)")
+# Looked for at the beginning of a word only: a hash of 60,000 letters would else be read anew from each of them.
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _FUZZY_FROM = 6
 # Letters of a term that may be misspelt: of fewer, too many are one letter away ("Marta" is from "Maria").

@@ -115,3 +115,10 @@ async def test_a_misspelt_word_finds_what_is_one_letter_away(tmp_path: Path) -> 
     assert set(await found(tmp_path, texts, "databsae")) == {"db", "data"}
     assert await found(tmp_path, texts, "Marta") == []
     assert await found(tmp_path, {**texts, "x": "databaze"}, "databaze") == ["x"]
+
+
+@pytest.mark.parametrize("run", ["a1", "AB", "x"])
+def test_a_run_of_letters_without_end_costs_what_it_is_long(run: str) -> None:
+    """A hash or a picture in base64, 400,000 characters in one word: read once, not once from each letter (an hour)."""
+    assert terms(run * 200_000) == []
+    assert "name" in terms(f"{run * 200_000} someName")
