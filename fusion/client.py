@@ -690,7 +690,8 @@ class _Start:
     def of(cls, home: Path, config: Path | None) -> Self:
         """A process of its own: it outlives this one, leaves when idle, and writes its log into the home."""
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "fusion", "serve", "--home", str(home), "--port", "0"]
+        # -P: a fusion.py in the folder where somebody works, their own or a stranger's, must not run as the server.
+        command = [sys.executable, "-P", "-m", "fusion", "serve", "--home", str(home), "--port", "0"]
         command += ["--idle-exit", str(IDLE_EXIT_S)] + ([] if config is None else ["--config", str(config.absolute())])
         log = os.open(home / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:

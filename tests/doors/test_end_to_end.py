@@ -73,6 +73,18 @@ def test_without_a_terminal_stderr_stays_empty(home: Path, tmp_path: Path) -> No
         assert process.communicate(timeout=60) == ("1 remembered, 0 known already.\n", "")
 
 
+def test_a_server_takes_nothing_from_the_folder_it_was_started_in(home: Path, tmp_path: Path) -> None:
+    """Somebody works in a folder with a fusion.py of its own, which may be a stranger's: it is not run."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "fusion.py").write_text("import pathlib; pathlib.Path(__file__).with_name('ran').touch()\n")
+    command = [sys.executable, "-P", "-m", "fusion", "remember", "Tea at four", "--home", str(home), "--json"]
+    done = subprocess.run(command, check=False, cwd=folder, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert not (folder / "ran").exists()
+    assert running_server(home) is not None
+
+
 def test_remember_ask_read_forget(home: Path) -> None:
     """The first command starts the server, the others use it; what was forgotten is gone."""
     kept = fusion_json("remember", "The bookings move to Postgres", "--home", home, "--user", "nadia")["memories"][0]
