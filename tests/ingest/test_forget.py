@@ -16,7 +16,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from fusion.contract import Hit, Place, Scope
+from fusion.contract import Event, Hit, Place, Scope
 from fusion.errors import BackendUnreachable, BadInput, NotFound, StillThere
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.forget import ForgetRequest, Forgetter, Found
@@ -24,6 +24,7 @@ from fusion.ingest.intake import Intake, NewMemory
 from fusion.ingest.journal import Journal, foreign
 from fusion.ingest.journal.foreign import Shown
 from fusion.ingest.journal.listing import Criteria
+from fusion.ingest.journal.tombstones import Barred
 from fusion.lib.sqlite import Database
 from tests.ingest.stores import ME, START, Shelf, Time, event
 
@@ -248,6 +249,45 @@ async def test_whoever_asks_first_asks_by_the_text(journal):
         shelf.own["copy"] = Hit.of(captured.event, "copy")
         forgetter = Forgetter(AskedAtOnce(journal, deliverer), deliverer)
         assert (await forgetter.forget(stored.ref, ME)).backends == {"shelf": "still_there"}
+
+
+class SlowToTell:
+    """A database whose tombstones were read, and are told when somebody lets them."""
+
+    def __init__(self, database):
+        self._database = database
+        self.holding, self.reached, self.go = False, asyncio.Event(), asyncio.Event()
+
+    def __getattr__(self, name):
+        return getattr(self._database, name)
+
+    async def read(self, work):
+        found = await self._database.read(work)
+        if self.holding and isinstance(found, Barred):
+            self.reached.set()
+            await self.go.wait()
+        return found
+
+
+async def test_what_is_forgotten_while_tombstones_are_read_anew_stays_so(tmp_path):
+    """A wish to remember has them read again; what is buried meanwhile must not be lost with the older reading."""
+    file = tmp_path / "journal.sqlite"
+    database = SlowToTell(await Database.open(file, Journal.schema, mend=Journal.mend(file)))
+    journal = Journal(database)
+    await journal.load()
+    places = [Place("notes/a.md", line, line, "line") for line in (3, 7)]
+    lines = ["- the old code is 1188", "- the code of the door is 4711"]
+    old, secret = await journal.append([event(line, place=place) for line, place in zip(lines, places, strict=True)])
+    await journal.bury(old.ref, ME)
+    database.holding = True
+    remembering = asyncio.ensure_future(journal.append([Event("e9", "Tea at four.", START, scope=ME)]))
+    await database.reached.wait()
+    burying = asyncio.ensure_future(journal.bury(secret.ref, ME))
+    await asyncio.wait([burying], timeout=0.2)  # it may have to wait for the reading, and then it is late, not lost
+    database.go.set()
+    await asyncio.gather(remembering, burying)
+    assert journal.hides("markdown", Hit("a.md#L7", lines[1], Scope(user_id="ana"), place=places[1]))
+    await journal.close()
 
 
 async def test_what_a_users_own_file_still_says_is_hidden(journal):

@@ -8,6 +8,7 @@ tombstones that every answer is held against.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -48,6 +49,7 @@ class Journal:
         self._distils = False
         self._known = Remembered(database)
         self._barred = Barred()
+        self._barring = asyncio.Lock()  # what is read anew must not replace what was added meanwhile
         self._counted = False
         """whether any memory ever came in: a gateway over other people's stores alone need not look"""
 
@@ -121,7 +123,8 @@ class Journal:
             if any(keys_of(stored.event)[1] is None for stored in outcome) and (
                 self._barred.keys or self._barred.lines
             ):
-                self._barred = await self._database.read(Barred.of)  # an explicit wish may have lifted something
+                async with self._barring:
+                    self._barred = await self._database.read(Barred.of)  # an explicit wish may have lifted something
         return outcome
 
     def _note(self, outcome: Sequence[Stored]) -> None:
@@ -331,17 +334,18 @@ class Journal:
         def work(db: Connection) -> dict[str, Sequence[Burial]]:
             return {ref: forget(db, ref, scope, by, now) for ref in dict.fromkeys(refs)}
 
-        buried = await self._database.write(work)
-        self._known.changed()
-        for ref, burials in buried.items():
-            for burial in burials:
-                event = burial.record.event
-                self._known.drop(event)
-                item, backend = Hit.of(event), None
-                if is_foreign(ref):
-                    ((backend, (_, (native_id,))),) = burial.due.items()
-                    item = replace(item, native_id=native_id)
-                self._barred.add(item, backend)
+        async with self._barring:
+            buried = await self._database.write(work)
+            self._known.changed()
+            for ref, burials in buried.items():
+                for burial in burials:
+                    event = burial.record.event
+                    self._known.drop(event)
+                    item, backend = Hit.of(event), None
+                    if is_foreign(ref):
+                        ((backend, (_, (native_id,))),) = burial.due.items()
+                        item = replace(item, native_id=native_id)
+                    self._barred.add(item, backend)
         # The text must not be left in the write-ahead log either.
         await self._database.checkpoint()
         return buried
