@@ -134,11 +134,13 @@ async def fuse(request: FuseRequest, recipe: Recipe, world: World) -> Outcome:
     asked = terms(query.text)
     answers: Sequence[Answer] = ()
     frequencies = Frequencies()
-    if asked:  # at once: neither waits for the other
-        answers, frequencies = await asyncio.gather(
-            world.answers(query, request.backends, query.deadline_s * BACKENDS_SHARE),
-            world.frequencies(query.scope, sorted(set(asked))),
-        )
+    if asked:
+        counting = asyncio.ensure_future(world.frequencies(query.scope, sorted(set(asked))))  # it waits for no backend
+        try:
+            answers = await world.answers(query, request.backends, query.deadline_s * BACKENDS_SHARE)
+            frequencies = await counting
+        finally:
+            counting.cancel()
     _require_one(answers)
     admitted, refused = await _admitted(answers, query, world)
     candidates = dedup(admitted, recipe.dedup)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from adapters.inmemory import InMemory
 from fusion.contract import Captured, Event, Features, Hit, Opening, Passage, Place, Query, Scope, Verdict
-from fusion.errors import BackendUnreachable, BadInput, NobodyAnswered, ReplayGap, TooLarge
+from fusion.errors import BackendUnreachable, BadInput, NobodyAnswered, ReplayGap, StoreBusy, TooLarge
 from fusion.lib.bm25 import Frequencies
 from fusion.recall.admit import Record
 from fusion.recall.engine import QUERY_LIMIT, FuseRequest, fuse
@@ -311,3 +312,35 @@ async def test_a_fact_brings_its_source_and_leaves_the_word_to_it(gateway: Gatew
     decisions = {row["ref"]: row["decision"] for row in outcome.receipt.body["candidates"]}
     assert decisions.pop("m2") == "packed"
     assert list(decisions.values()) == ["its source says it"]
+
+
+async def test_a_question_that_fails_leaves_no_search_behind(gateway: Gateway) -> None:
+    """The journal is busy: the error comes when the backends have answered, and nothing runs on."""
+
+    async def busy(scope: Scope, terms: Sequence[str]) -> Frequencies:
+        raise StoreBusy("somebody writes")
+
+    before = asyncio.all_tasks()
+    with pytest.raises(StoreBusy):
+        await fuse(ASK, RECIPE, replace(gateway.live, known=replace(gateway.live.known, frequencies=busy)))
+    assert asyncio.all_tasks() == before
+
+
+async def test_who_leaves_takes_all_of_a_question_along(gateway: Gateway) -> None:
+    """Cancelled while the journal counts and a backend hangs: neither is left."""
+    reached, never = asyncio.Event(), asyncio.Event()
+
+    async def hanging(scope: Scope, terms: Sequence[str]) -> Frequencies:
+        reached.set()
+        await never.wait()
+        return Frequencies()
+
+    before = asyncio.all_tasks()
+    live = replace(gateway.live, known=replace(gateway.live.known, frequencies=hanging))
+    asking = asyncio.ensure_future(fuse(ASK, RECIPE, live))
+    await reached.wait()
+    asking.cancel()
+    await asyncio.wait([asking])
+    await asyncio.sleep(0)  # one turn of the loop, for what was cancelled to end
+    assert asking.cancelled()
+    assert asyncio.all_tasks() == before
