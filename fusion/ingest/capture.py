@@ -13,7 +13,7 @@ from itertools import islice
 from fusion.contract import Entity, Episode, Event, Extraction, Kind, Moment
 from fusion.ingest.entities import MOST_ENTITIES, entities
 from fusion.ingest.facts import LONGEST_PART_WORDS, MOST_FACTS, facts
-from fusion.ingest.times import Window, windows
+from fusion.lib.times import Window, windows
 
 READ_CHARS = 20_000
 """of a text; what is longer is an export, and its beginning tells what it is"""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from fusion.contract import Entity, Fact
-from fusion.ingest.times import DAYS, MONTHS
+from fusion.lib.times import DAYS, MONTHS
 from fusion.lib.words import STOP_WORDS
 
 MOST_ENTITIES = 16

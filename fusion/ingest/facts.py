@@ -13,7 +13,7 @@ from typing import Literal
 
 from fusion.contract import Fact
 from fusion.ingest.entities import COMMON, LINK, WORD, is_common
-from fusion.ingest.times import find_time
+from fusion.lib.times import find_time
 
 MOST_FACTS = 8
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fusion.contract import Moment, Precision
-from fusion.ingest.times import windows
 from fusion.lib.moment import end_of
+from fusion.lib.times import windows
 
 WEDNESDAY = Moment(datetime(2026, 3, 11, 10, 30, tzinfo=UTC))
 

@@ -30,6 +30,9 @@ _NUMBERS = {
 } | {"a": 1, "an": 1, "couple of": 2, "a couple of": 2}
 _COUNT = r"\d{1,4}|" + "|".join(sorted(_NUMBERS, key=len, reverse=True)).replace(" ", r"\s")
 _UNIT = "minute|hour|day|week|weekend|month|year"
+_SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
+"""the month that each begins in"""
+_SEASON = "|".join(_SEASONS)
 
 _BARE = rf"""(?P<barestart>\d{{1,2}}){_TH}\s(?:of\s)?(?P<baremonth1>{_MONTH})\b\.?
     | (?P<baremonth2>{_MONTH})\.?\s(?:the\s)?(?P<bareday>\d{{1,2}}){_TH}\b(?!:)
@@ -49,7 +52,9 @@ _TIME = re.compile(
     | (?:in|since|during|until|by|from)\s(?:early\s|mid\s|mid-|late\s)?(?P<year4>{_YEAR})\b(?!-)
     | (?P<day>the\sday\sbefore\syesterday|the\sday\safter\stomorrow|yesterday|today|tonight|last\snight
         |this\s(?:morning|afternoon|evening)|tomorrow)\b
-    | (?P<which>last|this|next)\s(?P<period>week|weekend|month|year|{_DAY}|{_MONTH})\b(?!\s\d)
+    | the\s(?P<twice>week|weekend|month|year)\sbefore\slast\b
+    | (?P<season>{_SEASON})\s(?:of\s)?(?P<syear>{_YEAR})\b
+    | (?P<which>last|this|next)\s(?P<period>week|weekend|month|year|{_SEASON}|{_DAY}|{_MONTH})\b(?!\s\d)
     | (?P<count>{_COUNT})\s(?P<unit>{_UNIT})s?\sago\b
     | (?:a\s)?few\s(?P<fewunit>{_UNIT})s\sago\b
     | in\s(?P<incount>{_COUNT})\s(?P<inunit>{_UNIT})s?\b(?!\sof\b)
