@@ -31,7 +31,7 @@ _NUMBERS = {
 _COUNT = r"\d{1,4}|" + "|".join(sorted(_NUMBERS, key=len, reverse=True)).replace(" ", r"\s")
 _UNIT = "minute|hour|day|week|weekend|month|year"
 _SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
-"""the month that each begins in"""
+"""the month that each begins in, as meteorologists of the northern half count"""
 _SEASON = "|".join(_SEASONS)
 
 _BARE = rf"""(?P<barestart>\d{{1,2}}){_TH}\s(?:of\s)?(?P<baremonth1>{_MONTH})\b\.?
@@ -95,6 +95,8 @@ class Window:
     end: datetime
     at: Moment | None
     span: tuple[int, int]
+    weeks: bool = False
+    """whether weeks were counted: the day of "two weeks ago" is any of its week"""
 
 
 def find_time(text: str) -> re.Match[str] | None:
@@ -144,7 +146,8 @@ class _Reading:
                 end, stop = until.end, until.span[1]
         elif self._word_before(match) == "since":
             end = max(end, end_of(Moment(self._midnight().astimezone(UTC), "day", self._said.zone)))
-        return Window(start, end, at, (match.start(), stop)) if start < end else None
+        weeks = any((match[unit] or "").lower() == "week" for unit in ("unit", "inunit"))
+        return Window(start, end, at, (match.start(), stop), weeks) if start < end else None
 
     def _opened(self, match: re.Match[str]) -> bool:
         """Whether a range is announced: "from …", "between …"."""
@@ -195,6 +198,9 @@ class _Reading:
         if "quarter" in given:
             quarter = self._day(int(given["qyear"]), 3 * int(given["quarter"]) - 2)
             return exact(quarter, "month", _month_start(quarter, 3))
+        if "season" in given:
+            begins, ends = _season(self._day(int(given["syear"])), given["season"].lower())
+            return begins.astimezone(UTC), ends.astimezone(UTC), None
         if "year4" in given:
             return exact(self._day(int(given["year4"])), "year")
         start, precision, end, vague = self._relative(match, given)
@@ -219,7 +225,13 @@ class _Reading:
         if day := given.get("day"):
             return midnight + timedelta(days=_DAY_OFFSET.get(" ".join(day.lower().split()), 0)), "day", None, False
         if which := given.get("which"):
-            return *_period(midnight, _WHICH[which.lower()], given["period"].lower()), False
+            period = given["period"].lower()
+            if period in _SEASONS:
+                start, end = _season_near(midnight, _WHICH[which.lower()], period)
+                return start, "month", end, True
+            return *_period(midnight, _WHICH[which.lower()], period), False
+        if "twice" in given:
+            return *_period(midnight, -2, given["twice"].lower()), False
         if count := given.get("count"):
             return *_away(now, -_number(count), given["unit"].lower()), False
         if unit := given.get("fewunit"):
@@ -310,6 +322,22 @@ def _period(midnight: datetime, offset: int, period: str) -> tuple[datetime, Pre
     if offset < 0:
         return midnight + timedelta(days=ahead - 7), "day", None
     return midnight + timedelta(days=ahead or (7 if offset else 0)), "day", None
+
+
+def _season(year: datetime, season: str) -> tuple[datetime, datetime]:
+    """The season that begins in this year: a winter goes on into the next one."""
+    start = year.replace(month=_SEASONS[season], day=1)
+    return start, _month_start(start, 3)
+
+
+def _season_near(midnight: datetime, offset: int, season: str) -> tuple[datetime, datetime]:
+    """The last one that is over, the next to begin, or this one: that is under way, or else begins in this year."""
+    near = [_season(midnight.replace(year=midnight.year + years, day=1), season) for years in (-2, -1, 0, 1)]
+    if offset < 0:
+        return next(found for found in reversed(near) if found[1] <= midnight)
+    if offset > 0:
+        return next(found for found in near if found[0] > midnight)
+    return next((found for found in near if found[0] <= midnight < found[1]), near[2])
 
 
 def _away(now: datetime, count: int, unit: str) -> tuple[datetime, Precision, datetime | None]:

@@ -10,7 +10,7 @@
 | window5   | the same, two before and two after: a reply by the words of its question, a fact by its occasion |
 | alone     | cosine, for a memory that nothing in the pool stands beside: it has no windows and is taken as a whole |
 | speaker   | 1: it was said by someone the query names; 0: by another while it names one; else ½ |
-| date      | it happened in a month or year that the query names |
+| date      | how close it is to when the query asks for (`fusion.recall.dates`); 0 where that names no date |
 | length    | how much it says, up to `LONG` characters |
 | linked    | how strongly a graph leads to it from what the query names and finds, by the backend that says most; for |
 |           | a memory that nothing stands beside: turns of one talk name the same people, which links all of them |
@@ -31,6 +31,7 @@ from fusion.contract import Hit, Query
 from fusion.lib.bm25 import Bm25, Counted, Frequencies, counted, terms
 from fusion.lib.maxsim import token_weights
 from fusion.lib.words import normalise, spoken
+from fusion.recall.dates import dates
 from fusion.recall.expand import Pooled
 
 if TYPE_CHECKING:
@@ -74,8 +75,7 @@ def local_signals(
         frequencies = _among(texts, asked)
     lexical = Bm25(asked, frequencies)
     names = _names(query.text, pool)
-    months, years = dates(query.text)
-    dated = bool(months or years)
+    asked_for = dates(query.text, query.now)
     rows: list[dict[str, float]] = []
     for i, entry in enumerate(pool):
         hit = entry.candidate.hit
@@ -86,7 +86,7 @@ def local_signals(
             "agreement": entry.rrf / agreement_ceiling if agreement_ceiling else 0.0,
             "bm25": lexical.score(*window),
             "speaker": _speaker(hit, names) if names else 0.5,
-            "date": _date(hit, months, years) if dated else 0.0,
+            "date": asked_for.closeness(hit.at) if asked_for else 0.0,
             "length": min(1.0, len(hit.text) / LONG),
         }
         if not beside[i] and (ways := [s.linked for s in entry.candidate.sightings if s.linked]):
@@ -216,24 +216,3 @@ def _speaker(hit: Hit, names: frozenset[str]) -> float:
     if not names or hit.speaker is None:
         return 0.5
     return 1.0 if hit.speaker in names else 0.0
-
-
-_MONTHS = "january february march april may june july august september october november december".split()
-# Capitals tell the month from the verb: "it may rain", "they march".
-_MONTH = re.compile(r"\b(?:" + "|".join(f"{m[:3].title()}(?:{m[3:]})?" for m in _MONTHS) + r"|Sept)\b")
-_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
-
-
-def dates(text: str) -> tuple[frozenset[int], frozenset[int]]:
-    """The months (1 to 12) and the years that a text names."""
-    months = frozenset(
-        next(i for i, m in enumerate(_MONTHS, 1) if m[:3] == f[:3].lower()) for f in _MONTH.findall(text)
-    )
-    return months, frozenset(int(y) for y in _YEAR.findall(text))
-
-
-def _date(hit: Hit, months: frozenset[int], years: frozenset[int]) -> float:
-    if not (months or years) or hit.at is None:
-        return 0.0
-    when = hit.at.utc
-    return float((not months or when.month in months) and (not years or when.year in years))

@@ -43,6 +43,17 @@ def _short(time: datetime) -> str:
         ("I was ill over the past few months.", "2025-09-01", "2026-03-11T10:30"),
         ("I was ill in the past year.", "2025-01-01", "2026-03-11T10:30"),
         ("We meet in two weeks.", "2026-03-25", "2026-03-26"),
+        ("We met the week before last.", "2026-02-23", "2026-03-02"),
+        ("We met the month before last.", "2026-01-01", "2026-02-01"),
+        ("We met last summer.", "2025-06-01", "2025-09-01"),
+        ("We met last winter.", "2025-12-01", "2026-03-01"),
+        ("We met last spring.", "2025-03-01", "2025-06-01"),  # this one is not over
+        ("We meet this spring.", "2026-03-01", "2026-06-01"),
+        ("We meet this winter.", "2026-12-01", "2027-03-01"),
+        ("We meet next spring.", "2027-03-01", "2027-06-01"),
+        ("We meet next fall.", "2026-09-01", "2026-12-01"),
+        ("We met in the autumn of 2019.", "2019-09-01", "2019-12-01"),
+        ("We met in winter 2019.", "2019-12-01", "2020-03-01"),
     ],
 )
 def test_a_time_has_its_own_length(text: str, start: str, end: str):
@@ -113,6 +124,25 @@ def test_words_that_are_also_months_and_days(text: str):
     assert named(text) == []
 
 
+def test_a_season_is_vague():
+    """The seasons are the northern half's: a window is told, and no moment."""
+    (window,) = windows("We met in summer 2019.", WEDNESDAY)
+    assert window.at is None
+
+
+def test_a_winter_that_is_under_way_is_this_one():
+    """Said on 10 January 2026: it began in December."""
+    said = Moment(datetime(2026, 1, 10, tzinfo=UTC))
+    assert named("It snowed this winter.", said) == [("2025-12-01", "2026-03-01")]
+    assert named("It snowed last winter.", said) == [("2024-12-01", "2025-03-01")]
+
+
+@pytest.mark.parametrize("text", ["She was hurt in the fall.", "a spring broke", "the last straw", "winter is coming"])
+def test_a_season_is_a_time_with_its_year_or_beside_now_only(text: str):
+    """They fall, springs break."""
+    assert named(text) == []
+
+
 def test_what_is_vague_has_a_window_and_no_moment():
     """ "A few days ago" is told no more exactly than that."""
     (window,) = windows("We met a few days ago.", WEDNESDAY)
@@ -145,7 +175,8 @@ def test_a_day_in_its_own_zone_may_have_23_hours():
 
 WORDS = st.sampled_from(
     "from to between and since until by in on last next this the of - – few a two 31 3 7 2025 9999 may May June Monday "
-    "fri weekend week weeks month year ago yesterday tomorrow past days will . , 2026-02-30 2026-03-01 Q3".split()
+    "fri weekend winter week weeks month year ago yesterday tomorrow past before days will . , 2026-02-30 2026-03-01 "
+    "Q3".split()
 )
 
 

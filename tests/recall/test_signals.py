@@ -12,7 +12,7 @@ from fusion.lib.bm25 import K1, B, Bm25, Counted, Frequencies
 from fusion.lib.maxsim import best_matches, token_weights
 from fusion.recall.dedup import Candidate, Sighting
 from fusion.recall.expand import Pooled
-from fusion.recall.signals import LONG, SIGNALS, Likeness, dates, lifted, local_signals, score, whole
+from fusion.recall.signals import LONG, SIGNALS, Likeness, lifted, local_signals, score, whole
 from tests.recall.values import at, lone, pooled, query, turn
 
 NOTHING = Likeness()
@@ -115,13 +115,14 @@ def test_who_is_named_counts_and_who_is_not_does_not() -> None:
     assert [row["speaker"] for row in unnamed] == [0.5, 0.5, 0.5]
 
 
-def test_months_and_years_of_the_query_meet_the_date() -> None:
-    """May 2023 wants both; a verb is no month."""
-    assert dates("what happened in May 2023, or in Sept?") == (frozenset({5, 9}), frozenset({2023}))
-    assert dates("it may march on") == (frozenset(), frozenset())
-    pool = [pooled("a", lone("a", "x", at=at("2023-05-08"))), pooled("b", lone("b", "y", at=at("2024-05-08")))]
-    rows = local_signals(query("in May 2023"), pool, 1.0, TEN, NOTHING)
-    assert [row["date"] for row in rows] == [1.0, 0.0]
+def test_what_happened_when_the_query_asks_for_comes_closer() -> None:
+    """Asked on 2026-03-01 for last month: February is it, 28 days long, and 4 January as far before it."""
+    moments = (at("2026-02-08"), at("2026-01-04"), None)
+    pool = [pooled(str(i), lone(str(i), "x", at=moment)) for i, moment in enumerate(moments)]
+    rows = local_signals(query("what did we do last month?"), pool, 1.0, TEN, NOTHING)
+    assert [row["date"] for row in rows] == [1.0, 0.5, 0.0]
+    undated = local_signals(query("what did we do?"), pool, 1.0, TEN, NOTHING)
+    assert [row["date"] for row in undated] == [0.0, 0.0, 0.0]
 
 
 def test_agreement_is_a_share_of_first_place_with_everyone() -> None:
