@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Self
@@ -25,12 +26,14 @@ from fusion.errors import (
     ModelMissing,
     NobodyAnswered,
     NotFound,
+    Overloaded,
     SettingsError,
     StoreDamaged,
     Unauthorized,
 )
 from fusion.ingest.intake import NewMemory
 from fusion.recall.engine import FuseRequest, fuse
+from fusion.recall.turns import Turns
 from fusion.recall.world import Replay
 from fusion.resolve import resolve
 from fusion.settings import Settings, load
@@ -220,6 +223,28 @@ class TestOneMemorysLife:
             replayed = (await fuse(request, fusion.recipes["default"], Replay(recording))).fused
         assert live.block
         assert (replayed.block, replayed.memories) == (live.block, live.memories)
+
+
+class TestACrowd:
+    async def test_questions_take_turns(self, home: Path) -> None:
+        """While the one turn is another's, fuse, compare and search wait as long as they may take, and are sent away.
+
+        What is wrong with a question is said at once. When the turn is free again, the next one is answered.
+        """
+        chosen = small(home)
+        brief = {**chosen.backends, "two": chosen.backends["two"].model_copy(update={"deadline_ms": 1})}
+        async with Fusion.open(chosen.model_copy(update={"backends": brief})) as opened:
+            fusion = replace(opened, turns=Turns(1))
+            await told(fusion, DECIDED)
+            asked = FuseRequest(ASKED, NADIA, timeout_ms=1)
+            async with fusion.turns.one(60):
+                for question in (fusion.fuse(asked), fusion.compare(asked), fusion.search("two", ASKED, NADIA)):
+                    with pytest.raises(Overloaded, match="its turn did not come"):
+                        await question
+                with pytest.raises(BadInput, match="recipe 'odd'"):
+                    await fusion.fuse(asked, recipe="odd")
+            assert DECIDED in (await fusion.fuse(ASKED, scope=NADIA, backends=("one",))).block
+            assert fusion.turns.under_way == 0
 
 
 class TestWhatIsMissing:

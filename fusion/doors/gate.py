@@ -3,8 +3,9 @@
 In this order, so that the cheapest refusal comes first and nothing of a refused body is read:
 Host (421) and Origin (403) against DNS rebinding and cross-site posts → API key (401), which names the tenant →
 media type (415) → announced size (413) → the body itself, bounded in bytes (413) and time (408) → a place among the
-requests in flight (503). Every reply carries a request id, its timing and the security headers; while the server
-drains, also ``Connection: close``, so that no client sends its next request into a connection that is about to end.
+requests in flight (503; behind it the questions among them take turns, `fusion.recall.turns`). Every reply carries a
+request id, its timing and the security headers; while the server drains, also ``Connection: close``, so that no client
+sends its next request into a connection that is about to end.
 """
 
 from __future__ import annotations
@@ -61,6 +62,9 @@ class Rules:
     max_in_flight: int = 64
     max_queued: int = 128
     body_timeout_s: float = 10.0
+    queued_s: float = 2.5
+    """the longest wait for a place. A question may wait for its turn then, for as long as it may take: with 1.5 s, the
+    default, 4 s in all, and with what it takes when its turn has come about three times its 1.5 s"""
 
     @classmethod
     def of(cls, settings: Settings, *, local_token: str | None = None) -> Rules:
@@ -295,7 +299,11 @@ class Gate:
                 raise Refused(Overloaded("Too many requests at once. Try again in a second."))
             self.queued += 1
             try:
-                await self._places.acquire()
+                async with asyncio.timeout(self.rules.queued_s):
+                    await self._places.acquire()
+            except TimeoutError:
+                late = f"No place was free within {self.rules.queued_s:g} s. Try again in a second."
+                raise Refused(Overloaded(late)) from None
             finally:
                 self.queued -= 1
         else:

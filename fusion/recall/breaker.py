@@ -4,8 +4,9 @@
        │                             ▲                      │
        └──asked to wait: 429, 401 ───┴──the probe fails─────┘  (for twice as long)
 
-M. Nygard, "Release It!", 2007. Three things that none of the published ones does: however many calls wait when the time
-is up, exactly one goes; a Retry-After is honoured; and being asked to wait is not a failure.
+M. Nygard, "Release It!", 2007. Four things that none of the published ones does: however many calls wait when the time
+is up, exactly one goes; a Retry-After is honoured; being asked to wait is not a failure; and calls that
+were under way together and end too late are one failure, because in a crowd they are late through one another.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ UNAUTHORIZED_S = 60.0  # a new credential takes somebody a minute
 class Permit:
     """The right to make one call. Report its outcome once; of a call that the client left, ``abandoned``."""
 
-    __slots__ = ("_breaker", "_era", "_reported", "probe")
+    __slots__ = ("_breaker", "_era", "_late", "_reported", "probe")
 
     def __init__(self, breaker: Breaker, era: int, probe: bool) -> None:
         self._breaker, self._era, self.probe = breaker, era, probe
+        self._late = breaker._late
         self._reported = False
 
     def _first_report(self) -> bool:
@@ -48,6 +50,12 @@ class Permit:
         """``last``: no other backend answers, so this one is not ejected, however often it fails."""
         if self._first_report():
             self._breaker._fail(self.probe, retry_after_s, last)
+
+    def late(self, *, last: bool = False) -> None:
+        """It failed by not ending in time. Counted only if it began after the latest one that was counted."""
+        if self._first_report() and self._late == self._breaker._late:
+            self._breaker._late += 1
+            self._breaker._fail(self.probe, None, last)
 
     def rate_limited(self, retry_after_s: float | None) -> None:
         if self._first_report():
@@ -77,6 +85,7 @@ class Breaker:
         self._era = 0
         self._until = 0.0
         self._failures = 0  # in a row
+        self._late = 0  # calls that were too late, as counted
         self._successes = 0  # in a row, up to the limit
         self._openings = 0  # since it was last healthy for as long as it takes to open
         self.reason: Reason = "open"

@@ -357,6 +357,8 @@ def _report(permit: Permit, error: Exception, status: Status, *, fair: bool, is_
         permit.rate_limited(error.retry_after_s)
     elif status == "overloaded" or (status == "timeout" and not fair):
         permit.abandoned()
+    elif status == "timeout":
+        permit.late(last=is_last())
     else:
         retry_after_s = error.retry_after_s if isinstance(error, HttpStatus) else None
         permit.failed(retry_after_s=retry_after_s, last=is_last())

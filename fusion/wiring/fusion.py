@@ -103,12 +103,14 @@ class Fusion(Parts):
     async def fuse(self, request: FuseRequest | str, **fields: Any) -> Fused:
         """Asks every backend and packs one block; ``fields`` are those of `FuseRequest` beside a plain query.
 
-        Raises BadInput, and NobodyAnswered when every backend failed.
+        Raises BadInput, NobodyAnswered when every backend failed, and Overloaded when so much was asked at once that
+        its turn did not come within the time that it may take.
         """
         asked = FuseRequest(request, **fields) if isinstance(request, str) else replace(request, **fields)
-        world = Witness(self._world(asked))
+        world, recipe = Witness(self._world(asked)), self._recipe(asked)
         try:
-            outcome = await fuse(asked, self._recipe(asked), world)
+            async with self.turns.one(_patience_s(asked, recipe)):
+                outcome = await fuse(asked, recipe, world)
         except NobodyAnswered as error:
             error.retry_after_s = self.retry_after_s(asked.backends)
             raise
@@ -156,13 +158,14 @@ class Fusion(Parts):
         """One question to two arms (`fusion.compare.arms` says how they are written) over one gather.
 
         Both receipts are kept, and nothing is marked as used. Raises BadInput for an arm that cannot be, and
-        NobodyAnswered when every backend of one of them failed.
+        NobodyAnswered when every backend of one of them failed; Overloaded as `fuse`.
         """
         choice = Choice(self.recipes, tuple(self.sources), self.settings.recipe)
         arms = choice.arm("a", a), choice.arm("b", b)
         world = Witness(self.live)
         try:
-            compared = await compare(request, *arms, world)
+            async with self.turns.one(max(_patience_s(request, arm.recipe) for arm in arms)):
+                compared = await compare(request, *arms, world)
         except NobodyAnswered as error:
             error.retry_after_s = self.retry_after_s([name for arm in arms for name in arm.backends])
             raise
@@ -180,10 +183,14 @@ class Fusion(Parts):
         return replace(side, coverage=self._covered(side.coverage), degraded=degraded)
 
     async def search(self, backend: str, query: str, scope: Scope, limit: int = 10) -> Answer:
-        """One backend's own answer, filtered but not ranked by us. Raises BadInput for an unknown name."""
+        """One backend's own answer, filtered but not ranked by us.
+
+        Raises BadInput for an unknown name, Overloaded as `fuse`.
+        """
         source = self._source(backend)
         asked = Query(query, scope, datetime.now(UTC), limit, source.deadline_s)
-        (answer,) = await self.live.answers(asked, [backend], source.deadline_s)
+        async with self.turns.one(source.deadline_s):
+            (answer,) = await self.live.answers(asked, [backend], source.deadline_s)
         sources = [i for h in answer.hits for i in (h.event_id, *h.derived_from) if i]
         kept, refused = admit(backend, answer.hits, asked, await self.journal.records(sources))
         self.health.count_leaks(backend, refused)
@@ -474,6 +481,11 @@ class Fusion(Parts):
     async def _finish(self) -> None:
         if self._after:
             await asyncio.wait(self._after)
+
+
+def _patience_s(request: FuseRequest, recipe: Recipe) -> float:
+    """How long a question waits for its turn: as long as it may take then, for nobody waits for later ones."""
+    return (request.timeout_ms or recipe.gather.timeout_ms) / 1000
 
 
 async def _ended(task: asyncio.Task[None]) -> None:

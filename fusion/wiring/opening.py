@@ -45,6 +45,7 @@ from fusion.recall.breaker import Breaker
 from fusion.recall.gather import Bulkhead, Source, gather
 from fusion.recall.receipt import Receipts
 from fusion.recall.signals import SIGNALS
+from fusion.recall.turns import Turns
 from fusion.recall.world import Known, Live
 from fusion.recipe import Recipe
 from fusion.resolve import resolve, why
@@ -75,6 +76,7 @@ class Parts:
     users: Mapping[str, Used]
     """the backends that want to know what reached a prompt; looked for once, for to look is slow"""
     embedders: Embedders
+    turns: Turns
     distiller: Distiller | None = None
     notes: tuple[str, ...] = ()
     """what is degraded for the whole home, in words with the mend"""
@@ -151,6 +153,7 @@ async def opened(kind: type[P], settings: Settings) -> AsyncIterator[P]:
             live=live,
             users={n: b for n, b in stores.items() if isinstance(b, Used)},
             embedders=embedders,
+            turns=Turns(settings.server.max_in_flight),
             notes=(*notes, *missing),
             following=None if damaged else _following(settings, intake),
             health=Health(settings, sources, journal, deliverer, damaged),

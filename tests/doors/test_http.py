@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
@@ -606,6 +607,22 @@ class TestGate:
             hold.set()
             assert [r.status_code for r in await asyncio.gather(*first)] == [200, 200, 200]
         assert (app.in_flight, app.queued) == (0, 0)
+
+    async def test_who_waits_too_long_for_a_place_is_sent_away(self) -> None:
+        """503 with Retry-After, and its room in the queue is free again; who has the place is answered."""
+        hold = asyncio.Event()
+        app = app_over(FakeFusion(hold=hold), server(max_in_flight=1, max_queued=1))
+        app.rules = replace(app.rules, queued_s=0.0)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            first = asyncio.create_task(client.post("/fuse", json={"query": "q"}))
+            await until(lambda: app.in_flight == 1)
+            response = await client.post("/fuse", json={"query": "q"})
+            assert is_problem(response, 503)["detail"].startswith("No place was free within 0 s")
+            assert response.headers["retry-after"] == "1"
+            assert app.queued == 0
+            hold.set()
+            assert (await first).status_code == 200
+        assert app.in_flight == 0
 
 
 class TestForgetting:

@@ -162,6 +162,42 @@ def test_a_cancelled_call_is_not_counted() -> None:
     assert breaker.admit() is None
 
 
+def test_calls_that_are_late_together_are_one_failure() -> None:
+    """A crowd is late because of itself. What begins after a late call was noticed, and is late, is another failure."""
+    breaker = Breaker(Clock(), middle)
+    for _ in range(4):
+        for one in [permit(breaker) for _ in range(64)]:
+            one.late()
+    assert state(breaker) == "closed"
+    permit(breaker).late()
+    assert state(breaker) == "open"
+
+
+def test_one_answer_of_a_crowd_begins_the_count_anew() -> None:
+    """Sixty-three late and one in time, however often: it answers, so it is asked."""
+    breaker = Breaker(Clock(), middle)
+    for _ in range(20):
+        first, *others = [permit(breaker) for _ in range(64)]
+        first.succeeded()
+        for one in others:
+            one.late()
+    assert state(breaker) == "closed"
+
+
+def test_a_late_probe_fails() -> None:
+    """It was alone: it is left alone for twice as long."""
+    clock = Clock()
+    breaker = Breaker(clock, middle)
+    early = [permit(breaker) for _ in range(2)]
+    fail(breaker, FAILURES)
+    early[0].late()
+    clock.now += FIRST_S
+    probe = permit(breaker)
+    early[1].late()
+    probe.late()
+    assert breaker.wait_s == 2 * FIRST_S
+
+
 def test_the_last_one_is_not_ejected() -> None:
     """Failures of the last backend that answers are counted, but open nothing until another answers again."""
     breaker = Breaker(Clock(), middle)
@@ -203,6 +239,7 @@ class BreakerModel(RuleBasedStateMachine):
         self.refused_until = 0.0
         self.probe: Permit | None = None
         self.current: set[Permit] = set()  # permits whose outcome still matters
+        self.together: set[Permit] = set()  # those of them that were under way when one was late
 
     @rule(target=permits, calls=st.integers(1, 4))
     def call(self, calls: int) -> Permit:
@@ -243,6 +280,17 @@ class BreakerModel(RuleBasedStateMachine):
             self.failures += 1
             if permit is self.probe or (self.failures >= FAILURES and not last):
                 self.opens(FIRST_S * (1 - SPREAD), CAP_S * (1 + SPREAD))
+
+    @rule(permit=consumes(permits), last=st.booleans())
+    def be_late(self, permit: Permit, last: bool) -> None:
+        permit.late(last=last)
+        if permit in self.current:
+            self.current.discard(permit)
+            if permit not in self.together:
+                self.together = set(self.current)
+                self.failures += 1
+                if permit is self.probe or (self.failures >= FAILURES and not last):
+                    self.opens(FIRST_S * (1 - SPREAD), CAP_S * (1 + SPREAD))
 
     @rule(permit=consumes(permits), retry_after_s=st.floats(0.1, 1000))
     def rate_limit(self, permit: Permit, retry_after_s: float) -> None:

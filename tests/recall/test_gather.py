@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-import selectors
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import orjson
 import pytest
@@ -24,49 +23,10 @@ from fusion.lib.bm25 import counted
 from fusion.recall.breaker import Breaker
 from fusion.recall.gather import GRACE_S, TEXT_CHARS, Answer, Bulkhead, Source, gather, unable
 from tests.backend_contract import NOW, make_query
+from tests.recall.virtual import VirtualTime, run
 
-T = TypeVar("T")
 EVERYTHING = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True)
 QUERY = make_query("tea?")
-
-
-class Skip(selectors.DefaultSelector):
-    """Instead of waiting for the time of the next timer, makes it that time."""
-
-    now = 0.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        events = super().select(0)
-        if not events:
-            if timeout is None:
-                raise RuntimeError("everybody waits, and nobody will come")
-            self.now += timeout
-        return events
-
-
-class VirtualTime(asyncio.SelectorEventLoop):
-    def __init__(self) -> None:
-        self._skip = Skip()
-        super().__init__(self._skip)
-
-    def time(self) -> float:
-        return self._skip.now
-
-    def be_busy(self, seconds: float) -> None:
-        """As if a callback took so long."""
-        self._skip.now += seconds
-
-
-def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine in virtual time; no task of it may be left."""
-
-    async def watched() -> T:
-        result = await coroutine
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-        return result
-
-    with asyncio.Runner(loop_factory=VirtualTime) as runner:
-        return runner.run(watched())
 
 
 class Does:
@@ -495,6 +455,46 @@ def test_who_asks_in_a_crowd_says_nothing_about_a_backend() -> None:
 
     assert run(statuses(5.1)) == ["timeout"] * 6
     assert run(statuses(0.15)) == ["timeout"] * 5 + ["open"]
+
+
+def test_a_healthy_backend_in_a_crowd_is_not_blamed() -> None:
+    """Sixty-four ask together, again and again, what answers one after the other in 35 ms, as if in a thread of ours.
+
+    Half of them are too late for its 1 s, and none of the first crowd's last five is answered; it is asked on.
+    """
+
+    async def work() -> list[str]:
+        thread = asyncio.Lock()
+
+        async def one_by_one(query: Query) -> Sequence[Hit]:
+            async with thread:
+                await asyncio.sleep(0.035)
+            return [Hit("1", "Ada likes tea.")]
+
+        crowded, good = Source("crowded", Does(one_by_one), bulkhead=Bulkhead(64)), Source("good", says())
+        for _ in range(10):
+            answers = await asyncio.gather(*(gather(QUERY, [crowded, good], 10) for _ in range(64)))
+            found = [of_crowded.status for of_crowded, _ in answers]
+            assert found == ["ok"] * 28 + ["timeout"] * 36  # 1 s // 0.035 s = 28
+        return [(await gather(QUERY, [crowded, good], 10))[0].status for _ in range(5)]
+
+    assert run(work()) == ["ok"] * 5
+
+
+def test_one_that_answers_nobody_is_ejected_by_a_crowd_as_well() -> None:
+    """Sixty-four at once wait for it in vain: that is one failure, not sixty-four; after five crowds it is open."""
+
+    async def work() -> list[str]:
+        hung = Source("hung", slow(1e6), breaker=Breaker(lambda: 0.0), bulkhead=Bulkhead(64))
+        good = Source("good", says())
+        found = []
+        for _ in range(6):
+            answers = await asyncio.gather(*(gather(QUERY, [hung, good], 10) for _ in range(64)))
+            (status,) = {of_hung.status for of_hung, _ in answers}
+            found.append(status)
+        return found
+
+    assert run(work()) == ["timeout"] * 5 + ["open"]
 
 
 def test_suspensions_are_named() -> None:
