@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import shake_128
+from math import inf
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -174,8 +175,13 @@ class Matrix:
                 exact = _products(rows, query, slots) * scales[slots]
             else:
                 exact = cosines[best]
-            scores = dict(zip(slots.tolist(), np.round(exact, 5).tolist(), strict=True))
-            found = [(key, scores[slot]) for slot, key in name(slots.tolist()) if scores[slot] >= -1.5]
+            exact = np.round(exact, 5)
+            among = exact >= _edge(exact, limit)
+            scores = dict(zip(slots.tolist(), exact.tolist(), strict=True))
+            found: list[tuple[str, float]] = []
+            for some in (slots[among], slots[~among]):  # the others stand in for those that are nobody's any more
+                if len(found) < limit:
+                    found += [(key, scores[slot]) for slot, key in name(some.tolist()) if scores[slot] >= -1.5]
             return sorted(found, key=lambda hit: (-hit[1], hit[0]))[:limit]
         finally:
             with self._lock:
@@ -227,7 +233,7 @@ class Matrix:
             return
         room = max(int(slots * _GROWTH), _LEAST_ROOM)
         os.ftruncate(self._file, max(room * self._dimensions, os.fstat(self._file).st_size))
-        rows: Small = np.memmap(self._path, np.int8, "r", shape=(room, self._dimensions))
+        rows: Small = np.asarray(np.memmap(self._path, np.int8, "r", shape=(room, self._dimensions)))
         with self._lock:
             more = room - len(self._tags)
             self._rows = rows
@@ -273,10 +279,14 @@ def _having(taken: NDArray[np.int32], tags: Sequence[int]) -> NDArray[np.intp]:
 
 def _best(cosines: Floats, limit: int, margin: float) -> NDArray[np.intp]:
     """Places of the best ``limit``, and of all that are no more than ``margin`` below the last of them."""
+    return np.flatnonzero(cosines >= _edge(cosines, limit) - margin)
+
+
+def _edge(cosines: Floats, limit: int) -> float:
+    """The least of the best ``limit``."""
     if len(cosines) <= limit:
-        return np.arange(len(cosines))
-    edge = np.partition(cosines, len(cosines) - limit)[len(cosines) - limit]
-    return np.flatnonzero(cosines >= edge - margin)
+        return -inf
+    return float(np.partition(cosines, len(cosines) - limit)[len(cosines) - limit])
 
 
 def _runs(slots: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -5,7 +5,7 @@ Pure formulas. BM25 comes as tantivy gives it: positive, the more the better. Eq
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import isfinite
 from typing import NamedTuple
 
@@ -75,7 +75,7 @@ def weighted(
     vector: float = VECTOR_WEIGHT,
     text: float = TEXT_WEIGHT,
     score: Callable[[float], float] = text_score,
-    wordless: Callable[[str], bool] = lambda key: False,
+    wordless: Callable[[str], bool] | None = None,
 ) -> list[Found]:
     """vector × cosine + text × text score, the weights divided by their sum; the score is between 0 and 1.
 
@@ -94,8 +94,8 @@ def convex(
     by_vectors: Scored,
     vector: float = VECTOR_WEIGHT,
     text: float = TEXT_WEIGHT,
-    wordless: Callable[[str], bool] = lambda key: False,
-) -> list[Found]:
+    wordless: Callable[[str], bool] | None = None,
+) -> Iterator[Found]:
     """As ``weighted``, of what each score has over its list's hundredth, as a share of the best. Ties: nearer first.
 
     S. Bruch, S. Gai and A. Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", TOIS 2023: it keeps how much
@@ -108,16 +108,18 @@ def convex(
     if not by_words:
         vector, text = 1.0, 0.0
     scores = _sum(_shares(by_words), _shares(by_vectors), vector, text, wordless)
-    words, cosines = dict(by_words), dict(by_vectors)
     order = sorted(scores, key=scores.__getitem__, reverse=True)  # stable: as they came, those of vectors first
-    return [Found(key, scores[key], words.get(key), cosines.get(key)) for key in order]
+    return _found(order, scores, by_words, by_vectors)
 
 
 def _sum(
-    by_words: Scored, by_vectors: Scored, vector: float, text: float, wordless: Callable[[str], bool]
+    by_words: Scored, by_vectors: Scored, vector: float, text: float, wordless: Callable[[str], bool] | None
 ) -> dict[str, float]:
     total = vector + text
-    scores = {key: max(0.0, cosine) * (1.0 if wordless(key) else vector / total) for key, cosine in by_vectors}
+    share = vector / total
+    scores = {key: cosine * share if cosine > 0 else 0.0 for key, cosine in by_vectors}
+    if wordless is not None:
+        scores |= {key: max(0.0, cosine) for key, cosine in by_vectors if wordless(key)}
     for key, score in by_words:
         scores[key] = scores.get(key, 0.0) + text * score / total
     return scores
@@ -127,10 +129,14 @@ def _shares(ranked: Scored) -> Scored:
     """By how much each is above the ``DEEP``th, or above 0 in a shorter list, as a share of the best."""
     best = ranked[0][1] if ranked else 0.0
     floor = max(0.0, ranked[DEEP - 1][1]) if len(ranked) >= DEEP else 0.0
-    return [(key, max(0.0, score - floor) / best) for key, score in ranked] if best > 0 else ranked
+    return [(key, (score - floor) / best if score > floor else 0.0) for key, score in ranked] if best > 0 else ranked
 
 
 def _in_order(scores: dict[str, float], by_words: Scored, by_vectors: Scored) -> list[Found]:
+    return list(_found(sorted(scores, key=lambda key: (-scores[key], key)), scores, by_words, by_vectors))
+
+
+def _found(order: Iterable[str], scores: dict[str, float], by_words: Scored, by_vectors: Scored) -> Iterator[Found]:
+    """One by one: of two hundred candidates a search mostly asks for twenty."""
     words, cosines = dict(by_words), dict(by_vectors)
-    order = sorted(scores, key=lambda key: (-scores[key], key))
-    return [Found(key, scores[key], words.get(key), cosines.get(key)) for key in order]
+    return (Found(key, scores[key], words.get(key), cosines.get(key)) for key in order)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import unquote
@@ -209,26 +210,26 @@ class Markdown:
         while True:
             by_words, by_vectors = await self._index.halves(query.text, query.scope, width, deadline_s=query.deadline_s)
             found = await self._ranked(by_words, by_vectors, ranking, query)
-            for low in range(0, len(found), query.limit):
-                some = found[low : low + query.limit]
+            while some := list(islice(found, query.limit)):
                 held = await self._sync.shelf.held(one.key for one in some)
                 for one in some:
                     item = held.get(one.key)
                     if item is not None and _visible(item.hit, query):
                         name = item.hit.event_id or item.hit.native_id
                         if name not in items:
-                            items[name] = replace(item, hit=item.hit.scored(one.score))
+                            items[name] = Item(item.hit.scored(one.score), item.entries, item.headings)
                 if len(items) >= query.limit:
                     return list(items.values())[: query.limit]
             if max(len(by_words), len(by_vectors)) < width:
                 return list(items.values())
             width *= 4  # some were parts of one entry, or of another time: ask for more
 
-    async def _ranked(self, by_words: Scored, by_vectors: Scored, ranking: Ranking, query: Query) -> list[Found]:
+    async def _ranked(self, by_words: Scored, by_vectors: Scored, ranking: Ranking, query: Query) -> Iterator[Found]:
         """In their order; what they say and when it was noted is read only where the ranking looks at it."""
-        found = merged(by_words, by_vectors, ranking, _is_media)
+        found = merged(by_words, by_vectors, ranking, _is_media if self._options.media else None)
         own = f"{self._roots[0].name}/"
-        keys = [one.key for one in found[: ranking.looks]]
+        head = list(islice(found, ranking.looks))
+        keys = [one.key for one in head]
         if ranking.looks is not None and all(key.startswith(own) for key in keys):
             keys = []  # conversations: there is nothing that names another
         held = await self._sync.shelf.held(keys)
@@ -247,7 +248,7 @@ class Markdown:
             item = held.get(key)
             return item.hit.text if item else ""
 
-        return list(ranked(found, ranking, query.text, noted=noted, note=note, text=text, now=query.now))
+        return ranked(chain(head, found), ranking, query.text, noted=noted, note=note, text=text, now=query.now)
 
     def _noted(self, hit: Hit) -> datetime | None:
         """When something was noted, as far as that makes it age."""

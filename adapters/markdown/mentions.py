@@ -57,7 +57,7 @@ class Note:
     @property
     def line(self) -> str:
         """The same with names in one piece that a line's end had parted."""
-        return self.told.replace("\n", " ")
+        return f"{self.title}: {self.text}".replace("\n", " ")
 
 
 def led_to(question: str, scores: Sequence[tuple[str, float]], notes: Mapping[str, Note]) -> dict[str, float]:
@@ -69,32 +69,34 @@ def led_to(question: str, scores: Sequence[tuple[str, float]], notes: Mapping[st
     """
     asked = question.casefold()
     ranked = [(key, score) for key, score in scores if key in notes]
+    titles = {key: notes[key].title for key, _ in ranked}
     lines = [notes[key].line for key, _ in ranked]
     page = "\n".join(lines)  # searched as a whole: so much cheaper than one by one
     ends = list(accumulate(len(line) + 1 for line in lines))
     head = "\n".join(lines[:HEAD])
-    titles = {title for key, _ in ranked if (title := notes[key].title) in head}
-    titles = {title for title in titles if _is_name(title) and title.casefold() not in asked}
     called: dict[str, set[str]] = defaultdict(set)
-    for key, _ in ranked:
-        called[notes[key].title.casefold()].add(key)
+    for key, title in titles.items():
+        called[title.casefold()].add(key)
+    told = {title for title in titles.values() if title in head}
+    told = {title for title in told if _is_name(title) and title.casefold() not in asked}
     doubts: dict[str, float] = defaultdict(lambda: 1.0)
     for (key, score), line in zip(ranked[:HEAD], lines, strict=False):
-        here = notes[key]
-        linked = set(links(here))
-        for name in names(here):
+        here = titles[key]
+        linked = set(links(notes[key]))
+        for name in names(notes[key]):
             if name.casefold() in asked:
                 continue
             having = {ranked[bisect_right(ends, at)][0] for at in places(page, name)}
             if name in linked:  # to a file, however its name is capitalised
                 having |= called.get(name.casefold(), set())
-            others = [other for other in having if notes[other].title != here.title]
+            others = [other for other in having if titles[other] != here]
             for other in others:
                 doubts[other] *= 1 - score / len(others)
-        named = {title for title in titles if title != here.title and next(places(line, title), None)}
-        for other, _ in ranked:
-            if notes[other].title in named:
-                doubts[other] *= 1 - score
+        named = {title for title in told if title != here and next(places(line, title), None)}
+        if named:
+            for other, title in titles.items():
+                if title in named:
+                    doubts[other] *= 1 - score
     return {key: 1 - doubt for key, doubt in doubts.items()}
 
 

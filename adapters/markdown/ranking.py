@@ -11,9 +11,10 @@ the first k of the best k + 1: each step works on the same candidates whatever k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain, islice
 from typing import Literal
 
 from adapters.index.merge import (
@@ -67,7 +68,7 @@ class Ranking:
 
 
 def ranked(
-    found: Sequence[Found],
+    found: Iterable[Found],
     ranking: Ranking,
     question: str,
     *,
@@ -83,34 +84,33 @@ def ranked(
         found = sorted(aged(found, noted, now, ranking.half_life_days), key=_best_first)
     if ranking.mention_lift:
         found = lifted(found, question, note, ranking.mention_lift)
-    ordered: Iterable[Found] = found
     if ranking.mmr_lambda < 1:
-        ordered = mmr(found, lambda one: one.score, lambda one: text(one.key), ranking.mmr_lambda)
-    return floored(ordered, ranking)
+        found = mmr(list(found), lambda one: one.score, lambda one: text(one.key), ranking.mmr_lambda)
+    return floored(found, ranking)
 
 
 def merged(
-    by_words: Scored, by_vectors: Scored, ranking: Ranking, wordless: Callable[[str], bool] = lambda key: False
-) -> list[Found]:
+    by_words: Scored, by_vectors: Scored, ranking: Ranking, wordless: Callable[[str], bool] | None = None
+) -> Iterator[Found]:
     """The union of both lists with one score, best first; by rank, what is first in both has 1. ``wordless`` tells what
     is no text."""
     if ranking.merge == "rrf":
-        found = rrf(by_words, by_vectors)
-        return [Found(one.key, one.score / BEST_RRF, one.lexical, one.cosine) for one in found]
+        return (one._replace(score=one.score / BEST_RRF) for one in rrf(by_words, by_vectors))
     if ranking.merge == "convex":
         return convex(by_words, by_vectors, ranking.vector_weight, ranking.text_weight, wordless)
     score = seed_text_score if ranking.merge == "seed001" else text_score
-    return weighted(by_words, by_vectors, ranking.vector_weight, ranking.text_weight, score, wordless)
+    return iter(weighted(by_words, by_vectors, ranking.vector_weight, ranking.text_weight, score, wordless))
 
 
-def lifted(found: Sequence[Found], question: str, note: Callable[[str], Note | None], lift: float) -> list[Found]:
+def lifted(found: Iterable[Found], question: str, note: Callable[[str], Note | None], lift: float) -> Iterator[Found]:
     """Best first, once those that the best lead to have risen: 1 - (1 - score)(1 - lift · how surely). None falls by
     its own score, and none behind the first ``AMONG`` moves."""
-    head = found[:AMONG]
+    rest = iter(found)
+    head = list(islice(rest, AMONG))
     notes = {one.key: about for one in head if (about := note(one.key)) is not None}
     surely = led_to(question, [(one.key, one.score) for one in head], notes) if len(notes) > 1 else {}
     risen = [_raised(one, lift * surely[one.key]) if one.key in surely else one for one in head]
-    return sorted(risen, key=_best_first) + list(found[AMONG:])
+    return chain(sorted(risen, key=_best_first), rest)
 
 
 def aged(

@@ -825,3 +825,31 @@ def test_an_accelerator_finds_what_is_found_without_it(tmp_path: Path, chosen: l
     finally:
         fast.close()
         plain.close()
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_only_the_best_are_named_and_the_next_stand_in(tmp_path: Path, fast: bool) -> None:
+    """Of 6,000 rows the best ten are asked after; where two of them are nobody's any more, what an accelerator could
+    not tell from the tenth takes their places."""
+    if fast:
+        pytest.importorskip("numkong")
+    draw = np.random.default_rng(3)
+    vectors = draw.standard_normal((6000, 32), np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    matrix = Matrix(tmp_path / "rows", 32, fast=fast)
+    matrix.write(range(6000), [1] * 6000, [quantised(vector) for vector in vectors])
+    asked: list[int] = []
+    gone: set[int] = set()
+
+    def name(slots: Sequence[int]) -> list[tuple[int, str]]:
+        asked.extend(slots)
+        return [(slot, f"{slot:04}") for slot in slots if slot not in gone]
+
+    best = matrix.search(vectors[7], None, 12, name)
+    asked.clear()
+    assert matrix.search(vectors[7], None, 10, name) == best[:10]
+    assert sorted(asked) == sorted(int(key) for key, _ in best[:10])
+    gone = {int(key) for key, _ in best[3:5]}
+    found = matrix.search(vectors[7], None, 10, name)
+    assert found == [*best[:3], *best[5 : 12 if fast else 10]]
+    matrix.close()

@@ -78,7 +78,7 @@ def test_the_seeds_formula_loses_the_order_of_words() -> None:
 def test_the_convex_sum_scales_each_list() -> None:
     """BM25 9 and 4.5 are 1 and .5, cosines .8, .6, .2 are 1, .75, .25: b has .7 × 1 + .3 × .5 = .85, d .7 × .75 = .525,
     a .7 × .25 + .3 × 1 = .475."""
-    found = convex([("a", 9.0), ("b", 4.5)], [("b", 0.8), ("d", 0.6), ("a", 0.2)])
+    found = list(convex([("a", 9.0), ("b", 4.5)], [("b", 0.8), ("d", 0.6), ("a", 0.2)]))
     assert [one.key for one in found] == ["b", "d", "a"]
     assert [one.score for one in found] == pytest.approx([0.85, 0.525, 0.475])
     assert (found[2].lexical, found[2].cosine) == (9.0, 0.2)
@@ -94,10 +94,10 @@ def test_vectors_that_tell_nothing_apart_leave_it_to_the_words() -> None:
     """A rare code that one file has, .3, and a hundred cosines from .20 to .15: the best has .7 × (.20 - .15)/.20 =
     .175. From .80 to .15 it has .7 × (.80 - .15)/.80 = .569: that is near in meaning."""
     flat = [(f"v{n:03}", 0.20 - 0.05 * n / 99) for n in range(100)]
-    found = convex([("code", 12.0)], flat)
+    found = list(convex([("code", 12.0)], flat))
     assert [one.key for one in found][:2] == ["code", "v000"]
     assert [one.score for one in found][:2] == pytest.approx([0.3, 0.175])
-    steep = convex([("code", 12.0)], [("near", 0.80), *flat[1:]])
+    steep = list(convex([("code", 12.0)], [("near", 0.80), *flat[1:]]))
     assert [one.key for one in steep][:2] == ["near", "code"]
     assert steep[0].score == pytest.approx(0.7 * 0.65 / 0.8)
 
@@ -105,7 +105,7 @@ def test_vectors_that_tell_nothing_apart_leave_it_to_the_words() -> None:
 def test_what_a_longer_list_has_besides_changes_no_score() -> None:
     """What is behind the hundredth has 0, in the order of its list; nothing before it moves."""
     by_vectors = [(f"v{n:03}", 0.9 - n / 200) for n in range(150)]
-    whole, first = convex([], by_vectors), convex([], by_vectors[:100])
+    whole, first = list(convex([], by_vectors)), list(convex([], by_vectors[:100]))
     assert whole[:100] == first
     assert [one.key for one in whole] == [key for key, _ in by_vectors]
     assert {one.score for one in whole[99:]} == {0}
@@ -113,7 +113,7 @@ def test_what_a_longer_list_has_besides_changes_no_score() -> None:
 
 def test_in_the_convex_sum_a_picture_is_judged_by_its_vector_alone() -> None:
     """The best cosine is its own: 1, where a text that is as near has .7."""
-    found = convex([("words", 1.0)], [("text", 0.5), ("picture", 0.5)], wordless=lambda key: key == "picture")
+    found = list(convex([("words", 1.0)], [("text", 0.5), ("picture", 0.5)], wordless=lambda key: key == "picture"))
     assert [(one.key, one.score) for one in found] == [("picture", 1.0), ("text", 0.7), ("words", 0.3)]
 
 
@@ -128,7 +128,7 @@ def test_the_union_has_every_key_once_and_scores_between_0_and_1(
     by_words = [(key, bm25 / (n + 1)) for n, key in enumerate(words)]
     by_vectors = [(key, cosine) for key in vectors]
     for merge in (rrf, weighted, convex):
-        found = merge(by_words, by_vectors)
+        found = list(merge(by_words, by_vectors))
         assert sorted(one.key for one in found) == sorted({*words, *vectors})
         assert found == sorted(found, key=lambda one: -one.score)
         assert merge is convex or found == sorted(found, key=lambda one: (-one.score, one.key))

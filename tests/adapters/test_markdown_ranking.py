@@ -94,7 +94,7 @@ def test_what_the_best_lead_to_rises() -> None:
     1 - (1 - .3)(1 - .5 × .8) = .58, over .5. That one, .3, leads back: 1 - (1 - .8)(1 - .5 × .3) = .83."""
     said = {"best": "It stands at Alder Weir.", "second": "It rains.", "last": "Alder Weir was built in 1911."}
     found = [Found("best", 0.8), Found("second", 0.5), Found("last", 0.3)]
-    risen = lifted(found, "when was the weir built?", lambda key: Note(f"{key}.md", said[key]), 0.5)
+    risen = lifted(iter(found), "when was the weir built?", lambda key: Note(f"{key}.md", said[key]), 0.5)
     assert [(one.key, pytest.approx(one.score)) for one in risen] == [("best", 0.83), ("last", 0.58), ("second", 0.5)]
 
 
@@ -102,7 +102,7 @@ def test_equals_stay_as_they_were_merged() -> None:
     """Where nothing rises, and where something else does: of the same score the nearer is first, whatever it is
     called."""
     found = [Found("z", 0.8), Found("y", 0.5), Found("b", 0.5), Found("a", 0.5)]
-    assert lifted(found, "what?", lambda key: None, 0.5) == found
+    assert list(lifted(found, "what?", lambda key: None, 0.5)) == found
     said = {"z": "Alder Weir", "b": "by Alder Weir"}
     risen = lifted(found, "what?", lambda key: Note(f"{key}.md", said.get(key, "It rains.")), 0.5)
     assert [one.key for one in risen] == ["z", "b", "y", "a"]
@@ -111,7 +111,7 @@ def test_equals_stay_as_they_were_merged() -> None:
 def test_what_is_of_no_file_neither_leads_nor_rises() -> None:
     """Entries of the gateway's own, a conversation's turns, stay where they are."""
     found = [Found("a", 0.8), Found("b", 0.5), Found("c", 0.3)]
-    assert lifted(found, "what?", lambda key: None, 0.5) == found
+    assert list(lifted(found, "what?", lambda key: None, 0.5)) == found
 
 
 LISTS = st.dictionaries(st.sampled_from(["a b", "b c", "c d", "d e", "e f", "a b c"]), st.floats(0.01, 0.99))
