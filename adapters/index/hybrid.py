@@ -16,7 +16,7 @@ from functools import partial
 from itertools import islice
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
 from adapters.index.lexical import Lexical, analysis, erase
 from adapters.index.merge import Found, Scored, rrf
@@ -33,6 +33,8 @@ _log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 Pick = Callable[[Sequence[str]], Iterable["Entry"]]
 Through = Callable[[Embedder], Embedder]
+Asked = tuple["Floats", str]
+"""the vector of a question, and the identity of the model that it is of"""
 
 _COMMIT_ENTRIES = 2_000
 _FILL_ENTRIES = 128
@@ -60,6 +62,10 @@ class Index:
     Errors of the disk are ``StoreFull`` and ``StoreDamaged``; a damaged index is mended by ``rebuild``, and when it is
     opened again.
     """
+
+    small: ClassVar[int] = 20_000
+    """entries of an index that one thread searches: its halves take half a millisecond each, and to hand one of them to
+    a second thread took a third of one, by the clock too"""
 
     @classmethod
     async def open(
@@ -188,11 +194,9 @@ class Index:
         it does not work; ``notes`` says so then. Vectors are given up after four fifths of ``deadline_s``, so that
         words answer in time whoever embeds the question. Raises ``StoreDamaged`` where neither half works.
         """
-        by_words, by_vectors = await asyncio.gather(
-            self.lexical(text, scope, limit),
-            _within(deadline_s, self.similar(text, scope, limit, vector)),
-            return_exceptions=True,
-        )
+        self._check_open()
+        look = self._in_one_thread if self.size <= self.small else self._in_two_threads
+        by_words, by_vectors = await look(text, scope, limit, vector, deadline_s)
         if isinstance(by_words, BaseException):
             if not isinstance(by_words, StoreDamaged) or isinstance(by_vectors, BaseException) or not by_vectors:
                 raise by_words
@@ -205,15 +209,44 @@ class Index:
             by_vectors = ()
         return by_words, by_vectors
 
+    async def _in_two_threads(
+        self, text: str, scope: Scope, limit: int, vector: Floats | None, deadline_s: float | None
+    ) -> tuple[Scored | BaseException, Scored | BaseException]:
+        return await asyncio.gather(
+            self.lexical(text, scope, limit),
+            _within(deadline_s, self.similar(text, scope, limit, vector)),
+            return_exceptions=True,
+        )
+
+    async def _in_one_thread(
+        self, text: str, scope: Scope, limit: int, vector: Floats | None, deadline_s: float | None
+    ) -> tuple[Scored | BaseException, Scored | BaseException]:
+        """The same, for an index that is searched in less time than it takes to hand the halves to two threads."""
+        asked: Asked | Exception | None
+        try:
+            asked = await _within(deadline_s, self._asked(text, scope, vector))
+        except Exception as error:  # noqa: BLE001 - whatever keeps a vector from coming, words are searched
+            asked = error
+
+        def look() -> tuple[Scored | Exception, Scored | Exception | None]:
+            words = _tried(lambda: self._by_words(text, scope, limit))
+            if asked is None or isinstance(asked, Exception):
+                return words, asked or ()
+            return words, _tried(lambda: self._by_vectors(asked, scope, limit))
+
+        by_words, by_vectors = await self._in_thread(look)
+        if not isinstance(by_words, Exception):
+            self._faults.pop("lexical", None)
+        if by_vectors is None:  # the index moved to another model meanwhile
+            return by_words, await self.similar(text, scope, limit)
+        if asked is not None and not isinstance(by_vectors, Exception):
+            self._faults.pop("similar", None)
+        return by_words, by_vectors
+
     async def lexical(self, text: str, scope: Scope, limit: int) -> Sequence[tuple[str, float]]:
         """The best ``limit`` keys by BM25, best first; nothing where the query has no words that count."""
         self._check_open()
-        tags = self._vectors.tags(scope)
-        if tags is not None and not tags:
-            return []
-        if self._rebuilding is not None:
-            raise StoreDamaged(f"it is being written again, for {self._rebuilding}")
-        found = await self._in_thread(lambda: self._lexical.search(text, tags, limit))
+        found = await self._in_thread(lambda: self._by_words(text, scope, limit))
         self._faults.pop("lexical", None)
         return found
 
@@ -225,19 +258,36 @@ class Index:
         ``vector`` is the text's, where it is known already.
         """
         self._check_open()
-        tags = self._vectors.tags(scope)
-        if not self.vectors or (tags is not None and not tags):
-            return []
-        found: Sequence[tuple[str, float]] | None = None
+        found: Scored | None = None
         while found is None:  # once more where the index moved to another model between the two steps
-            embedder = self.embedder
-            if embedder is None:
+            asked = await self._asked(text, scope, vector)
+            if asked is None:
                 return []
-            query = vector if vector is not None else (await vectors_of(embedder, [text], keep=False))[0]
             vector = None
-            found = await self._in_thread(partial(self._vectors.search, query, tags, limit, embedder.identity))
+            found = await self._in_thread(partial(self._by_vectors, asked, scope, limit))
         self._faults.pop("similar", None)
         return found
+
+    async def _asked(self, text: str, scope: Scope, vector: Floats | None) -> Asked | None:
+        """A question's vector and the model that made it; ``None`` where there is nothing to compare it with."""
+        embedder = self.embedder
+        if embedder is None or not self.vectors or self._vectors.tags(scope) == []:
+            return None
+        query = vector if vector is not None else (await vectors_of(embedder, [text], keep=False))[0]
+        return query, embedder.identity
+
+    def _by_words(self, text: str, scope: Scope, limit: int) -> Scored:
+        tags = self._vectors.tags(scope)
+        if tags == []:
+            return []
+        if self._rebuilding is not None:
+            raise StoreDamaged(f"it is being written again, for {self._rebuilding}")
+        return self._lexical.search(text, tags, limit)
+
+    def _by_vectors(self, asked: Asked, scope: Scope, limit: int) -> Scored | None:
+        """``None``: the model that the question's vector is of is not that of the entries' any more."""
+        query, identity = asked
+        return self._vectors.search(query, self._vectors.tags(scope), limit, identity)
 
     async def cosines(self, vector: Floats, keys: Sequence[str]) -> dict[str, float]:
         """The cosine of a vector of unit length with those of these keys that have one."""
@@ -609,7 +659,15 @@ def _words(text: str) -> str:
     return "" if text.startswith("\0") else text
 
 
-async def _within(deadline_s: float | None, search: Awaitable[Scored]) -> Scored:
+def _tried(work: Callable[[], Result]) -> Result | Exception:
+    """What came of it, or what it raised."""
+    try:
+        return work()
+    except Exception as error:  # noqa: BLE001 - given to whoever asked
+        return error
+
+
+async def _within(deadline_s: float | None, search: Awaitable[Result]) -> Result:
     """The end of a search, or TimeoutError after the share of the deadline that vectors have."""
     try:
         async with asyncio.timeout(None if deadline_s is None else deadline_s * _SHARE_OF_VECTORS):

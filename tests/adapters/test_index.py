@@ -27,6 +27,7 @@ from fusion.errors import StoreBusy, StoreDamaged, StoreFull
 from tests.fakes import FakeEmbedder, word_vector
 
 if TYPE_CHECKING:
+    from adapters.index.hybrid import Asked
     from fusion.contract import Floats
 
 ANN, BOB = Scope(user_id="ann"), Scope(user_id="bob")
@@ -38,9 +39,20 @@ CATS = [
 ]
 
 
+class Large(Index):
+    """One whose halves are searched in two threads, however little it holds."""
+
+    small = -1
+
+
+both_ways = pytest.mark.parametrize("kind", [Index, Large])
+
+
 @asynccontextmanager
-async def opened(folder: Path, embedder: Embedder | None, truth: Iterable[Entry] = CATS) -> AsyncIterator[Index]:
-    index = await Index.open(folder, embedder, truth)
+async def opened(
+    folder: Path, embedder: Embedder | None, truth: Iterable[Entry] = CATS, kind: type[Index] = Index
+) -> AsyncIterator[Index]:
+    index = await kind.open(folder, embedder, truth)
     try:
         yield index
     finally:
@@ -51,9 +63,10 @@ def keys(found: Sequence[Found] | Sequence[tuple[str, float]]) -> list[str]:
     return [hit.key if isinstance(hit, Found) else hit[0] for hit in found]
 
 
-async def test_both_lists_are_fused_by_rank(tmp_path: Path) -> None:
+@both_ways
+async def test_both_lists_are_fused_by_rank(tmp_path: Path, kind: type[Index]) -> None:
     """First in both lists is 1/(60+1) + 1/(60+1); an entry in one list has its one part, and no other score."""
-    async with opened(tmp_path, FakeEmbedder()) as index:
+    async with opened(tmp_path, FakeEmbedder(), kind=kind) as index:
         await index.settle()
         found = await index.search("red cat", ANN, 10)
         assert keys(found)[:2] == ["cat", "car"]
@@ -81,9 +94,10 @@ async def test_words_are_found_while_vectors_fill_in(tmp_path: Path) -> None:
         assert keys(await index.search("feline", ANN, 10))[0] == "cat"
 
 
-async def test_without_an_embedder_words_are_all_there_is(tmp_path: Path) -> None:
+@both_ways
+async def test_without_an_embedder_words_are_all_there_is(tmp_path: Path, kind: type[Index]) -> None:
     """It works, it says so, and settling does not wait for what cannot come."""
-    async with opened(tmp_path, None) as index:
+    async with opened(tmp_path, None, kind=kind) as index:
         await index.settle()
         assert keys(await index.search("red cats", ANN, 10)) == ["cat", "car"]
         assert await index.similar("red cats", ANN, 10) == []
@@ -91,10 +105,11 @@ async def test_without_an_embedder_words_are_all_there_is(tmp_path: Path) -> Non
         assert index.notes == ("no embedding model: search goes by words alone",)
 
 
-async def test_an_embedder_that_fails_costs_vectors_only(tmp_path: Path) -> None:
+@both_ways
+async def test_an_embedder_that_fails_costs_vectors_only(tmp_path: Path, kind: type[Index]) -> None:
     """Words are searched on, the fault stands in ``notes``; once it works again nothing is missing."""
     embedder = FakeEmbedder(failing=True)
-    async with opened(tmp_path, embedder) as index:
+    async with opened(tmp_path, embedder, kind=kind) as index:
         await index.settle()
         assert index.pending == 4
         assert index.notes == ("vectors are not filled in: the fake embedder was told to fail",)
@@ -137,14 +152,15 @@ async def test_a_text_without_a_vector_holds_up_no_other(tmp_path: Path) -> None
         assert (index.vectors, index.pending, index.notes) == (301, 0, ())
 
 
-async def test_damage_to_words_while_running_leaves_vectors(tmp_path: Path) -> None:
+@both_ways
+async def test_damage_to_words_while_running_leaves_vectors(tmp_path: Path, kind: type[Index]) -> None:
     """Search goes on by vectors and says so; the next open mends it."""
 
     class Broken(Lexical):
         def search(self, text: str, tags: Sequence[int] | None, limit: int) -> list[tuple[str, float]]:
             raise StoreDamaged("cut off")
 
-    async with opened(tmp_path, FakeEmbedder()) as index:
+    async with opened(tmp_path, FakeEmbedder(), kind=kind) as index:
         await index.settle()
         index._lexical.__class__ = Broken
         assert keys(await index.search("red cat", ANN, 1)) == ["cat"]
@@ -324,9 +340,29 @@ async def test_the_vector_search_is_exact(tmp_path: Path) -> None:
     again.close()
 
 
-async def test_both_halves_and_the_cosines_of_keys(tmp_path: Path) -> None:
+@both_ways
+async def test_a_question_of_a_model_that_was_left_meanwhile_is_asked_again(tmp_path: Path, kind: type[Index]) -> None:
+    """Its vector came from the old model, the search finds those of the new one: it is encoded anew, not compared."""
+
+    class Late(kind):  # type: ignore[valid-type,misc]
+        late = True
+
+        async def _asked(self, text: str, scope: Scope, vector: Floats | None) -> Asked | None:
+            asked = await super()._asked(text, scope, vector)
+            assert asked is not None
+            late, self.late = self.late, False
+            return (asked[0], "the old model") if late else asked
+
+    async with opened(tmp_path, FakeEmbedder(), kind=Late) as index:
+        await index.settle()
+        words, cosines = await index.halves("red cat", ANN, 10)
+        assert (keys(words), keys(cosines)[0], index.notes) == (["cat", "car"], "cat", ())
+
+
+@both_ways
+async def test_both_halves_and_the_cosines_of_keys(tmp_path: Path, kind: type[Index]) -> None:
     """What is fused can be had apart; a known vector is not made again; keys without one are left out."""
-    async with opened(tmp_path, embedder := FakeEmbedder()) as index:
+    async with opened(tmp_path, embedder := FakeEmbedder(), kind=kind) as index:
         await index.settle()
         vector = (await embedder.embed(["red cat"], keep=False))[0]
         encoded = embedder.encoded.total()
