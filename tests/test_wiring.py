@@ -238,7 +238,8 @@ class TestACrowd:
             await told(fusion, DECIDED)
             asked = FuseRequest(ASKED, NADIA, timeout_ms=1)
             async with fusion.turns.one(60):
-                for question in (fusion.fuse(asked), fusion.compare(asked), fusion.search("two", ASKED, NADIA)):
+                questions = fusion.fuse(asked), fusion.compare(asked, "all", "-two"), fusion.search("two", ASKED, NADIA)
+                for question in questions:
                     with pytest.raises(Overloaded, match="its turn did not come"):
                         await question
                 with pytest.raises(BadInput, match="recipe 'odd'"):
@@ -447,7 +448,7 @@ async def test_a_degraded_answer_says_why(home: Path) -> None:
         await fusion.health.look()
         fused = await fusion.fuse(ASKED)
         assert (fused.degraded, fused.notes[-1]) == (True, "attic: its folder is away: mount it")
-        compared = await fusion.compare(FuseRequest(ASKED))
+        compared = await fusion.compare(FuseRequest(ASKED), "all", "seed003")
         assert (compared.a.degraded, compared.notes) == (True, fused.notes)
         assert fused.notes[-1] not in (await fusion.ready())["notes"]  # there it stands with the backend
 

@@ -35,6 +35,16 @@ class Choice:
     backends: Sequence[str]
     recipe: str
 
+    def arms(self, a: str, b: str) -> tuple[Arm, Arm]:
+        """Both arms of a comparison. Raises BadInput as `arm`, and where the two are one, however it is written."""
+        one, other = self.arm("a", a), self.arm("b", b)
+        if (one.recipe, one.backends) == (other.recipe, other.backends):
+            recipe = next((name for name in sorted(self.recipes) if name != one.recipe.name), "")
+            others = [recipe] * bool(recipe) + [f"-{name}" for name in self.backends[:1] if len(self.backends) > 1]
+            mend = f": name another one, such as {' or '.join(others)}" if others else ""
+            raise BadInput(f"both arms are {one.recipe.name} over {', '.join(one.backends)}{mend}")
+        return one, other
+
     def arm(self, side: str, text: str) -> Arm:
         """The arm that ``text`` means. Raises BadInput, which names the arm ("a", "b") and what there is."""
         text = text.strip()

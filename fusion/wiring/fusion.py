@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import fusion as package
-from fusion.compare.arms import ALL, Choice
+from fusion.compare.arms import Choice
 from fusion.compare.pair import Comparison, Side, compare
 from fusion.contract import (
     Backend,
@@ -154,14 +154,13 @@ class Fusion(Parts):
         outcome = await fuse(request, self._recipe(request), recorder)
         return outcome.fused, recorder.recording
 
-    async def compare(self, request: FuseRequest, a: str = ALL, b: str = ALL) -> Comparison:
+    async def compare(self, request: FuseRequest, a: str, b: str) -> Comparison:
         """One question to two arms (`fusion.compare.arms` says how they are written) over one gather.
 
-        Both receipts are kept, and nothing is marked as used. Raises BadInput for an arm that cannot be, and
-        NobodyAnswered when every backend of one of them failed; Overloaded as `fuse`.
+        Both receipts are kept, and nothing is marked as used. Raises BadInput for an arm that cannot be, and for one
+        arm given twice; NobodyAnswered when every backend of one of them failed; Overloaded as `fuse`.
         """
-        choice = Choice(self.recipes, tuple(self.sources), self.settings.recipe)
-        arms = choice.arm("a", a), choice.arm("b", b)
+        arms = Choice(self.recipes, tuple(self.sources), self.settings.recipe).arms(a, b)
         world = Witness(self.live)
         try:
             async with self.turns.one(max(_patience_s(request, arm.recipe) for arm in arms)):

@@ -62,3 +62,19 @@ def test_what_is_no_arm_is_told_by_its_name_and_what_there_is(text: str, says: s
         HAVE.arm("b", text)
     assert str(caught.value).startswith("arm b")
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("b", ["all", "default", "@mem0+cortex+markdown+mem0-cloud", "default@all"])
+def test_an_arm_is_not_compared_with_itself(b: str) -> None:
+    """Whichever way it is written; another recipe and another choice of backends are named."""
+    says = "both arms are default over markdown, cortex, mem0, mem0-cloud: name another one, such as my-own or -mark"
+    with pytest.raises(BadInput, match=says):
+        HAVE.arms("all", b)
+    assert [arm.recipe.name for arm in HAVE.arms("all", "seed003")] == ["default", "seed003"]
+    assert [arm.backends for arm in HAVE.arms("@cortex", "@mem0")] == [("cortex",), ("mem0",)]
+
+
+def test_where_there_is_nothing_else_to_compare_no_other_is_named() -> None:
+    """One recipe and one backend."""
+    with pytest.raises(BadInput, match=r"both arms are default over markdown$"):
+        Choice({"default": Recipe()}, ("markdown",), "default").arms("all", "default")

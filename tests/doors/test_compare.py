@@ -130,6 +130,7 @@ async def test_feedback_on_an_answer_and_its_labels(tenants: dict[str, AsyncClie
         ("all", "-mem1", "arm b: there is no backend 'mem1'; there are"),
         ("best", "all", "arm a: there is no recipe 'best'; there are deep, default, hook, seed003"),
         ("", "all", "a: is empty"),
+        ("all", "default", "both arms are default over one, two: name another one, such as deep or -one"),
     ],
 )
 async def test_an_arm_that_cannot_be_is_a_422_that_names_it(
@@ -218,7 +219,7 @@ def test_what_an_arm_was_tuned_on_does_not_count(home: Path, tmp_path: Path) -> 
 def test_what_can_not_be_compared_says_why(home: Path, tmp_path: Path) -> None:
     """Neither a question nor a file, both, the same arm twice, a file that is not there, a line that is wrong."""
     alike = fusion("compare", "q", "--home", home)
-    assert (alike.exit_code, "both arms are all" in alike.stderr) == (2, True)
+    assert (alike.exit_code, "both arms are default over" in alike.stderr) == (2, True)
     assert fusion("compare", "--home", home).exit_code == 2
     assert fusion("compare", "q", "--queries", tmp_path / "q", "--home", home).exit_code == 2
     missing = fusion("compare", "--queries", tmp_path / "q", "--b", "hook", "--home", home)

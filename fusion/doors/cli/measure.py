@@ -53,8 +53,6 @@ def compare(
     """
     if (question is None) == (queries is None):
         raise typer.BadParameter("give a question, or --queries FILE")
-    if (a, b) == ("all", "all"):
-        raise typer.BadParameter("both arms are all: name one, --b seed003 or --b -mem0")
 
     async def ask() -> None:
         from fusion.compare.queries import read_queries
