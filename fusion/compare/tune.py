@@ -71,11 +71,14 @@ class Knob:
 
 
 WEIGHTS = (0, 1, 2, 3, 4)
+WHOLE = (0, 2, 4, 6, 8)
+"""for a memory that stands alone, in place of two windows"""
 KNOBS = (
     *(
         Knob(f"rerank.signals.{name}", WEIGHTS)
-        for name in ("maxsim", "window3", "window5", "alone", "dense", "bm25", "agreement", "speaker", "date", "length")
+        for name in ("maxsim", "window3", "window5", "dense", "bm25", "agreement", "speaker", "date", "length")
     ),
+    Knob("rerank.signals.alone", WHOLE),
     Knob("fuse.k", (10, 30, 60, 100)),
     Knob("expand.span", (0, 1, 2)),
     Knob("pack.source_share", (0.4, 0.6, 0.8, 1.0)),

@@ -8,7 +8,8 @@
 | maxsim    | IDF-weighted MaxSim of the query's tokens in the memory |
 | window3   | the same where each token may match in the memory or in what stands right before and after it |
 | window5   | the same, two before and two after: a reply by the words of its question, a fact by its occasion |
-| alone     | cosine, for a memory that nothing in the pool stands beside: it has no windows and is taken as a whole |
+| alone     | for a memory that nothing in the pool stands beside, which has no windows: the mean of its MaxSim and |
+|           | of its cosine, that is of its words and of its whole |
 | speaker   | 1: it was said by someone the query names; 0: by another while it names one; else ½ |
 | date      | how close it is to when the query asks for (`fusion.recall.dates`); 0 where that names no date |
 | length    | how much it says, up to `LONG` characters |
@@ -93,12 +94,13 @@ def local_signals(
             row["linked"] = min(1.0, max(ways))
         if (cosine := likeness.dense.get(said[i])) is not None:
             row["dense"] = max(0.0, cosine)
-            if not beside[i]:
-                row["alone"] = row["dense"]
         rows.append(row)
     if likeness.matches:
         for row, found in zip(rows, _late_interaction(said, beside, frequencies, likeness), strict=True):
             row.update(found)
+    for row, others in zip(rows, beside, strict=True):
+        if not others and (looks := [row[name] for name in ("maxsim", "dense") if name in row]):
+            row["alone"] = sum(looks) / len(looks)
     return rows
 
 
@@ -183,15 +185,13 @@ def standing_beside(pool: Sequence[Pooled]) -> list[dict[int, int]]:
         order = sorted(shelf, key=lambda i: (_start(pool[i]), pool[i].ref))
         place = pool[order[0]].candidate.hit.place
         turns = place is not None and place.unit == "turn"
-        for position, i in enumerate(order):
+        # Turns are numbered one by one, so a gap shows; chunks are not, so the next in the pool will do.
+        places = [(_start(pool[i]) if turns else n, i) for n, i in enumerate(order)]
+        standing = dict(reversed(places))  # of two in one place the first
+        for here, i in places:
             for offset in (-2, -1, 1, 2):
-                if not 0 <= position + offset < len(order):
-                    continue
-                j = order[position + offset]
-                # Turns are numbered one by one, so a gap shows; chunks are not, so the next in the pool will do.
-                distance = _start(pool[j]) - _start(pool[i]) if turns else offset
-                if 0 < abs(distance) <= 2:
-                    found[i].setdefault(distance, j)
+                if (j := standing.get(here + offset)) is not None:
+                    found[i][offset] = j
     return found
 
 

@@ -162,7 +162,7 @@ def test_what_each_part_of_a_recipe_is_worth(tmp_path: Path, file: Path, capsys:
     """An arm for each part that is left out, each with the verdict beside the whole recipe."""
     assert main(["locomo", "--data", str(file), "--ablate", "--json"]) == 0
     arms = json.loads(capsys.readouterr().out.splitlines()[-1])["arms"]
-    assert {"without maxsim", "without neighbours", "without excerpts", "depth 30"} < arms.keys()
+    assert {"without window5", "without neighbours", "without excerpts", "depth 30"} < arms.keys()
     assert {arm["against"]["baseline"] for name, arm in arms.items() if name != "default"} == {"default"}
 
 

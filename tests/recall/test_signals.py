@@ -149,17 +149,20 @@ def test_the_list_of_signals_is_what_is_computed() -> None:
     assert set(one) == set(SIGNALS) - {"alone"}
 
 
-def test_a_memory_that_stands_alone_is_judged_as_a_whole() -> None:
-    """Its cosine counts in place of the windows, which it does not have; both kinds are whole without the other's."""
+def test_a_memory_that_stands_alone_is_judged_by_its_words_and_as_a_whole() -> None:
+    """(1 + .7) / 2 in place of the windows, which it does not have; both kinds are whole without the other's. By
+    a model that gives no tokens, its cosine."""
     likeness = Likeness(("x",), {"x": np.array([1.0], np.float32)}, {"x": 0.7})
     (row,) = local_signals(query("x"), [pooled("a", turn(1, "x"))], 1.0, TEN, likeness)
-    assert (row["alone"], row["maxsim"]) == (0.7, 1.0)
-    assert score(row, {"maxsim": 3, "window3": 3, "window5": 3, "alone": 3}) == pytest.approx((3 * 1 + 3 * 0.7) / 6)
-    wanted = frozenset({"maxsim", "window3", "alone"})
+    assert (row["alone"], row["maxsim"], row["dense"]) == (pytest.approx(0.85), 1.0, 0.7)
+    assert score(row, {"window3": 3, "window5": 3, "alone": 6}) == pytest.approx(0.85)
+    wanted = frozenset({"bm25", "window3", "window5", "alone"})
     assert whole(row, wanted)
-    assert whole({"maxsim": 1.0, "window3": 1.0, "window5": 1.0}, wanted)
+    assert whole({"bm25": 1.0, "window3": 1.0, "window5": 1.0}, wanted)
     assert not whole({"bm25": 1.0}, frozenset({"alone"}))
     assert not whole({"window3": 1.0, "window5": 1.0}, wanted)
+    (row,) = local_signals(query("x"), [pooled("a", turn(1, "x"))], 1.0, TEN, Likeness(dense={"x": 0.7}))
+    assert row["alone"] == 0.7
 
 
 def test_what_a_graph_leads_to_is_lifted() -> None:
