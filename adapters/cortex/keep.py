@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 from uuid import NAMESPACE_OID, uuid5
 
 from adapters.cortex.options import Options
-from adapters.cortex.port import Effect, Graph, Lifetime, Memory, State, View
+from adapters.cortex.port import Change, Effect, Graph, Lifetime, Memory, State, View
 from adapters.cortex.stated import stated
 from adapters.graph.names import key
 from fusion.contract import Captured, Fact, Kind, LanguageModel
@@ -110,7 +110,17 @@ async def keep(
             outcomes[kept.id], added[kept.id], effects[kept.id] = kept, memory, effect
             _carry_over(effect, added)
     await graph.add(list(added.values()), effects)
+    await free_orphans(graph, {m.id: m.state.merged_into for m in added.values() if m.state.merged_into})
     return [outcomes[memory.id] for memory in memories]
+
+
+async def free_orphans(graph: Graph, into: Mapping[str, str]) -> None:
+    """What was merged, by id, into a memory that somebody forgot in that moment stands for itself again. To be done
+    once it is written: whoever forgets the other one from then on frees it."""
+    there = await graph.get(list(set(into.values()))) if into else {}
+    orphans: dict[str, Change] = {id_: {"merged_into": None} for id_, one in into.items() if one not in there}
+    if orphans:
+        await graph.alter(orphans)
 
 
 def comparable(statement: Memory, near: Sequence[Near]) -> list[Near]:

@@ -19,8 +19,8 @@ from hashlib import blake2b
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
-from adapters.cortex.conflict import best
-from adapters.cortex.keep import is_alike_in_kind
+from adapters.cortex.conflict import best, restored
+from adapters.cortex.keep import free_orphans, is_alike_in_kind
 from adapters.cortex.port import Change, Graph, Memory
 from adapters.index import vectors_of
 from fusion.contract import Embedder, Scope
@@ -144,14 +144,13 @@ async def tend(
             changes |= merged
         if not dry_run and changes:
             await graph.alter(changes)
-            await _free_orphans(graph, changes)
+            await free_orphans(graph, {id_: into for id_, one in changes.items() if (into := one.get("merged_into"))})
         counts["scanned"] += len(page)
         progress(counts["scanned"], total)
     for group in conflicts.values():
-        changes = settled(group, now)
-        counts["conflicts_resolved"] += len(changes) - 1
+        counts["conflicts_resolved"] += len(group) - 1
         if not dry_run:
-            await graph.alter(changes)
+            await _settle(graph, group, now)
     if not dry_run:
         await _free_outlasting(graph, merged_into)
     return Report(**counts, dry_run=dry_run, notes=(UNSKETCHED,) if twins is None else twins.notes())
@@ -165,13 +164,12 @@ async def pages(graph: Graph, scope: Scope | None = None, size: int = PAGE) -> A
         after = page[-1].id
 
 
-async def _free_orphans(graph: Graph, changes: Mapping[str, Change]) -> None:
-    """A memory that was merged into one which somebody forgot in that moment stands for itself again."""
-    into = {id_: change["merged_into"] for id_, change in changes.items() if change.get("merged_into")}
-    there = await graph.get([one for one in into.values() if one is not None])
-    orphans: dict[str, Change] = {id_: {"merged_into": None} for id_, one in into.items() if one not in there}
-    if orphans:
-        await graph.alter(orphans)
+async def _settle(graph: Graph, group: Sequence[Memory], now: datetime) -> None:
+    """Ends a conflict. Where somebody forgot the winner in that moment, the best of the others goes on."""
+    await graph.alter(settled(group, now))
+    left = await graph.get([member.id for member in group])
+    if stands_in := restored([member for member in group if member.id not in left], list(left.values())):
+        await graph.alter(stands_in)
 
 
 async def _free_outlasting(graph: Graph, merged_into: Mapping[str, str]) -> None:

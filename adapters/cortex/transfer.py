@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequ
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 
+from adapters.cortex.keep import free_orphans
 from adapters.cortex.lifecycle import pages
 from adapters.cortex.port import Change, Graph, Memory
 from adapters.cortex.records import line_of, memory_of
@@ -27,11 +28,16 @@ async def none_of(ids: Collection[str]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """``known`` were there before, and stay as they were; ``forgotten`` were so since the export, and stay it."""
+    """``known`` were there before, and stay as they were; ``forgotten`` were so since the export, and stay it.
+
+    ``freed`` of those imported were merged into, or disputed by, a memory of which there is no line and which the store
+    does not have, or which was forgotten. They stand for themselves now: else nobody would find them.
+    """
 
     imported: int
     known: int
     forgotten: int = 0
+    freed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +82,15 @@ async def imported(graph: Graph, scope: Scope, lines: Sequence[str], forgotten: 
         memories[memory.id] = memory
     named = {id_ for m in memories.values() for id_ in (m.state.merged_into, m.state.contradicts) if id_}
     gone, lost = await forgotten(memories), await forgotten(named)
-    known = (await graph.get(list(memories))).keys() - gone
-    new = [_without(memory, lost) for id_, memory in memories.items() if id_ not in known | gone]
+    there = await graph.get([*memories, *named])
+    known = (memories.keys() & there.keys()) - gone
+    lost |= {i for i in named - memories.keys() if i not in there or not scope.admits(there[i].event.scope)}
+    told = {id_: memory for id_, memory in memories.items() if id_ not in known | gone}
+    new = [_without(memory, lost) for memory in told.values()]
     await graph.add(new)
-    return Imported(len(new), len(known), len(gone))
+    await free_orphans(graph, {m.id: m.state.merged_into for m in new if m.state.merged_into})
+    freed = sum(memory != told[memory.id] for memory in new)
+    return Imported(len(new), len(known), len(gone), freed)
 
 
 def _without(memory: Memory, gone: Collection[str]) -> Memory:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -13,7 +13,7 @@ from adapters.cortex import Cortex
 from adapters.cortex.keep import Kept, Near, adds_nothing, comparable, is_statement, keep, outlasts, repeated
 from adapters.cortex.lifecycle import tend
 from adapters.cortex.options import Options
-from adapters.cortex.port import LIFETIMES, Lifetime, Memory, State
+from adapters.cortex.port import LIFETIMES, Effect, Lifetime, Memory, State
 from adapters.cortex.sqlite import SqliteGraph
 from fusion.contract import KINDS, Captured, Entity, Extraction, Fact, Opening, Place, Scope
 from tests.backend_contract import NOW, event_id, make_captured, make_event, make_query
@@ -238,6 +238,29 @@ async def test_what_was_merged_comes_back_when_the_other_is_forgotten(cortex: Co
     assert [r.memory.id for r in await cortex.recall(make_query(DARK, ADA))] == [event_id(2)]
     assert await cortex.forget(event_id(2), [event_id(2)]) == "deleted"
     assert await recalled(cortex, DARK) == []
+
+
+async def test_what_is_said_again_while_the_other_is_forgotten_is_found(tmp_path: Path) -> None:
+    """The other one goes between the look at it and the writing: what was just acknowledged stands for itself."""
+    graph = await Interrupted.open(Opening("cortex", tmp_path, {}, FakeEmbedder(dimensions=2048)), Options())
+    cortex = Cortex(graph, Options(), None, clock=lambda: NOW)
+    try:
+        await told(cortex, statement(1, DARK))
+        graph.forgets = event_id(1)
+        assert await told(cortex, statement(2, DARK)) == [("duplicate", event_id(1))]
+        assert [r.memory.id for r in await cortex.recall(make_query(DARK, ADA))] == [event_id(2)]
+    finally:
+        await cortex.close()
+
+
+class Interrupted(SqliteGraph):
+    """Somebody forgets one memory just before others are written."""
+
+    forgets = ""
+
+    async def add(self, memories: Sequence[Memory], effects: Mapping[str, Effect] | None = None) -> None:
+        await self.delete([self.forgets])
+        await super().add(memories, effects)
 
 
 async def test_a_merged_memory_may_be_forgotten_itself(cortex: Cortex) -> None:

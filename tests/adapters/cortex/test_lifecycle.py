@@ -101,6 +101,28 @@ async def graph(tmp_path: Path) -> AsyncIterator[Graph]:
         await store.close()
 
 
+class Racing(SqliteGraph):
+    """Somebody forgets one memory ``before`` something is changed, or ``after``."""
+
+    before = after = ""
+
+    async def alter(self, changes: Mapping[str, Change]) -> None:
+        before, self.before = self.before, ""
+        await self.delete([before])
+        await super().alter(changes)
+        after, self.after = self.after, ""
+        await self.delete([after])
+
+
+@pytest.fixture
+async def racing(tmp_path: Path) -> AsyncIterator[Racing]:
+    store = await Racing.open(Opening("cortex", tmp_path / "racing", {}, FakeEmbedder()), Walking())
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
 async def states(graph: Graph) -> Mapping[int, State]:
     return {numbers([m.id])[0]: m.state async for page in pages(graph) for m in page}
 
@@ -239,6 +261,33 @@ class TestTend:
         assert await found(graph, "peppermint") == {1}
         await graph.alter({event_id(2): {"merged_into": None}})
         assert await found(graph, "peppermint") == {1, 2}
+
+    @pytest.mark.parametrize("when", ["before", "after"])
+    async def test_what_is_merged_into_one_that_is_forgotten_in_that_moment_is_found(
+        self, racing: Racing, when: str
+    ) -> None:
+        """Before the merging is written, or just after: the other one says the same, and the forgotten one is gone."""
+        said = "Marta prefers peppermint infusions"
+        await racing.add([memory(1, said, state=State(confidence=0.9)), memory(2, f"{said}!")])
+        setattr(racing, when, event_id(1))
+        assert (await tend(racing, None, NOW)).consolidated == 1
+        assert (await found(racing, "peppermint"), [*await states(racing)]) == ({2}, [2])
+
+    @pytest.mark.parametrize("when", ["before", "after"])
+    async def test_a_winner_that_is_forgotten_in_that_moment_leaves_the_next_best(
+        self, racing: Racing, when: str
+    ) -> None:
+        """Of three that contradict each other the surest wins, and is forgotten: the second surest goes on, the third
+        has lost."""
+        lost = {n: replace(_in_conflict(1 - n / 10, 1), conflict_group="tea") for n in (1, 2, 3)}
+        await racing.add([memory(n, f"Tea is at {n} sharp.", state=state) for n, state in lost.items()])
+        setattr(racing, when, event_id(1))
+        await tend(racing, None, NOW)
+        after = await states(racing)
+        assert {n: (state.conflict_status, state.ended_at) for n, state in after.items()} == {
+            2: (None, None),
+            3: ("resolved", NOW),
+        }
 
     async def test_what_outlasts_what_it_was_merged_into_is_found_again(self, graph: Graph) -> None:
         """Said for a session, again later in it, and for good: the first is over, the other two stand for themselves.

@@ -28,7 +28,7 @@ from fusion.errors import BackendUnreachable, BadInput, NotFound
 from fusion.ingest.intake import NewMemory
 from fusion.settings import load
 from fusion.wiring import Fusion
-from tests.adapters.cortex.store_contract import ADA, BEN, memory
+from tests.adapters.cortex.store_contract import ADA, BEN, memory, numbers
 from tests.adapters.cortex.test_lifecycle import Killed, Mortal
 from tests.backend_contract import NOW, event_id
 
@@ -365,7 +365,7 @@ class TestForgotten:
         await tell("store", content="Tea at nine.")
         lines = await tell.lines("export")
         await tell("forget", id=gone["id"])
-        assert await tell("import", lines=lines) == {"imported": 0, "known": 1, "forgotten": 1}
+        assert await tell("import", lines=lines) == {"imported": 0, "known": 1, "forgotten": 1, "freed": 0}
         assert await tell.texts() == ["Tea at nine."]
 
     async def test_a_second_migration_takes_it_away_there(self, tell: Told, tmp_path: Path) -> None:
@@ -657,10 +657,29 @@ class TestTransfer:
         rival = memory(3, "Tea at ten.", state=FULL)  # active, and contradicts the first
         async with store(tmp_path / "a") as a:
             lines = [line_of(one) for one in (memory(1, "Tea at nine."), merged, rival)]
-            assert await imported(a, Scope(audience="private"), lines, forgotten) == Imported(2, 0, 1)
+            assert await imported(a, Scope(audience="private"), lines, forgotten) == Imported(2, 0, 1, freed=2)
             two, three = await a.page()
             assert two.state.merged_into is None
             assert (three.state.conflict_status, three.state.contradicts) == (None, None)
+
+    async def test_what_it_was_merged_into_may_be_nowhere(self, tmp_path: Path) -> None:
+        """A line was left out, or is another user's: who says the same says so itself, and it is counted. What is
+        among the lines, wherever, or in the store, is found."""
+        mine = Scope(user_id="ada", audience="private")
+        lines = [
+            line_of(memory(n, "Tea at nine.", state=State(merged_into=event_id(into))))
+            for n, into in ((2, 1), (3, 9), (4, 7), (5, 6))
+        ]
+        async with store(tmp_path / "a") as a:
+            await a.add([memory(7, "Tea at nine."), memory(9, "Tea at nine.", scope=BEN)])
+            rival = line_of(memory(8, "Tea at ten.", state=FULL))  # active, and contradicts the first
+            told = await imported(a, mine, [*lines, line_of(memory(6, "Tea at nine.")), rival])
+            assert told == Imported(6, 0, freed=3)
+            page = {numbers([one.id])[0]: one.state for one in await a.page()}
+            merged = {n: state.merged_into for n, state in page.items() if state.merged_into}
+            assert merged == {4: event_id(7), 5: event_id(6)}
+            assert (page[8].conflict_status, page[8].contradicts) == (None, None)
+            assert await imported(a, mine, lines) == Imported(0, 4)
 
     async def test_a_store_is_brought_to_another_and_verified(self, tmp_path: Path) -> None:
         """Counts and checksum are equal; again there is nothing to copy; what changed since is brought over."""
