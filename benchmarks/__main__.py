@@ -68,6 +68,9 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--ablate", action="store_true", help="arms of the recipe with one thing left out at a time"
         )
+        command.add_argument(
+            "--joined", type=_positive, default=1, metavar="N", help="ask N questions in one sentence, drawn by --seed"
+        )
         command.add_argument("--answers", type=Path, help="write the blocks, a JSON object a line, for a referee")
         command.add_argument("--rows", type=Path, help="write a JSON object a line for each question, arm and budget")
         command.set_defaults(measure=_measure, dataset=name)
@@ -188,6 +191,7 @@ def _measure(options: argparse.Namespace) -> Mapping[str, Any]:
         ablate=options.ablate,
         answers=options.answers,
         scattered=getattr(options, "scattered", False),
+        joined=options.joined,
     )
     if options.dataset != "musique":
         return run(chosen)

@@ -60,6 +60,7 @@ def ablations(recipe: Recipe, backends: Sequence[str]) -> tuple[Arm, ...]:
         if weight
     }
     without["lift"] = replace(rerank, lift=0.0)
+    without["parts"] = replace(rerank, parts=1)
     without["floor"] = replace(rerank, floor=0.0)
     without["abstain"] = replace(rerank, abstain=0.0)
     changed = {f"without {name}": replace(recipe, rerank=other) for name, other in without.items()}

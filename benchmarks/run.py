@@ -23,6 +23,7 @@ from adapters.embedders.minilm import MiniLM
 from benchmarks import baselines, figures, peers, recorded
 from benchmarks.arms import BASELINES, Arm, ablations, known, parse
 from benchmarks.datasets import Corpus, DataError, Question
+from benchmarks.joined import joined
 from benchmarks.metrics import mean
 from benchmarks.progress import Advance, bar
 from benchmarks.recorded import BUDGETS, Recorded, scope_of
@@ -57,6 +58,8 @@ class Run:
     recordings: Path | None = None
     captions: bool = False
     scattered: bool = False
+    joined: int = 1
+    """answerable questions of a corpus that are asked in one sentence"""
     conversations: tuple[str, ...] = ()
     limit: int | None = None
     """questions of each corpus, from its first"""
@@ -129,13 +132,15 @@ def checked(options: Run) -> tuple[Run, tuple[Arm, ...]]:
     peers.require(known(options.baselines, BASELINES, "baseline"))
     for name in options.conversations:
         known((name,), [c.id for c in options.corpora], "conversation")
-    corpora = tuple(c for c in options.corpora if not options.conversations or c.id in options.conversations)
+    chosen = tuple(c for c in options.corpora if not options.conversations or c.id in options.conversations)
+    alone = options.joined == 1
+    corpora = chosen if alone else tuple(joined(c, options.joined, options.seed) for c in chosen)
     corpora = tuple(c for c in corpora if c.asked(options.limit))
     if not corpora:
         raise DataError(f"{options.dataset} has no question that can be scored")
     arms = parse((options.recipe, *options.arms), all_recipes(options.recipes_folder), options.backends)
     for arm in arms:
-        unbiased(arm.recipe, corpora, options.limit)
+        unbiased(arm.recipe, chosen, options.limit if alone else None)
     if options.ablate:
         arms = (*arms, *ablations(arms[0].recipe, options.backends))
         options = replace(options, against=options.against or arms[0].name)
@@ -180,7 +185,9 @@ def heading(options: Run, recipe: Recipe, recorded_by: Iterable[str | None] = ()
     """
     recorders = sorted({one for one in recorded_by if one})
     return {
-        "dataset": options.dataset + (" scattered" if options.scattered else ""),
+        "dataset": options.dataset
+        + (" scattered" if options.scattered else "")
+        + (f" joined {options.joined}" if options.joined > 1 else ""),
         "recipe": recipe.name,
         "recipe_hash": recipe.hash,
         "commit": figures.commit(),
@@ -315,7 +322,11 @@ def recording(
 ) -> tuple[Recorded, Stored | None]:
     """The recording of a corpus: that of ``options.recordings``, or a new one, which is then kept there."""
     recipe = recorded.widest([arm.recipe for arm in arms])
-    how = " ".join([f"scattered {options.seed}"] * options.scattered + ["captions"] * options.captions).strip()
+    how = " ".join(
+        [f"scattered {options.seed}"] * options.scattered
+        + ["captions"] * options.captions
+        + [f"joined {options.joined} {options.seed}"] * (options.joined > 1)
+    )
     made = recorded.made_by(corpus, options.backends, recipe, MiniLM.identity, how=how)
     questions = corpus.asked(options.limit)
     if options.recordings is not None:

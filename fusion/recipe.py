@@ -88,6 +88,8 @@ class Judging(_Part):
 
     signals: Mapping[str, float] = field(default_factory=dict)
     """weight by signal name (`fusion/recall/signals.py` lists them); absent is 0"""
+    parts: int = 1
+    """questions in a query that are ranked for by themselves, at most; 1 asks it as one"""
     lift: float = 0.0
     """of what a local score lacks to 1, the share that a memory gains to which a graph leads with certainty"""
     judge: Literal["never", "gate", "always"] = "gate"

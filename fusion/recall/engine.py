@@ -22,8 +22,9 @@ from fusion.recall.dedup import dedup
 from fusion.recall.expand import Pooled, expand
 from fusion.recall.gather import Answer
 from fusion.recall.pack import OUT_OF_ROOM, Block, Memory, pack
+from fusion.recall.parts import asked_parts
 from fusion.recall.receipt import Receipt
-from fusion.recall.rerank import Judged, by_local_score, by_verdict, passages, wants_judge
+from fusion.recall.rerank import Judged, by_best_part, by_local_score, by_verdict, passages, wants_judge
 from fusion.recall.rrf import Ranked, ceiling, rrf
 from fusion.recall.signals import Likeness, local_signals
 from fusion.recipe import Packing, Recipe
@@ -150,9 +151,11 @@ async def fuse(request: FuseRequest, recipe: Recipe, world: World) -> Outcome:
     texts = [spoken(p.candidate.hit.text, p.candidate.hit.speaker) for p in pool]
     likeness = await world.likeness(query.text, texts, max(0.0, left_s() * 0.5)) if pool else None
     best = ceiling([a.backend for a in answers if a.status == "ok"], recipe.fuse)
-    order: Sequence[Judged] = by_local_score(
-        pool, local_signals(query, pool, best, frequencies, likeness or Likeness()), recipe.rerank
-    )
+    orders = [
+        by_local_score(pool, local_signals(part, pool, best, frequencies, seen), recipe.rerank)
+        for part, seen in asked_parts(query, likeness or Likeness(), recipe.rerank.parts)
+    ]
+    order: Sequence[Judged] = by_best_part(orders, recipe.rerank) if len(orders) > 1 else orders[0]
     order, rerank = await _judged(order, query, recipe, world, left_s() - JUDGE_MARGIN_S)
     model = recipe.rerank.model
     if model is not None:

@@ -51,7 +51,32 @@ def by_local_score(pool: Sequence[Pooled], rows: Sequence[Signals], numbers: Jud
         trees = numbers.model.trees
         scores = trees.shares(rows) if trees is not None else [row["mean"] for row in rows]
     judged = [Judged(p, row, local, whole=whole(row, wanted)) for p, row, local in zip(pool, rows, scores, strict=True)]
-    return tuple(sorted(judged, key=lambda j: (-j.local, -j.pooled.rrf, j.pooled.candidate.ref)))
+    return tuple(sorted(judged, key=_place))
+
+
+def by_best_part(orders: Sequence[tuple[Judged, ...]], numbers: Judging) -> tuple[Judged, ...]:
+    """One order of the pool, of the orders for each part of a query: a memory stands where it answers best.
+
+    The best for each part counts as much as the best of all, so that none has the block to itself; but what is under
+    the floor answers nothing, and is lifted to no answer's height.
+    """
+    if not all(orders):
+        return ()
+    best = max(order[0].local for order in orders)
+    found: dict[str, Judged] = {}
+    for order in orders:
+        head = order[0]
+        answers = head.local > 0 and (head.local >= numbers.abstain or not head.whole)
+        scale = best / head.local if answers else 1.0
+        for judged in order:
+            scaled = judged._replace(local=judged.local * scale)
+            if judged.ref not in found or found[judged.ref].local < scaled.local:
+                found[judged.ref] = scaled
+    return tuple(sorted(found.values(), key=_place))
+
+
+def _place(judged: Judged) -> tuple[float, float, str]:
+    return -judged.local, -judged.pooled.rrf, judged.ref
 
 
 def wants_judge(order: Sequence[Judged], numbers: Judging) -> bool:

@@ -49,13 +49,14 @@ def test_subsets_are_all_but_the_empty_one() -> None:
 
 def test_an_ablation_leaves_out_one_thing() -> None:
     """Each arm differs from the recipe in what it is called by; what is out already has no arm."""
-    recipe = Recipe(rerank=Judging(signals={"bm25": 2, "date": 1, "dense": 0}, floor=0.3))
+    recipe = Recipe(rerank=Judging(signals={"bm25": 2, "date": 1, "dense": 0}, floor=0.3, parts=4))
     found = {arm.name: arm.recipe for arm in ablations(recipe, ("a", "b"))}
     signals = {"bm25": 2, "date": 1, "dense": 0}
     assert found == {
-        "without bm25": Recipe(rerank=Judging(signals={"date": 1, "dense": 0}, floor=0.3)),
-        "without date": Recipe(rerank=Judging(signals={"bm25": 2, "dense": 0}, floor=0.3)),
-        "without floor": Recipe(rerank=Judging(signals=signals)),
+        "without bm25": Recipe(rerank=Judging(signals={"date": 1, "dense": 0}, floor=0.3, parts=4)),
+        "without date": Recipe(rerank=Judging(signals={"bm25": 2, "dense": 0}, floor=0.3, parts=4)),
+        "without parts": Recipe(rerank=Judging(signals=signals, floor=0.3)),
+        "without floor": Recipe(rerank=Judging(signals=signals, parts=4)),
         "without neighbours": Recipe(rerank=recipe.rerank, expand=Expanding(span=0)),
         "depth 30": Recipe(rerank=recipe.rerank, gather=Gathering(depth=30)),
         "without guards": Recipe(rerank=recipe.rerank, dedup=Dedup(guarded=False)),

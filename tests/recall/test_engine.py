@@ -140,6 +140,22 @@ async def test_what_stands_beside_a_find_comes_in(gateway: Gateway) -> None:
     assert "[m2] Ada: The load tests say otherwise, so Postgres." in block
 
 
+async def test_each_question_in_a_question_is_ranked_for(gateway: Gateway) -> None:
+    """Asked as one, the booking service's five words outweigh pizza's one; asked as two, the best for each leads."""
+    twice = FuseRequest("Which database shall the booking service use, and who wants pizza?")
+    numbers = Judging(signals={"bm25": 1}, judge="never")
+
+    async def best(parts: int) -> list[tuple[str, float]]:
+        recipe = replace(RECIPE, rerank=replace(numbers, parts=parts), expand=Expanding(span=0))
+        rows = (await fuse(twice, recipe, gateway.without_judge())).receipt.body["candidates"]
+        return [(row["ref"], row["local"]) for row in rows[:2]]
+
+    (asked_first, most), (pizza, less) = await best(1)
+    assert (asked_first, pizza, less < most) == ("m0", "m4", True)
+    (_, first), (_, second) = await best(4)
+    assert first == pytest.approx(second)
+
+
 async def test_the_receipt_gives_every_candidate_a_reason_and_no_text(gateway: Gateway) -> None:
     """Refs, ranks, signals and decisions of the find and its two neighbours; not a word of any."""
     outcome = await fuse(ASK, RECIPE, gateway.live)
@@ -194,6 +210,7 @@ async def test_any_recipe_and_any_subset_replays_as_it_would_have_run(gateway: G
         (ASK, replace(RECIPE, expand=Expanding(span=1))),
         (ASK, replace(RECIPE, rerank=Judging(signals={"bm25": 1}, judge="never"))),
         (ASK, replace(RECIPE, pack=Packing(budget_chars=250))),
+        (ASK, replace(RECIPE, rerank=replace(RECIPE.rerank, parts=4))),
     ]
     for request, recipe in arms:
         live = await fuse(request, recipe, gateway.live)

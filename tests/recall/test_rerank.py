@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fusion.contract import Passage, Verdict
-from fusion.recall.rerank import Judged, by_local_score, by_verdict, passages, wants_judge
+from fusion.recall.rerank import Judged, by_best_part, by_local_score, by_verdict, passages, wants_judge
 from fusion.recipe import Judging
 from tests.recall.values import judged, lone, pooled, turn
 
@@ -75,6 +75,27 @@ def test_without_scores_the_local_order_stands() -> None:
     shown = passages(order, Judging())
     for status in ("timeout", "skipped_budget", "cooldown", "disabled", "invalid", "error"):
         assert by_verdict(order, shown, Verdict(status), Judging()) == tuple(order)
+
+
+def test_each_part_of_a_query_has_its_best_at_the_top() -> None:
+    """Bests of .8 and .4: the second part's scores count double. b is ½ by the first part and .4 · 2 by the second."""
+    a, b, c = (pooled(ref, lone(ref, ref)) for ref in "abc")
+    first = (Judged(a, {"bm25": 0.8}, 0.8), Judged(b, {"bm25": 0.5}, 0.5), Judged(c, {"bm25": 0.1}, 0.1))
+    second = (Judged(b, {"bm25": 0.4}, 0.4), Judged(c, {"bm25": 0.3}, 0.3), Judged(a, {"bm25": 0.0}, 0.0))
+    order = by_best_part([first, second], Judging())
+    assert [(j.ref, j.local) for j in order] == [("a", 0.8), ("b", 0.8), ("c", pytest.approx(0.6))]
+    assert order[1].signals == {"bm25": 0.4}  # of the part that it answers best
+
+
+def test_a_part_that_nothing_answers_is_lifted_to_no_answers_height() -> None:
+    """Its best stands under the floor that an answer has to reach, so its .3 stays .3; without all signals there is no
+    such floor."""
+    a, b = (pooled(ref, lone(ref, ref)) for ref in "ab")
+    first, second = (Judged(a, {}, 0.8), Judged(b, {}, 0.2)), (Judged(b, {}, 0.3), Judged(a, {}, 0.1))
+    assert [j.local for j in by_best_part([first, second], Judging(abstain=0.36))] == [0.8, 0.3]
+    partial = tuple(j._replace(whole=False) for j in second)
+    assert [j.local for j in by_best_part([first, partial], Judging(abstain=0.36))] == [0.8, 0.8]
+    assert by_best_part([(), ()], Judging()) == ()
 
 
 def test_a_fooled_judge_cannot_lift_what_was_not_in_the_head() -> None:

@@ -1,0 +1,96 @@
+"""The questions in a question: "What did Ada buy, and where did Bo go?" are two, and a memory answers one of them.
+
+Rules for English, linear in the text. Another question begins where what follows asks by itself, with a question word
+or with a verb before its subject: behind a question mark or a conjunction, and behind a comma where what stands before
+asks directly, so that "When Ada came, what did Bo say?" and "the town, in which she lives" stay whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fusion.contract import Query
+from fusion.lib.bm25 import terms
+from fusion.lib.words import STOP_WORDS, word_list
+from fusion.recall.signals import Likeness
+
+TELLING = 1
+"""words that a part has to have, stop words aside, to be looked for by itself: "and why?" has none"""
+
+_WORD = r"(?i:what|which|who|whom|whose|when|where|why|how)\b"
+_AMONG = r"(?i:in|on|at|for|from|with|to|by|of|about|since|until)\s+"
+_AUXILIARY = r"(?i:did|does|is|are|was|were|has|had|can|could|will|would|should)(?:n['’]t)?\s+"
+_SUBJECT = (
+    r"(?:(?i:i|you|he|she|it|we|they|there|the|this|that|these|those|my|your|his|her|its|our|their|any\w*|some\w*)\b"
+    r"|[A-Z])"
+)
+# "and do the dishes", "and have it ready" are no questions.
+_VERB = rf"(?:{_AUXILIARY}{_SUBJECT}|(?i:do|have)\s+(?:(?i:i|you|we|they)\b|[A-Z]))"
+_ASKS = rf"(?:(?:{_AMONG})?{_WORD}|{_VERB})"
+_LISTED = rf"(?:(?i:what|how)\b|(?i:when|where|why)\s+(?:{_AUXILIARY}|(?i:do|have)\s))"
+
+_BEGINS = re.compile(
+    rf"(?<=\?)\s+(?:(?i:and|or|but|also),?\s+)?(?={_ASKS})"
+    rf"|(?<!\s)[,;]?\s+(?i:and|or|but)\s+(?:(?i:also|then)\s+)?(?={_ASKS})"
+    rf"|(?P<comma>[,;])\s+(?={_LISTED})"
+)
+_ASKING = re.compile(rf"\?|(?<!\w)(?:{_WORD}|{_VERB})")
+_DIRECTLY = re.compile(rf"{_LISTED}|(?i:who|which|whose|whom)\b|{_VERB}")
+_NAME = re.compile(r"(?<!\w)[A-Z]\w+")
+_MEANT = re.compile(r"\b(?:he|she|it|they|him|her|them|his|hers|its|their|theirs)\b", re.IGNORECASE)
+
+
+def parts(text: str, most: int) -> tuple[str, ...]:
+    """The questions in a text, in its order, ``most`` at most; the text itself where it is one.
+
+    One that names nobody, or says "he" or "it", has the names of the one before added: it is about them.
+    """
+    spans: list[tuple[int, int]] = []
+    start = 0
+    for match in _BEGINS.finditer(text):
+        if not match["comma"] or _DIRECTLY.match(text, start):
+            spans.append((start, match.start()))
+            start = match.end()
+    found: list[tuple[int, int, bool]] = []
+    for begin, end in (*spans, (start, len(text))):
+        asks = _ASKING.search(text, begin, end) is not None and len(set(terms(text[begin:end]))) >= TELLING
+        if found and not (asks and found[-1][2] and len(found) < most):
+            first, _, asked = found.pop()
+            found.append((first, end, asked or asks))
+        else:
+            found.append((begin, end, asks))
+    return _named([text[begin:end] for begin, end, _ in found]) if len(found) > 1 else (text,)
+
+
+def _named(pieces: Sequence[str]) -> tuple[str, ...]:
+    named: list[str] = []
+    before: dict[str, None] = {}
+    for piece in pieces:
+        names = dict.fromkeys(name for name in _NAME.findall(piece) if name.lower() not in STOP_WORDS)
+        meant = _MEANT.search(piece)
+        if not names or (meant and meant.start() < piece.index(next(iter(names)))):
+            names |= before
+            piece = " ".join([piece, *before])
+        named.append(piece)
+        before = names
+    return tuple(named)
+
+
+def asked_parts(query: Query, likeness: Likeness, most: int) -> list[tuple[Query, Likeness]]:
+    """Each question in a query, with what a model saw of its words; a token of no question's is every one's.
+
+    The cosine stays the whole query's: it was asked as one, and its vector is one.
+    """
+    texts = parts(query.text, most)
+    if len(texts) == 1:
+        return [(query, likeness)]
+    said = [frozenset(word_list(text)) for text in texts]
+    every = frozenset().union(*said)
+    found = []
+    for text, own in zip(texts, said, strict=True):
+        at = [i for i, word in enumerate(likeness.words) if word in own or word not in every]
+        seen = {key: best[at] for key, best in likeness.matches.items()} if at else {}
+        found.append((replace(query, text=text), Likeness(tuple(likeness.words[i] for i in at), seen, likeness.dense)))
+    return found

@@ -1,0 +1,40 @@
+"""Questions in one sentence, made of a data set's own."""
+
+from __future__ import annotations
+
+from benchmarks.datasets import UNANSWERABLE, Corpus, Item, Question
+from benchmarks.joined import CATEGORY, joined
+
+QUESTIONS = (
+    Question(0, "When was Ada born?", "single", ("a",)),
+    Question(1, "Where does Bo live?", "single", ("b", "a")),
+    Question(2, "Ada sold what?", "single", ("c",)),
+    Question(3, "Who watered the moon?", UNANSWERABLE, ()),
+)
+CORPUS = Corpus("town", tuple(Item(i, i) for i in "abc"), QUESTIONS)
+
+
+def test_two_questions_become_one_that_needs_the_evidence_of_both() -> None:
+    """Of three answerable ones a pair, and one is left over; none of it is unanswerable."""
+    (one,) = joined(CORPUS, 2, seed=0).questions
+    said = {"when was Ada born": ("a",), "where does Bo live": ("b", "a"), "Ada sold what": ("c",)}
+    parts = one.text.rstrip("?").split(" and ")
+    first, second = parts[0][0].lower() + parts[0][1:] if not parts[0].startswith("Ada") else parts[0], parts[1]
+    assert (one.index, one.category, len(parts)) == (0, CATEGORY, 2)
+    assert one.gold == tuple(dict.fromkeys(said[first] + said[second]))
+
+
+def test_three_are_a_list_and_names_keep_their_capital() -> None:
+    """Commas, and "and" before the last; a name within the sentence stays a name."""
+    (one,) = joined(CORPUS, 3, seed=1).questions
+    assert one.text.count(", ") == 1
+    assert one.text.count(" and ") == 1
+    assert "Ada sold what" in one.text
+    assert set(one.gold) == {"a", "b", "c"}
+
+
+def test_the_draw_can_be_drawn_again() -> None:
+    """One seed gives one corpus, whose memories are what they were."""
+    assert joined(CORPUS, 2, seed=3) == joined(CORPUS, 2, seed=3)
+    assert joined(CORPUS, 2, seed=3).memories == CORPUS.memories
+    assert joined(CORPUS, 4, seed=3).questions == ()
