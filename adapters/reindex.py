@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
 from fusion.contract import Call
-from fusion.errors import BackendError, BackendTimeout, BackendUnreachable, BadInput, HttpStatus, RateLimited
+from fusion.errors import (
+    BackendError,
+    BackendTimeout,
+    BackendUnreachable,
+    BadInput,
+    HttpStatus,
+    InvalidAnswer,
+    RateLimited,
+)
 
 if TYPE_CHECKING:
     from fusion.contract import Embedder
@@ -33,7 +41,9 @@ class Moves(Protocol):
 
     async def to_build(self, embedder: Embedder) -> tuple[int, int]: ...
 
-    async def build(self, embedder: Embedder, progress: Callable[[int, int | None], None]) -> None: ...
+    async def build(
+        self, embedder: Embedder, progress: Callable[[int, int | None], None]
+    ) -> Mapping[str, InvalidAnswer]: ...
 
     async def turn(self, embedder: Embedder) -> None: ...
 
@@ -49,7 +59,8 @@ class Indexed(Protocol):
 class Reindex:
     """Move to another embedding model; searches go on with the old one until the new one can answer.
 
-    With a provider that has a server, the texts are sent there: --dry-run says how many. When all backends have been
+    With a provider that has a server, the texts are sent there: --dry-run says how many. A text that the model makes no
+    vector of is found by its words, and asked for again. When all backends have been
     moved, name the model in fusion.toml, in the table embedder: then it is everything's, for good.
     """
 
@@ -79,10 +90,11 @@ class Reindex:
         result["texts"], result["characters"] = await index.to_build(embedder)
         if self.dry_run:
             return {**result, "moved": False}
-        await self._build(index, embedder, call.progress)
+        refused = await self._build(index, embedder, call.progress)
         await call.gateway.settle_on(changes)
         await index.turn(embedder)
-        return {**result, "moved": True}
+        why = next((str(fault) for fault in refused.values()), None)
+        return {**result, "moved": True, "without": len(refused), "why": why}
 
     def tell(self, result: Any) -> str:
         if result["from"] == result["to"]:
@@ -91,7 +103,9 @@ class Reindex:
         sent = f"{result['texts']:,} texts, {result['characters']:,} characters"
         if not result["moved"]:
             return f"To move {way}, at most {sent} would be sent."
-        return f"Moved {way}: {sent}. It stays so until [embedder] names another."
+        without = f" {result['without']:,} of them have no vector and are found by their words: {result['why']}."
+        stays = "It stays so until [embedder] names another."
+        return f"Moved {way}: {sent}.{without if result['without'] else ''} {stays}"
 
     async def sleep(self, seconds: float) -> None:
         """Before a provider that failed is asked again."""
@@ -101,7 +115,9 @@ class Reindex:
         names = ("provider", "model", "url", "dimensions", "api_key_env", "api_key_file")
         return {name: getattr(self, name) for name in names if getattr(self, name)}
 
-    async def _build(self, index: Moves, embedder: Embedder, progress: Callable[[int, int | None], None]) -> None:
+    async def _build(
+        self, index: Moves, embedder: Embedder, progress: Callable[[int, int | None], None]
+    ) -> Mapping[str, InvalidAnswer]:
         """To its end, over passing failures of the provider; what will not pass is raised.
 
         Where nobody has answered yet, an unreachable server is a mistake to be told at once, and not a pause.

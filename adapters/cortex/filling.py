@@ -125,11 +125,14 @@ class Vectors:
         (row,) = await self._bolt.read(statement, {}, DEFINE_S)
         return row["texts"], row["chars"] or 0
 
-    async def build(self, embedder: Embedder, progress: Callable[[int, int | None], None]) -> None:
+    async def build(
+        self, embedder: Embedder, progress: Callable[[int, int | None], None]
+    ) -> Mapping[str, InvalidAnswer]:
         """Builds every memory's vector of another model beside those that answer; `turn` lets these answer then.
 
-        Raises what ``embedder`` and the database raise. Then, and after a kill, the same call goes on where this one
-        stopped.
+        Returns, by id, which of them the model makes no vector of, and why. Raises what ``embedder`` and the database
+        raise, and InvalidAnswer where the model makes none at all. Then, and after a kill, the same call goes on where
+        this one stopped.
         """
         new = cypher.vectors_by(embedder)
         await self._bolt.define(Schema(vectors=[new]), DEFINE_S)
@@ -138,12 +141,16 @@ class Vectors:
             f"MATCH (m:Memory) WHERE m.event_id > $after AND m.{new.property} IS NULL "
             "RETURN m.event_id AS id ORDER BY id LIMIT $limit"
         )
+        refused: dict[str, InvalidAnswer] = {}
         done, after = 0, ""
         while rows := await self._bolt.read(statement, {"after": after, "limit": FILLED}, DEFINE_S):
-            for fault in (await self._fill_batch(embedder, new, [row["id"] for row in rows])).values():
-                raise fault
-            done, after = done + len(rows), rows[-1]["id"]
+            faults = await self._fill_batch(embedder, new, [row["id"] for row in rows])
+            refused |= faults
+            done, after = done + len(rows) - len(faults), rows[-1]["id"]
+            if refused and not done:
+                raise next(iter(refused.values()))
             progress(done, max(done, total))
+        return refused
 
     async def turn(self, embedder: Embedder) -> None:
         """Lets the vectors that were built for this model answer from now on, and takes those of the one before away.

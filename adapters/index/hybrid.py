@@ -334,20 +334,37 @@ class Index:
                 texts, characters = texts + len(rows), characters + sum(len(text) for _, _, text in rows)
         return texts, characters
 
-    async def build(self, embedder: Embedder, progress: Callable[[int, int | None], None]) -> None:
+    async def build(
+        self, embedder: Embedder, progress: Callable[[int, int | None], None]
+    ) -> Mapping[str, InvalidAnswer]:
         """Builds every entry's vector of another model beside those that answer. ``turn`` lets these answer then.
 
-        Raises what ``embedder`` raises. Then, and after a kill, the same call goes on where this one stopped.
+        Returns, by key, which of them the model makes no vector of, and why. Raises what ``embedder`` raises, and
+        InvalidAnswer where it makes none at all. Then, and after a kill, the same call goes on where this one stopped.
         """
         embedder = self._through(embedder)
+        refused: dict[str, InvalidAnswer] = {}
         async with self._moving(embedder) as moving:
             while some := await self._in_thread(moving.portion):
-                if rows := await self._rows(some):
-                    vectors = await vectors_of(embedder, [text for _, _, text in rows])
-                    added = [(slot, digest, v) for (slot, digest, _), v in zip(rows, vectors, strict=True)]
+                rows = await self._rows(some)
+                keys = {slot: key for slot, key, _ in some}
+                added: list[tuple[int, str, Floats]] = []
+                for (slot, digest, _), made in zip(
+                    rows, await each_vector_of(embedder, [text for *_, text in rows]) if rows else (), strict=True
+                ):
+                    refused.pop(keys[slot], None)
+                    if isinstance(made, InvalidAnswer):
+                        refused[keys[slot]] = made
+                    else:
+                        added.append((slot, digest, made))
+                if added:
                     await self._in_thread(partial(moving.add, added))
-                progress(*await self._in_thread(moving.counts))
+                done, total = await self._in_thread(moving.counts)
+                if refused and not done:
+                    raise next(iter(refused.values()))
+                progress(done, total)
                 self._check_open()
+        return refused
 
     async def turn(self, embedder: Embedder) -> None:
         """Lets the vectors that were built for this model answer from now on, in one step.

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from adapters.index import Entry, Index
 from adapters.index.move import Moving
 from fusion.contract import Scope
-from fusion.errors import ModelMissing
+from fusion.errors import InvalidAnswer, ModelMissing
 from tests.fakes import FakeEmbedder
 
 ANN = Scope(user_id="ann")
@@ -150,6 +150,46 @@ async def test_a_model_that_fails_leaves_the_old_one_and_what_was_done(tmp_path:
     told = await move(index, better)
     assert better.encoded.total() == COUNT - 128
     assert told == [(256, 300), (300, 300)]
+    assert (await found(index, 7))[0] == "k007"
+    await index.close()
+
+
+class Poisoned(FakeEmbedder):
+    """The other model, which gives no numbers for texts that end in one of these."""
+
+    def __init__(self, *poison: str) -> None:
+        super().__init__(identity="new@2", dimensions=16)
+        self.poison = poison
+
+    async def embed(self, texts: Sequence[str], *, keep: bool = True) -> NDArray[np.float32]:
+        vectors = (await super().embed(texts, keep=keep)).copy()
+        vectors[[text.endswith(self.poison) for text in texts]] = np.nan
+        return vectors
+
+
+async def test_a_text_without_a_vector_holds_up_no_other(tmp_path: Path) -> None:
+    """Of 300 two get none, the last of all among them: they are named, found by their words, and waited for."""
+    index = await opened(tmp_path, old())
+    after = Poisoned("word7 memory", "word299 memory")
+    refused = await index.build(after, lambda done, total: None)
+    assert refused.keys() == {"k007", "k299"}
+    assert "NaN" in str(refused["k007"])
+    await index.turn(after)
+    await index.settle()
+    assert (index.vectors, index.pending) == (COUNT - 2, 2)
+    assert (await found(index, 8))[0] == "k008"
+    assert (await index.lexical("word299", ANN, 1))[0][0] == "k299"
+    after.poison = ()
+    await index.settle()
+    assert (index.vectors, index.pending, index.notes) == (COUNT, 0, ())
+    await index.close()
+
+
+async def test_a_model_that_makes_no_vector_at_all_is_not_moved_to(tmp_path: Path) -> None:
+    """It is the model's fault, and no text's."""
+    index = await opened(tmp_path, old())
+    with pytest.raises(InvalidAnswer, match="NaN"):
+        await move(index, Poisoned("memory"))
     assert (await found(index, 7))[0] == "k007"
     await index.close()
 

@@ -44,6 +44,15 @@ class Provider(FakeEmbedder):
         return await super().embed(texts, keep=keep)
 
 
+class Poisoned(Provider):
+    """One that gives no numbers for one text."""
+
+    async def embed(self, texts: Sequence[str], *, keep: bool = True) -> NDArray[np.float32]:
+        vectors = (await super().embed(texts, keep=keep)).copy()
+        vectors[["number 7" in text for text in texts]] = np.nan
+        return vectors
+
+
 class Providers:
     """What opens them; ``opened`` has them by model."""
 
@@ -55,7 +64,8 @@ class Providers:
         if options["provider"] == "gone":
             raise SettingsError("there is no key in GONE_API_KEY: set GONE_API_KEY")
         model = options["model"] or "usual"
-        cls.opened[model] = Provider(model, 16 if model == "other" else 32)
+        kind = Poisoned if model == "poisoned" else Provider
+        cls.opened[model] = kind(model, 16 if model == "other" else 32)
         if model == "other":
             cls.opened[model].faults = list(cls.failing)
         return cls.opened[model]
@@ -136,6 +146,17 @@ async def test_one_backend_moves_and_stays_moved(backend: str, kind: type[Reinde
         await fusion.settle()
         assert Providers.opened["third"].encoded.total() >= len(TEXTS)
         assert not (home / "backends" / backend / "embedder.json").exists()
+
+
+async def test_a_text_without_a_vector_is_told_of(home: Path) -> None:
+    """The others move; the one that the model makes no vector of is counted, with the reason, and waits for it."""
+    async with Fusion.open(chosen(home)) as fusion:
+        await filled(fusion)
+        found = await told(fusion, verb := Reindex(model="poisoned"), "markdown")
+        assert (found["moved"], found["texts"], found["without"]) == (True, len(TEXTS), 1)
+        assert "1 of them have no vector and are found by their words: fake/poisoned@32 gave" in verb.tell(found)
+        states = {state.name: state for state in await fusion.backends()}
+        assert (states["markdown"].vectors, states["markdown"].vectors_pending) == (len(TEXTS) - 1, 1)
 
 
 async def test_a_provider_that_asks_to_wait_is_waited_for(home: Path) -> None:

@@ -26,7 +26,7 @@ from adapters.cortex.stores import open_graph, verify
 from adapters.cortex.transfer import migrated
 from adapters.graph import Walking
 from fusion.contract import Backend, Embedder, Opening
-from fusion.errors import BackendUnreachable, ModelMissing, SettingsError
+from fusion.errors import BackendUnreachable, InvalidAnswer, ModelMissing, SettingsError
 from fusion.wiring import Fusion
 from tests import chaos
 from tests.adapters.cortex.store_contract import StoreContract, look, memory, numbers
@@ -399,6 +399,21 @@ class TestVectors:
         held = await graph.holding()
         await graph.close()
         assert (held.vectors, held.vectors_pending, held.faults) == (100, 0, ())
+
+    async def test_it_holds_up_no_move_either(self, bolt: Bolt) -> None:
+        """The others are built, and it is told which is not; a model that makes no vector at all is an error."""
+        graph = BoltGraph(bolt, Walking(), FakeEmbedder())
+        await graph.add([memory(1, "alpha"), memory(2, "beta")])
+        await graph.settle()
+        broken = Broken("one")
+        broken.identity = "fake@2"
+        refused = await graph.index.build(broken, lambda done, total: None)
+        assert refused.keys() == {event_id(1)}
+        assert (await graph.index.to_build(broken))[0] == 1
+        broken.fault, broken.identity = "nan", "fake@3"
+        with pytest.raises(InvalidAnswer, match="NaN"):
+            await graph.index.build(broken, lambda done, total: None)
+        await graph.close()
 
     async def test_vectors_of_two_models_never_meet(self, bolt: Bolt) -> None:
         """Another model fills in its own, of its own size; what the first one found is untouched by it."""
