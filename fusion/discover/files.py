@@ -12,7 +12,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -101,7 +101,7 @@ def find(
         *_claude_code(look, user),
         *_obsidian(look, user),
         *_notes(look, user, cwd),
-        *(one for folder in scan for one in _named(look, folder.resolve())),  # a link that is named is meant
+        *(one for folder in scan for one in _named(look, user, folder.resolve())),  # a link that is named is meant
     ]
     return Found(tuple(_outermost(finds)), complete=not look.spent)
 
@@ -232,17 +232,24 @@ def _notes(look: _Look, user: Path, cwd: Path) -> Iterator[Find]:
             if found := look.counted("notes", folder, [folder], "markdown"):
                 yield found
     else:
-        yield from _named(look, cwd)
+        yield from _named(look, user, cwd)
 
 
-def _named(look: _Look, folder: Path) -> Iterator[Find]:
-    """What is in a folder that somebody points at: itself if it is one of notes, else its parts; and JSONL files."""
+def _named(look: _Look, user: Path, folder: Path) -> Iterator[Find]:
+    """What is in a folder that somebody points at: itself if it is one of notes, else its parts; and JSONL files.
+
+    One whose notes all lie loose in it is meant as a whole: the next note is written beside them. But for a home folder
+    and what is above it.
+    """
     if _is_workspace(folder) or _is_vault(folder):
         kind: Kind = "workspace" if _is_workspace(folder) else "vault"
         if found := look.counted(kind, folder, [folder], "markdown"):
             yield found
     else:
-        yield from _parts(look, folder, checkouts=True)
+        parts = list(_parts(look, folder, checkouts=True))
+        if [one.where for one in parts] == [folder] and not user.is_relative_to(folder):
+            parts = [replace(parts[0], paths=(folder,))]
+        yield from parts
     spoken: dict[tuple[Kind, Path], list[Path]] = {}
     for file in look.files(folder, "lines", 2):
         if kind_of := _kind_of(file):

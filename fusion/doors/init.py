@@ -15,6 +15,7 @@ import shutil
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass, field
@@ -92,12 +93,14 @@ def init(asking: Asking, gateway: Gateway) -> dict[str, Any]:
         _say(asking, f"Nothing was written. Without --dry-run the settings go to {asking.config}.")
         return _told(asking, found)
     chosen = choose(asking, found)  # outside of any event loop, where a Ctrl-C would not reach the question
-    return _told(asking, found) | asyncio.run(set_up(asking, chosen, gateway))
+    kept = _added_by_hand(asking.config, found.finds)
+    return _told(asking, found) | asyncio.run(set_up(asking, chosen, gateway, kept))
 
 
-async def set_up(asking: Asking, chosen: Sequence[Find], gateway: Gateway) -> dict[str, Any]:
-    """Writes the configuration, reads in what was chosen, answers a first question."""
-    _write(asking, new_file(_settings(chosen), _opening()))
+async def set_up(asking: Asking, chosen: Sequence[Find], gateway: Gateway, kept: Sequence[str] = ()) -> dict[str, Any]:
+    """Writes the configuration, reads in what was chosen, answers a first question. ``kept`` are paths that were
+    followed before and are followed on."""
+    _write(asking, new_file(_settings(chosen, kept), _opening()))
     summary = await _read_in(asking, chosen, gateway)
     question, answer = (None, None) if summary is None else await _first_answer(chosen, gateway)
     if not asking.quiet:
@@ -109,8 +112,8 @@ async def set_up(asking: Asking, chosen: Sequence[Find], gateway: Gateway) -> di
 def _refuse(asking: Asking) -> None:
     if asking.config.exists() and not (asking.force or asking.dry_run):
         raise SettingsError(
-            f"{asking.config} is there already. `fusion ingest PATH` adds to this home; --force writes the file anew "
-            "and keeps the old one beside it"
+            f"{asking.config} is there already. `fusion ingest PATH` adds to this home; --force writes the file anew, "
+            "with the paths that you added, and keeps the old one beside it"
         )
     holder = None if asking.dry_run else owner(asking.home)
     if holder is not None and not holder.serves:
@@ -175,9 +178,22 @@ def _ask(ask: Callable[[str], str], name: str, offered: Mapping[int, Find]) -> l
 # The configuration -----------------------------------------------------------------------------------------------
 
 
-def _settings(chosen: Sequence[Find]) -> list[Chosen]:
+def _added_by_hand(config: Path, finds: Sequence[Find]) -> list[str]:
+    """The paths that an earlier configuration follows and that were not found now, as they stand there: what was found
+    is followed if it is chosen, and this would otherwise be lost. None of a file that makes no sense."""
+    try:
+        given = tomllib.loads(config.read_text(encoding="utf-8"))["backends"]["markdown"]["paths"]
+        paths = [path for path in given if isinstance(path, str)]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    offered = {path.resolve() for one in finds for path in one.paths}
+    return [path for path in paths if (config.parent / Path(path).expanduser()).resolve() not in offered]
+
+
+def _settings(chosen: Sequence[Find], kept: Sequence[str] = ()) -> list[Chosen]:
     """The settings that differ from the defaults: whose folders are followed, and what is not installed."""
-    lines = [
+    lines = [f"    {toml_text(path)},  # as it was before" for path in kept]
+    lines += [
         f"    {toml_text(str(path))},  # {show.LABELS[one.kind]}, {one.files:,} files when it was found"
         for one in chosen
         if one.group == "notes"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,22 @@ def test_a_folder_that_is_named_is_searched(user: Path) -> None:
         ("claude-code", "backup/talks/claude.jsonl", 1),
         ("openclaw", "backup/talks/openclaw.jsonl", 1),
     ]
+
+
+def test_a_folder_that_is_named_and_has_loose_notes_is_followed_as_a_whole(user: Path) -> None:
+    """So that the next note in it is found as well; in one with folders of notes each can be chosen on its own, and
+    nobody's home is taken whole for a note that lies in it."""
+    there, mixed = user / "diary", user / "mixed"
+    write(there / "one.md")
+    write(mixed / "one.md")
+    write(mixed / "more/two.md")
+    write(user / "loose.md")
+    (found,) = find(user, user, [there]).finds
+    assert (found.kind, found.where, found.paths, found.files) == ("notes", there, (there,), 1)
+    assert [one.paths for one in find(user, user, [mixed]).finds] == [(mixed / "one.md",), (mixed / "more",)]
+    shutil.rmtree(there)
+    shutil.rmtree(mixed)
+    assert [one.paths for one in find(user, user, [user]).finds] == [(user / "loose.md",)]
 
 
 def test_links_lead_nowhere(user: Path) -> None:

@@ -152,6 +152,25 @@ def test_a_configuration_is_not_overwritten(user: Path, home: Path) -> None:
     assert backup.read_text() == 'recipe = "hook"\n'
 
 
+@pytest.mark.parametrize("relative", [False, True])
+def test_paths_that_were_added_by_hand_are_followed_on(user: Path, home: Path, relative: bool) -> None:
+    """With --force: what is not found here is kept as it was written; what was found and not chosen this time is not,
+    nor is anything of a file that makes no sense."""
+    vault = user / "disk" / "vault"
+    vault.mkdir(parents=True)
+    (vault / "note.md").write_text("# Kept\n")
+    added = os.path.relpath(vault, home) if relative else str(vault)
+    home.mkdir()
+    workspace = user / ".openclaw/workspace"
+    (home / "fusion.toml").write_text(f"[backends.markdown]\npaths = [{str(workspace)!r}, {added!r}]\n")
+    init(asking(user, home, force=True, ask=Answers("n", "n")), over(FakeFusion()))
+    assert load(home=home).backends["markdown"].options["paths"] == [str(vault)]
+    assert f'"{added}",  # as it was before' in (home / "fusion.toml").read_text()
+    (home / "fusion.toml").write_text("paths = [")
+    init(asking(user, home, force=True, ask=Answers("n", "n")), over(FakeFusion()))
+    assert load(home=home).backends["markdown"].options["paths"] == []
+
+
 def test_what_cannot_be_written_leaves_nothing_behind(user: Path, home: Path) -> None:
     """A folder stands where the file is to be: an error, and no half of a file beside it."""
     (home / "fusion.toml").mkdir(parents=True)
