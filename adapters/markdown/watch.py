@@ -9,9 +9,10 @@ Notices = Callable[[Path, bool], AsyncGenerator[set[Path], None]]
 """Of a folder, recursively or not: an empty set as soon as changes are heard of and now and then after, and the paths
 that changed. Raises ``OSError`` where the system has no more watches to give."""
 
-STEP_MS = 100
-"""changes are told together when there was none for so long"""
-TOGETHER_MS = 200
+STEP_MS = 50
+"""changes are told together when there was none for so long: what was written before that, a search sees. A tenth of it
+would tell within 20 ms, and take half a percent of a core, all day, for each folder"""
+TOGETHER_MS = 100
 """and at the latest after this"""
 TICK_MS = 1000
 """between two empty sets"""
