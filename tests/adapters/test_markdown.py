@@ -18,6 +18,7 @@ from adapters.index import Index
 from adapters.markdown import Markdown, Timing
 from fusion.contract import Backend, Captured, Embedder, Hit, Moment, Opening, Place, Query, Scope
 from fusion.errors import BadInput, SettingsError
+from fusion.lib.chunk import tokens
 from tests.adapters.test_markdown_notes import NASTY
 from tests.backend_contract import (
     NOW,
@@ -144,6 +145,22 @@ async def test_found_by_title_and_headings(home: Path, vault: Path) -> None:
     async with opened(home, vault) as backend:
         assert (await first(backend, "gateway port")).text.endswith("It listens on port 8765.")
         assert (await first(backend, "runbook rollback")).text == "## Rollback\n\n### Steps\n\nPress the red button."
+
+
+async def test_pieces_have_400_tokens_and_are_searched_with_80_more(home: Path, vault: Path) -> None:
+    """As it comes: 40 paragraphs of 50 tokens, and what is between them, are searched in pieces of at most 400: seven
+    paragraphs, then six with the one of the piece before that fits into 80, five times, and the last three so."""
+    body = "\n\n".join(f"Paragraph {n:02} {'filler ' * 26}words" for n in range(40))
+    (vault / "long.md").write_text(body)
+    assert {tokens(paragraph) for paragraph in body.split("\n\n")} == {50}
+    async with opened(home, vault) as backend:
+        held = [entry.text.removeprefix("long\n") for entry in backend.entries() if "Paragraph" in entry.text]
+        shown = [hit.text for hit in await ask(backend, "paragraph", limit=40)]
+    assert [text.count("Paragraph") for text in held] == [7, 7, 7, 7, 7, 7, 4]
+    assert all(tokens(text) <= 400 for text in held)
+    leads = [text.removesuffix(next(one for one in shown if text.endswith(one))) for text in held]
+    assert [lead.count("Paragraph") for lead in leads] == [0, 1, 1, 1, 1, 1, 1]
+    assert all(tokens(lead) <= 80 for lead in leads)
 
 
 async def test_pieces_of_a_long_section_share_no_line(home: Path, vault: Path) -> None:
@@ -465,6 +482,27 @@ async def test_a_crash_in_the_middle_of_a_write(home: Path) -> None:
         await backend.remember([two])
         assert await texts(backend) == {"note one", "note two, which was cut"}
         assert not await remarks(backend)
+
+
+async def test_what_is_remembered_is_on_disk_at_once_and_nothing_of_the_users_is_written(
+    home: Path, vault: Path
+) -> None:
+    """A preference, a decision, a fact: each stands in the gateway's own folder when it is acknowledged, and MEMORY.md
+    and every other file of the user's are to the byte and the nanosecond what they were."""
+
+    def users() -> list[tuple[str, int, bytes]]:
+        files = sorted(path for path in vault.rglob("*") if path.is_file())
+        return [(path.name, path.stat().st_mtime_ns, path.read_bytes()) for path in files]
+
+    before = users()
+    assert "MEMORY.md" in [name for name, _, _ in before]
+    async with opened(home, vault) as backend:
+        for number, kind in enumerate(("preference", "decision", "fact"), start=1):
+            await backend.remember([captured(number, f"Remember this: the {kind} of the kestrel", kind=kind)])
+            kept = "".join(path.read_text(encoding="utf-8") for path in (home / "notes").rglob("*.md"))
+            assert f"the {kind} of the kestrel" in kept
+        assert len(await ask(backend, "kestrel")) == 3
+    assert users() == before
 
 
 async def test_a_batch_is_one_write_a_file(home: Path) -> None:
