@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from fusion.contract import Moment
 from fusion.lib.moment import end_of
 from fusion.lib.times import MONTHS, windows
+from fusion.recall.phrases import in_english
 
 NAMED = 0.5
 """how close a month or year comes by its name alone, where the query tells more: "last May" is not any May"""
@@ -57,9 +58,10 @@ def dates(text: str, now: datetime) -> Dates:
         next(i for i, m in enumerate(MONTHS, 1) if m[:3] == found[:3].lower()) for found in _MONTH.findall(text)
     )
     told = []
-    for window in windows(text, Moment(now)):
-        start, end = window.start.timestamp(), window.end.timestamp()
-        told.append((start, end, max(end - start, _WEEK_S if window.weeks else 0.0)))
+    for said in (text, *in_english(text)):
+        for window in windows(said, Moment(now)):
+            start, end = window.start.timestamp(), window.end.timestamp()
+            told.append((start, end, max(end - start, _WEEK_S if window.weeks else 0.0)))
     return Dates(months, frozenset(int(y) for y in _YEAR.findall(text)), tuple(told))
 
 
