@@ -238,7 +238,8 @@ class Index:
         if not isinstance(by_words, Exception):
             self._faults.pop("lexical", None)
         if by_vectors is None:  # the index moved to another model meanwhile
-            return by_words, await self.similar(text, scope, limit)
+            again = _within(deadline_s, self.similar(text, scope, limit))
+            return by_words, (await asyncio.gather(again, return_exceptions=True))[0]
         if asked is not None and not isinstance(by_vectors, Exception):
             self._faults.pop("similar", None)
         return by_words, by_vectors

@@ -342,21 +342,26 @@ async def test_the_vector_search_is_exact(tmp_path: Path) -> None:
 
 @both_ways
 async def test_a_question_of_a_model_that_was_left_meanwhile_is_asked_again(tmp_path: Path, kind: type[Index]) -> None:
-    """Its vector came from the old model, the search finds those of the new one: it is encoded anew, not compared."""
+    """Its vector came from the old model, the search finds those of the new one: it is encoded anew, not compared;
+    where the new one fails, words answer."""
 
     class Late(kind):  # type: ignore[valid-type,misc]
         late = True
 
         async def _asked(self, text: str, scope: Scope, vector: Floats | None) -> Asked | None:
-            asked = await super()._asked(text, scope, vector)
-            assert asked is not None
-            late, self.late = self.late, False
-            return (asked[0], "the old model") if late else asked
+            if self.late:
+                self.late = False
+                return np.ones(1, np.float32), "the old model"
+            asked: Asked | None = await super()._asked(text, scope, vector)
+            return asked
 
-    async with opened(tmp_path, FakeEmbedder(), kind=Late) as index:
+    async with opened(tmp_path, embedder := FakeEmbedder(), kind=Late) as index:
         await index.settle()
         words, cosines = await index.halves("red cat", ANN, 10)
         assert (keys(words), keys(cosines)[0], index.notes) == (["cat", "car"], "cat", ())
+        index.late = embedder.failing = True  # type: ignore[attr-defined]
+        assert await index.halves("red cat", ANN, 10) == (words, ())
+        assert index.notes == ("search by vectors does not work: the fake embedder was told to fail",)
 
 
 @both_ways
