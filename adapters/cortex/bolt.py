@@ -27,7 +27,7 @@ from adapters.cortex.conflict import restored
 from adapters.cortex.filling import DEFINE_S, READ_S, WRITE_S, Vectors
 from adapters.cortex.port import Change, Effect, Found, Holding, Known, Link, Memory, View
 from adapters.cortex.rows import REINFORCED_BY
-from adapters.graph import Walking, arrived, is_edge, mentioned, path_of, ranks, shares, strongest
+from adapters.graph import Asserted, Walking, arrived, chains, is_edge, mentioned, ranks, shares, strongest
 from adapters.graph.names import key, named, spans
 from adapters.graph.walk import LINKED, SCANNED, TOGETHER, VISITED, Linked, Reached
 from fusion.contract import Embedder, Entity, Hit, Scope
@@ -480,13 +480,14 @@ class _Walk:
         self, found: Sequence[Linked], order: Sequence[str], reached: Mapping[int, Reached]
     ) -> dict[int, tuple[str, ...]]:
         rows = await self._run(cypher.ASSERTED, {"ids": [order[f.memory] for f in found]})
-        asserted: defaultdict[str, list[tuple[int, str, int, str, str]]] = defaultdict(list)
+        memories = {order[f.memory]: f.memory for f in found}
+        asserted: defaultdict[int, list[Asserted]] = defaultdict(list)
         for row in rows:
             ends = self._number(row["subject"]), self._number(row["object"])
-            asserted[row["memory"]].append(
+            asserted[memories[row["memory"]]].append(
                 (ends[0], row["predicate"], ends[1], row["subject_name"], row["object_name"])
             )
-        return {f.memory: path_of(f, reached, asserted[order[f.memory]]) for f in found}
+        return chains(found, reached, asserted)
 
 
 def _first(rows: Sequence[Row], by: str, many: int) -> list[Row]:

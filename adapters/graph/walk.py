@@ -8,7 +8,7 @@ the query may see carry edges, so that no path passes through what is another's,
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from json import dumps
@@ -246,7 +246,7 @@ def paths(db: Connection, found: Sequence[Linked], reached: Mapping[int, Reached
     through closes the chain. One relation stands as it was asserted; in a longer chain, one that was walked from object
     to subject is marked as SPARQL marks an inverse path: "^corrected_by".
     """
-    asserted: defaultdict[int, list[tuple[int, str, int, str, str]]] = defaultdict(list)
+    asserted: defaultdict[int, list[Asserted]] = defaultdict(list)
     through = {f.memory: f.entity for f in found if f.entity >= 0}
     # Of an edge the name of one end is known: the entity that its memory was found through.
     rows = tuples(
@@ -260,29 +260,44 @@ def paths(db: Connection, found: Sequence[Linked], reached: Mapping[int, Reached
         name = reached[through[memory]].name
         names = (name, other) if subject == through[memory] else (other, name)
         asserted[memory].append((subject, predicate, object_, *names))
-    return {f.memory: path_of(f, reached, asserted[f.memory]) for f in found}
+    return chains(found, reached, asserted)
 
 
-def path_of(
-    found: Linked, reached: Mapping[int, Reached], edges: Sequence[tuple[int, str, int, str, str]]
-) -> tuple[str, ...]:
-    """The chain of one; ``edges`` are what its memory asserts: (subject, predicate, object, and both names)."""
-    chain: list[str] = []
-    passed = set()
-    at: Reached | None = reached[found.entity]
-    while at is not None:
-        passed.add(at.entity)
-        chain.insert(0, at.name)
-        if at.came is not None:
-            chain.insert(0, f"^{at.predicate}" if at.inverse else at.predicate)
-        at = reached.get(at.came) if at.came is not None else None
+Asserted = tuple[int, str, int, str, str]
+"""an edge of a memory: subject, predicate, object, and the names of both ends"""
+
+
+def chains(
+    found: Sequence[Linked], reached: Mapping[int, Reached], asserted: Mapping[int, Sequence[Asserted]]
+) -> dict[int, tuple[str, ...]]:
+    """`paths`, of what each memory asserts."""
+    ways = {entity: _way(entity, reached) for entity in {f.entity for f in found}}
+    return {f.memory: _closed(f.entity, *ways[f.entity], asserted.get(f.memory, ())) for f in found}
+
+
+def _closed(entity: int, chain: tuple[str, ...], passed: Collection[int], edges: Iterable[Asserted]) -> tuple[str, ...]:
+    """The chain to an entity, and on along the first edge that leads to what it has not passed."""
     for subject, predicate, object_, subject_name, object_name in edges:
-        if subject == found.entity and object_ not in passed:
+        if subject == entity and object_ not in passed:
             return (*chain, predicate, object_name)
-        if object_ == found.entity and subject not in passed:
+        if object_ == entity and subject not in passed:
             # A single relation reads as it was asserted, whichever end the query named.
             return (subject_name, predicate, *chain) if len(chain) == 1 else (*chain, f"^{predicate}", subject_name)
-    return tuple(chain)
+    return chain
+
+
+def _way(entity: int, reached: Mapping[int, Reached]) -> tuple[tuple[str, ...], list[int]]:
+    """The chain from an entity of the query to this one, and the entities that it passes."""
+    chain: list[str] = []
+    passed: list[int] = []
+    at: Reached | None = reached[entity]
+    while at is not None:
+        passed.append(at.entity)
+        chain.append(at.name)
+        if at.came is not None:
+            chain.append(f"^{at.predicate}" if at.inverse else at.predicate)
+        at = reached.get(at.came) if at.came is not None else None
+    return tuple(chain[::-1]), passed
 
 
 def ranks(found: Sequence[Linked]) -> dict[int, int]:

@@ -103,24 +103,27 @@ class Walk:
         """
         leaving: dict[int, Amounts] = {} if self._step else {e: {START: r.activation} for e, r in self.reached.items()}
         beside = {(e.memory, *ends): e for e in edges for ends in ((e.subject, e.object), (e.object, e.subject))}
-        weights: defaultdict[int, list[tuple[Mention, float]]] = defaultdict(list)
+        through = {memory: self._found[memory][1] for memory in self.at if memory in self._found}
+        weights: defaultdict[int, list[tuple[int, float]]] = defaultdict(list)
+        spoken_of: dict[int, Mention] = {}
         for mention in mentions:
-            if 1 < mention.mentions <= cap and mention.entity not in self._named:
-                edge = beside.get((mention.memory, self._through(mention.memory) or 0, mention.entity))
+            memory, entity, _, count = mention
+            spoken_of[entity] = mention
+            if 1 < count <= cap and entity not in self._named:
+                edge = beside.get((memory, through.get(memory, 0), entity))
                 stated = STATED * strength(edge.predicate) if edge else 0.0
-                weights[mention.memory].append((mention, telling(mention.mentions) * (1 + stated)))
-        spoken_of = {mention.entity: mention for mention in mentions}
+                weights[memory].append((entity, telling(count) * (1 + stated)))
         for memory, names in weights.items():
-            whole = sum(weight for _, weight in names)
-            for mention, weight in names:
-                leaving.setdefault(mention.entity, {})[memory] = self.at[memory] * weight / whole
+            here, whole = self.at[memory], sum(weight for _, weight in names)
+            for entity, weight in names:
+                leaving.setdefault(entity, {})[memory] = here * weight / whole
 
-        def promise(entity: int) -> float:
-            amount = sum(leaving[entity].values())
-            return amount / spoken_of[entity].mentions if entity in spoken_of else 1 + amount  # named ones first
+        promise = {entity: 1 + sum(amounts.values()) for entity, amounts in leaving.items()}  # named ones first
+        for entity in leaving.keys() & spoken_of.keys():
+            promise[entity] = sum(leaving[entity].values()) / spoken_of[entity].mentions
 
         chosen, room = {}, PAIRS
-        for entity in sorted(leaving, key=lambda e: (-promise(e), e))[:ENTITIES]:
+        for entity in sorted(leaving, key=lambda e: (-promise[e], e))[:ENTITIES]:
             room -= min(cap, spoken_of[entity].mentions) if entity in spoken_of else 0
             if room < 0:
                 break
@@ -226,8 +229,8 @@ def mentions_of(db: Connection, memories: Iterable[int], named: Iterable[int], c
     """What these memories mention that can be walked to, and of what the question names all that they mention."""
     rows = tuples(
         db,
-        "select n.memory, e.id, e.name, e.mentions from mention n join entity e on e.id = n.entity "
-        f"where n.memory in {_THESE} and (e.mentions between 2 and ? or e.id in {_THESE}) order by n.memory, e.id",
+        "select n.memory, n.entity, e.name, e.mentions from mention n join entity e on e.id = n.entity "
+        f"where n.memory in {_THESE} and (e.mentions between 2 and ? or e.id in {_THESE}) order by n.memory, n.entity",
         (dumps(list(memories)), cap, dumps(list(named))),
     )
     return list(map(Mention._make, rows))
@@ -252,7 +255,7 @@ def aliases_of(db: Connection, view: Seen, entities: Iterable[int]) -> list[tupl
     rows = tuples(
         db,
         " union ".join(
-            f"select r.{one}, e.id, e.name from relation r join memory m on m.id = r.memory "
+            f"select r.{one}, e.id, e.name from relation r indexed by alias_{one} join memory m on m.id = r.memory "
             f"join entity e on e.id = r.{other} "
             f"where r.predicate = '{ALSO_CALLED}' and r.{one} in (select value from json_each(:these)) and {seen}"
             for one, other in ends

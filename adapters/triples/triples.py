@@ -11,7 +11,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import lru_cache
 from json import dumps
-from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 from adapters.graph import GraphStore, K, beside, merge, paths, visible_memories
@@ -38,7 +37,7 @@ from fusion.contract import (
     Opening,
     Query,
 )
-from fusion.lib.sqlite import EVENT_NAMES, Connection, Database, Row, event_in, hit_of, tuples, visible
+from fusion.lib.sqlite import EVENT_NAMES, Connection, Database, Row, hit_of, kept_in, tuples, visible
 from fusion.lib.words import stems
 
 ANSWERS = 0.5
@@ -64,9 +63,6 @@ SATURATED = 0.1
 shares with it alone"""
 
 Fields = tuple[Any, ...]
-_ALWAYS = [field.name for field in fields(Hit) if field.name not in ("score", "path", "linked")]
-_FIELDS = attrgetter(*("event_id" if name == "native_id" else name for name in _ALWAYS))
-"""what of a hit is the event's, whatever is asked"""
 _SCORE_AT = [field.name for field in fields(Hit)].index("score")
 
 _STEP_2 = f"""
@@ -82,6 +78,9 @@ insert into untitled select id from memory;
 """
 """``untitled``: the memories of an older file, of which that is still to be found out when it is opened"""
 
+_STEP_4 = "create index relation_memory on relation(memory, subject, object, predicate);"
+"""what a memory asserts side by side: a walk reads it of a hundred memories, and nothing else of an edge"""
+
 TITLED_AT_ONCE = 5_000
 """memories of an older file that are looked at in one transaction"""
 
@@ -90,7 +89,7 @@ class Triples(GraphStore):
     """Facts have native ids ``fact:…`` and no event id; passages are events."""
 
     features = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(KINDS))
-    schema = (SCHEMA, _STEP_2, _STEP_3)
+    schema = (SCHEMA, _STEP_2, _STEP_3, _STEP_4)
     facts_are_searched: ClassVar[bool] = True
 
     def __init__(self, database: Database, index: Index, options: Options) -> None:
@@ -168,7 +167,7 @@ class Triples(GraphStore):
             f"select id, {', '.join(EVENT_NAMES)} from memory where id in (select value from json_each(?))",
             (dumps([memory for memory in memories if memory not in kept]),),
         )
-        kept |= {row[0]: _FIELDS(event_in(row[1:])) for row in rows}
+        kept |= {row[0]: kept_in(row[1:]) for row in rows}
         return kept
 
     def _hubs(self, db: Connection) -> int:

@@ -425,6 +425,31 @@ def event_in(columns: Sequence[Any]) -> Event:
 _SCOPE_END = EVENT_NAMES.index("audience") + 1
 
 
+def kept_in(columns: Sequence[Any]) -> tuple[Any, ...]:
+    """Of the event whose columns these are what its hit has whatever is asked: the fields of a `Hit` in their order,
+    but for ``score``, ``path`` and ``linked``. A fifth of what it takes to make the event first."""
+    id_, text, recorded_at, tenant, user_id, agent_id, run_id, session_id, project, audience, *others = columns
+    kind, raw_kind, speaker, at, precision, zone, document, start, end, unit, *others = others
+    _, _, trust, origin, valid_from, valid_to, _, derived_from = others
+    return (
+        id_,
+        text,
+        _scope(tenant, user_id, agent_id, run_id, session_id, project, audience),
+        id_,
+        kind,
+        raw_kind,
+        speaker,
+        None if at is None else Moment(time_of(at), precision, zone),
+        time_of(recorded_at),
+        _time_of(valid_from),
+        _time_of(valid_to),
+        None if document is None else Place(document, start, end, unit),
+        trust,
+        origin,
+        _ids_of(derived_from),
+    )
+
+
 def _moment_of(row: Fields) -> Moment | None:
     return None if row["at"] is None else Moment(time_of(row["at"]), row["at_precision"], row["at_zone"])
 

@@ -195,7 +195,10 @@ async def test_an_older_files_titles_are_found_out(tmp_path: Path) -> None:
         new = await ask(triples, "Hello Love")
     old = sqlite3.connect(folder / "graph.sqlite")
     assert old.execute("select count(*) from mention where about").fetchone() == (1,)
-    old.executescript("alter table mention drop column about; drop table untitled; pragma user_version = 2")
+    old.executescript(
+        "drop index relation_memory; alter table mention drop column about; drop table untitled; "
+        "pragma user_version = 2"
+    )
     old.close()
     async with wordy(folder) as triples:
         assert await ask(triples, "Hello Love") == new
