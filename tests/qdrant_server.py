@@ -130,7 +130,14 @@ def _retrieve(client: QdrantClient, name: str, body: Any) -> Any:
 
 
 def _query(client: QdrantClient, name: str, body: Any) -> Any:
-    asked = models.QueryRequest.model_validate(body)
+    return _points(client, name, models.QueryRequest.model_validate(body))
+
+
+def _query_batch(client: QdrantClient, name: str, body: Any) -> Any:
+    return [_points(client, name, asked) for asked in models.QueryRequestBatch.model_validate(body).searches]
+
+
+def _points(client: QdrantClient, name: str, asked: models.QueryRequest) -> Any:
     found = client.query_points(
         name,
         query=asked.query,
@@ -173,6 +180,7 @@ ROUTES: dict[tuple[str, str], Callable[[QdrantClient, str, Any], Any]] = {
     ("POST", "points/delete"): _delete,
     ("POST", "points"): _retrieve,
     ("POST", "points/query"): _query,
+    ("POST", "points/query/batch"): _query_batch,
     ("POST", "points/scroll"): _scroll,
     ("POST", "points/count"): _count,
 }

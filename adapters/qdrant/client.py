@@ -57,6 +57,14 @@ class Client:
         reply = await self._http.post(f"{_path(collection)}/points/query{self._read}", body, deadline_s)
         return self._part(reply, "points", list)
 
+    async def query_each(self, collection: str, bodies: Sequence[Json], deadline_s: float) -> list[list[Any]]:
+        """The points of several questions in one request, in their order."""
+        path = f"{_path(collection)}/points/query/batch{self._read}"
+        found = self._result(await self._http.post(path, {"searches": list(bodies)}, deadline_s), list)
+        if len(found) != len(bodies):
+            raise InvalidAnswer(f"{self.server}: {len(found)} replies to {len(bodies)} questions")
+        return [self._part({"result": one}, "points", list) for one in found]
+
     async def scroll(self, collection: str, body: Json, deadline_s: float) -> tuple[list[Any], object]:
         """A page of points, and where the next one begins (``None``: there is none)."""
         reply = await self._http.post(f"{_path(collection)}/points/scroll", body, deadline_s)

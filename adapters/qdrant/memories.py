@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from adapters.mem0.payload import Payload, conditions, hit_of, payload_of, visible
+from adapters.mem0.payload import NOBODY, Payload, conditions, hit_of, payload_of, visible
 from adapters.options import read, verified
 from adapters.qdrant import sparse
 from adapters.qdrant.client import Client
@@ -49,7 +49,13 @@ log = logging.getLogger(__name__)
 
 DENSE, WORDS = "dense", "bm25"
 KEYWORDS = ("tenant", *DIMENSIONS)
-WRITE_S, DESCRIBE_S = 30.0, 1.0
+INDEXED = {
+    **dict.fromkeys((*KEYWORDS, "audience", "document"), "keyword"),
+    **dict.fromkeys(("began", "created_at", "valid_to"), "datetime"),
+    "start": "integer",
+}
+"""of a payload: what is filtered by, and by what neighbours stand in order"""
+WRITE_S, DESCRIBE_S, BESIDE_S = 30.0, 1.0, 5.0
 PAGE = 64
 """points read, embedded and written in one go"""
 LOOKED_AT = 1000
@@ -146,6 +152,16 @@ class Qdrant:
                 found = True
         return "deleted" if found else "absent"
 
+    async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:
+        """Within the same document and the same scope, by place; one request for all of them."""
+        placed = [hit for hit in hits if hit.place is not None]
+        if not placed or span < 1:
+            return [[] for _ in hits]
+        bodies = [side for hit in placed for side in beside(hit, span)]
+        found = await self._client.query_each(self._name, bodies, BESIDE_S)
+        near = iter([before + after for before, after in zip(found[::2], found[1::2], strict=True)])
+        return [nearest(hit, next(near), span) if hit.place is not None else [] for hit in hits]
+
     async def describe(self) -> Description:
         """Memories, and those of them that wait for a vector; what is wrong, with the mend."""
         notes = []
@@ -200,6 +216,7 @@ class Qdrant:
                 await self._create()
             else:
                 self._check(info)
+                await self._index(info.get("payload_schema") or {})
             for other in await self._others(WRITE_S):
                 await self._copy(other)
             self._ready = True
@@ -225,10 +242,13 @@ class Qdrant:
             "write_consistency_factor": options.write_consistency,
         }
         if await self._client.create(self._name, body, WRITE_S):
-            for field in (*KEYWORDS, "audience"):
-                await self._client.index(self._name, field, "keyword", WRITE_S)
-            for field in ("began", "created_at", "valid_to"):
-                await self._client.index(self._name, field, "datetime", WRITE_S)
+            await self._index({})
+
+    async def _index(self, there: Mapping[str, Any]) -> None:
+        """Makes the payload's indexes but for those that are ``there``: an older gateway made fewer."""
+        for field, schema in INDEXED.items():
+            if field not in there:
+                await self._client.index(self._name, field, schema, WRITE_S)
 
     def _check(self, info: Mapping[str, Any]) -> None:
         """Raises HttpStatus where somebody changed the collection into what cannot be used."""
@@ -362,6 +382,49 @@ def where(query: Query) -> list[Mapping[str, Any]]:
         ended = {"key": "valid_to", "range": {"lte": query.as_of.isoformat()}}
         found.append({"must_not": [ended]})
     return found
+
+
+def beside(hit: Hit, span: int) -> list[Mapping[str, Any]]:
+    """What asks for the memories before a hit in its document, and for those after it, the nearest first.
+
+    Those that begin where it does may be on either side, so both questions have them.
+    """
+    place, scope = hit.place, hit.scope
+    if place is None:
+        raise ValueError("a hit without a place has nothing beside it")
+    encoded = dict(zip(KEYWORDS, conditions(scope), strict=False))
+    same = [matching("document", place.document), matching("unit", place.unit), matching("audience", scope.audience)]
+    for key in KEYWORDS:
+        if key == "tenant" or getattr(scope, key) is not None:
+            same.append(matching(key, encoded[key]))
+        else:
+            same.append({"should": [{"is_empty": {"key": key}}, matching(key, NOBODY)]})
+    return [
+        {
+            "query": {"order_by": {"key": "start", "direction": direction}},
+            "filter": {
+                "must": [*same, {"key": "start", "range": {side: place.start}}],
+                "must_not": [{"has_id": [hit.native_id]}],
+            },
+            "limit": span,
+            "with_payload": True,
+        }
+        for side, direction in (("lte", "desc"), ("gte", "asc"))
+    ]
+
+
+def nearest(hit: Hit, points: Sequence[Any], span: int) -> list[Hit]:
+    """Of what was found on both sides, up to ``span`` before the hit and after it, in the order of the document."""
+    found, _ = hits_of_points(points)
+    same = {other.native_id: other.scored(None) for other in found if other.place and other.scope == hit.scope}
+    order = sorted(same.values(), key=_stands)
+    here = sum(_stands(other) < _stands(hit) for other in order)
+    return [*order[max(0, here - span) : here], *order[here : here + span]]
+
+
+def _stands(hit: Hit) -> tuple[int, int, str]:
+    place = hit.place
+    return (place.start, place.end, hit.native_id) if place else (0, 0, hit.native_id)
 
 
 def hits_of_points(points: Sequence[Any]) -> tuple[list[Hit], int]:

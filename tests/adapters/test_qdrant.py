@@ -25,17 +25,19 @@ if find_spec("qdrant_client") is None:
     pytest.skip("needs qdrant-client: pip install 'memory-fusion[mem0]'", allow_module_level=True)
 
 from adapters.qdrant import Collection, Qdrant, sparse
-from adapters.qdrant.memories import collection_of
+from adapters.qdrant.memories import INDEXED, collection_of
 from adapters.qdrant.question import question
 from fusion.contract import (
     Backend,
     Captured,
     Describes,
     Embedder,
+    Expands,
     Forgets,
     Moment,
     Opening,
     Partial,
+    Place,
     Remembers,
     Scope,
     Settles,
@@ -110,8 +112,8 @@ class TestQdrant(RemoteBackendContract):
         return await ours(url, FakeEmbedder())
 
     async def test_has_its_ports(self, backend: Backend) -> None:
-        """It stores, forgets, describes, and can be waited for."""
-        for port in (Remembers, Forgets, Describes, Settles):
+        """It stores, forgets, knows what stands beside what, describes, and can be waited for."""
+        for port in (Remembers, Forgets, Expands, Describes, Settles):
             assert isinstance(backend, port)
 
 
@@ -649,6 +651,57 @@ async def test_many_at_once_lose_nothing(server: Server) -> None:
 
 
 # A real one
+
+
+# What stands beside a memory
+
+
+async def test_neighbours_stay_in_their_document_and_scope(server: Server) -> None:
+    """Of eight lines of one name, those of Ada's own talk; not Ben's, not another document's, not another run's; and
+    of nobody's only nobody's. Two that begin at one line stand by where they end. All are asked for at once."""
+    ada = Scope(user_id="ada", run_id="r1")
+    whose = {1: ada, 2: Scope(user_id="ben", run_id="r1"), 3: ada, 4: ada, 5: Scope(user_id="ada"), 6: Scope(), 7: ada}
+    places = {n: Place("talk", n, n) for n in whose} | {4: Place("talk", 3, 9)}
+    backend = await ours(server.url, FakeEmbedder())
+    told = [make_captured(make_event(n, f"line {n} of it", whose[n], place=places[n])) for n in whose]
+    told.append(make_captured(make_event(8, "line 8 of it", ada, place=Place("walk", 3, 3))))
+    await backend.remember(told)
+    await backend.settle()
+    hits = {hit.event_id: hit for hit in await backend.search(make_query("line of it", Scope()))}
+    server.calls.clear()
+    asked = [hits[event_id(n)] for n in (3, 4, 6)] + [replace(hits[event_id(3)], place=None)]
+    around = await backend.neighbours(asked, 2)
+    assert [[near.event_id for near in nears] for nears in around] == [
+        [event_id(n) for n in (1, 4, 7)],
+        [event_id(n) for n in (1, 3, 7)],
+        [],
+        [],
+    ]
+    assert [call.path for call in server.calls] == [f"/collections/{backend._name}/points/query/batch"]
+    await backend.close()
+
+
+async def test_an_older_collection_gets_the_indexes_that_it_lacks(server: Server) -> None:
+    """Those that a server names are not made again; Qdrant orders by nothing without one."""
+    first = await ours(server.url)
+    await first.remember(make_samples()[:1])
+    await first.close()
+    info = server.client.get_collection(first._name).model_dump(mode="json")
+    info["payload_schema"] = {field: {"data_type": "keyword", "points": 1} for field in INDEXED if field != "start"}
+
+    async def older(call: Call) -> bool:
+        if call.method != "GET" or call.path != f"/collections/{first._name}":
+            return False
+        await call.reply(orjson.dumps({"result": info, "status": "ok"}))
+        return True
+
+    server.before = older
+    server.calls.clear()
+    again = await ours(server.url)
+    await again.remember(make_samples()[1:2])
+    made = [call.json for call in server.calls if "/index" in call.path]
+    assert made == [{"field_name": "start", "field_schema": "integer"}]
+    await again.close()
 
 
 @pytest.mark.live
