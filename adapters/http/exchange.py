@@ -92,6 +92,19 @@ class Http:
 
         Raises the `BackendError` that fits.
         """
+        status, body = await self.fetch(method, path, deadline_s, data, content_type, accept)
+        return status, self._parsed(body)
+
+    async def fetch(
+        self,
+        method: str,
+        path: str,
+        deadline_s: float,
+        data: bytes | None = None,
+        content_type: str = "application/json",
+        accept: Container[int] = (),
+    ) -> tuple[int, bytes]:
+        """As ``exchange``, for whoever reads the reply's bytes themselves."""
         import aiohttp
 
         session = self._opened()
@@ -106,7 +119,7 @@ class Http:
             ) as response:
                 if not 200 <= response.status < 300 and response.status not in accept:
                     raise self._refused(response)
-                return response.status, self._parsed(await self._read(response))
+                return response.status, await self._read(response)
         except BackendError:
             raise
         except aiohttp.ConnectionTimeoutError:

@@ -71,6 +71,10 @@ class Options:
     def key(self) -> str:
         return Credential(self.api_key_env, self.api_key_file).value()
 
+    def headers(self) -> Mapping[str, str]:
+        key = self.key()
+        return {"api-key": key} if key else {}
+
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,18 +24,17 @@ from adapters.qdrant.shape import Shape, is_id
 from fusion.contract import DIMENSIONS, Embedder, Event, Hit, LanguageModel, Opening, Partial, Query, Scope
 from fusion.errors import (
     BackendError,
-    BackendTimeout,
     BackendUnreachable,
     FusionError,
     HttpStatus,
     InvalidAnswer,
     NotFound,
     StoreBusy,
-    Unauthorized,
 )
 from fusion.lib.words import spoken
 
 if TYPE_CHECKING:
+    from adapters.mem0.through import Through
     from fusion.contract import Floats
 
 _NOT_METADATA = frozenset({"data", "hash", "text_lemmatized", "user_id", "agent_id", "run_id"})
@@ -55,6 +53,11 @@ class Plain:
         self._opening = threading.Lock()
         self._memory: Any = None
         self._client: Any = None
+        self._through: Through | None = None
+        if options.url:
+            from adapters.mem0 import through  # with httpx, which a folder of our own does without
+
+            self._through = through.Through(loop, options.headers, options.timeout_ms / 1000)
 
     def open(self) -> None:
         """A local folder is opened now, and its lock taken; a server is not asked yet."""
@@ -107,7 +110,8 @@ class Plain:
             raise BackendUnreachable("the embedding model does not answer, and mem0 searches by vectors")
         text, limit = query.text.strip(), min(query.limit, self._options.limit or query.limit)
         where = self._where(query)
-        with named(self._options.url):
+        within = self._through.within(query.deadline_s) if self._through else nullcontext()
+        with named(self._options.url), within:
             memory = self._opened()
             memory.embedding_model.ready = {text: vector.tolist()}
             asked = limit
@@ -181,11 +185,9 @@ class Plain:
         from qdrant_client import QdrantClient
 
         if self._options.url:
-            timeout = max(1, round(self._options.timeout_ms / 1000))
-            key = self._options.key() or None
-            with warnings.catch_warnings():  # of a key without TLS, which is usual on loopback
-                warnings.simplefilter("ignore", UserWarning)
-                return QdrantClient(url=self._options.url, api_key=key, timeout=timeout, check_compatibility=False)
+            return QdrantClient(
+                url=self._options.url, transport=self._through, trust_env=False, check_compatibility=False
+            )
         require_free(self._folder / "qdrant" / ".lock")
         try:
             return QdrantClient(path=str(self._folder / "qdrant"))
@@ -244,17 +246,8 @@ def named(url: str) -> Iterator[None]:
 
 def _fault(error: Exception, server: str) -> BackendError:
     seen: BaseException | None = error
-    while seen is not None:  # the library wraps what the client raises, and the client what httpx raises
+    while seen is not None:  # the library wraps what the client raises, and the client what our exchange raises
         if isinstance(seen, FusionError) and isinstance(seen, BackendError):
             return seen
-        name, status = type(seen).__name__, getattr(seen, "status_code", None)
-        if isinstance(status, int):
-            if status in (401, 403):
-                return Unauthorized(f"{server} answered {status}: it does not accept the credential")
-            return HttpStatus(f"{server} answered {status}", status)
-        if "Timeout" in name:
-            return BackendTimeout(f"{server}: no reply in time")
-        if name in ("ConnectError", "ReadError", "RemoteProtocolError"):
-            return BackendUnreachable(f"{server}: no connection")
         seen = getattr(seen, "source", None) or seen.__cause__ or seen.__context__
     return InvalidAnswer(f"{server}: mem0 failed: {type(error).__name__}")

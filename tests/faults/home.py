@@ -23,10 +23,10 @@ def remote(url: str, **options: object) -> dict[str, object]:
     return {"adapter": "adapters.remote:Remote", "url": url, "deadline_ms": HOUR_MS, **options}
 
 
-def settings_of(home: Path, **backends: str | Mapping[str, object]) -> Settings:
-    """A home with just these backends and no model; a string names an adapter."""
+def settings_of(home: Path, embedder: str = "", **backends: str | Mapping[str, object]) -> Settings:
+    """A home with just these backends and no model, or with ``embedder``; a string names an adapter."""
     tables = {name: {"adapter": one} if isinstance(one, str) else dict(one) for name, one in backends.items()}
-    return load(home=home, backends_only=True, embedder={"adapter": ""}, backends=tables)
+    return load(home=home, backends_only=True, embedder={"adapter": embedder}, backends=tables)
 
 
 @asynccontextmanager

@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
@@ -20,6 +22,7 @@ from fusion.recall.breaker import Breaker
 from fusion.wiring import Fusion
 from tests import chaos
 from tests.chaos import Behaviour, Call, Chaos
+from tests.fakes import FakeEmbedder
 from tests.faults.home import HOUR_MS, door, settings_of, statuses
 
 NADIA = Scope(user_id="nadia", audience="private")
@@ -44,6 +47,10 @@ class System:
     reply: Callable[[Items], object]
     other: Mapping[str, object] = field(default_factory=dict)
     leak: object = None
+    embedder: str = ""
+    """which it cannot do without"""
+    strict: bool = False
+    """whether its own client refuses a whole reply for one item of it"""
 
     def saying(self, *items: object, other: Mapping[str, object] | None = None) -> Behaviour:
         """Healthy, with just these items; what JSON cannot say (NaN) is sent as Python's json does."""
@@ -61,6 +68,29 @@ class System:
 
 NADIAS = {"bound": {"user_id": "nadia"}}
 WORDS = {"vectors": {}, "sparse_vectors": {"words": {"modifier": "idf"}}}
+MADE = {
+    "status": "green",
+    "optimizer_status": "ok",
+    "segments_count": 1,
+    "config": {
+        "params": {"vectors": {"size": 32, "distance": "Cosine"}},
+        "hnsw_config": {"m": 16, "ef_construct": 100, "full_scan_threshold": 10_000},
+        "optimizer_config": {
+            "deleted_threshold": 0.2,
+            "vacuum_min_vector_number": 1000,
+            "default_segment_number": 0,
+            "flush_interval_sec": 5,
+        },
+    },
+    "payload_schema": {},
+}
+"""a collection of Qdrant's as its own client reads it"""
+
+
+class Modelled(FakeEmbedder):
+    @classmethod
+    async def open(cls, folder: Path, options: Mapping[str, object]) -> Modelled:
+        return cls()
 
 
 def ours(text: str, user_id: str, event_id: str) -> dict[str, object]:
@@ -109,6 +139,24 @@ SYSTEMS = {
         lambda id_, text, score: {"id": id_, "memory": text, "score": score, "user_id": "nadia"},
         lambda items: {"results": items},
         leak={"id": "omars", "memory": SECRET, "score": 1.0, "user_id": "omar"},
+    ),
+    "mem0, its library on Qdrant": System(
+        {"adapter": "adapters.mem0:Mem0", "collection": "facts"},
+        lambda id_, text, score: {
+            "id": str(UUID(int=int(id_) + 1)),
+            "version": 1,
+            "score": score,
+            "payload": {"data": text, "user_id": "nadia"},
+        },
+        lambda items: {"result": {"points": items}, "status": "ok", "time": 0.001},
+        {
+            "/collections": {"result": {"collections": [{"name": "facts"}]}, "status": "ok", "time": 0.001},
+            "/collections/facts": {"result": MADE, "status": "ok", "time": 0.001},
+            "/collections/facts/exists": {"result": {"exists": True}, "status": "ok", "time": 0.001},
+        },
+        leak={"id": str(UUID(int=1)), "version": 1, "score": 1.0, "payload": {"data": SECRET, "user_id": "omar"}},
+        embedder=f"{__name__}:Modelled",
+        strict=True,
     ),
     "cognee": System(
         {"adapter": "adapters.cognee:Cognee", "search": ["CHUNKS"], **NADIAS},
@@ -188,7 +236,10 @@ def there(fused: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def home_of(home: Path, system: System, url: str, deadline_ms: int = HOUR_MS) -> Any:
-    return door(settings_of(home, here="adapters.inmemory:InMemory", there=system.table(url, deadline_ms)))
+    if system.strict and find_spec("mem0") is None:
+        pytest.skip("needs mem0ai: pip install 'memory-fusion[mem0]'")
+    there = system.table(url, deadline_ms)
+    return door(settings_of(home, system.embedder, here="adapters.inmemory:InMemory", there=there))
 
 
 @pytest.fixture(params=SYSTEMS)
@@ -244,7 +295,8 @@ async def test_nobody_there(home: Path, system: System) -> None:
 
 
 async def test_items_are_judged_one_by_one(home: Path, system: System) -> None:
-    """Items without sense are dropped and counted, scores without sense are ignored, and ten thousand are cut."""
+    """Items without sense are dropped and counted, scores without sense are ignored, and ten thousand are cut. Where
+    its own client reads the reply, one item without sense is an answer without sense."""
     good = system.item("1", THEIRS, 0.9)
     async with Chaos() as server, home_of(home, system, server.url) as (fusion, client):
         house = House(fusion, client, [])
@@ -258,9 +310,12 @@ async def test_items_are_judged_one_by_one(home: Path, system: System) -> None:
         odd = await house.ask()
         server.behaviour = system.saying(*(system.item(str(n), f"{THEIRS}, rack {n}", 0.5) for n in range(10_000)))
         many = await house.ask()
-    assert there(mixed)["dropped"] == {"malformed": 3}
-    assert sorted(texts(mixed)) == sorted([DECIDED, THEIRS])
-    assert (there(odd)["status"], there(odd)["count"]) == ("ok", len(scores))
+    if system.strict:
+        assert [there(fused)["status"] for fused in (mixed, odd)] == ["invalid"] * 2
+    else:
+        assert there(mixed)["dropped"] == {"malformed": 3}
+        assert sorted(texts(mixed)) == sorted([DECIDED, THEIRS])
+        assert (there(odd)["status"], there(odd)["count"]) == ("ok", len(scores))
     assert there(many)["count"] <= 100  # the recipe's depth
     assert all(DECIDED in texts(fused) for fused in (mixed, odd, many))
 
