@@ -216,17 +216,20 @@ class StoreContract(ABC):
 
     @pytest.mark.parametrize("text", ["", " ", "the and of", '"', "AND OR NOT", "(", "*", "a\x00b", *EVIL])
     async def test_any_text_is_looked_for(self, graph: Graph, text: str) -> None:
-        """Operators and injections are words to look for, and harm nothing."""
+        """Operators and injections are words to look for, beside which others are found, and harm nothing."""
         await graph.add([memory(1, "alpha", ("Alpha", "is", "Beta"))])
         await graph.find(text, None, look(), 5)
+        for asked in (f"{text} alpha", f"{text} NOT alpha"):  # to whoever reads operators, NOT takes it away
+            assert numbers(i for i, _ in (await graph.find(asked, None, look(), 5)).words) == [1]
         await graph.link(text, look(), [event_id(1)], 5)
         assert await self.seen(graph, "alpha") == [1]
 
     @pytest.mark.parametrize("evil", EVIL, ids=lambda evil: evil[:20])
     async def test_hostile_names_are_only_text(self, graph: Graph, evil: str) -> None:
-        """A hostile name, label, relation or id is stored as it is, found, deleted, and crosses no scope."""
+        """A hostile name, label, relation, document or id is stored as it is, found, deleted, and crosses no scope."""
         mine = Scope(user_id=evil[:200], session_id=evil[:200])
         whole = memory(1, f"{evil} alpha", (f"Alpha {evil}", evil, "Beta"), ("Alpha", evil, evil), scope=mine)
+        whole = replace(whole, event=replace(whole.event, place=Place(evil, 1, 1)))
         whole = replace(whole, state=State(tags=(evil,)))
         await graph.add([whole, memory(2, "alpha")])
         assert (await graph.get([event_id(1)]))[event_id(1)] == whole
