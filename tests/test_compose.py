@@ -29,8 +29,20 @@ def test_a_file_a_service() -> None:
         "qdrant",
         "qdrant-cluster",
         "cognee",
+        "mem0",
         "ollama",
     }
+
+
+def test_mem0s_server_is_of_the_library_that_is_tested() -> None:
+    """Another version's server may speak other shapes: it goes up with the lock, and this file with it."""
+    lock = (COMPOSE.parent / "requirements.txt").read_text(encoding="utf-8")
+    tested = re.search(r"^mem0ai==([\d.]+)", lock, re.MULTILINE)
+    assert tested
+    mem0 = services(COMPOSE / "mem0.yaml")["mem0"]
+    assert mem0["image"] == f"memory-fusion-mem0:{tested[1]}"
+    assert mem0["build"]["context"] == f"https://github.com/mem0ai/mem0.git#v{tested[1]}:server"
+    assert f"mem0ai=={tested[1]} " in mem0["build"]["dockerfile_inline"]
 
 
 KEYS = frozenset(
@@ -68,9 +80,15 @@ class TestEach:
         assert all(re.fullmatch(r"127\.0\.0\.1:\d+:\d+", port) for port in ports)
 
     def test_images_are_pinned(self, file: Path) -> None:
-        """By a version with a number, or a digest: what comes up tomorrow is what came up today."""
+        """By a version with a number, or a digest: what comes up tomorrow is what came up today. So is what is fetched
+        to be built, and what it is built on."""
         images = [service["image"] for service in services(file).values()]
         assert all(re.search(r":[^/]*\d|@sha256:[0-9a-f]{64}$", image) and "latest" not in image for image in images)
+        built = [service["build"] for service in services(file).values() if "build" in service]
+        fetched = [build["context"] for build in built if "://" in build["context"]]
+        assert all(re.search(r"#(v\d+\.\d+\.\d+|[0-9a-f]{40})(:|$)", context) for context in fetched)
+        bases = [re.match(r"FROM (\S+)", build.get("dockerfile_inline", "FROM :0")) for build in built]
+        assert all(base and re.search(r":[^/]*\d", base[1]) for base in bases)
 
     def test_health_is_looked_at(self, file: Path) -> None:
         """By the file itself, or by the container's own file where it is built here."""
