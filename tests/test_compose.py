@@ -30,6 +30,7 @@ def test_a_file_a_service() -> None:
         "qdrant-cluster",
         "cognee",
         "mem0",
+        "hindsight",
         "ollama",
     }
 
