@@ -282,7 +282,7 @@ async def test_what_is_wrong_with_a_collection_is_named(qdrant: Qdrant, tmp_path
 
 
 async def test_an_expired_key_is_told(tmp_path: Path) -> None:
-    """Unauthorized; the next question reads the key again."""
+    """Unauthorized; the next question reads the key again, also once the library is connected."""
     async with Qdrant(key="good") as server:
         made(server)
         os.environ["MEM0_TEST_KEY"] = "expired-secret"
@@ -294,6 +294,11 @@ async def test_an_expired_key_is_told(tmp_path: Path) -> None:
             with pytest.raises(Unauthorized):
                 await backend.search(make_query("greyhound"))
             os.environ["MEM0_TEST_KEY"] = "good"
+            assert list(await backend.search(make_query("greyhound"))) == []
+            server.key = "renewed"
+            with pytest.raises(Unauthorized):
+                await backend.search(make_query("greyhound"))
+            os.environ["MEM0_TEST_KEY"] = "renewed"
             assert list(await backend.search(make_query("greyhound"))) == []
             await backend.close()
         finally:

@@ -140,7 +140,7 @@ SYSTEMS = {
         lambda items: {"results": items},
         leak={"id": "omars", "memory": SECRET, "score": 1.0, "user_id": "omar"},
     ),
-    "mem0, its library on Qdrant": System(
+    "mem0, the library on a Qdrant server": System(
         {"adapter": "adapters.mem0:Mem0", "collection": "facts"},
         lambda id_, text, score: {
             "id": str(UUID(int=int(id_) + 1)),
