@@ -195,54 +195,79 @@ class Index:
         words answer in time whoever embeds the question. Raises ``StoreDamaged`` where neither half works.
         """
         self._check_open()
-        look = self._in_one_thread if self.size <= self.small else self._in_two_threads
-        by_words, by_vectors = await look(text, scope, limit, vector, deadline_s)
-        if isinstance(by_words, BaseException):
-            if not isinstance(by_words, StoreDamaged) or isinstance(by_vectors, BaseException) or not by_vectors:
-                raise by_words
-            self._note("lexical", f"search by words does not work: {by_words}")
-            by_words = ()
-        if isinstance(by_vectors, BaseException):
-            if not isinstance(by_vectors, Exception):
-                raise by_vectors
-            self._note("similar", f"search by vectors does not work: {by_vectors}")
-            by_vectors = ()
-        return by_words, by_vectors
+        if self.size > self.small:
+            return await self._in_two_threads(text, scope, limit, vector, deadline_s)
+        return await self._in_one_thread(text, scope, limit, vector, deadline_s, lambda *halves: halves)
+
+    async def made_of(
+        self,
+        text: str,
+        scope: Scope,
+        limit: int,
+        make: Callable[[Scored, Scored], Result],
+        deadline_s: float | None = None,
+    ) -> Result:
+        """What ``make`` makes of the ``halves``, in a thread: it may read files."""
+        self._check_open()
+        if self.size > self.small:
+            by_words, by_vectors = await self._in_two_threads(text, scope, limit, None, deadline_s)
+            return await self._in_thread(lambda: make(by_words, by_vectors))
+        return await self._in_one_thread(text, scope, limit, None, deadline_s, make)
 
     async def _in_two_threads(
         self, text: str, scope: Scope, limit: int, vector: Floats | None, deadline_s: float | None
-    ) -> tuple[Scored | BaseException, Scored | BaseException]:
-        return await asyncio.gather(
+    ) -> tuple[Scored, Scored]:
+        by_words, by_vectors = await asyncio.gather(
             self.lexical(text, scope, limit),
             _within(deadline_s, self.similar(text, scope, limit, vector)),
             return_exceptions=True,
         )
+        found = _standing(by_words, by_vectors)
+        self._note_what_failed(by_words, by_vectors)
+        return found
 
     async def _in_one_thread(
-        self, text: str, scope: Scope, limit: int, vector: Floats | None, deadline_s: float | None
-    ) -> tuple[Scored | BaseException, Scored | BaseException]:
-        """The same, for an index that is searched in less time than it takes to hand the halves to two threads."""
+        self,
+        text: str,
+        scope: Scope,
+        limit: int,
+        vector: Floats | None,
+        deadline_s: float | None,
+        make: Callable[[Scored, Scored], Result],
+    ) -> Result:
+        """For an index that is searched in less time than it takes to hand the halves to two threads."""
         asked: Asked | Exception | None
         try:
             asked = await _within(deadline_s, self._asked(text, scope, vector))
         except Exception as error:  # noqa: BLE001 - whatever keeps a vector from coming, words are searched
             asked = error
 
-        def look() -> tuple[Scored | Exception, Scored | Exception | None]:
+        def look() -> tuple[Scored | Exception, Scored | Exception, Result] | None:
             words = _tried(lambda: self._by_words(text, scope, limit))
+            vectors: Scored | Exception | None
             if asked is None or isinstance(asked, Exception):
-                return words, asked or ()
-            return words, _tried(lambda: self._by_vectors(asked, scope, limit))
+                vectors = asked or ()
+            else:
+                vectors = _tried(lambda: self._by_vectors(asked, scope, limit))
+            return None if vectors is None else (words, vectors, make(*_standing(words, vectors)))
 
-        by_words, by_vectors = await self._in_thread(look)
-        if not isinstance(by_words, Exception):
+        found = await self._in_thread(look)
+        if found is None:  # the index moved to another model meanwhile
+            by_words, by_vectors = await self._in_two_threads(text, scope, limit, None, deadline_s)
+            return await self._in_thread(lambda: make(by_words, by_vectors))
+        words, vectors, made = found
+        if not isinstance(words, Exception):
             self._faults.pop("lexical", None)
-        if by_vectors is None:  # the index moved to another model meanwhile
-            again = _within(deadline_s, self.similar(text, scope, limit))
-            return by_words, (await asyncio.gather(again, return_exceptions=True))[0]
-        if asked is not None and not isinstance(by_vectors, Exception):
+        if asked is not None and not isinstance(vectors, Exception):
             self._faults.pop("similar", None)
-        return by_words, by_vectors
+        self._note_what_failed(words, vectors)
+        return made
+
+    def _note_what_failed(self, by_words: Scored | BaseException, by_vectors: Scored | BaseException) -> None:
+        if isinstance(by_words, BaseException):
+            self._note("lexical", f"search by words does not work: {by_words}")
+        if isinstance(by_vectors, BaseException):
+            self._note("similar", f"search by vectors does not work: {by_vectors}")
 
     async def lexical(self, text: str, scope: Scope, limit: int) -> Sequence[tuple[str, float]]:
         """The best ``limit`` keys by BM25, best first; nothing where the query has no words that count."""
@@ -675,6 +700,19 @@ class Index:
 
 def _words(text: str) -> str:
     return "" if text.startswith("\0") else text
+
+
+def _standing(by_words: Scored | BaseException, by_vectors: Scored | BaseException) -> tuple[Scored, Scored]:
+    """Each half or, where it failed, nothing, if the other one can stand in for it; raises what failed if not."""
+    if isinstance(by_words, BaseException):
+        if not isinstance(by_words, StoreDamaged) or isinstance(by_vectors, BaseException) or not by_vectors:
+            raise by_words
+        by_words = ()
+    if isinstance(by_vectors, BaseException):
+        if not isinstance(by_vectors, Exception):
+            raise by_vectors
+        by_vectors = ()
+    return by_words, by_vectors
 
 
 def _tried(work: Callable[[], Result]) -> Result | Exception:

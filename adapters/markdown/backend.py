@@ -207,11 +207,12 @@ class Markdown:
         besides comes after."""
         items: dict[str, Item] = {}
         width = PAGE
-        while True:
-            by_words, by_vectors = await self._index.halves(query.text, query.scope, width, deadline_s=query.deadline_s)
-            found = await self._ranked(by_words, by_vectors, ranking, query)
+
+        def take(by_words: Scored, by_vectors: Scored) -> bool:
+            """Whether there is no more to be had."""
+            found = self._ranked(by_words, by_vectors, ranking, query)
             while some := list(islice(found, query.limit)):
-                held = await self._sync.shelf.held(one.key for one in some)
+                held = self._sync.shelf.held(one.key for one in some)
                 for one in some:
                     item = held.get(one.key)
                     if item is not None and _visible(item.hit, query):
@@ -219,12 +220,14 @@ class Markdown:
                         if name not in items:
                             items[name] = Item(item.hit.scored(one.score), item.entries, item.headings)
                 if len(items) >= query.limit:
-                    return list(items.values())[: query.limit]
-            if max(len(by_words), len(by_vectors)) < width:
-                return list(items.values())
-            width *= 4  # some were parts of one entry, or of another time: ask for more
+                    return True
+            return max(len(by_words), len(by_vectors)) < width
 
-    async def _ranked(self, by_words: Scored, by_vectors: Scored, ranking: Ranking, query: Query) -> Iterator[Found]:
+        while not await self._index.made_of(query.text, query.scope, width, take, query.deadline_s):
+            width *= 4  # some were parts of one entry, or of another time: ask for more
+        return list(items.values())[: query.limit]
+
+    def _ranked(self, by_words: Scored, by_vectors: Scored, ranking: Ranking, query: Query) -> Iterator[Found]:
         """In their order; what they say and when it was noted is read only where the ranking looks at it."""
         found = merged(by_words, by_vectors, ranking, _is_media if self._options.media else None)
         own = f"{self._roots[0].name}/"
@@ -232,7 +235,7 @@ class Markdown:
         keys = [one.key for one in head]
         if ranking.looks is not None and all(key.startswith(own) for key in keys):
             keys = []  # conversations: there is nothing that names another
-        held = await self._sync.shelf.held(keys)
+        held = self._sync.shelf.held(keys)
 
         def noted(key: str) -> datetime | None:
             item = held.get(key)

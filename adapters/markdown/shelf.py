@@ -219,8 +219,8 @@ class Shelf:
         for name, signature in signatures.items():
             self.documents[name].signature = signature
 
-    async def held(self, keys: Iterable[str]) -> Held:
-        """What keys of the index stand for, all at the same moment."""
+    def held(self, keys: Iterable[str]) -> Held:
+        """What keys of the index stand for, all at the same moment. Meant for a thread."""
         if len(self._made) > _MADE:
             self._made = {}
         made = self._made  # before the look: whatever has changed by then, this one is not kept
@@ -233,7 +233,7 @@ class Shelf:
                 bodies.update((row[0], row[1]) for row in rows)
             return bodies
 
-        return Held(made, await self._database.read(look) if natives else {}, self.hidden)
+        return Held(made, self._database.look(look) if natives else {}, self.hidden)
 
     async def items(self, name: str) -> list[Item]:
         """Those of one document, in its order."""

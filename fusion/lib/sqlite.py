@@ -73,7 +73,8 @@ def tuples(db: Connection, sql: str, values: Sequence[object] | Mapping[str, obj
 
 
 class Database:
-    """One SQLite file. ``write`` and ``read`` take a function of a connection and run it in a thread of their own.
+    """One SQLite file. ``write`` and ``read`` take a function of a connection and run it in a thread of their own,
+    ``look`` in the caller's.
 
     Raises ``StoreBusy`` when another process holds the file, ``StoreFull`` when there is no space (nothing was half
     written), ``StoreDamaged`` when the file is corrupt or newer than this program, ``BackendUnreachable`` once closed.
@@ -87,6 +88,7 @@ class Database:
         self._reading: list[Connection] = []
         self._mine = threading.local()
         self._lock = threading.Lock()
+        self._beside = threading.Lock()
         self._waiting: list[tuple[Callable[[Connection], Any], Future[Any]]] = []
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"write-{path.stem}")
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix=f"read-{path.stem}")
@@ -140,6 +142,12 @@ class Database:
         """Runs ``work`` over one snapshot, beside the writer; it must not write."""
         self._refuse_when_closed()
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._look, work)
+
+    def look(self, work: Callable[[Connection], T]) -> T:
+        """As ``read``, in the thread of whoever calls, which may wait; closing waits for it."""
+        with self._beside:
+            self._refuse_when_closed()
+            return self._look(work)
 
     async def check(self) -> None:
         """Reads the whole file beside the writer. Raises StoreDamaged when it is not what was written."""
@@ -243,10 +251,11 @@ class Database:
     def _shut(self) -> None:
         self._readers.shutdown(wait=True)
         self._writer.shutdown(wait=True)
-        for db in (*self._reading, self._writing):
-            if db is not None:
-                db.close()
-        self._reading, self._writing = [], None
+        with self._beside:
+            for db in (*self._reading, self._writing):
+                if db is not None:
+                    db.close()
+            self._reading, self._writing = [], None
 
     def _refuse_when_closed(self) -> None:
         if self._closed:

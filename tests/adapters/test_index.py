@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from math import log
 from pathlib import Path
+from threading import current_thread
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,11 +24,12 @@ from adapters.index.lexical import Lexical, terms
 from adapters.index.matrix import Matrix, checksums, quantised
 from adapters.index.vectors import Known, Vectors
 from fusion.contract import Embedder, Scope
-from fusion.errors import StoreBusy, StoreDamaged, StoreFull
+from fusion.errors import BadInput, StoreBusy, StoreDamaged, StoreFull
 from tests.fakes import FakeEmbedder, word_vector
 
 if TYPE_CHECKING:
     from adapters.index.hybrid import Asked
+    from adapters.index.merge import Scored
     from fusion.contract import Floats
 
 ANN, BOB = Scope(user_id="ann"), Scope(user_id="bob")
@@ -361,6 +363,27 @@ async def test_a_question_of_a_model_that_was_left_meanwhile_is_asked_again(tmp_
         assert (keys(words), keys(cosines)[0], index.notes) == (["cat", "car"], "cat", ())
         index.late = embedder.failing = True  # type: ignore[attr-defined]
         assert await index.halves("red cat", ANN, 10) == (words, ())
+        assert index.notes == ("search by vectors does not work: the fake embedder was told to fail",)
+
+
+@both_ways
+async def test_what_is_made_of_both_halves(tmp_path: Path, kind: type[Index]) -> None:
+    """In a thread, so that it may read files; of what is left where a half fails; its own error is who asks's."""
+    here = current_thread()
+
+    def make(words: Scored, vectors: Scored) -> tuple[list[str], list[str], bool]:
+        return keys(words), keys(vectors)[:1], current_thread() is here
+
+    def fail(words: Scored, vectors: Scored) -> None:
+        raise BadInput("told to fail")
+
+    async with opened(tmp_path, embedder := FakeEmbedder(), kind=kind) as index:
+        await index.settle()
+        assert await index.made_of("red cat", ANN, 10, make) == (["cat", "car"], ["cat"], False)
+        with pytest.raises(BadInput, match="told to fail"):
+            await index.made_of("red cat", ANN, 10, fail)
+        embedder.failing = True
+        assert await index.made_of("red cat", ANN, 10, make) == (["cat", "car"], [], False)
         assert index.notes == ("search by vectors does not work: the fake embedder was told to fail",)
 
 

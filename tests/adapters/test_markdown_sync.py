@@ -505,13 +505,13 @@ async def test_what_was_made_of_a_document_goes_with_it(tmp_path: Path) -> None:
     one, two = (item.entries[0].key for item in page("Tea.", "Cups.").items)
 
     async def said(*keys: str) -> list[str | None]:
-        held = await shelf.held(keys)
+        held = shelf.held(keys)
         return [item.hit.text if (item := held.get(key)) else None for key in keys]
 
     await shelf.change([page("Tea.", "Cups.")], ())
     assert await said(one, two) == ["Tea.", "Cups."]
-    before = await shelf.held([one])
-    assert before.get(one) is (await shelf.held([one])).get(one)
+    before = shelf.held([one])
+    assert before.get(one) is shelf.held([one]).get(one)
     await shelf.change([page("Coffee.")], ())
     (now,) = (item.entries[0].key for item in page("Coffee.").items)
     assert await said(one, now, two) == [None, "Coffee.", None]

@@ -98,6 +98,33 @@ async def test_files_are_private(database: Database) -> None:
     assert stat.S_IMODE(database.path.parent.stat().st_mode) == 0o700
 
 
+async def test_a_look_is_a_read_in_a_thread_of_the_callers(database: Database) -> None:
+    """It sees what was written and writes nothing; closing waits for the one that is under way, later ones are
+    refused."""
+    await database.write(add("one"))
+    assert await asyncio.to_thread(database.look, notes) == ["one"]
+    with pytest.raises(StoreDamaged, match="readonly"):
+        await asyncio.to_thread(database.look, add("two"))
+    looking, go_on = threading.Event(), threading.Event()
+
+    def slowly(db: Connection) -> list[str]:
+        looking.set()
+        go_on.wait()
+        return notes(db)
+
+    found = asyncio.create_task(asyncio.to_thread(database.look, slowly))
+    await asyncio.to_thread(looking.wait)
+    closing = asyncio.create_task(database.close())
+    await asyncio.sleep(0)  # it has begun, and refuses what comes now
+    with pytest.raises(BackendUnreachable):
+        await database.read(notes)
+    go_on.set()
+    assert await found == ["one"]
+    await closing
+    with pytest.raises(BackendUnreachable):
+        await asyncio.to_thread(database.look, notes)
+
+
 async def test_close_twice_then_refuses(database: Database) -> None:
     """``close`` is idempotent; afterwards nobody is there."""
     await database.close()
