@@ -157,6 +157,8 @@ async def fuse(request: FuseRequest, recipe: Recipe, world: World) -> Outcome:
     ]
     order: Sequence[Judged] = by_best_part(orders, recipe.rerank) if len(orders) > 1 else orders[0]
     order, rerank = await _judged(order, query, recipe, world, left_s() - JUDGE_MARGIN_S)
+    if len(orders) > 1:
+        rerank["parts"] = len(orders)
     model = recipe.rerank.model
     if model is not None:
         rerank["learned"] = {"file": model.file, **({"fault": model.fault} if model.trees is None else {})}

@@ -156,6 +156,15 @@ async def test_each_question_in_a_question_is_ranked_for(gateway: Gateway) -> No
     assert first == pytest.approx(second)
 
 
+async def test_an_answer_says_how_many_questions_it_was_ranked_for(gateway: Gateway) -> None:
+    """Beside what the judge did; one question needs no word."""
+    recipe = replace(RECIPE, rerank=Judging(signals={"bm25": 1}, judge="never", parts=4))
+    one = await fuse(ASK, recipe, gateway.live)
+    two = await fuse(FuseRequest("Which database is it, and who wants pizza?"), recipe, gateway.live)
+    assert (one.fused.rerank, two.fused.rerank) == ({"status": "off"}, {"status": "off", "parts": 2})
+    assert two.receipt.body["rerank"] == two.fused.rerank
+
+
 async def test_the_receipt_gives_every_candidate_a_reason_and_no_text(gateway: Gateway) -> None:
     """Refs, ranks, signals and decisions of the find and its two neighbours; not a word of any."""
     outcome = await fuse(ASK, RECIPE, gateway.live)
