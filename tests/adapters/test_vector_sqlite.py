@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -162,7 +162,7 @@ async def test_nothing_is_left_in_the_file_of_what_was_forgotten(tmp_path: Path)
         assert (await backend.describe()).vectors == 1
     left = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert b"zyzzyva" not in left
-    with sqlite3.connect(tmp_path / "vectors.sqlite") as db:
+    with closing(sqlite3.connect(tmp_path / "vectors.sqlite")) as db:
         assert db.execute("select count(*) from vector").fetchone() == (1,)
 
 

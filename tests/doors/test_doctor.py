@@ -218,8 +218,9 @@ async def test_other_peoples_memory_is_asked(
     filled: Path, tmp_path: Path, behaviour: chaos.Behaviour, said: str, mend: str
 ) -> None:
     """The running server looks at each backend behind HTTP: what ails it, and the line that mends it."""
+    deadline_ms = 500 if behaviour is chaos.hang else 60_000
     async with Chaos(behaviour=behaviour) as server:
-        settings = settings_of(tmp_path / "served", there=remote(server.url, deadline_ms=500))
+        settings = settings_of(tmp_path / "served", there=remote(server.url, deadline_ms=deadline_ms))
         async with Fusion.open(settings) as fusion, served(filled, cast(FakeFusion, fusion)):
             found = wrong(await asyncio.to_thread(examine, filled, now=NOW))
     assert said in found["backend there"].detail
