@@ -19,7 +19,7 @@ from fusion.errors import BadInput, NotFound, SettingsError
 
 if TYPE_CHECKING:
     from adapters.cortex.cortex import Cortex
-    from adapters.cortex.port import Memory
+    from adapters.cortex.port import Known, Memory
     from adapters.cortex.rank import Ranked
 
 MAX_PAGE = 500
@@ -337,12 +337,27 @@ class Entities:
     """The people, projects, systems and concepts that are mentioned, the most mentioned first."""
 
     limit: Annotated[int, "How many at most."] = 100
+    every: Annotated[bool, "Also what one memory alone has, in small letters: mostly ends of facts."] = False
 
     async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
-        return {"entities": await cortex.graph.entities(call.scope, max(1, min(self.limit, 10_000)))}
+        known = await cortex.graph.entities(call.scope, MOST_ENTITIES)
+        shown = [one for one in known if self.every or _is_named(one)]
+        return {"entities": shown[: max(1, self.limit)], "unnamed": len(known) - len(shown)}
 
     def tell(self, result: Any) -> str:
-        return "\n".join(f"{e['mentions']:>6}  {e['name']} ({e['type']})" for e in result["entities"]) or "nothing"
+        lines = [f"{e['mentions']:>6}  {e['name']} ({e['type']})" for e in result["entities"]]
+        if result["unnamed"]:
+            lines.append(f"{result['unnamed']:>6}  more, in one memory each and in small letters: --every shows them")
+        return "\n".join(lines) or "nothing"
+
+
+MOST_ENTITIES = 10_000
+
+
+def _is_named(entity: Known) -> bool:
+    """Whether it is more than the end of one fact, as rules cut it out ("running my own studio"): it has a type, a
+    capital or a script without capitals, or a second memory has it too. Recall walks over all of them."""
+    return entity.mentions > 1 or entity.type != "concept" or not entity.name.islower()
 
 
 @dataclass(frozen=True)

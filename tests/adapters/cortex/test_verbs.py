@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from adapters.cortex.cli import VERBS, History
+from adapters.cortex.cli import VERBS, Entities, History
 from adapters.cortex.cortex import Cortex
 from adapters.cortex.port import Graph, State
 from adapters.cortex.records import line_of
@@ -220,6 +220,18 @@ class TestLooking:
             "facts"
         ]
         assert {e["name"] for e in (await tell("entities"))["entities"]} >= {"Marta", "Lighthouse"}
+
+    async def test_ends_of_facts_are_no_entities_to_look_at(self, tell: Told) -> None:
+        """What one memory alone has in small letters is counted and left out, unless everything is asked for."""
+        for content in ("Marta uses an old typewriter at home.", "Marta likes tea.", "Ben likes tea."):
+            await tell("store", content=content)
+        named, every = await tell("entities"), await tell("entities", every=True)
+        assert {e["name"] for e in named["entities"]} == {"Marta", "Ben", "tea"}
+        assert {e["name"] for e in every["entities"]} == {"Marta", "Ben", "tea", "old typewriter"}
+        assert (named["unnamed"], every["unnamed"]) == (1, 0)
+        assert Entities().tell(named).splitlines()[-1].lstrip().startswith("1  more, in one memory each")
+        assert "more, in one" not in Entities().tell(every)
+        assert len((await tell("entities", limit=1))["entities"]) == 1
 
     async def test_the_report_of_a_lifecycle(self, tell: Told) -> None:
         """JSON with the five counts; a negative time is refused."""
