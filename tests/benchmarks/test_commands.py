@@ -168,6 +168,21 @@ def test_what_each_part_of_a_recipe_is_worth(tmp_path: Path, file: Path, capsys:
 
 @pytest.mark.model
 @pytest.mark.slow
+def test_questions_in_one_sentence_have_a_recording_of_their_own(
+    tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two answerable questions are one, whose evidence is that of both; the plain ones are asked beside it as ever."""
+    recordings = ["--baselines", "none", "--json", "--recordings", str(tmp_path / "kept")]
+    assert main(["locomo", "--data", str(file), "--joined", "2", *recordings]) == 0
+    joined = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (joined["n"], joined["eib_all"], list(joined["by_category"])) == (1, 1.0, ["joined"])
+    assert main(["locomo", "--data", str(file), *recordings]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["n"] == 2
+    assert len(list((tmp_path / "kept").glob("*.npz"))) == 2
+
+
+@pytest.mark.model
+@pytest.mark.slow
 def test_musique_prints_the_baselines_of_the_same_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Three paragraphs fit any first five, so everybody has all of them."""
     file = tmp_path / "hops.json"
@@ -183,6 +198,7 @@ def test_musique_prints_the_baselines_of_the_same_run(tmp_path: Path, capsys: py
         (["locomo", "--data", "none.json"], "none.json cannot be read: No such file"),
         (["locomo", "--data", "FILE", "--arms", "hook@qdrant"], "no backend is called 'qdrant'"),
         (["locomo", "--data", "FILE", "--arms", "quick"], "no recipe is called 'quick'"),
+        (["locomo", "--data", "FILE", "--joined", "9"], "no question that can be scored"),
         (["locomo", "--data", "FILE", "--backends", "qdrant"], "no backend is called 'qdrant'"),
         (["locomo", "--data", "FILE", "--baselines", "google"], "no baseline is called 'google'"),
         (["locomo", "--data", "FILE", "--against", "google"], "no arm is called 'google'"),
