@@ -1,8 +1,8 @@
 """When a query asks for, and how close to that a memory comes.
 
 What is relative ("yesterday", "last summer", "two weeks ago") counts from when the query is asked, in UTC days. People
-are off by the more, the coarser they speak: closeness falls with the distance in units of what they said, as
-1 / (1 + distance / unit).
+who speak so are off by the more, the coarser they speak: beside what they ask for, closeness falls with the distance in
+units of what they said, as ½ / (1 + distance / unit). Who names a month or a year means it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from fusion.lib.moment import end_of
 from fusion.lib.times import MONTHS, windows
 from fusion.recall.phrases import in_english
 
-NAMED = 0.5
-"""how close a month or year comes by its name alone, where the query tells more: "last May" is not any May"""
+HALF = 0.5
+"""how close comes at most what is not when the query asks for: right beside it, or by its month's or year's name alone,
+for "last May" is not any May"""
 
 _WEEK_S = timedelta(days=7).total_seconds()
 # Capitals tell the month from the verb: "it may rain", "they march".
@@ -38,15 +39,18 @@ class Dates:
         return bool(self.months or self.years or self.windows)
 
     def closeness(self, at: Moment | None) -> float:
-        """0 to 1: 1 for what touches a window, ½ one unit away from it; what has no date is close to none."""
+        """0 to 1: 1 for what touches a window; else by the name, or ¼ one unit away; what has no date is close to none."""
         if at is None:
             return 0.0
-        named = bool(self.months or self.years) and self._names(at.utc)
+        by_name = bool(self.months or self.years)
+        named = float(by_name and self._names(at.utc))
         if not self.windows:
-            return float(named)
+            return named
         first, last = at.utc.timestamp(), _end(at)
-        nearest = max(1 / (1 + _distance(first, last, start, end) / unit) for start, end, unit in self.windows)
-        return max(nearest, NAMED if named else 0.0)
+        away = min(_distance(first, last, start, end) / unit for start, end, unit in self.windows)
+        if not away:
+            return 1.0
+        return HALF * (named if by_name else 1 / (1 + away))
 
     def _names(self, when: datetime) -> bool:
         return (not self.months or when.month in self.months) and (not self.years or when.year in self.years)

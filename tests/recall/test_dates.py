@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fusion.contract import Moment
-from fusion.recall.dates import NAMED, Dates, dates
+from fusion.recall.dates import HALF, Dates, dates
 from tests.recall.values import at
 
 NOW = datetime(2026, 3, 11, 10, 30, tzinfo=UTC)  # a Wednesday
@@ -43,7 +43,7 @@ DAY = timedelta(days=1)
 def test_a_date_counts_from_when_it_is_asked(text: str, within: str, without: str) -> None:
     """Asked on Wednesday, 2026-03-11. What is outside by a day comes less close."""
     asked = dates(text, NOW)
-    assert asked.closeness(_day(without)) < 1.0
+    assert asked.closeness(_day(without)) <= HALF
     assert asked.closeness(_day(within)) == 1.0
 
 
@@ -52,18 +52,19 @@ def _day(text: str) -> Moment:
 
 
 def test_closeness_falls_with_the_distance_in_units_of_what_was_said() -> None:
-    """Three days before the day that is asked for: 1 / (1 + 3/1). One day after the week: 1 / (1 + 1/7), and as much
+    """Three days before the day that is asked for: ½ / (1 + 3/1). One day after the week: ½ / (1 + 1/7), and as much
     for a day off the day of two weeks ago, which is said in weeks."""
-    assert dates("yesterday", NOW).closeness(_day("2026-03-07")) == pytest.approx(1 / 4)
-    assert dates("last week", NOW).closeness(_day("2026-03-09")) == pytest.approx(7 / 8)
-    assert dates("two weeks ago", NOW).closeness(_day("2026-02-26")) == pytest.approx(7 / 8)
+    assert dates("yesterday", NOW).closeness(_day("2026-03-07")) == pytest.approx(1 / 8)
+    assert dates("last week", NOW).closeness(_day("2026-03-09")) == pytest.approx(7 / 16)
+    assert dates("two weeks ago", NOW).closeness(_day("2026-02-26")) == pytest.approx(7 / 16)
     assert dates("two weeks ago", NOW).closeness(_day("2026-02-25")) == 1.0
 
 
 def test_a_month_by_its_name_comes_half_as_close_where_more_is_told() -> None:
     """Last May is that of 2025; that of 2024 at least has the name. May and Sept by their names alone are any."""
     assert dates("what happened last May?", NOW).closeness(_day("2025-05-08")) == 1.0
-    assert dates("what happened last May?", NOW).closeness(_day("2024-05-08")) == NAMED
+    assert dates("what happened last May?", NOW).closeness(_day("2024-05-08")) == HALF
+    assert dates("what happened last May?", NOW).closeness(_day("2025-04-30")) == 0.0  # who names a month means it
     assert dates("May or Sept?", NOW) == Dates(months=frozenset({5, 9}))
     assert dates("May or Sept?", NOW).closeness(_day("2019-09-30")) == 1.0
     assert dates("the 2024 trip", NOW).closeness(_day("2024-05-08")) == 1.0

@@ -120,7 +120,7 @@ def test_what_happened_when_the_query_asks_for_comes_closer() -> None:
     moments = (at("2026-02-08"), at("2026-01-04"), None)
     pool = [pooled(str(i), lone(str(i), "x", at=moment)) for i, moment in enumerate(moments)]
     rows = local_signals(query("what did we do last month?"), pool, 1.0, TEN, NOTHING)
-    assert [row["date"] for row in rows] == [1.0, 0.5, 0.0]
+    assert [row["date"] for row in rows] == [1.0, 0.25, 0.0]
     undated = local_signals(query("what did we do?"), pool, 1.0, TEN, NOTHING)
     assert [row["date"] for row in undated] == [0.0, 0.0, 0.0]
 
