@@ -39,7 +39,7 @@ class Dates:
         return bool(self.months or self.years or self.windows)
 
     def closeness(self, at: Moment | None) -> float:
-        """0 to 1: 1 for what touches a window; else by the name, or ¼ one unit away; what has no date is close to none."""
+        """0 to 1: 1 for what touches a window, else by the name, or ¼ one unit away; without a date 0."""
         if at is None:
             return 0.0
         by_name = bool(self.months or self.years)
