@@ -28,6 +28,7 @@ class Options:
     limit = 0                           # memories at most; 0: as many as are asked for
     infer = false                       # let mem0 make facts of what it is told, by the model of [model]
     timeout_ms = 5000                   # of one request to the server
+    connect_ms = 250                    # milliseconds for a new connection to it
     tenant = "default"                  # whose memories on a server are that this gateway did not store
     preset = ""                         # "openclaw": what its mem0 plugin has (seed 003): collection openclaw_mem0 at
     port = 0                            # …http://127.0.0.1:6334, 1,536 dimensions, cosine, 5 memories; another port
@@ -42,6 +43,7 @@ class Options:
     limit: int = 0
     infer: bool = False
     timeout_ms: int = 5000
+    connect_ms: int = 250
     tenant: str = "default"
     preset: str = ""
     port: int = 0
@@ -58,6 +60,8 @@ class Options:
             raise SettingsError("limit is from 0 to 1000, dimensions from 0 to 65536")
         if not 1 <= self.timeout_ms <= 600_000:
             raise SettingsError("timeout_ms is from 1 to 600000")
+        if not 1 <= self.connect_ms <= 60_000:
+            raise SettingsError("connect_ms is from 1 to 60000")
         if self.url:
             checked(self.url)
 
@@ -87,6 +91,7 @@ class ServerOptions:
     threshold = 0.0                     # the least score (2.x)
     infer = false                       # let mem0 make facts of what it is told, by the model that it has
     timeout_ms = 30000                  # of one request that stores
+    connect_ms = 250                    # milliseconds for a new connection
     bound = { user_id = "ada" }         # whose its memories are, where the gateway serves several
     tenant = "default"                  # whose memories there are that this gateway did not store
     """
@@ -99,6 +104,7 @@ class ServerOptions:
     threshold: float = 0.0
     infer: bool = False
     timeout_ms: int = 30_000
+    connect_ms: int = 250
     bound: Mapping[str, str] = field(default_factory=dict)
     tenant: str = "default"
 
@@ -110,6 +116,8 @@ class ServerOptions:
             raise SettingsError("limit is from 0 to 1000, threshold from 0 to 1")
         if not 1 <= self.timeout_ms <= 600_000:
             raise SettingsError("timeout_ms is from 1 to 600000")
+        if not 1 <= self.connect_ms <= 60_000:
+            raise SettingsError("connect_ms is from 1 to 60000")
         if not all(d in DIMENSIONS and isinstance(who, str) for d, who in self.bound.items()):
             raise SettingsError(f"bound gives texts to some of {', '.join(DIMENSIONS)}")
 

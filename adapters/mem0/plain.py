@@ -20,6 +20,7 @@ from adapters.mem0.options import Options
 from adapters.mem0.payload import NOBODY, conditions, hit_of, payload_of
 from adapters.mem0.replies import Change, changes_of, changes_said, deeper, hits_of, items_of
 from adapters.mem0.shelf import collection_of, require_free
+from adapters.qdrant.client import NEWER
 from adapters.qdrant.shape import Shape, is_id
 from fusion.contract import DIMENSIONS, Embedder, Event, Hit, LanguageModel, Opening, Partial, Query, Scope
 from fusion.errors import (
@@ -57,7 +58,7 @@ class Plain:
         if options.url:
             from adapters.mem0 import through  # with httpx, which a folder of our own does without
 
-            self._through = through.Through(loop, options.headers, options.timeout_ms / 1000)
+            self._through = through.Through(loop, options.headers, options.timeout_ms / 1000, options.connect_ms / 1000)
 
     def open(self) -> None:
         """A local folder is opened now, and its lock taken; a server is not asked yet."""
@@ -207,6 +208,11 @@ class Plain:
         shape = Shape.of(self._client.get_collection(self._collection).model_dump(mode="json"))
         if fault := shape.fault("", self._options.dimensions or self._embedder.dimensions, "Cosine", ""):
             raise HttpStatus(f"{where} {fault}", 400)
+        try:
+            with named(self._options.url):
+                self._client.query_points(self._collection, limit=1, with_payload=False)
+        except HttpStatus as error:
+            raise (HttpStatus(f"{error}. {NEWER}", 404) if error.status == 404 else error) from None
 
     def _where(self, query: Query) -> dict[str, str]:
         """The dimensions that are asked for, as they are stored; mem0 wants to be asked for somebody."""

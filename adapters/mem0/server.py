@@ -52,7 +52,7 @@ class Mem0Server:
     async def open(cls, opening: Opening) -> Self:
         """Does not connect: a server that is down now may be up at the first question."""
         options = read(ServerOptions, opening)
-        return cls(Http(options.url, options.headers), options)
+        return cls(Http(options.url, options.headers, connect_s=options.connect_ms / 1000), options)
 
     async def search(self, query: Query) -> Sequence[Hit]:
         text = query.text.strip()

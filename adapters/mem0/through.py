@@ -20,9 +20,13 @@ class Through(httpx.BaseTransport):
     """Raises the `BackendError` that fits, which the client wraps. ``headers`` is called for each request."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, headers: Callable[[], Mapping[str, str]], timeout_s: float
+        self,
+        loop: asyncio.AbstractEventLoop,
+        headers: Callable[[], Mapping[str, str]],
+        timeout_s: float,
+        connect_s: float,
     ) -> None:
-        self._loop, self._headers, self._timeout_s = loop, headers, timeout_s
+        self._loop, self._headers, self._timeout_s, self._connect_s = loop, headers, timeout_s, connect_s
         self._own = threading.local()  # of each thread, for how long it may still ask
         self._opening = threading.Lock()
         self._http: Http | None = None
@@ -54,5 +58,6 @@ class Through(httpx.BaseTransport):
         """The one server that the client was made for, with the port that the client takes where none is named."""
         with self._opening:
             if self._http is None:
-                self._http = Http(f"{url.scheme}://{url.netloc.decode('ascii')}", self._headers)
+                server = f"{url.scheme}://{url.netloc.decode('ascii')}"
+                self._http = Http(server, self._headers, connect_s=self._connect_s)
             return self._http

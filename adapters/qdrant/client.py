@@ -9,6 +9,8 @@ from urllib.parse import quote
 from adapters.http import Http
 from fusion.errors import HttpStatus, InvalidAnswer
 
+NEWER = "Mend: Qdrant 1.13 or newer"
+
 Json = Mapping[str, Any]
 T = TypeVar("T")
 
@@ -56,6 +58,13 @@ class Client:
     async def query(self, collection: str, body: Json, deadline_s: float) -> list[Any]:
         reply = await self._http.post(f"{_path(collection)}/points/query{self._read}", body, deadline_s)
         return self._part(reply, "points", list)
+
+    async def require_search(self, collection: str, deadline_s: float) -> None:
+        """Raises HttpStatus, with what mends it, where a server has the collection and not this way to search it."""
+        try:
+            await self.query(collection, {"limit": 1, "with_payload": False}, deadline_s)
+        except HttpStatus as error:
+            raise (HttpStatus(f"{error}. {NEWER}", 404) if error.status == 404 else error) from None
 
     async def query_each(self, collection: str, bodies: Sequence[Json], deadline_s: float) -> list[list[Any]]:
         """The points of several questions in one request, in their order."""

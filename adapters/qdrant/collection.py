@@ -10,7 +10,7 @@ from typing import Any, Self, cast
 
 from adapters.options import read, verified
 from adapters.qdrant import sparse
-from adapters.qdrant.client import Client
+from adapters.qdrant.client import NEWER, Client
 from adapters.qdrant.options import Theirs
 from adapters.qdrant.question import matching, question
 from adapters.qdrant.shape import Shape
@@ -27,7 +27,6 @@ from fusion.errors import (
 
 DESCRIBE_S = 1.0
 GRPC = 6334
-NEWER = "Mend: Qdrant 1.13 or newer"
 
 
 class Collection:
@@ -84,6 +83,7 @@ class Collection:
         """How many points there are, and what is wrong with the collection."""
         try:
             await self._shape(DESCRIBE_S)
+            await self._client.require_search(self._options.collection, DESCRIBE_S)
             where = {"must": [self._options.filter]} if self._options.filter else None
             items = await self._client.count(self._options.collection, where, DESCRIBE_S)
         except BackendError as error:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 from adapters.mem0.payload import NOBODY, Payload, conditions, hit_of, payload_of, visible
 from adapters.options import read, verified
 from adapters.qdrant import sparse
-from adapters.qdrant.client import Client
+from adapters.qdrant.client import NEWER, Client
 from adapters.qdrant.collection import note
 from adapters.qdrant.options import Ours
 from adapters.qdrant.question import matching, question
@@ -101,11 +101,13 @@ class Qdrant:
         try:
             points = await self._client.query(self._name, body, query.deadline_s)
         except HttpStatus as error:
-            if error.status == 404 and await self._client.info(self._name, query.deadline_s) is None:
-                if not self._ready:
-                    return []  # nothing was ever remembered
-                raise self._gone() from None
-            raise
+            if error.status != 404:
+                raise
+            if await self._client.info(self._name, query.deadline_s) is not None:
+                raise HttpStatus(f"{error}. {NEWER}", 404) from None
+            if not self._ready:
+                return []  # nothing was ever remembered
+            raise self._gone() from None
         hits, dropped = hits_of_points(points)
         seen = [hit for hit in hits if visible(hit, query)][: query.limit]
         return Partial(seen, dropped) if dropped else seen
@@ -174,6 +176,7 @@ class Qdrant:
             if info is None:
                 return Description(notes=tuple(notes))
             self._check(info)
+            await self._client.require_search(self._name, DESCRIBE_S)
             others = await self._others(DESCRIBE_S)
             items = await self._client.count(self._name, None, DESCRIBE_S)
             pending = await self._client.count(self._name, UNEMBEDDED, DESCRIBE_S) if self._embedder else items

@@ -60,7 +60,7 @@ FACTS = '{"memory": [{"text": "Ada prefers peppermint tea"}, {"text": "Ada disli
 async def on_qdrant(
     url: str, folder: Path, embedder: Embedder | None = None, model: LanguageModel | None = None, **options: object
 ) -> Mem0:
-    options = {"url": url, "collection": "facts", "timeout_ms": 60_000, **options}
+    options = {"url": url, "collection": "facts", "timeout_ms": 60_000, "connect_ms": 20_000, **options}
     return await Mem0.open(Opening("mem0", folder, options, embedder or FakeEmbedder(), model))
 
 
@@ -192,7 +192,7 @@ class TestMem0Server(RemoteBackendContract):
         return await self.open_at(folder, self.url)
 
     async def open_at(self, folder: Path, url: str) -> Backend:
-        return await Mem0Server.open(Opening("mem0", folder, {"url": url, "bound": self.bound}))
+        return await Mem0Server.open(Opening("mem0", folder, {"url": url, "connect_ms": 20_000, "bound": self.bound}))
 
     async def test_describes_what_it_holds(self, backend: Backend) -> None:
         """It cannot: mem0's server counts nothing."""
@@ -279,6 +279,20 @@ async def test_what_is_wrong_with_a_collection_is_named(qdrant: Qdrant, tmp_path
     qdrant.client.delete_collection("facts")
     made(qdrant, distance="Euclid")
     assert "compares by Euclid" in await told(await on_qdrant(qdrant.url, tmp_path))
+
+
+async def test_an_older_qdrant_is_told(qdrant: Qdrant, tmp_path: Path) -> None:
+    """It has the collection, and no search of the form that the library asks by."""
+    made(qdrant)
+
+    async def older(call: Call) -> bool:
+        if not call.path.endswith("/points/query"):
+            return False
+        await call.reply(b"", 404)
+        return True
+
+    qdrant.before = older
+    assert "Mend: Qdrant 1.13 or newer" in await told(await on_qdrant(qdrant.url, tmp_path))
 
 
 async def test_an_expired_key_is_told(tmp_path: Path) -> None:
@@ -375,6 +389,7 @@ async def test_a_model_that_fails_fails_the_delivery(tmp_path: Path) -> None:
         ({"port": 70000}, "port"),
         ({"url": "qdrant"}, "http://"),
         ({"timeout_ms": 0}, "timeout_ms"),
+        ({"connect_ms": 0}, "connect_ms"),
         ({"top_k": 5}, "has no option 'top_k'"),
     ],
 )
@@ -467,7 +482,9 @@ async def test_a_recorded_reply_is_read(reply: object, dropped: int) -> None:
         await call.reply(orjson.dumps(reply))
 
     async with Chaos(behaviour=recorded) as server:
-        backend = await Mem0Server.open(Opening("mem0", Path("unused"), {"url": server.url, "tenant": "blue"}))
+        backend = await Mem0Server.open(
+            Opening("mem0", Path("unused"), {"url": server.url, "connect_ms": 20_000, "tenant": "blue"})
+        )
         hits = await backend.search(make_query("sport?", Scope("blue", user_id="alice"), limit=5))
         await backend.close()
         assert server.calls[0].json == {
@@ -485,7 +502,7 @@ async def test_a_recorded_reply_is_read(reply: object, dropped: int) -> None:
 async def test_an_upgraded_server_is_asked_as_it_wants(tmp_path: Path) -> None:
     """The first question finds out; after an upgrade the next one does, and nobody sees an error."""
     async with Mem0Behind(tmp_path / "library", "1") as server:
-        backend = await Mem0Server.open(Opening("mem0", tmp_path, {"url": server.url}))
+        backend = await Mem0Server.open(Opening("mem0", tmp_path, {"url": server.url, "connect_ms": 20_000}))
         ada = Scope(user_id="ada")
         await backend.remember(make_samples(ada))
         asked: list[Query] = [make_query("greyhound", ada)] * 2
@@ -519,7 +536,7 @@ async def test_the_servers_key_goes_along(tmp_path: Path) -> None:
 async def test_a_server_on_a_bad_day() -> None:
     """Each failure has its name; HTML is no answer of either version."""
     async with Chaos(behaviour=chaos.status(503)) as server:
-        backend = await Mem0Server.open(Opening("mem0", Path("unused"), {"url": server.url}))
+        backend = await Mem0Server.open(Opening("mem0", Path("unused"), {"url": server.url, "connect_ms": 20_000}))
         with pytest.raises(HttpStatus):
             await backend.search(make_query("tea"))
         server.behaviour = chaos.body(b'{"answer": []}')
@@ -533,7 +550,9 @@ async def test_a_server_that_fails_has_not_forgotten(tmp_path: Path, version: st
     """Only what a server in health does not know is absent: of one that answers 500 to everything nothing is known."""
     ada = Scope(user_id="ada")
     async with Mem0Behind(tmp_path / "library", version) as server:
-        backend = await Mem0Server.open(Opening("mem0", tmp_path, {"url": server.url, "timeout_ms": 60_000}))
+        backend = await Mem0Server.open(
+            Opening("mem0", tmp_path, {"url": server.url, "timeout_ms": 60_000, "connect_ms": 20_000})
+        )
         [native_ids] = await backend.remember([make_captured(make_event(1, "Ada's kettle whistles.", scope=ada))])
         well, server.behaviour = server.behaviour, chaos.status(500)
         with pytest.raises(HttpStatus, match="500"):
@@ -564,7 +583,7 @@ async def test_another_users_memory_is_never_shown() -> None:
         await call.reply(orjson.dumps({"results": [theirs, {"id": "2", "memory": "Ada's own", "user_id": "ada"}]}))
 
     async with Chaos(behaviour=careless) as server:
-        backend = await Mem0Server.open(Opening("mem0", Path("unused"), {"url": server.url}))
+        backend = await Mem0Server.open(Opening("mem0", Path("unused"), {"url": server.url, "connect_ms": 20_000}))
         hits = await backend.search(Query("secret", Scope(user_id="ada"), NOW, deadline_s=30.0))
         await backend.close()
     assert [hit.text for hit in hits] == ["Ada's own"]

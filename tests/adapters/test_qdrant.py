@@ -437,6 +437,24 @@ async def test_a_vector_of_another_name_is_named(server: Server) -> None:
     )
 
 
+async def test_an_older_server_is_told(server: Server) -> None:
+    """One that has the collection and no search of this form, by the search and by the doctor, with the mend."""
+    made(server)
+    mine = await ours(server.url, FakeEmbedder())
+    await mine.remember(make_samples()[:1])
+    await mine.settle()
+
+    async def older(call: Call) -> bool:
+        if not call.path.endswith("/points/query"):
+            return False
+        await call.reply(b"", 404)
+        return True
+
+    server.before = older
+    for backend in (await theirs(server.url, FakeEmbedder()), mine):
+        assert (await told(backend)).endswith("Mend: Qdrant 1.13 or newer")
+
+
 async def test_a_collection_that_is_made_anew_is_looked_at_again(server: Server) -> None:
     """Its shape is remembered only as long as it holds."""
     made(server)

@@ -47,6 +47,7 @@ OWN: Mapping[str, Mapping[str, str]] = {
         "vectors of another dimension": "tests/adapters/test_qdrant.py::test_a_wrong_dimension_is_named",
         "another metric": "tests/adapters/test_qdrant.py::test_a_wrong_metric_is_named_and_may_be_meant",
         "a vector of another name": "tests/adapters/test_qdrant.py::test_a_vector_of_another_name_is_named",
+        "a server of an older version": "tests/adapters/test_qdrant.py::test_an_older_server_is_told",
         "made anew in another shape": (
             "tests/adapters/test_qdrant.py::test_a_collection_that_is_made_anew_is_looked_at_again"
         ),
@@ -69,7 +70,8 @@ OWN: Mapping[str, Mapping[str, str]] = {
         "a missing collection, another dimension, another metric": (
             "tests/adapters/test_mem0_served.py::test_what_is_wrong_with_a_collection_is_named"
         ),
-        "an expired key": "tests/adapters/test_mem0_served.py::test_an_expired_key_is_told",
+        "an expired key, a renewed one": "tests/adapters/test_mem0_served.py::test_an_expired_key_is_told",
+        "a Qdrant of an older version": "tests/adapters/test_mem0_served.py::test_an_older_qdrant_is_told",
         "a library of 1.x": "tests/adapters/test_mem0_served.py::test_a_library_of_one_is_called_as_it_wants",
         "no model": "tests/adapters/test_mem0_served.py::test_without_its_vector_nothing_is_stored_on_a_server",
         "a model that fails": "tests/adapters/test_mem0_served.py::test_a_model_that_fails_fails_the_delivery",
