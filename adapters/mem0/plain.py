@@ -158,6 +158,8 @@ class Plain:
             memory.close()
         if client is not None:
             client.close()
+        if self._through is not None:
+            self._through.shut()
 
     def _opened(self) -> Any:
         with self._opening:

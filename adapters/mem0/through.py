@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import httpx
 
 from adapters.http import Http
+from fusion.errors import BackendTimeout, BackendUnreachable
+
+T = TypeVar("T")
+
+AFTER_S = 5.0
+"""how long after its deadline an exchange is waited for: it ends by itself, unless the loop has"""
 
 
 class Through(httpx.BaseTransport):
@@ -30,6 +38,7 @@ class Through(httpx.BaseTransport):
         self._own = threading.local()  # of each thread, for how long it may still ask
         self._opening = threading.Lock()
         self._http: Http | None = None
+        self._is_shut = False
 
     @contextmanager
     def within(self, deadline_s: float) -> Iterator[None]:
@@ -43,21 +52,56 @@ class Through(httpx.BaseTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         until = getattr(self._own, "until", None)
         left = self._timeout_s if until is None else min(self._timeout_s, max(0.001, until - self._loop.time()))
-        asked = self._server(request.url).fetch(
-            request.method, request.url.raw_path.decode("ascii"), left, request.read() or None
-        )
-        status, body = asyncio.run_coroutine_threadsafe(asked, self._loop).result()
-        return httpx.Response(status, content=body)
+        http, body = self._server(request.url), request.read() or None
+        path = request.url.raw_path.decode("ascii")
+        status, reply = self._on_loop(lambda: http.fetch(request.method, path, left, body), left)
+        return httpx.Response(status, content=reply)
 
     def close(self) -> None:
-        http, self._http = self._http, None
+        """As the client gives a connection up: another one may follow."""
+        with self._opening:
+            http, self._http = self._http, None
         if http is not None:
-            asyncio.run_coroutine_threadsafe(http.close(), self._loop).result()
+            self._on_loop(http.close, self._timeout_s)
+
+    def shut(self) -> None:
+        """For good: whoever is still asking is told so."""
+        self._is_shut = True
+        self.close()
 
     def _server(self, url: httpx.URL) -> Http:
         """The one server that the client was made for, with the port that the client takes where none is named."""
         with self._opening:
+            if self._is_shut:
+                raise BackendUnreachable("the connection was closed")
             if self._http is None:
                 server = f"{url.scheme}://{url.netloc.decode('ascii')}"
                 self._http = Http(server, self._headers, connect_s=self._connect_s)
             return self._http
+
+    def _on_loop(self, work: Callable[[], Coroutine[Any, Any, T]], timeout_s: float) -> T:
+        """What ``work`` comes to on the loop. It begins there, so that a loop that ends meanwhile leaves nothing begun,
+        and a loop that has ended keeps no thread waiting."""
+        outcome: Future[T] = Future()
+
+        def begin() -> None:
+            task = self._loop.create_task(work())
+            task.add_done_callback(lambda done: _tell(done, outcome))
+
+        try:
+            self._loop.call_soon_threadsafe(begin)
+        except RuntimeError:
+            raise BackendUnreachable("the gateway has closed") from None
+        try:
+            return outcome.result(timeout_s + AFTER_S)
+        except TimeoutError:
+            raise BackendTimeout("no answer of the exchange in time") from None
+
+
+def _tell(done: asyncio.Task[T], outcome: Future[T]) -> None:
+    if done.cancelled():
+        outcome.set_exception(BackendUnreachable("the gateway is closing"))
+    elif (error := done.exception()) is not None:
+        outcome.set_exception(error)
+    else:
+        outcome.set_result(done.result())

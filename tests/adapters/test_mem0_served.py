@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
+import httpx
 import orjson
 import pytest
 
@@ -24,6 +25,7 @@ from qdrant_client import QdrantClient, models
 from adapters.mem0 import Mem0, Mem0Server, library
 from adapters.mem0.library import config
 from adapters.mem0.plain import asked_of
+from adapters.mem0.through import Through
 from adapters.qdrant import Collection
 from adapters.qdrant import Qdrant as QdrantMemories
 from fusion.contract import (
@@ -317,6 +319,29 @@ async def test_an_expired_key_is_told(tmp_path: Path) -> None:
             await backend.close()
         finally:
             os.environ.pop("MEM0_TEST_KEY", None)
+
+
+async def test_closing_waits_for_no_server(qdrant: Qdrant, tmp_path: Path) -> None:
+    """Whoever still asks one that hangs is told that the connection was lost, an hour before the time is up."""
+    made(qdrant)
+    backend = await on_qdrant(qdrant.url, tmp_path, timeout_ms=600_000)
+    assert list(await backend.search(make_query("greyhound"))) == []
+    qdrant.faulty = chaos.hang
+    qdrant.called.clear()
+    asking = asyncio.create_task(backend.search(make_query("greyhound", deadline_s=3600.0)))
+    await qdrant.called.wait()
+    await backend.close()
+    with pytest.raises(BackendUnreachable):
+        await asking
+
+
+def test_a_loop_that_has_ended_keeps_no_thread() -> None:
+    """What the library asks then is refused at once, and nothing is begun that nobody would end."""
+    loop = asyncio.new_event_loop()
+    loop.close()
+    through = Through(loop, dict, 3600.0, 1.0)
+    with pytest.raises(BackendUnreachable):
+        through.handle_request(httpx.Request("GET", "http://127.0.0.1:9/collections"))
 
 
 async def test_without_its_vector_nothing_is_stored_on_a_server(qdrant: Qdrant, tmp_path: Path) -> None:
