@@ -7,6 +7,7 @@ matrix of the model's matches. Nothing in it is code. It says by what it was mad
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 import zipfile
 import zlib
@@ -33,7 +34,9 @@ from fusion.recall.gather import Answer
 from fusion.recall.world import Live, Recorder, Recording, Replay
 from fusion.recipe import Expanding, Gathering, Recipe
 
-VERSION = 1
+VERSION = 2
+AT_LEAST = ("depth", "span")
+"""a recording that asked deeper and looked further will do"""
 BUDGETS = (6000, 3000, 1500)
 """characters; the full one first: its time is taken, before anything of the query is cached"""
 
@@ -65,6 +68,8 @@ class Recorded:
     """
 
     made: Mapping[str, Any]
+    asked: Mapping[int, str]
+    """what each question said"""
     recordings: Mapping[int, Recording]
     stored: Mapping[str, str]
     """by ref, the id of the item that it is"""
@@ -210,7 +215,10 @@ def file_of(folder: Path, made: Mapping[str, Any]) -> Path:
 
 
 def save(recorded: Recorded, folder: Path) -> None:
-    """Writes a corpus's file, all or nothing."""
+    """Writes a corpus's file, all or nothing, for its owner only: it holds what the memories say.
+
+    Raises DataError where it cannot be written.
+    """
     hits: dict[Hit, int] = {}
     texts: dict[str, int] = {}
     records: dict[str, Record] = {}
@@ -229,6 +237,7 @@ def save(recorded: Recorded, folder: Path) -> None:
         arrays[f"dense-{index}"] = np.array([r.dense[t] for t in seen], dtype=np.float64)
         arrays[f"texts-{index}"] = np.array([texts.setdefault(t, len(texts)) for t in seen], dtype=np.int32)
         questions[index] = {
+            "text": recorded.asked[index],
             "now": r.now,
             "nonce": r.nonce,
             "receipt_id": r.receipt_id,
@@ -255,11 +264,15 @@ def save(recorded: Recorded, folder: Path) -> None:
     }
     packed = zlib.compress(orjson.dumps(table, option=orjson.OPT_NON_STR_KEYS), 6)
     file = file_of(folder, recorded.made)
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     part = file.with_suffix(".part")
-    with part.open("wb") as stream:
-        np.savez(stream, table=np.frombuffer(packed, dtype=np.uint8), **arrays)
-    part.replace(file)
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        part.unlink(missing_ok=True)
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+            np.savez(stream, table=np.frombuffer(packed, dtype=np.uint8), **arrays)
+        part.replace(file)
+    except OSError as error:
+        raise DataError(f"{file} cannot be written: {os.strerror(error.errno or 0)}") from None
 
 
 def _plain(answer: Answer) -> dict[str, Any]:
@@ -267,7 +280,8 @@ def _plain(answer: Answer) -> dict[str, Any]:
 
 
 def load(folder: Path, made: Mapping[str, Any], questions: Sequence[Question]) -> Recorded | None:
-    """What was recorded of a corpus; None where there is nothing, or not all of ``questions`` was asked.
+    """What was recorded of a corpus; None where it has to be recorded (again): there is nothing, one of ``questions``
+    was not asked or said something else, or less was asked of the stores than is wanted.
 
     Raises DataError for a file that cannot be read, and for one that was made otherwise: it says in what.
     """
@@ -282,7 +296,10 @@ def load(folder: Path, made: Mapping[str, Any], questions: Sequence[Question]) -
                 raise DataError(
                     f"{file} was recorded otherwise ({', '.join(differs)} differ); move it away to record again"
                 )
-            if not {q.index for q in questions} <= {int(index) for index in table["questions"]}:
+            if any(made[key] > table["made"][key] for key in AT_LEAST):
+                return None
+            asked = {int(index): one["text"] for index, one in table["questions"].items()}
+            if any(asked.get(question.index) != question.text for question in questions):
                 return None
             return _read(table, arrays)
     except (OSError, zlib.error, zipfile.BadZipFile, KeyError, ValueError) as error:
@@ -292,9 +309,8 @@ def load(folder: Path, made: Mapping[str, Any], questions: Sequence[Question]) -
 
 
 def _differing(have: Mapping[str, Any], want: Mapping[str, Any]) -> list[str]:
-    """In what a recording is not the one that is wanted; one that asked deeper and looked further will do."""
-    at_least = ("depth", "span")
-    return [k for k in want if (have.get(k, 0) < want[k] if k in at_least else have.get(k) != want[k])]
+    """In what a recording is not the one that is wanted."""
+    return [key for key in want if key not in AT_LEAST and have.get(key) != want[key]]
 
 
 def _read(table: Mapping[str, Any], arrays: Mapping[str, Any]) -> Recorded:
@@ -330,6 +346,7 @@ def _read(table: Mapping[str, Any], arrays: Mapping[str, Any]) -> Recorded:
         )
     return Recorded(
         made=table["made"],
+        asked={int(index): asked["text"] for index, asked in table["questions"].items()},
         recordings=recordings,
         stored=table["stored"],
         costs=_COSTS.validate_python(table["costs"]),

@@ -56,6 +56,8 @@ class Run:
     """the main recipe with one thing left out at a time, too"""
     recipes_folder: Path | None = None
     recordings: Path | None = None
+    cache: bool = False
+    """whether ``recordings`` are the program's own: what was recorded otherwise is then recorded again, not refused"""
     captions: bool = False
     scattered: bool = False
     joined: int = 1
@@ -330,7 +332,7 @@ def recording(
     made = recorded.made_by(corpus, options.backends, recipe, MiniLM.identity, how=how)
     questions = corpus.asked(options.limit)
     if options.recordings is not None:
-        one = recorded.load(options.recordings, made, questions)
+        one = _kept(options.recordings, made, questions, cache=options.cache)
         if one is not None and set(options.baselines) <= set(one.rankings) and (one.timed or not timed):
             advance(len(corpus.memories) + len(questions))
             return one, None
@@ -338,6 +340,15 @@ def recording(
     if options.recordings is not None:
         recorded.save(one, options.recordings)
     return one, stored
+
+
+def _kept(folder: Path, made: Mapping[str, Any], questions: Sequence[Question], *, cache: bool) -> Recorded | None:
+    try:
+        return recorded.load(folder, made, questions)
+    except DataError:
+        if not cache:
+            raise
+        return None
 
 
 async def _record(
@@ -361,6 +372,7 @@ async def _record(
             times = await _timed(fusion, corpus, questions[:TIMED], recipe, options.backends) if timed else {}
             one = Recorded(
                 made={**made, "commit": figures.commit()},
+                asked={question.index: question.text for question in questions},
                 recordings=recordings,
                 stored={ref: item.id for ref, item in stored.items.items()},
                 costs=costs,

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import blake2b
 from pathlib import Path
 from random import Random
 from uuid import UUID
@@ -31,6 +32,8 @@ BATCH = 100
 """memories a `remember`: what one POST may carry"""
 LOOK_S = 1.0
 """how often it is looked how far the stores are"""
+LONGEST = 64
+"""characters of a file's name, which are up to four bytes each; file systems take 255"""
 TIMEOUT_MS = 60_000
 """figures must not depend on how busy the machine is; latency is reported beside them"""
 
@@ -55,8 +58,9 @@ def home_of(folder: Path | None, name: str) -> Iterator[Path]:
 
 
 def file_name(name: str) -> str:
-    """A corpus's id as the name of a file."""
-    return re.sub(r"[^\w.-]", "_", name)
+    """A corpus's id as the name of a file; of a very long one its head, and a digest that tells it from others."""
+    safe = re.sub(r"[^\w.-]", "_", name)
+    return safe if len(safe) <= LONGEST else f"{safe[:LONGEST]}-{blake2b(name.encode(), digest_size=6).hexdigest()}"
 
 
 @asynccontextmanager

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from benchmarks.__main__ import load_dataset
@@ -35,7 +34,7 @@ class Material:
     commit: str | None
 
 
-def material(options: Mapping[str, Any], base: Recipe, span: int, recordings: Path) -> Material:
+def material(options: Mapping[str, Any], base: Recipe, span: int) -> Material:
     """Records what is not recorded yet. Raises BadInput for data, a corpus or a format that cannot be had."""
     try:
         corpora = load_dataset(options["format"], options["data"], options["queries"])
@@ -44,7 +43,8 @@ def material(options: Mapping[str, Any], base: Recipe, span: int, recordings: Pa
             corpora=corpora,
             conversations=options["conversations"],
             limit=options["limit"],
-            recordings=recordings,
+            recordings=options["recordings"],
+            cache=options["cache"],
         )
         run, _ = checked(run)
         unbiased(base, run.corpora, run.limit)

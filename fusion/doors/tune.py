@@ -51,6 +51,8 @@ class Wanted:
     folder: Path
     """where the recipe goes"""
     recordings: Path
+    cache: bool = False
+    """whether ``recordings`` are our own, to be replaced where the data or the questions have changed"""
     answers: Path | None = None
     """where the held-out answers go, a line of JSON each, for a referee"""
     learner: bool = False
@@ -79,7 +81,7 @@ def run(wanted: Wanted, *, quiet: bool = False) -> dict[str, Any]:
             raise BadInput("feedback has no questions to ask again, so no number can be tried on it; add --learner")
         made = learn_from_votes(read_labels(wanted.data), wanted.base, model.name)
         return _told(made, wanted, file, model, _origin(wanted, wanted.data.name, None), quiet)
-    found = _benchmarks().material(asdict_of(wanted), wanted.base, max(_span(knobs), 0), wanted.recordings)
+    found = _benchmarks().material(asdict_of(wanted), wanted.base, max(_span(knobs), 0))
     origin = _origin(wanted, found.data, found.commit)
     if wanted.learner:
         with _bar("learning", steps_of_learning(found.cases), quiet) as advance:
@@ -115,8 +117,8 @@ def chosen_knobs(only: Sequence[str]) -> tuple[Knob, ...]:
 
 
 def asdict_of(wanted: Wanted) -> dict[str, Any]:
-    """Which data, for who reads it."""
-    names = ("data", "format", "queries", "limit", "conversations")
+    """Which data, and where its recordings are, for who reads it."""
+    names = ("data", "format", "queries", "limit", "conversations", "recordings", "cache")
     return {name: getattr(wanted, name) for name in names}
 
 

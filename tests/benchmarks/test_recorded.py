@@ -62,6 +62,7 @@ async def kitchen(tmp_path: Path) -> AsyncIterator[tuple[Fusion, Recorded]]:
             fusion,
             Recorded(
                 made=made,
+                asked={q.index: q.text for q in KITCHEN.questions},
                 recordings={i: recording for i, (recording, _) in asked.items()},
                 stored={ref: item.id for ref, item in stored.items.items()},
                 costs={i: costs for i, (_, costs) in asked.items()},
@@ -119,7 +120,7 @@ async def test_a_recording_comes_back_from_disk(kitchen: tuple[Fusion, Recorded]
 
 @pytest.mark.model
 async def test_a_recording_of_something_else_is_refused(kitchen: tuple[Fusion, Recorded], tmp_path: Path) -> None:
-    """Another model, other memories, a deeper question, other bytes: named. More questions: recorded again."""
+    """Another model, other memories, an earlier form, other bytes: named. Deeper, or more questions: recorded again."""
     _, one = kitchen
     folder = tmp_path / "recordings"
     assert load(folder, one.made, KITCHEN.questions) is None
@@ -129,8 +130,9 @@ async def test_a_recording_of_something_else_is_refused(kitchen: tuple[Fusion, R
     fewer = replace(KITCHEN, memories=KITCHEN.memories[1:])
     with pytest.raises(DataError, match="content differ"):
         load(folder, made_by(fewer, BACKENDS, widest(list(_recipes().values())), "minilm"), KITCHEN.questions)
-    with pytest.raises(DataError, match="depth differ"):
-        load(folder, {**one.made, "depth": 10_000}, KITCHEN.questions)
+    with pytest.raises(DataError, match=r"recorded otherwise \(version differ\)"):
+        load(folder, {**one.made, "version": 3}, KITCHEN.questions)
+    assert load(folder, {**one.made, "depth": 10_000}, KITCHEN.questions) is None
     assert load(folder, {**one.made, "depth": 1}, KITCHEN.questions) is not None
     assert load(folder, one.made, [*KITCHEN.questions, Question(3, "And then?", "single", ("t1",))]) is None
     (folder / "kitchen.npz").write_bytes(b"not a recording")
@@ -145,3 +147,28 @@ async def test_an_arm_that_wants_more_than_was_recorded_is_named(kitchen: tuple[
     deeper = Recipe(name="deeper", gather=Gathering(depth=1000))
     with pytest.raises(DataError, match="arm 'deeper' wants 1000 hits; 150 were recorded"):
         await _replayed(one, [Arm("deeper", deeper, BACKENDS)])
+
+
+@pytest.mark.model
+async def test_a_recording_answers_no_other_question(kitchen: tuple[Fusion, Recorded], tmp_path: Path) -> None:
+    """A question that was reworded, or two that changed places: recorded again, never answered for another text."""
+    _, one = kitchen
+    save(one, tmp_path)
+    first, second, third = KITCHEN.questions
+    reworded = replace(first, text="What broke?")
+    swapped = [replace(second, index=0), replace(first, index=1), third]
+    assert load(tmp_path, one.made, [first, third]) is not None
+    assert load(tmp_path, one.made, [reworded, second, third]) is None
+    assert load(tmp_path, one.made, swapped) is None
+
+
+@pytest.mark.model
+async def test_a_recording_is_private_and_says_where_it_cannot_be(
+    kitchen: tuple[Fusion, Recorded], tmp_path: Path
+) -> None:
+    """For its owner only, also in a folder that others may read; a file for a folder is a clear error."""
+    _, one = kitchen
+    save(one, tmp_path)
+    assert (tmp_path / "kitchen.npz").stat().st_mode & 0o777 == 0o600
+    with pytest.raises(DataError, match=r"kitchen\.npz cannot be written: Not a directory"):
+        save(one, tmp_path / "kitchen.npz" / "below")

@@ -141,7 +141,7 @@ def test_what_a_recipe_was_tuned_on_is_not_tuned_on_again(tmp_path: Path) -> Non
 @pytest.mark.slow
 def test_ones_own_notes_are_recorded_once_and_tuned(tmp_path: Path) -> None:
     """Ten notes, ten queries, and one without an answer: held-out answers of three sizes each, and a second run stores
-    nothing again."""
+    nothing again. A query or a note that was edited is recorded again; what the caller keeps is not replaced."""
     things = ("oven", "van", "boat", "clock", "lamp", "chair", "kettle", "ladder", "piano", "stove")
     notes = tmp_path / "notes"
     notes.mkdir()
@@ -166,3 +166,13 @@ def test_ones_own_notes_are_recorded_once_and_tuned(tmp_path: Path) -> None:
     code, out, _ = tune(*arguments, "--only", "bm25")
     assert (code, "so there is no file to write" in " ".join(out.split())) == (0, True)
     assert kept == {file: file.stat().st_mtime_ns for file in (home / "tuning").iterdir()}
+    queries[0] = {"query": "How much was paid for mending the oven?", "files": ["oven.md"]}
+    (tmp_path / "queries.json").write_text(json.dumps(queries), encoding="utf-8")
+    (notes / "van.md").write_text("# Repairs\n\nThe van was repaired for 999 crowns.\n", encoding="utf-8")
+    elsewhere = tmp_path / "elsewhere"
+    (home / "tuning").rename(elsewhere)
+    code, _, err = tune(*arguments, "--only", "bm25", "--recordings", elsewhere)
+    assert (code, "recorded otherwise (content differ)" in " ".join(err.split())) == (2, True)
+    elsewhere.rename(home / "tuning")
+    assert tune(*arguments, "--only", "bm25")[0] == 0
+    assert kept != {file: file.stat().st_mtime_ns for file in (home / "tuning").iterdir()}

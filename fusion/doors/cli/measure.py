@@ -155,6 +155,7 @@ def tune(
                 base=known[base],
                 folder=settings.home / "recipes",
                 recordings=recordings or settings.home / "tuning",
+                cache=recordings is None,
                 answers=answers,
                 learner=learner,
                 force=force,
