@@ -63,7 +63,7 @@ def _tell(corpus: Corpus, advance: Advance, *, options: Run, arm: Arm) -> Told:
         [one],
         [replace(corpus, questions=answerable)],
         sets,
-        dataset=options.dataset,
+        dataset=options.setup,
         budgets=(FULL,),
         advance=advance,
     )

@@ -72,6 +72,12 @@ class Run:
     """kept between runs, so that a second one with another recipe need not store again"""
     seed: int = 0
 
+    @property
+    def setup(self) -> str:
+        """What figures are of, as every row has it: the data set, and how it was stored and is asked."""
+        how = ["captions"] * self.captions + ["scattered"] * self.scattered
+        return " ".join([self.dataset, *how, *[f"joined {self.joined}"] * (self.joined > 1)])
+
 
 @dataclass(frozen=True, slots=True)
 class Told:
@@ -187,9 +193,7 @@ def heading(options: Run, recipe: Recipe, recorded_by: Iterable[str | None] = ()
     """
     recorders = sorted({one for one in recorded_by if one})
     return {
-        "dataset": options.dataset
-        + (" scattered" if options.scattered else "")
-        + (f" joined {options.joined}" if options.joined > 1 else ""),
+        "dataset": options.setup,
         "recipe": recipe.name,
         "recipe_hash": recipe.hash,
         "commit": figures.commit(),
@@ -248,7 +252,7 @@ def tell(corpus: Corpus, advance: Advance, *, options: Run, arms: tuple[Arm, ...
         return _scattered(corpus, options, arms, advance)
     if not _is_replayed(options, arms):
         live, ranked, stored = asyncio.run(_live(corpus, options, arms[0], advance))
-        rows = live + baselines.rows(options.dataset, corpus, ranked, BUDGETS)
+        rows = live + baselines.rows(options.setup, corpus, ranked, BUDGETS)
         return Told(tuple(rows), stored.copies, stored.seconds)
     one, fresh = recording(corpus, options, arms, advance)
     asked = replace(corpus, questions=tuple(corpus.asked(options.limit)))
@@ -256,8 +260,8 @@ def tell(corpus: Corpus, advance: Advance, *, options: Run, arms: tuple[Arm, ...
     wanted = {
         name: {i: ranking for i, ranking in one.rankings[name].items() if i in indexes} for name in options.baselines
     }
-    rows = recorded.replay([one], [asked], arms, dataset=options.dataset, advance=advance)
-    rows += baselines.rows(options.dataset, asked, wanted, BUDGETS)
+    rows = recorded.replay([one], [asked], arms, dataset=options.setup, advance=advance)
+    rows += baselines.rows(options.setup, asked, wanted, BUDGETS)
     return Told(
         tuple(rows),
         fresh.copies if fresh else 0,
@@ -278,7 +282,7 @@ async def _live(
     with home_of(options.home, corpus.id) as home:
         async with opened(home, options.backends) as fusion:
             stored = await store(fusion, corpus, captions=options.captions, advance=advance)
-            asker = Asker(fusion, corpus, options.dataset, stored)
+            asker = Asker(fusion, corpus, options.setup, stored)
             rows: list[Row] = []
             for question in corpus.asked(options.limit):
                 rows += [await asker.ask(question, arm, budget) for budget in BUDGETS]
@@ -414,7 +418,7 @@ def _scattered(corpus: Corpus, options: Run, arms: Sequence[Arm], advance: Advan
     parts += [Arm(f"without {name}", recipe, tuple(n for n in names if n != name)) for name in names]
     alone = [Arm(f"all in {name}", recipe, (name,)) for name in names]
 
-    replayed = partial(recorded.replay, dataset=options.dataset, advance=advance)
+    replayed = partial(recorded.replay, dataset=options.setup, advance=advance)
     rows = replayed([one], [asked], arms)
     rows += replayed([one], [answerable], parts, budgets=BUDGETS[:1])
     rows += replayed([whole], [answerable], alone, budgets=BUDGETS[:1])

@@ -23,7 +23,8 @@ NAME = "report.html"
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What is reported, and where to. Without ``baseline`` it is chosen as the benchmarks do.
+    """What is reported, and where to. Without ``baseline`` it is chosen as the benchmarks do; of several runs of one
+    arm it is that of the first.
 
     ``rows`` are FILE or RUN=FILE: the arms of a run that has a name are told apart by it.
     """
@@ -40,7 +41,7 @@ def run(options: Report) -> dict[str, Any]:
     rows = read.rows(sources)
     told = read.contribution(options.contribution) if options.contribution else None
     with bar("arms", arms_of(rows)) as advance:
-        found = findings(rows, options.baseline, advance)
+        found = findings(rows, options.baseline, advance, [one.run for one in sources if one.run])
     sets = [Drawn(one, tuple(charts(one))) for one in found]
     backends = contribution(told) if told else None
     pictures = _named(sets, backends)

@@ -101,6 +101,8 @@ class Findings:
     baseline: str | None
     arms: tuple[Arm, ...]
     cases: tuple[Case, ...]
+    alike: bool = True
+    """whether all arms were asked the same questions: otherwise their means are of different things"""
 
     @property
     def full(self) -> int:
@@ -117,15 +119,20 @@ class Findings:
         return tuple(sorted({name for arm in self.arms for name in arm.over if name != OVERALL}))
 
 
-def findings(rows: Sequence[Row], baseline: str | None, advance: Advance) -> tuple[Findings, ...]:
-    """Of each data set, in the rows' order. Advances by one an arm. Raises DataError for a baseline nobody has."""
+def findings(
+    rows: Sequence[Row], baseline: str | None, advance: Advance, runs: Sequence[str] = ()
+) -> tuple[Findings, ...]:
+    """Of each data set, in the rows' order; ``runs`` are the names that arms have behind their own.
+
+    Advances by one an arm. Raises DataError for a baseline nobody has.
+    """
     by_dataset: dict[str, list[Row]] = {}
     for row in rows:
         by_dataset.setdefault(row.dataset, []).append(row)
     names = list(dict.fromkeys(row.arm for row in rows))
     if baseline is not None and baseline not in names:
         raise DataError(f"no arm is called {baseline!r}; there are {', '.join(names)}")
-    return tuple(_of_one(name, own, baseline, advance) for name, own in by_dataset.items())
+    return tuple(_of_one(name, own, baseline, advance, runs) for name, own in by_dataset.items())
 
 
 def arms_of(rows: Iterable[Row]) -> int:
@@ -133,12 +140,12 @@ def arms_of(rows: Iterable[Row]) -> int:
     return len({(row.dataset, row.arm) for row in rows})
 
 
-def _of_one(dataset: str, rows: Sequence[Row], wanted: str | None, advance: Advance) -> Findings:
+def _of_one(dataset: str, rows: Sequence[Row], wanted: str | None, advance: Advance, runs: Sequence[str]) -> Findings:
     budgets = tuple(sorted({row.budget for row in rows}))
     by_arm: dict[str, list[Row]] = {}
     for row in rows:
         by_arm.setdefault(row.arm, []).append(row)
-    baseline = (wanted if wanted in by_arm else None) if wanted else _usual(by_arm)
+    baseline = (wanted if wanted in by_arm else None) if wanted else _usual(by_arm, runs)
     against = _full(by_arm[baseline], budgets[-1]) if baseline else {}
     arms, cases = [], []
     for name, own in by_arm.items():
@@ -148,15 +155,27 @@ def _of_one(dataset: str, rows: Sequence[Row], wanted: str | None, advance: Adva
         cases += [case for key, row in full.items() if (case := _case(row, others.get(key))) is not None]
         advance(1)
     cases.sort(key=lambda c: (c.over if c.over is not None else 0.0, c.eib, c.corpus, c.question, c.arm))
-    return Findings(dataset, budgets, baseline, tuple(arms), tuple(cases))
+    scored = (frozenset(row.key for row in own if row.eib is not None) for own in by_arm.values())
+    alike = len(set(scored)) < 2
+    return Findings(dataset, budgets, baseline, tuple(arms), tuple(cases), alike)
 
 
-def _usual(by_arm: Mapping[str, Sequence[Row]]) -> str | None:
-    """As the benchmarks themselves choose: the hand-set prototype, or the last plain baseline, or the first arm."""
+def _usual(by_arm: Mapping[str, Sequence[Row]], runs: Sequence[str]) -> str | None:
+    """The first arm where another run has it, too: what changed between the two is the question.
+
+    Else as the benchmarks themselves choose: the hand-set prototype, or the last plain baseline, or the first arm.
+    """
     if len(by_arm) < 2:
         return None
+    own = {
+        name: next((name.removesuffix(f" ({run})") for run in runs if name.endswith(f" ({run})")), name)
+        for name in by_arm
+    }
+    first = next(iter(by_arm))
+    if list(own.values()).count(own[first]) > 1:
+        return first
     plain = [name for name, rows in by_arm.items() if not rows[0].recipe_hash]
-    return "handset" if "handset" in plain else plain[-1] if plain else next(iter(by_arm))
+    return next((name for name in plain if own[name] == "handset"), plain[-1] if plain else first)
 
 
 def _full(rows: Iterable[Row], budget: int) -> dict[Key, Row]:
@@ -262,6 +281,8 @@ def headline(found: Findings) -> str:
     if len(found.scored) == 1:
         questions = f"{best.questions:,} question{'s' * (best.questions != 1)}"
         return f"{text} (95 % interval {100 * share.low:.1f} to {percent(share.high)}, {questions})."
+    if not found.alike:
+        return _headline_of_shared(found)
     if found.baseline is None:
         return f"{text}, the most of {len(found.scored)} arms."
     if best.name == found.baseline:
@@ -269,15 +290,26 @@ def headline(found: Findings) -> str:
         text += ": no other arm finds more than this baseline."
         over = second.over.get(OVERALL)
         return text + (f" The next, {second.name}, finds {_beside(over, found.baseline)}." if over else "")
-    over = best.over.get(OVERALL)
-    if over is None:
-        return (
-            f"{text}, the most of {len(found.scored)} arms; it shares no question with the baseline {found.baseline}."
-        )
-    return f"{text}, the most of {len(found.scored)} arms and {_beside(over, found.baseline)}."
+    return f"{text}, the most of {len(found.scored)} arms and {_beside(best.over[OVERALL], found.baseline)}."
+
+
+def _headline_of_shared(found: Findings) -> str:
+    """Of arms that were not asked the same questions: only what two of them were both asked can be compared."""
+    differ = "The arms were not all asked the same questions"
+    if found.baseline is None:
+        return f"{differ}, and none of them is the baseline: nothing is compared."
+    compared = [arm for arm in found.scored if OVERALL in arm.over]
+    if not compared:
+        return f"{differ}: none shares a question that counts with the baseline {found.baseline}."
+    best = max(compared, key=lambda arm: arm.over[OVERALL].difference)
+    over = best.over[OVERALL]
+    shared = over.win + over.tie + over.loss
+    return f"{differ}. Of the {shared:,} that both were asked, {best.name} finds {_beside(over, found.baseline)}."
 
 
 def _beside(over: Paired, baseline: str) -> str:
+    if not over.win and not over.loss:
+        return f"as much as {baseline}, question by question"
     points = f"{abs(100 * over.difference):.1f} points {'more' if over.difference >= 0 else 'fewer'} than {baseline}"
     chance = ", so it may be chance" if over.low <= 0 <= over.high else ""
     return (

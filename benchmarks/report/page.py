@@ -134,11 +134,10 @@ def _dataset(drawn: Drawn, place: int, several: bool) -> str:
         missing.append("None of its arms is the baseline: nothing is compared.")
     if all(arm.now is None for arm in found.arms):
         missing.append("No question is unanswerable: abstaining cannot be judged.")
-    counts = {arm.questions for arm in found.arms}
-    if len(counts) > 1:
+    if not found.alike:
         missing.append(
-            f"The arms were asked {min(counts):,} to {max(counts):,} questions; "
-            "differences are of the questions that both were asked."
+            "The arms were not all asked the same questions: their shares are of those that each was asked, "
+            "differences of those that both were."
         )
     return "\n".join(
         [
@@ -159,6 +158,7 @@ def _arms(found: Findings, place: int) -> str:
     timed = any(arm.latency for arm in arms)
     abstaining = any(arm.now for arm in arms)
     heads = ["arm"]
+    heads += ["questions<small>that count</small>"] * (not found.alike)
     heads += [f"evidence in {budget:,}<small>share, 95 % interval</small>" for budget in reversed(found.budgets)]
     heads += ["all of it<small>share of questions</small>"]
     if compared:
@@ -168,7 +168,8 @@ def _arms(found: Findings, place: int) -> str:
     lines = []
     for arm in arms:
         kind = ' class="baseline"' if arm.name == found.baseline else ""
-        cells = [_share(arm.eib.get(budget)) for budget in reversed(found.budgets)]
+        cells = [f"{arm.questions:,}"] * (not found.alike)
+        cells += [_share(arm.eib.get(budget)) for budget in reversed(found.budgets)]
         cells += [percent(arm.whole) if arm.whole is not None else "–"]
         if compared:
             over = arm.over.get(OVERALL)
@@ -182,7 +183,8 @@ def _arms(found: Findings, place: int) -> str:
         name = f'<th scope="row"><bdi>{_text(arm.name)}</bdi><small>{_text(about)}</small></th>'
         lines.append(f"<tr{kind}>{name}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
     n = max((arm.questions for arm in arms), default=0)
-    caption = f"{len(arms)} arm{'s' * (len(arms) != 1)}, {n:,} question{'s' * (n != 1)} that count; the best first"
+    counted = f"{n:,} question{'s' * (n != 1)} that count" if found.alike else "not all asked the same questions"
+    caption = f"{len(arms)} arm{'s' * (len(arms) != 1)}, {counted}; the best first"
     return _table(heads, lines, caption, f"Arms of {found.dataset}", place)
 
 

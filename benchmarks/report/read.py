@@ -54,10 +54,12 @@ def rows(sources: Sequence[Source]) -> list[Row]:
     """The rows of all files, in their order; the arms of a run with a name have it behind theirs.
 
     Raises DataError, naming file and line, for a line that is no row and for one that says again what an earlier line
-    said of the same question, arm and budget; and for files without any row.
+    said of the same question, arm and budget; for one whose question, or its evidence, is not what an earlier line
+    said of it, because the two cannot be compared; and for files without any row.
     """
     found: dict[tuple[str, str, int, str, int], Row] = {}
     said: dict[tuple[str, str, int, str, int], str] = {}
+    asked: dict[tuple[str, str, int], tuple[str, tuple[str, ...], str]] = {}
     for one in sources:
         # Not str.splitlines: it also splits at U+2028 and U+0085, which JSON strings may hold.
         for number, line in enumerate(_bytes(one.file).removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
@@ -72,6 +74,13 @@ def rows(sources: Sequence[Source]) -> list[Row]:
                 raise DataError(
                     f"{where}: {said[key]} has a row of the same question, arm ({row.arm}) and budget ({row.budget}); "
                     "give runs names to compare them: before=FILE after=FILE"
+                )
+            query, gold, first = asked.setdefault(key[:3], (row.query, row.gold, where))
+            if (query, gold) != (row.query, row.gold):
+                what = "asks something else" if query != row.query else "looks for other evidence"
+                raise DataError(
+                    f"{where}: question {row.question} of {row.corpus} {what} than in {first}; what was asked "
+                    "otherwise is reported by itself"
                 )
             found[key], said[key] = row, where
     if not found:

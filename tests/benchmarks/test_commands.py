@@ -49,9 +49,13 @@ def test_locomo_prints_its_figures_and_writes_its_answers(
 
 @pytest.mark.model
 @pytest.mark.slow
-def test_scattered_memories_are_found_wherever_they_lie(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Asking all stores finds more than the best alone, and the figures of every arm are there."""
-    assert main(["locomo", "--data", str(file), "--json", "--scattered", "--arms", "hook"]) == 0
+def test_scattered_memories_are_found_wherever_they_lie(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Asking all stores finds more than the best alone, the figures of every arm are there, and rows say the set-up."""
+    rows = tmp_path / "rows.jsonl"
+    assert main(["locomo", "--data", str(file), "--json", "--scattered", "--arms", "hook", "--rows", str(rows)]) == 0
+    assert {json.loads(line)["dataset"] for line in rows.read_text("utf-8").splitlines()} == {"kitchen scattered"}
     figures = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert figures.keys() >= FIGURES | {"over_best_single", "duplicate_pairs", "eib_one_down", "told_twice"}
     assert figures["one_store_eib_frac"] == 1.0

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from benchmarks.datasets import UNANSWERABLE, Corpus, Item, Question
 from benchmarks.joined import CATEGORY, joined
+from benchmarks.run import Run
 
 QUESTIONS = (
     Question(0, "When was Ada born?", "single", ("a",)),
@@ -38,3 +41,10 @@ def test_the_draw_can_be_drawn_again() -> None:
     assert joined(CORPUS, 2, seed=3) == joined(CORPUS, 2, seed=3)
     assert joined(CORPUS, 2, seed=3).memories == CORPUS.memories
     assert joined(CORPUS, 4, seed=3).questions == ()
+
+
+def test_figures_and_rows_say_how_it_was_asked() -> None:
+    """What was stored or asked otherwise is another data set to a report, which never averages two."""
+    whole = Run("town", (CORPUS,))
+    told = [whole, replace(whole, joined=2), replace(whole, scattered=True, captions=True)]
+    assert [one.setup for one in told] == ["town", "town joined 2", "town captions scattered"]

@@ -135,6 +135,30 @@ class TestFindings:
             one
         )
 
+    def test_where_all_are_even_no_points_are_told(self, tmp_path: Path) -> None:
+        """Neither wins a question: as much, and nothing of chance."""
+        one = found_in([row("default", 0, [True]), row("bm25", 0, [True])], tmp_path)
+        assert headline(one).endswith("and as much as bm25, question by question.")
+
+    def test_arms_that_were_asked_other_questions_are_compared_on_those_of_both(
+        self, report: Report, tmp_path: Path
+    ) -> None:
+        """bm25 was asked question 0 alone, and found it (1.0); default found it too, and one of three others (.5).
+
+        By its own mean bm25 leads by 50 points, on the question of both they are even: only that is said, and each
+        arm's count stands in the table.
+        """
+        rows = [row("default", q, [q in (0, 1)]) for q in range(4)] + [row("bm25", 0, [True])]
+        told = headline(found_in(rows, tmp_path))
+        assert told == (
+            "The arms were not all asked the same questions. Of the 1 that both were asked, default finds as much as "
+            "bm25, question by question."
+        )
+        text = report(rows).read_text(encoding="utf-8")
+        assert ("<td>4</td>" in text, "<td>1</td>" in text, "not all asked the same questions" in text) == (True,) * 3
+        apart = [row("default", 1, [True]), row("bm25", 0, [True])]
+        assert "none shares a question that counts with the baseline bm25" in headline(found_in(apart, tmp_path))
+
     def test_losses_come_first_with_what_was_missed_and_where_it_stood(self, tmp_path: Path) -> None:
         """default lost question 2 by half: D1:2 stood at rank 3, and the baseline had it."""
         case = found_in(kitchen(), tmp_path).cases[0]
@@ -274,6 +298,16 @@ class TestFiles:
         assert told["arms"] == {"default (after)": 1.0, "default (before)": 0.6667}
         assert "33.3 points more than default (before)" in told["headline"]
 
+    def test_of_two_runs_the_first_is_the_baseline(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Not a plain baseline of either: what changed is asked for. With one arm of its own, the hand-set one is."""
+        for name in ("old", "new"):
+            lines = [json.dumps(row(arm, 0, [True], recipe_hash="")) for arm in ("handset", "bm25")]
+            (tmp_path / f"{name}.jsonl").write_text("\n".join([ONE, *lines]), encoding="utf-8")
+        runs = [f"before={tmp_path}/old.jsonl", f"after={tmp_path}/new.jsonl"]
+        for files, baseline in ((runs, "default (before)"), (runs[1:], "handset (after)")):
+            assert main(["report", *files, "--out", str(tmp_path / "out"), "--json"]) == 0
+            assert json.loads(capsys.readouterr().out)["datasets"]["kitchen"]["baseline"] == baseline
+
     def test_rows_without_a_question_that_counts(self, report: Report) -> None:
         """Only unanswerable ones: the page says it instead of dividing by zero."""
         rows = [row("default", q, [], category="unanswerable", abstained=True) for q in range(2)]
@@ -299,6 +333,8 @@ class TestMistakes:
             (json.dumps({**row("default", 1, [True]), "took_ms": -1}), "line 2: 'took_ms'"),
             (json.dumps({k: v for k, v in row("default", 1, [True]).items() if k != "arm"}), "line 2: 'arm'"),
             (json.dumps(row("default", 0, [True])), "line 1 has a row of the same question"),
+            (json.dumps(row("bm25", 0, [True], query="And then?")), "question 0 of attic asks something else than in"),
+            (json.dumps(row("bm25", 0, [True], gold=["D7:1"])), "looks for other evidence than in"),
         ],
     )
     def test_a_broken_line_is_named(
