@@ -32,12 +32,12 @@ MORE_BASELINES = f"{BASELINES},mem0,mnemostack"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     from benchmarks.datasets import DataError
-    from fusion.errors import SettingsError
+    from fusion.errors import BadInput, SettingsError
 
     options = _parser().parse_args(arguments)
     try:
         figures: Mapping[str, Any] = options.measure(options)
-    except (DataError, SettingsError) as error:
+    except (BadInput, DataError, SettingsError) as error:
         print(f"benchmarks: {error}", file=sys.stderr)
         return 2
     if not options.json:

@@ -19,7 +19,7 @@ from benchmarks.metrics import mean, percentile
 from benchmarks.progress import Advance, bar
 from benchmarks.recorded import BUDGETS, Cost
 from benchmarks.rows import Row, write_rows
-from benchmarks.run import Run, as_scattered, checked, each, heading, recording
+from benchmarks.run import Run, answerable, as_scattered, checked, each, heading, recording
 from benchmarks.statistics import shapley
 
 FULL = BUDGETS[0]
@@ -41,6 +41,7 @@ def run(options: Run) -> dict[str, Any]:
     if len(options.backends) < 2:
         raise DataError("a contribution is told apart among two backends or more")
     options, arms = checked(options)
+    answerable(options.dataset, options.corpora, options.limit)
     asked = [question for corpus in options.corpora for question in corpus.asked(options.limit)]
     memories = sum(len(corpus.memories) for corpus in options.corpora)
     steps = memories + len(asked) + sum(question.answerable for question in asked)
@@ -58,10 +59,10 @@ def _tell(corpus: Corpus, advance: Advance, *, options: Run, arm: Arm) -> Told:
     one, _ = recording(corpus, options, [arm], advance, timed=True)
     if options.scattered:
         corpus = as_scattered(corpus)
-    answerable = tuple(question for question in corpus.asked(options.limit) if question.answerable)
+    questions = tuple(question for question in corpus.asked(options.limit) if question.answerable)
     rows = recorded.replay(
         [one],
-        [replace(corpus, questions=answerable)],
+        [replace(corpus, questions=questions)],
         sets,
         dataset=options.setup,
         budgets=(FULL,),

@@ -22,7 +22,7 @@ from typing import Any
 from adapters.embedders.minilm import MiniLM
 from benchmarks import baselines, figures, peers, recorded
 from benchmarks.arms import BASELINES, Arm, ablations, known, parse
-from benchmarks.datasets import Corpus, DataError, Question
+from benchmarks.datasets import UNANSWERABLE, Corpus, DataError, Question
 from benchmarks.joined import joined
 from benchmarks.metrics import mean
 from benchmarks.progress import Advance, bar
@@ -145,7 +145,11 @@ def checked(options: Run) -> tuple[Run, tuple[Arm, ...]]:
     corpora = chosen if alone else tuple(joined(c, options.joined, options.seed) for c in chosen)
     corpora = tuple(c for c in corpora if c.asked(options.limit))
     if not corpora:
-        raise DataError(f"{options.dataset} has no question that can be scored")
+        lost = sum(len(q.unresolved) for c in chosen for q in c.questions)
+        why = f": {lost} of its evidence ids name nothing that is there" if lost else ""
+        raise DataError(f"{options.dataset} has no question that can be scored{why}")
+    if options.scattered:
+        answerable(options.dataset, corpora, options.limit)
     arms = parse((options.recipe, *options.arms), all_recipes(options.recipes_folder), options.backends)
     for arm in arms:
         unbiased(arm.recipe, chosen, options.limit if alone else None)
@@ -162,10 +166,18 @@ def checked(options: Run) -> tuple[Run, tuple[Arm, ...]]:
     for file in (options.answers, options.rows):
         if file is not None and not file.absolute().parent.is_dir():
             raise DataError(f"{file} cannot be written: there is no folder {file.parent}")
+        if file is not None and file.is_dir():
+            raise DataError(f"{file} cannot be written: it is a folder")
     for folder in (options.recordings, options.home):
         if folder is not None and folder.exists() and not folder.is_dir():
             raise DataError(f"{folder} is no folder")
     return replace(options, corpora=corpora, against=against), arms
+
+
+def answerable(dataset: str, corpora: Sequence[Corpus], limit: int | None) -> None:
+    """Raises DataError where nothing that is asked has an answer: no store could be told from another."""
+    if not any(question.answerable for corpus in corpora for question in corpus.asked(limit)):
+        raise DataError(f"{dataset} has no question with evidence: stores are told apart by what they find of it")
 
 
 def unbiased(recipe: Recipe, corpora: Sequence[Corpus], limit: int | None) -> None:
@@ -199,8 +211,19 @@ def heading(options: Run, recipe: Recipe, recorded_by: Iterable[str | None] = ()
         "commit": figures.commit(),
         "date": datetime.now(UTC).date().isoformat(),
         "backends": list(options.backends),
+        **_unresolved(options.corpora),
         **({"recorded_by": recorders} if recorders else {}),
     }
+
+
+def _unresolved(corpora: Sequence[Corpus]) -> dict[str, Any]:
+    """How many evidence ids name nothing that is there, and how many questions have no other, so that nobody asks them;
+    nothing where the key is whole."""
+    broken = [q for corpus in corpora for q in corpus.questions if q.unresolved and q.category != UNANSWERABLE]
+    if not broken:
+        return {}
+    lost = {"ids": sum(len(q.unresolved) for q in broken), "questions_not_asked": sum(not q.gold for q in broken)}
+    return {"evidence_unresolved": lost}
 
 
 # Sharing the work ------------------------------------------------------------------------------------------------
@@ -412,7 +435,7 @@ def _scattered(corpus: Corpus, options: Run, arms: Sequence[Arm], advance: Advan
     one, fresh = recording(corpus, options, arms, advance)
     whole, _ = recording(corpus, replace(options, scattered=False), arms, advance)
     asked = replace(as_scattered(corpus), questions=tuple(corpus.asked(options.limit)))
-    answerable = replace(asked, questions=tuple(q for q in asked.questions if q.answerable))
+    scored = replace(asked, questions=tuple(q for q in asked.questions if q.answerable))
     names, recipe = options.backends, arms[0].recipe
     parts = [Arm(f"only {name}", recipe, (name,)) for name in names]
     parts += [Arm(f"without {name}", recipe, tuple(n for n in names if n != name)) for name in names]
@@ -420,8 +443,8 @@ def _scattered(corpus: Corpus, options: Run, arms: Sequence[Arm], advance: Advan
 
     replayed = partial(recorded.replay, dataset=options.setup, advance=advance)
     rows = replayed([one], [asked], arms)
-    rows += replayed([one], [answerable], parts, budgets=BUDGETS[:1])
-    rows += replayed([whole], [answerable], alone, budgets=BUDGETS[:1])
+    rows += replayed([one], [scored], parts, budgets=BUDGETS[:1])
+    rows += replayed([whole], [scored], alone, budgets=BUDGETS[:1])
     copies = scattered(corpus, names, options.seed)
     return Told(
         tuple(rows),

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from fusion.contract import Kind, Unit
 from fusion.lib.words import spoken
 
+MONTHS = "january february march april may june july august september october november december".split()
 UNANSWERABLE = "unanswerable"
 """the category of questions that have no answer in the corpus: the best block for them is an empty one"""
 
@@ -49,12 +50,16 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """``index`` is its place in the corpus's list; ``gold`` names what holds the answer."""
+    """``index`` is its place in the corpus's list; ``gold`` names what holds the answer.
+
+    ``unresolved`` is what the key names beside that and the corpus has not.
+    """
 
     index: int
     text: str
     category: str
     gold: tuple[str, ...] = ()
+    unresolved: tuple[str, ...] = ()
 
     @property
     def answerable(self) -> bool:
@@ -98,6 +103,8 @@ def read_json(path: Path) -> Any:
         return json.loads(read_text(path))
     except json.JSONDecodeError as error:
         raise DataError(f"{path}, line {error.lineno}: not JSON: {error.msg}") from None
+    except RecursionError:
+        raise DataError(f"{path}: nested too deep") from None
 
 
 def read_lines(path: Path) -> Iterable[tuple[int, Mapping[str, Any]]]:
@@ -110,6 +117,8 @@ def read_lines(path: Path) -> Iterable[tuple[int, Mapping[str, Any]]]:
             entry = json.loads(line)
         except json.JSONDecodeError as error:
             raise DataError(f"{path}, line {number}: not JSON: {error.msg}") from None
+        except RecursionError:
+            raise DataError(f"{path}, line {number}: nested too deep") from None
         if not isinstance(entry, dict):
             raise DataError(f"{path}, line {number}: an object is expected")
         yield number, entry
@@ -122,6 +131,25 @@ def field(entry: Any, name: str, kind: type | tuple[type, ...], where: str) -> A
         kinds = kind if isinstance(kind, tuple) else (kind,)
         raise DataError(f"{where}: {name!r} must be {' or '.join(k.__name__ for k in kinds)}")
     return value
+
+
+def said(entry: Any, name: str, where: str) -> str:
+    """A required text that says something. Raises DataError, as `field` does."""
+    text: str = field(entry, name, str, where)
+    if not text.strip():
+        raise DataError(f"{where}: {name!r} is empty")
+    return text
+
+
+def moment(
+    year: int | str, month: int | str, day: int | str, hour: int = 0, minute: int = 0, *, where: str
+) -> datetime:
+    """A time, taken as UTC because no data set names a zone; a month may be its English name. Raises DataError."""
+    try:
+        number = MONTHS.index(month.lower()) + 1 if isinstance(month, str) else month
+        return datetime(int(year), number, int(day), hour, minute, tzinfo=UTC)
+    except ValueError:
+        raise DataError(f"{where}: there is no day {day} of month {month} in {year} at {hour}:{minute:02}") from None
 
 
 def distinct(ids: Iterable[str], where: str) -> set[str]:

@@ -10,16 +10,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from benchmarks.datasets import UNANSWERABLE, Corpus, DataError, Item, Question, field, read_json
+from benchmarks.datasets import MONTHS, UNANSWERABLE, Corpus, DataError, Item, Question, field, moment, read_json, said
 
 _MARK = re.compile(r"\s*->->\s*[\d,\s]+$")
 """what the data set writes behind a user's message: where it stands in the plan that it was written from"""
 _ANCHOR = re.compile(r"([A-Z][a-z]+)-(\d{1,2})-(\d{4})")
-_MONTHS = "january february march april may june july august september october november december".split()
 
 
 def load(path: Path) -> tuple[Corpus, ...]:
@@ -42,11 +41,13 @@ def _conversation(chat: Path, name: str) -> Corpus:
     questions: list[Question] = []
     for ability in asked:
         for place, entry in enumerate(field(asked, ability, list, str(file))):
-            text = field(entry, "question", str, f"{file}, {ability}, question {place}")
+            text = said(entry, "question", f"{file}, {ability}, question {place}")
+            named = dict.fromkeys(_ids(entry.get("source_chat_ids")))
             # An id that several messages have says not which is meant.
-            gold = [i for i in dict.fromkeys(_ids(entry.get("source_chat_ids"))) if copies[i] == 1]
+            gold = tuple(i for i in named if copies[i] == 1)
             category = UNANSWERABLE if ability == "abstention" else ability
-            questions.append(Question(len(questions), text, category, tuple(gold)))
+            unresolved = tuple(i for i in named if copies[i] != 1)
+            questions.append(Question(len(questions), text, category, gold, unresolved))
     return Corpus(name, turns, tuple(questions))
 
 
@@ -57,16 +58,19 @@ def _turns(chat: Path) -> Iterator[Item]:
     seen: Counter[str] = Counter()
     for number, batch in enumerate(_flat(batches)):
         where = f"{chat}, batch {number}"
-        start = _moment(batch.get("time_anchor"))
-        messages = [message for group in field(batch, "turns", list, where) for message in group]
+        groups = field(batch, "turns", list, where)
+        start = _moment(batch.get("time_anchor"), where)
+        if not all(isinstance(group, list) for group in groups):
+            raise DataError(f"{where}: 'turns' must be lists of messages")
+        messages = [message for group in groups for message in group]
         for position, message in enumerate(messages):
             here = f"{where}, message {position}"
-            start = _moment(message.get("time_anchor")) or start
             name = str(field(message, "id", (int, str), here))
+            start = _moment(message.get("time_anchor"), here) or start
             seen[name] += 1
             yield Item(
                 id=name if seen[name] == 1 else f"{name}#{seen[name]}",
-                text=_MARK.sub("", field(message, "content", str, here)),
+                text=_MARK.sub("", said(message, "content", here)),
                 document=f"batch_{number}",
                 position=position,
                 speaker=field(message, "role", str, here),
@@ -95,9 +99,9 @@ def _ids(value: Any) -> Iterator[str]:
         yield str(value)
 
 
-def _moment(text: object) -> datetime | None:
-    """ "March-15-2024" as a day."""
+def _moment(text: object, where: str) -> datetime | None:
+    """ "March-15-2024" as a day; None for what is no date at all. Raises DataError for a day there is not."""
     match = _ANCHOR.search(text) if isinstance(text, str) else None
-    if match is None or match[1].lower() not in _MONTHS:
+    if match is None or match[1].lower() not in MONTHS:
         return None
-    return datetime(int(match[3]), _MONTHS.index(match[1].lower()) + 1, int(match[2]), tzinfo=UTC)
+    return moment(match[3], match[1], match[2], where=where)

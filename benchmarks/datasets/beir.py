@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.datasets import Corpus, DataError, Item, Question, distinct, field, read_lines, read_text
+from benchmarks.datasets import Corpus, DataError, Item, Question, distinct, field, read_lines, read_text, said
 
 SPLITS = ("test", "dev", "train")
 
@@ -15,13 +15,15 @@ SPLITS = ("test", "dev", "train")
 def load(path: Path) -> tuple[Corpus, ...]:
     """One corpus, and the queries that the first of `qrels/test.tsv`, `dev.tsv`, `train.tsv` or any other judges.
 
-    Raises DataError, also for a judgement of a query or document that is not there.
+    A document without a title and a text, of which published sets have some, is nothing to remember. Raises DataError,
+    also for a judgement of a query or document that is not there.
     """
     if not path.is_dir():
         raise DataError(f"{path} is no folder; BEIR's format is a folder with corpus.jsonl, queries.jsonl and qrels/")
-    memories = tuple(
+    documents = (
         _document(entry, f"{path / 'corpus.jsonl'}, line {n}") for n, entry in read_lines(path / "corpus.jsonl")
     )
+    memories = tuple(document for document in documents if document.text.strip())
     ids = distinct((item.id for item in memories), str(path / "corpus.jsonl"))
     texts: dict[str, str] = {}
     for number, entry in read_lines(path / "queries.jsonl"):
@@ -29,7 +31,7 @@ def load(path: Path) -> tuple[Corpus, ...]:
         name = str(field(entry, "_id", (str, int), where))
         if name in texts:
             raise DataError(f"{where}: the id {name!r} occurs twice")
-        texts[name] = field(entry, "text", str, where)
+        texts[name] = said(entry, "text", where)
     split, judged = _qrels(path, texts, ids)
     questions = tuple(Question(i, texts[q], split, tuple(gold)) for i, (q, gold) in enumerate(judged.items()))
     return (Corpus(path.resolve().name, memories, questions),)
@@ -59,7 +61,7 @@ def _qrels(path: Path, queries: dict[str, str], documents: set[str]) -> tuple[st
         if query not in queries:
             raise DataError(f"{where}: there is no query {query!r}")
         if document not in documents:
-            raise DataError(f"{where}: there is no document {document!r}")
+            raise DataError(f"{where}: there is no document {document!r} that says anything")
         if score > 0:
             judged.setdefault(query, []).append(document)
     return files[0].stem, {query: list(dict.fromkeys(gold)) for query, gold in judged.items()}

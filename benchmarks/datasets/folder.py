@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from benchmarks.datasets import UNANSWERABLE, Corpus, DataError, Item, Question, field, read_json
+from benchmarks.datasets import UNANSWERABLE, Corpus, DataError, Item, Question, field, read_json, said
 from fusion.ingest import sources
 from fusion.ingest.sources import Skip
 
@@ -53,12 +53,10 @@ def load(path: Path, queries: Path) -> tuple[Corpus, ...]:
 
 
 def _question(index: int, entry: Any, known: set[str], where: str, folder: Path) -> Question:
-    text = field(entry, "query", str, where)
-    if not text.strip():
-        raise DataError(f"{where}: the query is empty")
+    text = said(entry, "query", where)
     gold = field(entry, "files", list, where)
     for name in gold:
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             raise DataError(f"{where}: {folder} has no memory in a file {name!r}")
     category = entry.get("category", "answerable") if gold else UNANSWERABLE
     return Question(index, text, str(category), tuple(dict.fromkeys(gold)))

@@ -7,17 +7,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from benchmarks.datasets import UNANSWERABLE, Corpus, DataError, Item, Question, distinct, field, read_json
+from benchmarks.datasets import (
+    UNANSWERABLE,
+    Corpus,
+    DataError,
+    Item,
+    Question,
+    distinct,
+    field,
+    moment,
+    read_json,
+    said,
+)
 
 CATEGORIES = {1: "multi-evidence", 2: "temporal", 3: "inference", 4: "single", 5: UNANSWERABLE}
 
 _EVIDENCE = re.compile(r"D:?(\d+):(\d+)")
 _DATE = re.compile(r"(\d{1,2}):(\d{2})\s*([ap]m)\s+on\s+(\d{1,2})\s+([A-Z][a-z]+),?\s+(\d{4})", re.IGNORECASE)
-_MONTHS = "january february march april may june july august september october november december".split()
 
 
 def load(path: Path) -> tuple[Corpus, ...]:
@@ -53,18 +63,18 @@ def _question(index: int, entry: Any, ids: Iterable[str], where: str) -> Questio
     category = field(entry, "category", int, where)
     if category not in CATEGORIES:
         raise DataError(f"{where}: category {category} is not 1 to 5")
-    text = field(entry, "question", str, where)
-    return Question(index, text, CATEGORIES[category], evidence(entry.get("evidence"), ids))
+    named = field(entry, "evidence", list, where) if entry.get("evidence") is not None else []
+    return Question(index, said(entry, "question", where), CATEGORIES[category], *evidence(named, ids))
 
 
-def _session(number: int, entries: Sequence[Any], date: str | None, where: str) -> Iterator[Item]:
+def _session(number: int, entries: Sequence[Any], date: object, where: str) -> Iterator[Item]:
     """The data set dates sessions, not turns: later turns get later seconds, so that their order survives."""
-    start = session_date(date)
+    start = session_date(date, where)
     for position, entry in enumerate(entries):
         here = f"{where}, turn {position}"
         yield Item(
             id=field(entry, "dia_id", str, here),
-            text=field(entry, "text", str, here),
+            text=said(entry, "text", here),
             document=f"session_{number}",
             position=position,
             speaker=field(entry, "speaker", str, here),
@@ -73,21 +83,26 @@ def _session(number: int, entries: Sequence[Any], date: str | None, where: str) 
         )
 
 
-def session_date(text: str | None) -> datetime | None:
-    """ "1:56 pm on 8 May, 2023" as a time, taken as UTC because the data set names no zone."""
+def session_date(text: object, where: str) -> datetime | None:
+    """ "1:56 pm on 8 May, 2023" as a time; None for what is no date at all. Raises DataError for a day there is not."""
+    if text is not None and not isinstance(text, str):
+        raise DataError(f"{where}: its date must be a text, such as '1:56 pm on 8 May, 2023'")
     match = _DATE.search(text or "")
     if match is None:
         return None
     hour, minute, half, day, month, year = match.groups()
     hour_of_day = int(hour) % 12 + (12 if half.lower() == "pm" else 0)
-    return datetime(int(year), _MONTHS.index(month.lower()) + 1, int(day), hour_of_day, int(minute), tzinfo=UTC)
+    return moment(year, month, day, hour_of_day, int(minute), where=where)
 
 
-def evidence(entries: Iterable[object] | None, ids: Iterable[str]) -> tuple[str, ...]:
+def evidence(entries: Iterable[object], ids: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The key's turn ids, mended: ``D30:05`` is D30:5, ``D:11:26`` is D11:26, several may share a string.
 
-    What names no turn of the conversation is dropped: the published key has such, and everybody counts without them.
+    And what names no turn of the conversation: the published key has such, and everybody counts without them.
     """
     known = set(ids)
-    found = (f"D{int(s)}:{int(t)}" for entry in entries or () for s, t in _EVIDENCE.findall(str(entry)))
-    return tuple(dict.fromkeys(ref for ref in found if ref in known))
+    found: dict[str, None] = {}
+    for entry in entries:
+        named = [f"D{int(s)}:{int(t)}" for s, t in _EVIDENCE.findall(str(entry))]
+        found |= dict.fromkeys(named or [str(entry)])
+    return tuple(ref for ref in found if ref in known), tuple(ref for ref in found if ref not in known)

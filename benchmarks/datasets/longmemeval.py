@@ -7,11 +7,22 @@ are those marked ``has_answer``; a question whose id ends in ``_abs`` has no ans
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from benchmarks.datasets import UNANSWERABLE, Corpus, DataError, Item, Question, distinct, field, read_json
+from benchmarks.datasets import (
+    UNANSWERABLE,
+    Corpus,
+    DataError,
+    Item,
+    Question,
+    distinct,
+    field,
+    moment,
+    read_json,
+    said,
+)
 
 _DATE = re.compile(r"(\d{4})/(\d{2})/(\d{2})\D*(?:(\d{2}):(\d{2}))?")
 
@@ -37,7 +48,9 @@ def _haystack(entry: Any, where: str) -> Corpus:
     turns: list[Item] = []
     gold: list[str] = []
     for number, (session, date) in enumerate(zip(sessions, dates, strict=True)):
-        start = _moment(str(date))
+        start = _moment(str(date), f"{where}, session {number}")
+        if not isinstance(session, list):
+            raise DataError(f"{where}, session {number}: a list of turns is expected")
         for position, turn in enumerate(session):
             here = f"{where}, session {number}, turn {position}"
             text = field(turn, "content", str, here)
@@ -55,13 +68,13 @@ def _haystack(entry: Any, where: str) -> Corpus:
             if turn.get("has_answer"):
                 gold.append(item.id)
     category = UNANSWERABLE if name.endswith("_abs") else field(entry, "question_type", str, where)
-    return Corpus(name, tuple(turns), (Question(0, field(entry, "question", str, where), category, tuple(gold)),))
+    return Corpus(name, tuple(turns), (Question(0, said(entry, "question", where), category, tuple(gold)),))
 
 
-def _moment(text: str) -> datetime | None:
-    """ "2023/05/20 (Sat) 02:21" as a time, taken as UTC because the data set names no zone."""
+def _moment(text: str, where: str) -> datetime | None:
+    """ "2023/05/20 (Sat) 02:21" as a time; None for what is no date at all. Raises DataError for one there is not."""
     match = _DATE.search(text)
     if match is None:
         return None
     year, month, day, hour, minute = (int(part or 0) for part in match.groups())
-    return datetime(year, month, day, hour, minute, tzinfo=UTC)
+    return moment(year, month, day, hour, minute, where=where)

@@ -209,6 +209,7 @@ def test_musique_prints_the_baselines_of_the_same_run(tmp_path: Path, capsys: py
         (["locomo", "--data", "FILE", "--conversations", "cellar"], "no conversation is called 'cellar'"),
         (["locomo", "--data", "FILE", "--answers", "nowhere/answers.jsonl"], "there is no folder nowhere"),
         (["locomo", "--data", "FILE", "--recordings", "FILE"], "kitchen.json is no folder"),
+        (["locomo", "--data", "FILE", "--rows", "."], ". cannot be written: it is a folder"),
         (["contribution", "--data", "FILE", "--home", "FILE"], "kitchen.json is no folder"),
         (["contribution", "--data", "FILE", "--rows", "nowhere/rows.jsonl"], "there is no folder nowhere"),
         (["locomo", "--data", "FILE", "--recipes", "nowhere"], "there is no folder of recipes nowhere"),
@@ -228,6 +229,17 @@ def test_bad_input_is_named_and_ends_with_2(
     assert told.out == ""
     assert message in told.err
     assert [f.name for f in file.parent.iterdir()] == [file.name]
+
+
+@pytest.mark.parametrize("command", [["contribution"], ["locomo", "--scattered"]])
+def test_stores_are_not_told_apart_without_an_answer(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only an unanswerable question: said before anything is stored, exit code 2."""
+    file = tmp_path / "kitchen.json"
+    file.write_text(json.dumps([{**KITCHEN, "qa": [{"question": "Which cat?", "category": 5}]}]), encoding="utf-8")
+    assert main([*command, "--data", str(file)]) == 2
+    assert "kitchen has no question with evidence" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["locomo", "contribution"])

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks.datasets import DataError
 from benchmarks.datasets.locomo import evidence, load, session_date
+from benchmarks.run import Run, heading
+from fusion.recipe import Recipe
 
 KITCHEN = {
     "sample_id": "kitchen",
@@ -65,16 +69,17 @@ def test_questions_know_whether_they_count(file: Path) -> None:
 @pytest.mark.parametrize(
     ("entries", "expected"),
     [
-        (["D30:05"], ("D30:5",)),
-        (["D:11:26"], ("D11:26",)),
-        (["D1:1; D1:2 D1:1"], ("D1:1", "D1:2")),
-        (["D", "", None], ()),
-        (None, ()),
-        (["D99:1"], ()),
+        (["D30:05"], (("D30:5",), ())),
+        (["D:11:26"], (("D11:26",), ())),
+        (["D1:1; D1:2 D1:1"], (("D1:1", "D1:2"), ())),
+        (["D", None], ((), ("D", "None"))),
+        ([], ((), ())),
+        (["D99:1", "D1:1 D99:1"], (("D1:1",), ("D99:1",))),
     ],
 )
-def test_evidence_is_mended(entries: list[object] | None, expected: tuple[str, ...]) -> None:
-    """Leading zeros and stray colons go, several ids in one string are several, unknown ids and repeats are dropped."""
+def test_evidence_is_mended(entries: list[object], expected: tuple[tuple[str, ...], tuple[str, ...]]) -> None:
+    """Leading zeros and stray colons go, several ids in one string are several, repeats are dropped; what names no turn
+    is told apart."""
     assert evidence(entries, {"D30:5", "D11:26", "D1:1", "D1:2"}) == expected
 
 
@@ -89,7 +94,7 @@ def test_evidence_is_mended(entries: list[object] | None, expected: tuple[str, .
 )
 def test_dates_of_sessions(text: str | None, expected: datetime | None) -> None:
     """Noon is 12 pm, midnight 12 am, and what is no date is none."""
-    assert session_date(text) == expected
+    assert session_date(text, "here") == expected
 
 
 def test_another_file_is_refused(tmp_path: Path) -> None:
@@ -113,3 +118,47 @@ def test_broken_ids_are_named(tmp_path: Path) -> None:
     path.write_text(json.dumps(silent), encoding="utf-8")
     with pytest.raises(DataError, match="session_2, turn 1: 'text' must be str"):
         load(path)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (
+            ("conversation", "session_2_date_time"),
+            "1:56 pm on 48 May, 2023",
+            "session_2: there is no day 48 of month May",
+        ),
+        (
+            ("conversation", "session_2_date_time"),
+            "1:56 pm on 8 Mai, 2023",
+            "session_2: there is no day 8 of month Mai",
+        ),
+        (("conversation", "session_2_date_time"), 5, "session_2: its date must be a text"),
+        (("conversation", "session_2", 0, "text"), " ", "session_2, turn 0: 'text' is empty"),
+        (("qa", 1, "question"), "", "question 1: 'question' is empty"),
+        (("qa", 1, "evidence"), "D2:1", "question 1: 'evidence' must be list"),
+        (("qa", 1, "evidence"), 3, "question 1: 'evidence' must be list"),
+    ],
+)
+def test_what_cannot_be_is_named(tmp_path: Path, place: tuple[str | int, ...], value: object, message: str) -> None:
+    """Days that there are not, empty texts, and evidence that would be read letter by letter: by file and entry."""
+    broken: Any = json.loads(json.dumps([KITCHEN]))
+    *path, last = place
+    entry = broken[0]
+    for step in path:
+        entry = entry[step]
+    entry[last] = value
+    path_of_it = tmp_path / "broken.json"
+    path_of_it.write_text(json.dumps(broken), encoding="utf-8")
+    with pytest.raises(DataError, match=rf"broken\.json, conversation 0 \(kitchen\), {re.escape(message)}"):
+        load(path_of_it)
+
+
+def test_ids_that_name_no_turn_are_counted(file: Path) -> None:
+    """Question 3 names D and D9:9: neither is there, so it is not asked, and both are told."""
+    (conversation,) = load(file)
+    assert [q.unresolved for q in conversation.questions] == [(), (), (), ("D", "D9:9")]
+    assert heading(Run("kitchen", (conversation,)), Recipe())["evidence_unresolved"] == {
+        "ids": 2,
+        "questions_not_asked": 1,
+    }

@@ -211,6 +211,33 @@ def _no_list(tmp_path: Path) -> object:
     return _own(tmp_path, [{"query": "What broke?", "files": "notes/oven.md"}])
 
 
+def _haystack(**changed: object) -> Callable[[Path], object]:
+    return lambda folder: longmemeval.load(_written(folder / "s.json", [{**HAYSTACK, **changed}]))
+
+
+def _chat(batch: object) -> Callable[[Path], object]:
+    def load(folder: Path) -> object:
+        root = _beam(folder / "100K")
+        _written(root / "1" / "chat.json", [batch])
+        return beam.load(root)
+
+    return load
+
+
+def _empty_document(folder: Path) -> object:
+    root = _beir(folder / "b")
+    _written(root / "corpus.jsonl", _lines({"_id": "d1", "text": " "}, {"_id": "d2", "text": "Salad."}))
+    return beir.load(root)
+
+
+def _own_files(*files: object) -> Callable[[Path], object]:
+    return lambda folder: _own(folder, [{"query": "What broke?", "files": files}])
+
+
+def _message(**changed: object) -> object:
+    return {"turns": [[{"id": 0, "role": "user", "content": "Oh!", **changed}]]}
+
+
 BROKEN: Sequence[tuple[Callable[[Path], Any], str]] = [
     (_twice, "the id '2hop__1_2' occurs twice"),
     (_half, r"hops\.jsonl, line 2: not JSON"),
@@ -223,6 +250,20 @@ BROKEN: Sequence[tuple[Callable[[Path], Any], str]] = [
     (_no_score, r"test\.tsv, line 1: .*tabs between"),
     (_no_file, r"query 0: .* has no memory in a file 'oven\.md'"),
     (_no_list, "query 0: 'files' must be list"),
+    (_own_files(["oven.md"]), r"query 0: .* has no memory in a file \['oven\.md'\]"),
+    (lambda folder: _own(folder, [{"query": " ", "files": []}]), "query 0: 'query' is empty"),
+    (lambda folder: musique.load(_written(folder / "deep.json", "[" * 100_000)), r"deep\.json: nested too deep"),
+    (lambda folder: musique.load(_written(folder / "deep.jsonl", "[" * 100_000)), "line 1: nested too deep"),
+    (lambda folder: musique.load(_written(folder / "a.json", [{**HOPS[0], "question": ""}])), "'question' is empty"),
+    (_haystack(haystack_sessions=["hello", []]), r"\(q1\), session 0: a list of turns"),
+    (_haystack(haystack_dates=["2023/15/20", "2024/01/14"]), r"session 0: there is no day 20 of month 15 in 2023"),
+    (_haystack(question=""), r"\(q1\): 'question' is empty"),
+    (_chat("hello"), "batch 0: 'turns' must be list"),
+    (_chat({"turns": ["hello"]}), "batch 0: 'turns' must be lists of messages"),
+    (_chat({"turns": [["hello"]]}), "batch 0, message 0: 'id' must be"),
+    (_chat(_message(content="")), "batch 0, message 0: 'content' is empty"),
+    (_chat(_message(time_anchor="March-55-2024")), "message 0: there is no day 55 of month March in 2024"),
+    (_empty_document, r"test\.tsv, line 2: there is no document 'd1' that says anything"),
 ]
 
 
