@@ -412,6 +412,11 @@ def recipes(settings: Settings) -> dict[str, Recipe]:
     return found
 
 
+def shipped_recipes() -> tuple[str, ...]:
+    """The names of the recipes that come with the project."""
+    return tuple(sorted(file.stem for file in (config_root() / "recipes").glob("*.toml")))
+
+
 def read_recipe(file: Path) -> Recipe:
     """One recipe file; what it leaves out is as in `Recipe`. Raises SettingsError, which names the number."""
     try:

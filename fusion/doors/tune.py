@@ -30,7 +30,7 @@ from fusion.compare.tune import steps as steps_of_tuning
 from fusion.errors import BadInput, NotFound, SettingsError
 from fusion.lib.trees import MAX_BYTES
 from fusion.recipe import Recipe, mark
-from fusion.settings import read_recipe
+from fusion.settings import read_recipe, shipped_recipes
 
 Made = TypeVar("Made", Tuned, Taught)
 
@@ -70,6 +70,11 @@ def run(wanted: Wanted, *, quiet: bool = False) -> dict[str, Any]:
     file, model = wanted.folder / f"{wanted.name}.toml", wanted.folder / f"{wanted.name}.txt"
     if not wanted.name.replace("-", "").replace("_", "").isalnum():
         raise BadInput(f"--name {wanted.name!r}: letters, digits, - and _")
+    if wanted.name in shipped_recipes() and not wanted.force:
+        raise BadInput(
+            f"--name {wanted.name!r} is a recipe that comes with the project, and what asks by that name would ask by "
+            "yours; --force takes the name all the same, --name gives another one"
+        )
     for one in (file, *([model] if wanted.learner else [])):
         if one.exists() and not wanted.force:
             raise BadInput(f"{one} is there already; --force writes it anew, --name gives another one")
@@ -179,12 +184,13 @@ def _told(
 ) -> dict[str, Any]:
     figures = made.as_json()
     written = []
-    if isinstance(made, Taught) and model is not None:
+    kept = pays(figures) or wanted.force
+    if kept and isinstance(made, Taught) and model is not None:
         if len(made.text.encode()) > MAX_BYTES:
             raise BadInput(f"the model has more than {MAX_BYTES} bytes")
         _put(model, made.text)
         written.append(str(model))
-    if not isinstance(made, Tuned) or made.changed:
+    if kept and (not isinstance(made, Tuned) or made.changed):
         lines = [
             f"Made by `fusion tune` on {origin['date']} from {origin['data']}, as of {origin['base']}.",
             *_says(made),
@@ -198,6 +204,17 @@ def _told(
     if not quiet:
         show(told, isinstance(made, Taught))
     return told
+
+
+def pays(figures: Mapping[str, Any]) -> bool:
+    """Whether questions that had no say speak for it: more evidence, beyond chance; or as much, and more of those
+    without an answer left empty. Of votes: more pairs ordered rightly.
+    """
+    if "cross_validated_pairs_right" in figures:
+        return bool(figures["cross_validated_pairs_right"] > figures["base_pairs_right"])
+    emptier = (figures["cross_validated_left_empty"] or 0) > (figures["base_left_empty"] or 0)
+    better = figures["verdict"]["better"]
+    return better == "tuned" or (better is None and emptier)
 
 
 def _says(made: Tuned | Taught) -> list[str]:
@@ -300,9 +317,11 @@ def show(told: Mapping[str, Any], learned: bool) -> None:
                 f"{told['cross_validated_left_empty']}; {told['base_left_empty']} with the base"
             )
         if pair["better"] != "tuned":
-            console.print("That is no better than the base beyond chance: keep the base.")
+            console.print("That is no better than the base beyond chance.")
     if not learned and not told["changed"]:
         console.print("No number gained more than its standard error, so there is no file to write.")
+    elif not told["written"]:
+        console.print("Keep the base: no file is written for what does not pay; --force writes it all the same.")
     for file in told["written"]:
         console.print(f"Wrote {escape(file)}", soft_wrap=True)
     if told["written"]:

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fusion.doors.cli import app
-from fusion.doors.tune import toml
+from fusion.doors.tune import pays, toml
 from fusion.errors import SettingsError
 from fusion.lib.trees import digest
 from fusion.recipe import Dedup, Fusing, Gathering, Judging, Learned, Packing, Recipe, mark
@@ -103,11 +103,23 @@ def test_feedback_becomes_a_recipe_that_can_be_asked_with(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
+    ("better", "left_empty", "paid"),
+    [("tuned", 0.0, True), (None, 0.0, False), (None, 0.5, True), ("base", 0.5, False)],
+)
+def test_what_does_not_pay_is_not_written(better: str | None, left_empty: float, paid: bool) -> None:
+    """More evidence beyond chance pays, and as much where more of the unanswerable stay empty; nothing else does."""
+    told = {"cross_validated_left_empty": left_empty, "base_left_empty": 0.0, "verdict": {"better": better}}
+    assert pays(told) is paid
+    assert not pays({"cross_validated_pairs_right": 0.5, "base_pairs_right": 0.5})
+
+
+@pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (("--data", "nowhere.json"), "there is no such file"),
         (("--data", ".", "--recipe", "best"), "there are deep, default, hook, seed003"),
         (("--data", ".", "--name", "a/b"), "letters, digits"),
+        (("--data", ".", "--name", "default"), "a recipe that comes with the project"),
         (("--data", ".", "--only", "luck"), "there are rerank.signals.maxsim"),
         (("--data", ".", "--format", "feedback"), "add --learner"),
         (("--data", ".", "--format", "novel"), "no format is called 'novel'"),

@@ -130,7 +130,9 @@ def tune(
     limit: Annotated[int | None, typer.Option(min=1, help="Questions of each conversation.")] = None,
     recordings: Annotated[Path | None, typer.Option(help="Keep recorded answers here; else below the home.")] = None,
     answers: Annotated[Path | None, typer.Option(help="Write the held-out answers here, for a referee.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over a recipe of this name.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write over a recipe of this name; write what does not pay.")
+    ] = False,
     home: Home = None,
     config: Config = None,
     as_json: Json = False,
