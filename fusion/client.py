@@ -285,9 +285,9 @@ def status() -> Call[wire.Status]:
     return Call("GET", "/v1/status")
 
 
-def receipt(receipt_id: str) -> Call[dict[str, Any]]:
-    """Why each candidate of one answer was in the block, or out of it."""
-    return Call("GET", f"/v1/receipts/{quote(receipt_id, safe='')}")
+def receipt(receipt_id: str, *, user_id: str | None = None) -> Call[dict[str, Any]]:
+    """Why each candidate of one answer was in the block, or out of it; not found where another user was asked for."""
+    return Call("GET", f"/v1/receipts/{quote(receipt_id, safe='')}", parameters=_given({"user_id": user_id}))
 
 
 def ready() -> Call[dict[str, Any]]:

@@ -216,17 +216,29 @@ class CompareBody(Question):
 
 
 class FeedbackBody(Scoped):
-    """Which memories of an answer were of use, and which were in the way; replaces what was said of it before."""
+    """Which memories of an answer were of use, and which were in the way; replaces what was said of it before.
+
+    One of the two lists has to be there: only an empty one takes back what was said, for a field left out or
+    misspelt says nothing.
+    """
 
     receipt_id: Reference
-    useful: Refs = Field(default=(), description="refs as the answer cites them")
-    useless: Refs = Field(default=(), description="no ref may be both; with neither, what was said is taken back")
+    useful: Refs = Field(default=(), description="refs as the answer cites them; empty, without useless: taken back")
+    useless: Refs = Field(default=(), description="no ref may be both")
 
     @model_validator(mode="after")
     def _of_one_mind(self) -> Self:
+        if not self.model_fields_set & {"useful", "useless"}:
+            raise ValueError("useful or useless is missing; an empty list takes back what was said")
         if both := [n for n, ref in enumerate(self.useless) if ref in self.useful]:
             raise ValueError(f"useless[{both[0]}] is in useful, too; a memory was one or the other")
         return self
+
+
+class ReceiptQuery(_Body):
+    """Whose answer a receipt has to be of."""
+
+    user_id: Id | None = Field(default=None, description="who asked; the receipt of another question is not found")
 
 
 class Labelled(_Body):
@@ -601,4 +613,5 @@ _SAID = {
     "extra_forbidden": "there is no such field",
     "missing": "is missing",
     "string_too_short": "is empty",
+    "tuple_type": "must be a list",
 }

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from fusion.compare.queries import Asked
 from fusion.compare.verdict import agreement, paired
-from fusion.errors import NobodyAnswered
+from fusion.errors import BadInput, NobodyAnswered
 
 if TYPE_CHECKING:
     from fusion import wire
@@ -95,11 +95,20 @@ def _row(question: Asked, compared: wire.Compared) -> dict[str, Any]:
 
 
 async def export_labels(client: AsyncClient, file: Path) -> int:
-    """Writes every label to ``file``, a JSON object a line, oldest first; all or nothing. Returns how many."""
+    """Writes every label to ``file``, a JSON object a line, oldest first; all or nothing. Returns how many.
+
+    Raises BadInput for a file that cannot be written.
+    """
+    if file.is_dir():
+        raise BadInput(f"{file} cannot be written: it is a folder")
     part = file.with_name(f"{file.name}.part")
+    try:
+        out = part.open("wb")
+    except OSError as error:
+        raise BadInput(f"{file} cannot be written: {error.strerror}") from None
     count, cursor = 0, None
     try:
-        with part.open("wb") as out:
+        with out:
             while True:
                 page = await client.labels(limit=1000, cursor=cursor)
                 out.writelines(orjson.dumps(label) + b"\n" for label in page["labels"])

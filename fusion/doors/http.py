@@ -219,7 +219,8 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         return reply({**(await fusion.status(request.scope["tenant"])), "requests": requests})
 
     async def receipt(request: Request, receipt_id: str) -> Response:
-        return reply(await fusion.receipt(known(receipt_id), request.scope["tenant"]))
+        asked = bodies.in_query(bodies.ReceiptQuery, request.query_params.multi_items())
+        return reply(await fusion.receipt(known(receipt_id), request.scope["tenant"], user_id=asked.user_id))
 
     async def settle(request: Request) -> Response:
         body = bodies.parse(SETTLE, await request.body())

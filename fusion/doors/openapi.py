@@ -410,7 +410,7 @@ def document(*, needs_key: bool = False) -> dict[str, Any]:
                 "Why each candidate of an answer was in the block or out of it",
                 dict[str, Any],
                 {"receipt_id": _EVENT_ID, "candidates": []},
-                parameters=[_path("receipt_id", _EVENT_ID)],
+                parameters=[_path("receipt_id", _EVENT_ID), *_query(bodies.ReceiptQuery)],
                 extra=(404,),
             )
         },

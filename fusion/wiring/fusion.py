@@ -129,7 +129,8 @@ class Fusion(Parts):
 
     def _keep(self, outcome: Outcome, world: Witness, scope: Scope) -> None:
         """Keeps the receipt of an answer, and what stands behind the refs that it cites of other people's memories."""
-        self.receipts.keep(outcome.receipt)
+        body = {**outcome.receipt.body, "user_id": scope.user_id}
+        self.receipts.keep(replace(outcome.receipt, body=body))
         cited = self.noting.unknown((m.ref for x in outcome.fused.memories for m in x.members), scope)
         if cited:
             self.noting.note(foreign_items(outcome, world, scope, cited))
@@ -388,19 +389,32 @@ class Fusion(Parts):
             "notes": list(self._notes),
         }
 
-    async def receipt(self, receipt_id: str, tenant: str = "default") -> Mapping[str, Any]:
-        """Why each candidate of an earlier answer was in or out. Raises NotFound."""
-        return explain(await self.receipts.read(receipt_id, tenant))
+    async def receipt(
+        self, receipt_id: str, tenant: str = "default", *, user_id: str | None = None
+    ) -> Mapping[str, Any]:
+        """Why each candidate of an earlier answer was in or out. Raises NotFound, also where ``user_id`` is named and
+        the question was not asked for that user."""
+        return explain(await self._receipt(receipt_id, tenant, user_id))
+
+    async def _receipt(self, receipt_id: str, tenant: str, user_id: str | None) -> Mapping[str, Any]:
+        body = await self.receipts.read(receipt_id, tenant)
+        # As with memories: who names a user gets that user's, and not what belongs to nobody in particular.
+        if user_id is not None and body.get("user_id") != user_id:
+            # In the words of one that never was: that it is there is nobody else's business.
+            raise NotFound(
+                f"there is no receipt {receipt_id}; receipts are kept for {self.settings.receipts.keep_days:g} days"
+            )
+        return body
 
     async def feedback(
         self, receipt_id: str, scope: Scope, *, useful: Sequence[str] = (), useless: Sequence[str] = ()
     ) -> Mapping[str, Any]:
         """Keeps which memories of an answer were of use, in place of what was said of it before; durable.
 
-        With neither, what was said is taken back. Raises NotFound for a receipt that is not this tenant's, and
-        BadInput, which names the ref, for one that does not stand in it, was forgotten since, or is both.
+        With neither, what was said is taken back. Raises NotFound for a receipt that is not this tenant's and user's,
+        and BadInput, which names the ref, for one that does not stand in it, was forgotten since, or is both.
         """
-        body = await self.receipts.read(receipt_id, scope.tenant)
+        body = await self._receipt(receipt_id, scope.tenant, scope.user_id)
         votes = labelled(body, useful, useless)
         await self.journal.label(scope, receipt_id, votes)
         return {
@@ -410,7 +424,7 @@ class Fusion(Parts):
         }
 
     async def labels(self, tenant: str, limit: int = 100, *, cursor: str | None = None) -> Mapping[str, Any]:
-        """A page of a tenant's feedback, oldest first, as labels for the benchmarks; raises BadInput as `memories`."""
+        """A page of a tenant's feedback, oldest first, as labels for `fusion tune`; raises BadInput as `memories`."""
         page = await self.journal.labels(tenant, limit, after=beginning(cursor) or 0)
         return {"labels": page.labels, "next_cursor": None if page.next is None else cursor_of(page.next)}
 

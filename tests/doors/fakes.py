@@ -188,7 +188,7 @@ class FakeFusion:
     async def status(self, tenant: str) -> dict[str, Any]:
         return {name: value for name, value in openapi._STATUS.items() if name != "requests"}
 
-    async def receipt(self, receipt_id: str, tenant: str) -> dict[str, Any]:
+    async def receipt(self, receipt_id: str, tenant: str, *, user_id: str | None = None) -> dict[str, Any]:
         if receipt_id != "r1":
             raise NotFound("There is no such receipt here.")
         return {"receipt_id": receipt_id, "tenant": tenant}

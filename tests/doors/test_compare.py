@@ -86,10 +86,11 @@ async def tenants(tmp_path: Path) -> AsyncIterator[dict[str, AsyncClient]]:
 async def test_feedback_on_an_answer_and_its_labels(tenants: dict[str, AsyncClient]) -> None:
     """Votes on a real receipt come back as labels with their signals; the answer to an arm has a receipt, too."""
     ada, bo = tenants["ada"], tenants["bo"]
-    kept = await ada.remember([{"text": "We moved to Postgres"}, {"text": "Postgres runs on port 5433"}])
+    texts = ("We moved to Postgres", "Postgres runs on port 5433")
+    kept = await ada.remember([{"text": text, "user_id": "u1"} for text in texts])
     await ada.settle()
     one, two = (memory["ref"] for memory in kept["memories"])
-    compared = await ada.compare("postgres?", "all", "seed003")
+    compared = await ada.compare("postgres?", "all", "seed003", user_id="u1")
     receipt = compared["b"]["receipt_id"]
     stands = await ada.feedback(receipt, useful=[one], useless=[two], user_id="u1")
     assert stands == {"receipt_id": receipt, "useful": [one], "useless": [two]}
@@ -122,6 +123,41 @@ async def test_feedback_on_an_answer_and_its_labels(tenants: dict[str, AsyncClie
     assert [label["ref"] for label in (await ada.labels())["labels"]] == [two]
     assert await ada.feedback(receipt) == {"receipt_id": receipt, "useful": [], "useless": []}
     assert (await ada.labels())["labels"] == []
+
+
+async def test_an_answer_belongs_to_who_was_asked_for(tenants: dict[str, AsyncClient]) -> None:
+    """Who names a user votes on that user's answers and reads their receipts: not on another's, nor on nobody's."""
+    ada = tenants["ada"]
+    kept = await ada.remember([{"text": "We moved to Postgres", "user_id": "u1"}])
+    await ada.settle()
+    ref = kept["memories"][0]["ref"]
+    asked = {user: (await ada.fuse("postgres?", user_id=user))["receipt_id"] for user in ("u1", None)}
+    await ada.feedback(asked["u1"], useful=[ref], user_id="u1")
+    page = await ada.labels()
+    for user, receipt in (("u2", asked["u1"]), ("u1", asked[None])):
+        with pytest.raises(NotFound, match="no receipt"):
+            await ada.feedback(receipt, useless=[ref], user_id=user)
+        with pytest.raises(NotFound, match="no receipt"):
+            await ada.receipt(receipt, user_id=user)
+    assert await ada.labels() == page
+    assert (await ada.receipt(asked["u1"], user_id="u1"))["user_id"] == "u1"
+    assert (await ada.receipt(asked["u1"]))["candidates"][0]["ref"] == ref
+    await ada.feedback(asked[None], useful=[ref])
+
+
+async def test_nothing_is_taken_back_by_a_field_that_is_missing() -> None:
+    """Neither list, or a misspelt one, is a 422; an empty list takes back. A text for a list is told as a JSON user
+    would say it."""
+    client = httpx.AsyncClient(transport=httpx.ASGITransport(app_over(FakeFusion())), base_url="http://localhost")
+    async with client as http:
+        for body, says in (
+            ({}, "useful or useless is missing; an empty list takes back what was said"),
+            ({"usefull": ["m1"]}, "usefull: there is no such field"),
+            ({"useful": "mt"}, "useful: must be a list"),
+        ):
+            reply = await http.post("/v1/feedback", json={"receipt_id": "r1", **body})
+            assert (reply.status_code, says in reply.json()["detail"]) == (422, True), reply.json()
+        assert (await http.post("/v1/feedback", json={"receipt_id": "r1", "useless": []})).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -244,5 +280,11 @@ def test_feedback_and_its_export(home: Path, tmp_path: Path) -> None:
     assert fusion("feedback", "--home", home).exit_code == 2
     assert fusion("feedback", receipt, "--export", file, "--home", home).exit_code == 2
     before = file.read_text()
-    assert fusion("feedback", "--export", tmp_path / "none" / "x", "--home", home).exit_code == 1
+    for export, why in ((tmp_path / "none" / "x", "x cannot be written: No such file"), (tmp_path, "it is a folder")):
+        refused = fusion("feedback", "--export", export, "--home", home)
+        assert (refused.exit_code, why in " ".join(refused.stderr.split()), ".part" in refused.stderr) == (
+            2,
+            True,
+            False,
+        )
     assert (file.read_text(), [p.name for p in tmp_path.glob("*.part")]) == (before, [])

@@ -87,7 +87,7 @@ def feedback(
     direct: Direct = False,
     as_json: Json = False,
 ) -> None:
-    """Say which memories of an answer were of use, or export what was said as labels for the benchmarks.
+    """Say which memories of an answer were of use, or export what was said as labels for `fusion tune --learner`.
 
     A second feedback on a receipt replaces the first; one with neither takes it back.
     """
