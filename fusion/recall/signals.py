@@ -6,15 +6,15 @@
 | bm25      | the query's words in the memory and its two neighbours, as a share of the most they could count |
 | dense     | cosine of query and memory |
 | maxsim    | IDF-weighted MaxSim of the query's tokens in the memory |
-| window3   | the same where each token may match in the memory or in what stands right before and after it |
+| window3   | the same for a turn of a talk, each token matched in it or in what was said right before and after |
 | window5   | the same, two before and two after: a reply by the words of its question, a fact by its occasion |
-| alone     | for a memory that nothing in the pool stands beside, which has no windows: the mean of its MaxSim and |
-|           | of its cosine, that is of its words and of its whole |
+| alone     | for what is no turn among others, and says by itself what it says: the mean of its MaxSim and its |
+|           | cosine; for a section of a document its MaxSim: it is longer than what a model reads as a whole |
 | speaker   | 1: it was said by someone the query names; 0: by another while it names one; else ½ |
 | date      | how close it is to when the query asks for (`fusion.recall.dates`); 0 where that names no date |
 | length    | how much it says, up to `LONG` characters |
 | linked    | how strongly a graph leads to it from what the query names and finds, by the backend that says most; for |
-|           | a memory that nothing stands beside: turns of one talk name the same people, which links all of them |
+|           | what is no turn among others: turns of one talk name the same people, which links all of them |
 
 A signal that cannot be had (no model, no time to encode) is absent, and the others carry the weight. ``linked`` has
 none: what a graph leads to need not be like the query at all, so it lifts a score instead of taking part in the mean.
@@ -70,6 +70,7 @@ def local_signals(
     """
     said = [spoken(p.candidate.hit.text, p.candidate.hit.speaker) for p in pool]
     beside = standing_beside(pool)
+    turns = [bool(near) and _is_turn(p.candidate.hit) for p, near in zip(pool, beside, strict=True)]
     texts = [counted(text) for text in said]
     asked = terms(query.text)
     if frequencies.documents < len(pool):
@@ -90,17 +91,17 @@ def local_signals(
             "date": asked_for.closeness(hit.at) if asked_for else 0.0,
             "length": min(1.0, len(hit.text) / LONG),
         }
-        if not beside[i] and (ways := [s.linked for s in entry.candidate.sightings if s.linked]):
+        if not turns[i] and (ways := [s.linked for s in entry.candidate.sightings if s.linked]):
             row["linked"] = min(1.0, max(ways))
         if (cosine := likeness.dense.get(said[i])) is not None:
             row["dense"] = max(0.0, cosine)
         rows.append(row)
     if likeness.matches:
-        for row, found in zip(rows, _late_interaction(said, beside, frequencies, likeness), strict=True):
+        for row, found in zip(rows, _late_interaction(said, beside, turns, frequencies, likeness), strict=True):
             row.update(found)
-    for row, others in zip(rows, beside, strict=True):
-        if not others and (looks := [row[name] for name in ("maxsim", "dense") if name in row]):
-            row["alone"] = sum(looks) / len(looks)
+    for row, turn, others in zip(rows, turns, beside, strict=True):
+        if not turn and (looks := [row[name] for name in ("maxsim", "dense") if name in row]):
+            row["alone"] = looks[0] if others else sum(looks) / len(looks)
     return rows
 
 
@@ -112,7 +113,11 @@ def _among(texts: Sequence[Counted], asked: Sequence[str]) -> Frequencies:
 
 
 def _late_interaction(
-    said: Sequence[str], beside: Sequence[Mapping[int, int]], frequencies: Frequencies, likeness: Likeness
+    said: Sequence[str],
+    beside: Sequence[Mapping[int, int]],
+    turns: Sequence[bool],
+    frequencies: Frequencies,
+    likeness: Likeness,
 ) -> list[dict[str, float]]:
     """maxsim, window3 and window5 of each memory that the model saw."""
     import numpy as np
@@ -132,8 +137,8 @@ def _late_interaction(
 
     columns = np.stack([alone @ weights, widened((-1, 1)) @ weights, widened((-2, -1, 1, 2)) @ weights], axis=1)
     return [
-        _seen(*found, windows=bool(others)) if text in likeness.matches else {}
-        for text, others, found in zip(said, beside, columns.clip(0.0).tolist(), strict=True)
+        _seen(*found, windows=turn) if text in likeness.matches else {}
+        for text, turn, found in zip(said, turns, columns.clip(0.0).tolist(), strict=True)
     ]
 
 
@@ -171,6 +176,10 @@ def document_of(hit: Hit) -> tuple[object, ...] | None:
     return (hit.scope.tenant, hit.scope.user_id, hit.place.document, hit.place.unit)
 
 
+def _is_turn(hit: Hit) -> bool:
+    return hit.place is not None and hit.place.unit == "turn"
+
+
 def standing_beside(pool: Sequence[Pooled]) -> list[dict[int, int]]:
     """For each memory, where in the pool those at -2, -1, +1 and +2 places in its document are, if they are in it."""
     shelves: dict[tuple[object, ...], list[int]] = defaultdict(list)
@@ -183,8 +192,7 @@ def standing_beside(pool: Sequence[Pooled]) -> list[dict[int, int]]:
         if len(shelf) == 1:
             continue
         order = sorted(shelf, key=lambda i: (_start(pool[i]), pool[i].ref))
-        place = pool[order[0]].candidate.hit.place
-        turns = place is not None and place.unit == "turn"
+        turns = _is_turn(pool[shelf[0]].candidate.hit)
         # Turns are numbered one by one, so a gap shows; chunks are not, so the next in the pool will do.
         places = [(_start(pool[i]) if turns else n, i) for n, i in enumerate(order)]
         standing = dict(reversed(places))  # of two in one place the first

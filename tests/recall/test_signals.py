@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log
 
 import numpy as np
 import pytest
 
-from fusion.contract import TokenVectors
+from fusion.contract import Place, TokenVectors
 from fusion.lib.bm25 import K1, B, Bm25, Counted, Frequencies
 from fusion.lib.maxsim import best_matches, token_weights
 from fusion.recall.dedup import Candidate, Sighting
@@ -163,6 +164,18 @@ def test_a_memory_that_stands_alone_is_judged_by_its_words_and_as_a_whole() -> N
     assert not whole({"window3": 1.0, "window5": 1.0}, wanted)
     (row,) = local_signals(query("x"), [pooled("a", turn(1, "x"))], 1.0, TEN, Likeness(dense={"x": 0.7}))
     assert row["alone"] == 0.7
+
+
+def test_a_part_of_a_document_is_judged_by_its_own_words() -> None:
+    """The first section says "cup", the second "shelf": neither has the other's word, as a turn would; no cosine, for
+    a section is longer than what a model reads. What a graph leads to is lifted here."""
+    sections = [replace(lone(r, r), place=Place("a.md", n, n, "line")) for n, r in enumerate(("cup", "shelf"), start=1)]
+    pool = [Pooled(Candidate(h.text, h, (Sighting("a", "r", "r", 1, None, "", 0.9),)), 0.0, {}) for h in sections]
+    matches = {"cup": np.array([1.0, 0.0], np.float32), "shelf": np.array([0.0, 1.0], np.float32)}
+    likeness = Likeness(("cup", "shelf"), matches, {"cup": 0.2, "shelf": 0.2})
+    rows = local_signals(query("cup shelf"), pool, 1.0, Frequencies(), likeness)
+    assert [(row["alone"], row["linked"]) for row in rows] == [(pytest.approx(0.5), 0.9)] * 2
+    assert all(row.keys().isdisjoint({"window3", "window5"}) for row in rows)
 
 
 def test_what_a_graph_leads_to_is_lifted() -> None:
