@@ -66,7 +66,7 @@ _REASON = {
     "judge": None,
     "rrf": 0.0328,
     "beside": None,
-    "signals": {"agreement": 1.0, "maxsim": 0.74},
+    "signals": {"agreement": 1.0, "window3": 0.74},
     "found_by": {"markdown": 1, "cortex": 2},
 }
 _COMPARED = {
@@ -93,7 +93,7 @@ _LABEL = {
     "local": 0.81,
     "judge": None,
     "rrf": 0.0328,
-    "signals": {"agreement": 1.0, "maxsim": 0.74},
+    "signals": {"agreement": 1.0, "window3": 0.74},
     "found_by": {"markdown": 1, "cortex": 2},
 }
 _KEPT = {"ref": _REFERENCE, "event_id": _EVENT_ID, "status": "stored", "redacted": 0, "reason": ""}
