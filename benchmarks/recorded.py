@@ -12,9 +12,8 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from pydantic import TypeAdapter
 from benchmarks.arms import Arm
 from benchmarks.datasets import Corpus, DataError, Question
 from benchmarks.rows import Row, Scorer
-from benchmarks.store import TIMEOUT_MS, file_name
+from benchmarks.store import TIMEOUT_MS, content_of, file_name
 from fusion.contract import Event, Hit, Query, Scope
 from fusion.errors import ReplayGap
 from fusion.recall.admit import Record
@@ -81,11 +80,10 @@ class Recorded:
 
 def made_by(corpus: Corpus, backends: Sequence[str], recipe: Recipe, embedder: str, *, how: str = "") -> dict[str, Any]:
     """What a recording depends on. ``how`` is how the corpus was stored, beside its content."""
-    content = orjson.dumps([asdict(item) for item in corpus.memories])
     return {
         "version": VERSION,
         "corpus": corpus.id,
-        "content": blake2b(content, digest_size=12).hexdigest(),
+        "content": content_of(corpus),
         "stored": how,
         "backends": list(backends),
         "embedder": embedder,

@@ -30,7 +30,7 @@ from benchmarks.recorded import BUDGETS, Recorded, scope_of
 from benchmarks.rows import Row, Scorer, write, write_rows
 from benchmarks.scatter import held_alone
 from benchmarks.statistics import loss_beyond_own
-from benchmarks.store import BACKENDS, TIMEOUT_MS, Stored, home_of, opened, scattered, spread, store
+from benchmarks.store import BACKENDS, TIMEOUT_MS, Stored, content_of, home_of, opened, scattered, spread, store
 from fusion import FuseRequest, Fusion
 from fusion.recall.engine import fuse
 from fusion.recipe import Recipe, mark
@@ -302,7 +302,7 @@ async def _live(
     corpus: Corpus, options: Run, arm: Arm, advance: Advance
 ) -> tuple[list[Row], dict[str, dict[int, peers.Ranking]], Stored]:
     """The first arm asked live, and the baselines over the same memories."""
-    with home_of(options.home, corpus.id) as home:
+    with home_of(options.home, corpus.id, _filled(corpus, options)) as home:
         async with opened(home, options.backends) as fusion:
             stored = await store(fusion, corpus, captions=options.captions, advance=advance)
             asker = Asker(fusion, corpus, options.setup, stored)
@@ -311,6 +311,13 @@ async def _live(
                 rows += [await asker.ask(question, arm, budget) for budget in BUDGETS]
                 advance(1)
             return rows, await _rankings(fusion, corpus, options), stored
+
+
+def _filled(corpus: Corpus, options: Run) -> dict[str, str]:
+    """What the stores of a corpus depend on: backends only where it is scattered, for else each has all of it."""
+    captions = "with" if options.captions else "without"
+    over = f"{options.seed} over {'+'.join(options.backends)}" if options.scattered else "not"
+    return {"content": content_of(corpus), "captions": captions, "scattered": over}
 
 
 async def _rankings(fusion: Fusion, corpus: Corpus, options: Run) -> dict[str, dict[int, peers.Ranking]]:
@@ -382,7 +389,7 @@ async def _record(
     corpus: Corpus, options: Run, recipe: Recipe, made: Mapping[str, Any], advance: Advance, *, timed: bool
 ) -> tuple[Recorded, Stored]:
     name = f"{corpus.id}-scattered" if options.scattered else corpus.id
-    with home_of(options.home, name) as home:
+    with home_of(options.home, name, _filled(corpus, options)) as home:
         async with opened(home, options.backends) as fusion:
             if options.scattered:
                 copies = scattered(corpus, options.backends, options.seed)

@@ -9,14 +9,16 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
 from random import Random
 from uuid import UUID
 
-from benchmarks.datasets import Corpus, Item
+import orjson
+
+from benchmarks.datasets import Corpus, DataError, Item, read_json
 from benchmarks.progress import Advance
 from benchmarks.scatter import Copy, scatter
 from fusion import Fusion
@@ -30,6 +32,8 @@ from fusion.settings import load as load_settings
 BACKENDS = ("markdown", "cortex", "mem0", "triples")
 BATCH = 100
 """memories a `remember`: what one POST may carry"""
+FILLED = "filled.json"
+"""in a home that is kept: by what it was filled"""
 LOOK_S = 1.0
 """how often it is looked how far the stores are"""
 LONGEST = 64
@@ -47,14 +51,38 @@ class Stored:
     copies: int
 
 
+def content_of(corpus: Corpus) -> str:
+    """A digest of a corpus's memories."""
+    return blake2b(orjson.dumps([asdict(item) for item in corpus.memories]), digest_size=12).hexdigest()
+
+
 @contextmanager
-def home_of(folder: Path | None, name: str) -> Iterator[Path]:
-    """A corpus's home: below ``folder``, to be kept, or a temporary one."""
+def home_of(folder: Path | None, name: str, filled: Mapping[str, str]) -> Iterator[Path]:
+    """A corpus's home: below ``folder``, to be kept, or a temporary one. A kept one says by what it was ``filled``.
+
+    Raises DataError where it was filled otherwise: what it holds would be measured with what is stored now.
+    """
     if folder is not None:
-        yield folder / file_name(name)
+        home = folder / file_name(name)
+        _claim(home, filled)
+        yield home
         return
     with tempfile.TemporaryDirectory(prefix="memory-fusion-") as temporary:
         yield Path(temporary) / "home"
+
+
+def _claim(home: Path, filled: Mapping[str, str]) -> None:
+    said = home / FILLED
+    if said.exists():
+        had = read_json(said)
+        differs = [key for key in filled if not isinstance(had, dict) or had.get(key) != filled[key]]
+        if differs:
+            raise DataError(f"{home} was filled otherwise ({', '.join(differs)} differ); move it away to store again")
+    elif home.is_dir() and any(home.iterdir()):
+        raise DataError(f"{home} does not say by what it was filled; move it away to store again")
+    else:
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        said.write_text(json.dumps(filled), encoding="utf-8")
 
 
 def file_name(name: str) -> str:

@@ -1,15 +1,17 @@
-"""Memories into stores: how far that is."""
+"""Memories into stores: how far that is, and what a kept home holds."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from benchmarks.store import settled
+from benchmarks.datasets import Corpus, DataError, Item
+from benchmarks.store import content_of, home_of, settled
 from fusion import Fusion
 from fusion.wiring.health import BackendState
 
@@ -46,3 +48,19 @@ async def test_what_a_store_lacks_is_an_error() -> None:
     """Figures of a store that does not answer would mean nothing."""
     with pytest.raises(RuntimeError, match="not everything is stored"):
         await settled(cast(Fusion, cast(Any, Stores([(0, 0)], status="open"))), 1, look_s=0.0)
+
+
+def test_a_kept_home_is_filled_by_one_corpus_only(tmp_path: Path) -> None:
+    """The same content again is welcome; edited, stored otherwise, or in a home that does not say: refused by name."""
+    first = {"content": content_of(Corpus("notes", (Item("a", "It cost 190 kr."),), ())), "captions": "without"}
+    edited = {**first, "content": content_of(Corpus("notes", (Item("a", "It cost 999 kr."),), ()))}
+    for _ in range(2):
+        with home_of(tmp_path, "notes", first) as home:
+            assert home == tmp_path / "notes"
+    for other, differs in ((edited, "content differ"), ({**first, "captions": "with"}, "captions differ")):
+        with pytest.raises(DataError, match=differs), home_of(tmp_path, "notes", other):
+            pass
+    (tmp_path / "older").mkdir()
+    (tmp_path / "older" / "journal.sqlite").touch()
+    with pytest.raises(DataError, match="does not say by what"), home_of(tmp_path, "older", first):
+        pass
