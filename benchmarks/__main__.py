@@ -55,12 +55,13 @@ def _parser() -> argparse.ArgumentParser:
     for name, what in DATASETS.items():
         command = commands.add_parser(name, help=what)
         _what(command, queries=name == "folder")
-        command.add_argument("--arms", type=_names, default=(), help="recipe[@backend+backend…], separated by commas")
+        command.add_argument(
+            "--arms", type=_names, default=(), help="as fusion compare takes them, with commas between"
+        )
         command.add_argument(
             "--baselines",
             type=_baselines,
-            default=_names(BASELINES),
-            help=f"of {MORE_BASELINES}; or none, or all that are installed; {BASELINES} by default",
+            help=f"of {MORE_BASELINES}; or none, or all that are installed; {BASELINES} unless scattered",
         )
         command.add_argument(
             "--against", help="the arm that the others are compared with: handset, or the last baseline"
@@ -69,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
             "--ablate", action="store_true", help="arms of the recipe with one thing left out at a time"
         )
         command.add_argument(
-            "--joined", type=_positive, default=1, metavar="N", help="ask N questions in one sentence, drawn by --seed"
+            "--joined", type=_several, default=1, metavar="N", help="ask N questions in one sentence, drawn by --seed"
         )
         command.add_argument("--answers", type=Path, help="write the blocks, a JSON object a line, for a referee")
         command.add_argument("--rows", type=Path, help="write a JSON object a line for each question, arm and budget")
@@ -155,9 +156,20 @@ def _what(command: argparse.ArgumentParser, *, queries: bool) -> None:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is less than 1")
+    return _at_least(1, text)
+
+
+def _several(text: str) -> int:
+    return _at_least(2, text)
+
+
+def _at_least(least: int, text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
+    if number < least:
+        raise argparse.ArgumentTypeError(f"{number} is less than {least}")
     return number
 
 
@@ -182,15 +194,16 @@ def _measure(options: argparse.Namespace) -> Mapping[str, Any]:
 
     from benchmarks.run import run
 
-    chosen = _run(options, options.dataset)
+    scattered = getattr(options, "scattered", False)
+    usual = () if scattered else _names(BASELINES)
     chosen = replace(
-        chosen,
+        _run(options, options.dataset),
         arms=options.arms,
-        baselines=options.baselines,
+        baselines=usual if options.baselines is None else options.baselines,
         against=options.against,
         ablate=options.ablate,
         answers=options.answers,
-        scattered=getattr(options, "scattered", False),
+        scattered=scattered,
         joined=options.joined,
     )
     if options.dataset != "musique":

@@ -1,4 +1,4 @@
-"""Arms: a recipe over a set of backends, by a name that a command line can hold: ``seed003@markdown+cortex``."""
+"""Arms: a recipe over a set of backends, by a name that a command line can hold (`fusion.compare.arms` reads it)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from benchmarks.datasets import DataError
+from fusion.compare.arms import Choice
+from fusion.errors import BadInput
 from fusion.recipe import Recipe
 
 BASELINES = ("bm25", "dense", "rrf", "handset", "mem0", "mnemostack")
@@ -24,17 +26,19 @@ class Arm:
 
 
 def parse(names: Sequence[str], recipes: Mapping[str, Recipe], backends: Sequence[str]) -> tuple[Arm, ...]:
-    """The arms of these names, each once. Raises DataError for an unknown recipe or backend, naming it."""
+    """The arms of these names, each once; one without a recipe has that of the first, or the default.
+
+    Raises DataError for an unknown recipe or backend, naming it.
+    """
+    main = names[0].partition("@")[0]
+    choice = Choice(recipes, backends, main if main in recipes else "default")
     found: dict[str, Arm] = {}
     for name in names:
-        recipe, at, subset = name.partition("@")
-        if recipe not in recipes:
-            raise DataError(f"arm {name!r}: no recipe is called {recipe!r}; there are {', '.join(sorted(recipes))}")
-        asked = tuple(subset.split("+")) if at else tuple(backends)
-        for backend in asked:
-            if backend not in backends:
-                raise DataError(f"arm {name!r}: no backend is called {backend!r}; there are {', '.join(backends)}")
-        found[name] = Arm(name, recipes[recipe], tuple(b for b in backends if b in asked))
+        try:
+            read = choice.arm(repr(name), name)
+        except BadInput as error:
+            raise DataError(str(error)) from None
+        found[name] = Arm(name, read.recipe, read.backends)
     return tuple(found.values())
 
 

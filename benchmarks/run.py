@@ -144,6 +144,8 @@ def checked(options: Run) -> tuple[Run, tuple[Arm, ...]]:
     alone = options.joined == 1
     corpora = chosen if alone else tuple(joined(c, options.joined, options.seed) for c in chosen)
     corpora = tuple(c for c in corpora if c.asked(options.limit))
+    if not corpora and not alone:
+        raise DataError(f"no corpus of {options.dataset} has {options.joined} answerable questions to join")
     if not corpora:
         lost = sum(len(q.unresolved) for c in chosen for q in c.questions)
         why = f": {lost} of its evidence ids name nothing that is there" if lost else ""
@@ -156,9 +158,11 @@ def checked(options: Run) -> tuple[Run, tuple[Arm, ...]]:
     if options.ablate:
         arms = (*arms, *ablations(arms[0].recipe, options.backends))
         options = replace(options, against=options.against or arms[0].name)
-    if options.scattered:
-        options = replace(options, baselines=())  # they know one store only
+    if options.scattered and options.baselines:
+        raise DataError("--scattered: the baselines know one store only; leave out --baselines")
     names = [*(arm.name for arm in arms), *options.baselines]
+    if options.scattered:
+        names += [arm.name for arm in (*_parts(arms[0], options.backends), *_whole(arms[0], options.backends))]
     against = options.against or next(iter(options.baselines[::-1]), arms[0].name)
     if "handset" in options.baselines and options.against is None:
         against = "handset"
@@ -443,16 +447,12 @@ def _scattered(corpus: Corpus, options: Run, arms: Sequence[Arm], advance: Advan
     whole, _ = recording(corpus, replace(options, scattered=False), arms, advance)
     asked = replace(as_scattered(corpus), questions=tuple(corpus.asked(options.limit)))
     scored = replace(asked, questions=tuple(q for q in asked.questions if q.answerable))
-    names, recipe = options.backends, arms[0].recipe
-    parts = [Arm(f"only {name}", recipe, (name,)) for name in names]
-    parts += [Arm(f"without {name}", recipe, tuple(n for n in names if n != name)) for name in names]
-    alone = [Arm(f"all in {name}", recipe, (name,)) for name in names]
 
     replayed = partial(recorded.replay, dataset=options.setup, advance=advance)
     rows = replayed([one], [asked], arms)
-    rows += replayed([one], [scored], parts, budgets=BUDGETS[:1])
-    rows += replayed([whole], [scored], alone, budgets=BUDGETS[:1])
-    copies = scattered(corpus, names, options.seed)
+    rows += replayed([one], [scored], _parts(arms[0], options.backends), budgets=BUDGETS[:1])
+    rows += replayed([whole], [scored], _whole(arms[0], options.backends), budgets=BUDGETS[:1])
+    copies = scattered(corpus, options.backends, options.seed)
     return Told(
         tuple(rows),
         fresh.copies if fresh else 0,
@@ -460,6 +460,17 @@ def _scattered(corpus: Corpus, options: Run, arms: Sequence[Arm], advance: Advan
         held_alone(copies, by_document=corpus.match == "document"),
         (one.made.get("commit"), whole.made.get("commit")),
     )
+
+
+def _parts(main: Arm, backends: Sequence[str]) -> list[Arm]:
+    """Of the scattered stores each alone, and all but each."""
+    alone = [Arm(f"only {name}", main.recipe, (name,)) for name in backends]
+    return alone + [Arm(f"without {name}", main.recipe, tuple(n for n in backends if n != name)) for name in backends]
+
+
+def _whole(main: Arm, backends: Sequence[str]) -> list[Arm]:
+    """Each store with everything in it."""
+    return [Arm(f"all in {name}", main.recipe, (name,)) for name in backends]
 
 
 def as_scattered(corpus: Corpus) -> Corpus:

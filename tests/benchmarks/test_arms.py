@@ -12,20 +12,26 @@ RECIPES = {"default": Recipe(), "hook": Recipe(name="hook")}
 
 
 def test_a_name_is_a_recipe_and_backends() -> None:
-    """Without backends it has all; with some it has them in the configured order; each name is one arm."""
-    found = parse(["default", "hook@b+a", "default"], RECIPES, ("a", "b", "c"))
+    """Without backends it has all; with some it has them in the configured order; each name is one arm. Without a
+    recipe it has the first one's, and `-` takes away, as `fusion compare` reads it."""
+    names = ["default", "hook@b+a", "default", "hook@-b", "@b", "-a-b"]
+    found = parse(names, RECIPES, ("a", "b", "c"))
     assert [(arm.name, arm.recipe.name, arm.backends) for arm in found] == [
         ("default", "default", ("a", "b", "c")),
         ("hook@b+a", "hook", ("a", "b")),
+        ("hook@-b", "hook", ("a", "c")),
+        ("@b", "default", ("b",)),
+        ("-a-b", "default", ("c",)),
     ]
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("quick", r"no recipe is called 'quick'; there are default, hook"),
-        ("hook@a+d", r"arm 'hook@a\+d': no backend is called 'd'; there are a, b, c"),
-        ("hook@", r"no backend is called ''"),
+        ("quick", r"arm 'quick': there is no recipe 'quick'; there are default, hook"),
+        ("hook@a+d", r"arm 'hook@a\+d': there is no backend 'd'; there are a, b, c"),
+        ("hook@", r"arm 'hook@': nothing follows the @"),
+        ("-a-b-c", "leaves no backend to ask"),
     ],
 )
 def test_an_unknown_name_is_named(name: str, message: str) -> None:

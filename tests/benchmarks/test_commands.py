@@ -54,7 +54,24 @@ def test_scattered_memories_are_found_wherever_they_lie(
 ) -> None:
     """Asking all stores finds more than the best alone, the figures of every arm are there, and rows say the set-up."""
     rows = tmp_path / "rows.jsonl"
-    assert main(["locomo", "--data", str(file), "--json", "--scattered", "--arms", "hook", "--rows", str(rows)]) == 0
+    assert (
+        main(
+            [
+                "locomo",
+                "--data",
+                str(file),
+                "--json",
+                "--scattered",
+                "--arms",
+                "hook",
+                "--rows",
+                str(rows),
+                "--against",
+                "only mem0",
+            ]
+        )
+        == 0
+    )
     assert {json.loads(line)["dataset"] for line in rows.read_text("utf-8").splitlines()} == {"kitchen scattered"}
     figures = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert figures.keys() >= FIGURES | {"over_best_single", "duplicate_pairs", "eib_one_down", "told_twice"}
@@ -63,7 +80,7 @@ def test_scattered_memories_are_found_wherever_they_lie(
     assert figures["eib_frac_of_one"].keys() == figures["eib_one_down"].keys() == set(figures["backends"])
     assert figures["one_down_loss_beyond_own"] == max(figures["one_down_loss_beyond_own_of"].values()) <= 0.0
     assert figures["arms"]["hook"]["eib_frac"] == figures["eib_frac"]
-    assert figures["arms"]["without mem0"]["against"]["baseline"] == "default"
+    assert figures["arms"]["without mem0"]["against"]["baseline"] == "only mem0"
 
 
 def _folder(root: Path) -> tuple[str, str]:
@@ -197,12 +214,28 @@ def test_musique_prints_the_baselines_of_the_same_run(tmp_path: Path, capsys: py
 
 
 @pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (("--limit", "x"), "argument --limit: 'x' is no whole number"),
+        (("--limit", "0"), "argument --limit: 0 is less than 1"),
+        (("--joined", "1"), "argument --joined: 1 is less than 2"),
+    ],
+)
+def test_a_number_that_is_none_is_named(given: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """In words, and not by the name of a function of ours."""
+    with pytest.raises(SystemExit) as ended:
+        main(["locomo", "--data", "any.json", *given])
+    assert (ended.value.code, says in capsys.readouterr().err) == (2, True)
+
+
+@pytest.mark.parametrize(
     ("command", "message"),
     [
         (["locomo", "--data", "none.json"], "none.json cannot be read: No such file"),
-        (["locomo", "--data", "FILE", "--arms", "hook@qdrant"], "no backend is called 'qdrant'"),
-        (["locomo", "--data", "FILE", "--arms", "quick"], "no recipe is called 'quick'"),
-        (["locomo", "--data", "FILE", "--joined", "9"], "no question that can be scored"),
+        (["locomo", "--data", "FILE", "--arms", "hook@qdrant"], "there is no backend 'qdrant'"),
+        (["locomo", "--data", "FILE", "--arms", "quick"], "there is no recipe 'quick'"),
+        (["locomo", "--data", "FILE", "--joined", "9"], "no corpus of kitchen has 9 answerable questions to join"),
+        (["locomo", "--data", "FILE", "--scattered", "--baselines", "bm25"], "baselines know one store only"),
         (["locomo", "--data", "FILE", "--backends", "qdrant"], "no backend is called 'qdrant'"),
         (["locomo", "--data", "FILE", "--baselines", "google"], "no baseline is called 'google'"),
         (["locomo", "--data", "FILE", "--against", "google"], "no arm is called 'google'"),
