@@ -43,7 +43,9 @@ def require(names: Sequence[str], find: Callable[[str], object] = find_spec) -> 
     """Raises DataError for a baseline that is not installed: it says how to install it."""
     for name in names:
         if not installed(name, find):
-            raise DataError(f"the baseline {name!r} is not installed: pip install 'memory-fusion[{NEEDS[name][1]}]'")
+            raise DataError(
+                f"the baseline {name!r} is not installed: pip install '/path/to/checkout[{NEEDS[name][1]}]'"
+            )
 
 
 async def mem0(corpus: Corpus, questions: Sequence[Question], embedder: Embedder, depth: int) -> dict[int, Ranking]:

@@ -49,4 +49,4 @@ def why(error: Exception) -> str:
 
 def _mend(package: str) -> str:
     extra = _EXTRAS.get(package.partition(".")[0])
-    return f'pip install "memory-fusion[{extra}]"' if extra else f"pip install {package}"
+    return f'pip install "/path/to/checkout[{extra}]"' if extra else f"pip install {package}"

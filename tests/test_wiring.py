@@ -292,7 +292,7 @@ class TestWhatIsMissing:
     @pytest.mark.parametrize(
         ("adapter", "mend"),
         [
-            ("NeedsPackage", 'pip install "memory-fusion[mem0]"'),
+            ("NeedsPackage", 'pip install "/path/to/checkout[mem0]"'),
             ("NoRoom", "Permission denied"),
             ("Broken", "ZeroDivisionError: division"),
         ],

@@ -100,4 +100,4 @@ class Server:
     def verify() -> None:
         """Raises ``SettingsError`` where the driver is not installed."""
         if find_spec("neo4j") is None:
-            raise SettingsError("a database over Bolt needs its driver: pip install 'memory-fusion[neo4j]'")
+            raise SettingsError("a database over Bolt needs its driver: pip install '/path/to/checkout[neo4j]'")

@@ -39,7 +39,7 @@ BANDS, ROWS = 8, 4
 .8 and .4 at .5; more bands would find more, at 400 bytes a band and memory"""
 PERMUTATIONS = BANDS * ROWS
 
-UNSKETCHED = 'near-duplicates were not looked for: pip install "memory-fusion[upkeep]"'
+UNSKETCHED = 'near-duplicates were not looked for: pip install "/path/to/checkout[upkeep]"'
 
 Ending = Literal["expired", "decayed", "retired"]
 Progress = Callable[[int, int | None], None]

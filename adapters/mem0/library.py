@@ -122,7 +122,7 @@ def library(folder: Path) -> Any:
         from mem0.memory import main, telemetry
         from mem0.utils.factory import EmbedderFactory, LlmFactory
     except ImportError as error:
-        raise SettingsError("the mem0 backend needs mem0ai: pip install 'memory-fusion[mem0]'") from error
+        raise SettingsError("the mem0 backend needs mem0ai: pip install '/path/to/checkout[mem0]'") from error
     main.MEM0_TELEMETRY = telemetry.MEM0_TELEMETRY = False
     # That its optional parts are missing (spaCy, fastembed) is as intended, and not worth two warnings a start.
     logging.getLogger("mem0").setLevel(logging.ERROR)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 API = "https://api.anthropic.com"
 VARIABLE = "ANTHROPIC_API_KEY"
-INSTALL = "pip install 'memory-fusion[anthropic]'"
+INSTALL = "pip install '/path/to/checkout[anthropic]'"
 
 
 def installed() -> bool:

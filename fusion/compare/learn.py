@@ -219,7 +219,7 @@ def _lightgbm() -> Any:
     try:
         import lightgbm
     except ModuleNotFoundError:
-        raise SettingsError("learning needs the package lightgbm: pip install 'memory-fusion[learner]'") from None
+        raise SettingsError("learning needs the package lightgbm: pip install '/path/to/checkout[learner]'") from None
     return lightgbm
 
 

@@ -142,7 +142,7 @@ def _benchmarks() -> Any:
     beside = Path(fusion.__file__).resolve().parent.parent / "benchmarks"
     if found is None or Path(str(found.__file__)).resolve().parent != beside:
         if missing and not missing.startswith("benchmarks"):
-            raise SettingsError(f"reading a data set needs {missing}: pip install 'memory-fusion[benchmarks]'")
+            raise SettingsError(f"reading a data set needs {missing}: pip install '/path/to/checkout[benchmarks]'")
         raise SettingsError(
             f"data sets are read by the benchmarks, which are not in the wheel (there is no {beside}): run fusion tune "
             f"in a checkout of the sources, or give --format {FEEDBACK}"

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-pytest.importorskip("anthropic", reason="needs the SDK: pip install 'memory-fusion[anthropic]'")
+pytest.importorskip("anthropic", reason="needs the SDK: pip install '/path/to/checkout[anthropic]'")
 
 from adapters.judges.haiku import Haiku, read
 from adapters.judges.prompt import PASSAGE_CHARS, ask

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 if find_spec("mem0") is None:  # imported here, it would have its telemetry on
-    pytest.skip("needs mem0ai: pip install 'memory-fusion[mem0]'", allow_module_level=True)
+    pytest.skip("needs mem0ai: pip install '/path/to/checkout[mem0]'", allow_module_level=True)
 
 from adapters.mem0 import BATCH, Bridge, Mem0, hit_of, payload_of
 from fusion.contract import (

@@ -18,7 +18,7 @@ import orjson
 import pytest
 
 if find_spec("mem0") is None:  # imported here, it would have its telemetry on
-    pytest.skip("needs mem0ai: pip install 'memory-fusion[mem0]'", allow_module_level=True)
+    pytest.skip("needs mem0ai: pip install '/path/to/checkout[mem0]'", allow_module_level=True)
 
 from qdrant_client import QdrantClient, models
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("anthropic", reason="needs the SDK: pip install 'memory-fusion[anthropic]'")
+pytest.importorskip("anthropic", reason="needs the SDK: pip install '/path/to/checkout[anthropic]'")
 
 from adapters.models.anthropic import Anthropic
 from adapters.models.gateway import API, Gateway

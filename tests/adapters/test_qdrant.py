@@ -22,7 +22,7 @@ import orjson
 import pytest
 
 if find_spec("qdrant_client") is None:
-    pytest.skip("needs qdrant-client: pip install 'memory-fusion[mem0]'", allow_module_level=True)
+    pytest.skip("needs qdrant-client: pip install '/path/to/checkout[mem0]'", allow_module_level=True)
 
 from adapters.qdrant import Collection, Qdrant, sparse
 from adapters.qdrant.memories import INDEXED, collection_of

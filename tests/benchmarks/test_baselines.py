@@ -84,7 +84,7 @@ def test_what_is_not_installed_says_how_to_install_it() -> None:
     assert installed("handset", lambda module: None)
     require(["handset", "rrf"], lambda module: None)
     assert not installed("mnemostack", lambda module: None)
-    with pytest.raises(DataError, match=r"'mnemostack' is not installed: pip install 'memory-fusion\[mnemostack\]'"):
+    with pytest.raises(DataError, match=r"not installed: pip install '/path/to/checkout\[mnemostack\]'"):
         require(["bm25", "mnemostack"], {"rank_bm25": "there"}.get)
 
 

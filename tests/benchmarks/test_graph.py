@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 if find_spec("mem0") is None:
-    pytest.skip("needs mem0ai: pip install 'memory-fusion[mem0]'", allow_module_level=True)
+    pytest.skip("needs mem0ai: pip install '/path/to/checkout[mem0]'", allow_module_level=True)
 
 from benchmarks.__main__ import _parser, load_dataset
 from benchmarks.__main__ import _run as run_of

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import pytest
 
 if find_spec("mem0") is None:
-    pytest.skip("needs mem0ai: pip install 'memory-fusion[mem0]'", allow_module_level=True)
+    pytest.skip("needs mem0ai: pip install '/path/to/checkout[mem0]'", allow_module_level=True)
 
 from benchmarks.graph_stores import mem0_latency_ratio, parse_cpu_ms
 

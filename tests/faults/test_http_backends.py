@@ -237,7 +237,7 @@ def there(fused: Mapping[str, Any]) -> dict[str, Any]:
 
 def home_of(home: Path, system: System, url: str, deadline_ms: int = HOUR_MS) -> Any:
     if system.strict and find_spec("mem0") is None:
-        pytest.skip("needs mem0ai: pip install 'memory-fusion[mem0]'")
+        pytest.skip("needs mem0ai: pip install '/path/to/checkout[mem0]'")
     there = system.table(url, deadline_ms)
     return door(settings_of(home, system.embedder, here="adapters.inmemory:InMemory", there=there))
 
