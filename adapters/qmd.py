@@ -29,8 +29,8 @@ from fnmatch import fnmatch
 from pathlib import PurePosixPath
 from typing import Any, Self
 
-from adapters.http import Http
-from adapters.options import read
+from adapters.http import Http, checked
+from adapters.options import read, verified
 from fusion.contract import DIMENSIONS, Description, Features, Hit, Moment, Opening, Partial, Place, Query, Scope
 from fusion.errors import BackendError, InvalidAnswer, SettingsError, Unauthorized
 from fusion.lib.words import STOP_WORDS, word_list
@@ -68,6 +68,11 @@ class Qmd:
     def __init__(self, http: Http, options: Options) -> None:
         self.features = options.features()
         self._http, self._options = http, options
+
+    @classmethod
+    def verify(cls, options: Mapping[str, object]) -> str:
+        """Its options are right."""
+        return checked(verified(Options, options).url)
 
     @classmethod
     async def open(cls, opening: Opening) -> Self:

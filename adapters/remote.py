@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from adapters.hits import hit_of, hits_of
-from adapters.http import Credential, Http, mend_of
-from adapters.options import features_of, read, within
+from adapters.http import Credential, Http, checked, mend_of
+from adapters.options import features_of, read, verified, within
 from fusion.contract import DIMENSIONS, Description, Features, Hit, Opening, Query, Scope
 from fusion.errors import BackendError, HttpStatus, SettingsError
 
@@ -41,6 +41,8 @@ class Options:
     tenant: str = "default"
 
     def __post_init__(self) -> None:
+        if not self.url:
+            raise SettingsError("url is missing; write the server's, http://host:port")
         Credential(self.api_key_env, self.api_key_file)
         within(self.filters, self.bound)
 
@@ -56,11 +58,14 @@ class Remote:
         self._http, self._backend = http, backend
 
     @classmethod
+    def verify(cls, options: Mapping[str, object]) -> str:
+        """Its options are right."""
+        return checked(verified(Options, options).url)
+
+    @classmethod
     async def open(cls, opening: Opening) -> Self:
         """Does not connect: a server that is down now may be up at the first question."""
         options = read(Options, opening)
-        if not options.url:
-            raise SettingsError(f"[backends.{opening.name}] url is missing; write the server's, http://host:port")
         key = Credential(options.api_key_env, options.api_key_file)
 
         def headers() -> Mapping[str, str]:

@@ -22,12 +22,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from json import dumps
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from adapters.index.merge import text_score
 from fusion.contract import (
     DIMENSIONS,
     KINDS,
+    UNNAMED,
     Captured,
     Description,
     Embedder,
@@ -161,6 +163,11 @@ class VectorSqlite:
     _attempts: int = 0
     _changing: asyncio.Lock = field(default_factory=asyncio.Lock)
     _idle: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    @classmethod
+    def verify(cls, options: Mapping[str, object]) -> None:
+        """Its options are right."""
+        Options.of(Opening(UNNAMED, Path(), options))
 
     @classmethod
     async def open(cls, opening: Opening) -> Self:

@@ -429,9 +429,14 @@ class Settles(Protocol):
         ...
 
 
+UNNAMED = "…"
+"""what stands for a backend's name in an error of `Verifies.verify`, which is not told it"""
+
+
 @runtime_checkable
 class Verifies(Protocol):
-    """An adapter's class that can say whether what it needs is installed. Nothing is opened, nothing loaded."""
+    """An adapter's class that can say whether its options are right, as opening it would, and whether what it needs is
+    installed. Nothing is opened, nothing loaded."""
 
     @classmethod
     def verify(cls, options: Mapping[str, object]) -> str | None:

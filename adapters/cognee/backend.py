@@ -31,8 +31,8 @@ import orjson
 
 from adapters.cognee.api import Api, Login
 from adapters.cognee.replies import apart, document, passages, results, triplets, woven
-from adapters.http import Credential
-from adapters.options import features_of, read, within
+from adapters.http import Credential, checked
+from adapters.options import features_of, read, verified, within
 from fusion.contract import KINDS, Captured, Description, Event, Forgotten, Hit, Opening, Partial, Query, Scope
 from fusion.errors import (
     BackendError,
@@ -120,6 +120,11 @@ class Cognee:
         self._making: asyncio.Task[None] | None = None
         self._fault = ""
         self._mixed = False
+
+    @classmethod
+    def verify(cls, options: Mapping[str, object]) -> str:
+        """Its options are right."""
+        return checked(verified(Options, options).url)
 
     @classmethod
     async def open(cls, opening: Opening, poll_s: float = POLL_S) -> Self:

@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from adapters.bolt.faults import told
@@ -22,6 +23,7 @@ from adapters.index import vectors_of
 from fusion.contract import (
     DIMENSIONS,
     KINDS,
+    UNNAMED,
     Captured,
     Description,
     Embedder,
@@ -77,7 +79,9 @@ class Cortex:
 
     @classmethod
     def verify(cls, options: Mapping[str, object]) -> None:
+        """Its options are right, and what the store that they choose needs is installed."""
         verify(options)
+        Options.of(without_store(Opening(UNNAMED, Path(), options)))
 
     @property
     def embedder(self) -> Embedder | None:

@@ -16,7 +16,7 @@ from adapters.cortex.bolt import BoltGraph
 from adapters.cortex.port import Graph
 from adapters.cortex.sqlite import SqliteGraph
 from adapters.graph import Walking
-from fusion.contract import Opening
+from fusion.contract import UNNAMED, Opening
 from fusion.errors import SettingsError
 
 SQLITE = "sqlite"
@@ -28,12 +28,10 @@ async def open_graph(opening: Opening, walking: Walking) -> Graph:
     for a wrong option, ``StoreDamaged`` for a corrupt or newer file."""
     where = f"backends.{opening.name}"
     store = _store(opening.options, where)
-    if store == SQLITE:
-        if strange := [name for name in NAMES if name in opening.options]:
-            raise SettingsError(f'[{where}] {", ".join(strange)}: only with store = "memgraph" or "neo4j"')
+    server = _server(opening.options, store, where)
+    if server is None:
         return await SqliteGraph.open(opening, walking)
-    Server.verify()
-    return BoltGraph(Bolt(Server.of(opening.options, where), DIALECTS[store]), walking, opening.embedder)
+    return BoltGraph(Bolt(server, DIALECTS[store]), walking, opening.embedder)
 
 
 def without_store(opening: Opening) -> Opening:
@@ -42,9 +40,19 @@ def without_store(opening: Opening) -> Opening:
 
 
 def verify(options: Mapping[str, object]) -> None:
-    """Raises ``SettingsError`` where what the chosen store needs is not installed."""
-    if _store(options, "backends.cortex") != SQLITE:
-        Server.verify()
+    """Raises ``SettingsError`` for a wrong option, and where what the chosen store needs is not installed."""
+    where = f"backends.{UNNAMED}"
+    _server(options, _store(options, where), where)
+
+
+def _server(options: Mapping[str, object], store: str, where: str) -> Server | None:
+    """Where the database is; None for a file of our own."""
+    if store == SQLITE:
+        if strange := [name for name in NAMES if name in options]:
+            raise SettingsError(f'[{where}] {", ".join(strange)}: only with store = "memgraph" or "neo4j"')
+        return None
+    Server.verify()
+    return Server.of(options, where)
 
 
 def _store(options: Mapping[str, object], where: str) -> str:

@@ -37,8 +37,8 @@ from urllib.parse import quote, urlencode
 
 from adapters.hits import hit_of, hits_of
 from adapters.http.exchange import Credential, Http, checked, mend_of
-from adapters.options import features_of, read, within
-from fusion.contract import DIMENSIONS, Description, Hit, Opening, Query, Scope
+from adapters.options import features_of, read, verified, within
+from fusion.contract import DIMENSIONS, UNNAMED, Description, Hit, Opening, Query, Scope
 from fusion.errors import BackendError, HttpStatus, SettingsError
 
 DESCRIBE_S = 1.0
@@ -121,6 +121,11 @@ class HttpMemory:
         self._http, self._options, self._key = http, options, key
         self._clock = clock or asyncio.get_running_loop().time
         self._answered_at = -math.inf
+
+    @classmethod
+    def verify(cls, options: Mapping[str, object]) -> str:
+        """Its options are right, with those of its preset."""
+        return checked(verified(Options, _with_preset(Opening(UNNAMED, Path(), options))).url)
 
     @classmethod
     async def open(cls, opening: Opening) -> Self:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import partial
@@ -76,6 +76,11 @@ class Markdown:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
         self._index: Index
+
+    @classmethod
+    def verify(cls, options: Mapping[str, object]) -> None:
+        """Its options are right."""
+        Options.of(options)
 
     @classmethod
     async def open(cls, opening: Opening, *, timing: Timing | None = None) -> Self:

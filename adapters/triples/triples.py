@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import lru_cache
 from json import dumps
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from adapters.graph import GraphStore, K, beside, merge, paths, visible_memories
@@ -27,6 +28,7 @@ from adapters.triples.spread import spread
 from fusion.contract import (
     DIMENSIONS,
     KINDS,
+    UNNAMED,
     Captured,
     Description,
     Entity,
@@ -96,6 +98,11 @@ class Triples(GraphStore):
         super().__init__(database, index)
         self.options = options
         self._read: dict[int, Fields] = {}
+
+    @classmethod
+    def verify(cls, options: Mapping[str, object]) -> None:
+        """Its options are right."""
+        Options.of(Opening(UNNAMED, Path(), options))
 
     @classmethod
     async def open(cls, opening: Opening) -> Self:

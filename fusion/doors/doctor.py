@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import fusion as package
-from fusion.client import Client, running_server
-from fusion.contract import Verifies
+from fusion.client import LOG, Client, running_server
+from fusion.contract import UNNAMED, Verifies
 from fusion.embedders import RECORD
 from fusion.errors import FusionError
 from fusion.home import explain_lock, owner, read_record
@@ -29,6 +29,7 @@ from fusion.ingest.journal.outbox import deliveries
 from fusion.lib.sqlite import time_of
 from fusion.resolve import resolve
 from fusion.settings import LOOPBACK, Settings, load, recipes
+from fusion.wiring.opening import checked
 
 if TYPE_CHECKING:
     from fusion import wire
@@ -41,6 +42,10 @@ FULL_BYTES, SCARCE_BYTES = 100_000_000, 1_000_000_000
 """free on the home's disk: too little to go on, and little"""
 BUILT = datetime(2026, 1, 1, tzinfo=UTC)
 """a clock that is behind this never was set"""
+LAST_WORDS = 4096
+"""bytes at the end of the server's log that are looked at"""
+REFUSED = "fusion: "
+"""how a command begins to say why it did not do what it should"""
 _SQLITE = b"SQLite format 3\0"
 _WAL = b"\2\2"
 """bytes 18 and 19 of a database in WAL mode: who reads it holds up nobody"""
@@ -63,7 +68,7 @@ def examine(home: Path, config: Path | None = None, *, now: datetime | None = No
     settings: Settings | None = None
     try:
         settings = load(config, home=home).model_copy(update={"home": home})
-        names = ", ".join(sorted(recipes(settings)))
+        names = ", ".join(sorted(checked(recipes(settings))))
         found.append(_ok("configuration", f"{_file(home, config)}; recipes: {names}"))
         found += _keys(settings)
     except (FusionError, OSError) as error:
@@ -75,7 +80,7 @@ def examine(home: Path, config: Path | None = None, *, now: datetime | None = No
         status = told or status
     found += _databases(home, owned=owner(home) is not None)
     if settings is not None:
-        found += _installed(settings)
+        found += _configured(settings, _file(home, config))
     found += _backends(status) if status is not None else _backlog(home)
     return found
 
@@ -157,7 +162,7 @@ def _server(home: Path) -> Iterator[tuple[Finding, wire.Status | None]]:
     holder, record = owner(home) if home.is_dir() else None, read_record(home)
     if holder is None:
         if record is None:
-            yield _ok("server", "none runs; the next command starts one"), None
+            yield _last_start(home), None
         else:
             told = f"{home / 'server.json'} tells of process {record.pid}, which is gone"
             yield Finding("server", "warn", told, f"rm {shlex.quote(str(home / 'server.json'))}"), None
@@ -180,6 +185,21 @@ def _server(home: Path) -> Iterator[tuple[Finding, wire.Status | None]]:
         yield Finding("server", "warn", told, f"{_command(home, 'stop')}; the next command starts this one"), status
     else:
         yield _ok("server", f"{record.url}, process {record.pid}, version {status['version']}"), status
+
+
+def _last_start(home: Path) -> Finding:
+    """That none runs; and why the last one did not start, where its log ends with that."""
+    log, words = home / LOG, b""
+    if log.is_file():
+        with closing(log.open("rb")) as lines:
+            lines.seek(max(0, log.stat().st_size - LAST_WORDS))
+            words = (lines.read().splitlines() or [b""])[-1]
+    said = words.decode("utf-8", "replace").strip()
+    if not said.startswith(REFUSED):
+        return _ok("server", "none runs; the next command starts one")
+    at = datetime.fromtimestamp(log.stat().st_mtime, UTC)
+    told = f"none runs; the last one did not start ({at:%Y-%m-%d %H:%M} UTC): {said.removeprefix(REFUSED)}"
+    return Finding("server", "warn", told, "where that is mended the next command starts one")
 
 
 # The stores ------------------------------------------------------------------------------------------------------
@@ -267,8 +287,8 @@ def _backlog(home: Path) -> Iterator[Finding]:
 # What is configured ----------------------------------------------------------------------------------------------
 
 
-def _installed(settings: Settings) -> Iterator[Finding]:
-    """Each adapter that the configuration names: it is there, and so is what it needs."""
+def _configured(settings: Settings, file: str) -> Iterator[Finding]:
+    """Each adapter that the configuration names: it is there, and so is what it needs, and its options are right."""
     wanted: dict[str, tuple[str, Mapping[str, object]]] = {}
     if not settings.embedder.none:
         wanted["embedder"] = (settings.embedder.adapter, settings.embedder.model_dump(exclude={"adapter"}))
@@ -293,9 +313,8 @@ def _installed(settings: Settings) -> Iterator[Finding]:
             if isinstance(kind, Verifies):
                 found = kind.verify(options) or path
         except FusionError as error:
-            told, _, command = str(error).partition(": pip install ")
-            mend = f"pip install {command}" if command else "see fusion.toml"
-            yield Finding(key, "fail", told if command else str(error), mend)
+            told, _, command = str(error).replace(f"[backends.{UNNAMED}]", f"[{key}]").partition(": pip install ")
+            yield Finding(key, "fail", told, f"pip install {command}" if command else f"correct [{key}] in {file}")
         else:
             yield _ok(key, found)
     for name in settings.backends:

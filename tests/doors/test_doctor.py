@@ -19,6 +19,7 @@ import fusion as package
 from fusion.doors import openapi
 from fusion.doors.cli import app
 from fusion.doors.doctor import Finding, examine, healthy
+from fusion.errors import SettingsError
 from fusion.home import HomeLock, ServerRecord, write_record
 from fusion.ingest.intake import NewMemory
 from fusion.settings import load
@@ -248,6 +249,55 @@ async def test_a_judge_without_a_key(filled: Path) -> None:
     assert (found["judge"].status, "NOBODYS_KEY is not set" in found["judge"].detail) == ("fail", True)
     (filled / "fusion.toml").write_text(SMALL + '[backends.mine]\nadapter = "mine:Mine"\n')
     assert "no module mine" in wrong(examine(filled, now=NOW))["backends.mine"].detail
+
+
+WRONG = {
+    "markdown": ('path = ["x"]', "has no setting 'path'"),
+    "cortex": ('weights = "x"', "weights"),
+    "triples": ('recipe = "hok"', "[backends.ours] has no option 'recipe'"),
+    "vector_sqlite": ("text_weight = 2", "must be a number from 0 to 1"),
+    "qmd": ("limit = 0", "limit is from 1 to 1000"),
+    "remote": ('backend = "a"', "[backends.ours] url is missing"),
+    "http": ('preset = "nobodys"', "there is no preset 'nobodys'"),
+    "cognee": ("search = []", "search"),
+}
+"""by the module of an adapter, one line of its table that opening refuses, and what it says"""
+
+
+@pytest.mark.parametrize("module", WRONG)
+async def test_a_wrong_option_is_found_before_a_start(filled: Path, module: str) -> None:
+    """What the server would refuse is wrong, in the words of the server and with the file to correct; nothing opens."""
+    kinds = {"vector_sqlite": "VectorSqlite", "http": "HttpMemory"}
+    line, said = WRONG[module]
+    adapter = f"adapters.{module}:{kinds.get(module, module.capitalize())}"
+    file = filled / "fusion.toml"
+    file.write_text(f'{SMALL}[backends.ours]\nadapter = "{adapter}"\n{line}\n')
+    found = wrong(examine(filled, now=NOW))["backends.ours"]
+    assert (found.status, said in found.detail) == ("fail", True)
+    assert found.mend == f"correct [backends.ours] in {file}"
+    with pytest.raises(SettingsError) as refused:
+        async with Fusion.open(load(home=filled)):
+            pytest.fail("it opened")
+    assert found.detail.removeprefix("[backends.ours] ") in str(refused.value)
+
+
+async def test_a_start_that_failed_is_told(filled: Path) -> None:
+    """The last words of a log that ends with why a server did not start; a log that ends otherwise tells of nothing."""
+    log = filled / "server.log"
+    log.write_text("INFO: Finished server process [7]\nfusion: the recipe is misspelt\n")
+    found = wrong(examine(filled, now=NOW))["server"]
+    assert (found.status, "did not start" in found.detail) == ("warn", True)
+    assert found.detail.endswith("UTC): the recipe is misspelt")
+    log.write_text("fusion: the recipe is misspelt\nINFO: Finished server process [7]\n")
+    assert "server" not in wrong(examine(filled, now=NOW))
+
+
+async def test_a_recipe_with_a_signal_that_there_is_not(filled: Path) -> None:
+    """A server refuses it, and so it is wrong."""
+    (filled / "recipes").mkdir()
+    (filled / "recipes" / "mine.toml").write_text("[rerank.signals]\nmaxism = 1.0\n")
+    found = wrong(examine(filled, now=NOW))["configuration"]
+    assert "no signal is called 'maxism'" in found.detail
 
 
 async def test_a_language_model_without_a_key(filled: Path) -> None:

@@ -488,8 +488,9 @@ async def test_wrong_options_name_the_mend(tmp_path: Path, options: dict[str, ob
 
 
 def test_what_is_needed_is_asked_for_before_anything_opens() -> None:
-    """With the driver installed both are fine; a store that does not exist is not."""
+    """With the driver installed both are fine; a store that does not exist is not, nor one without an address."""
     verify({})
-    verify({"store": "neo4j"})
-    with pytest.raises(SettingsError):
-        verify({"store": "oracle"})
+    verify({"store": "neo4j", "url": "bolt://127.0.0.1:7687"})
+    for wrong in ({"store": "oracle"}, {"store": "neo4j"}, {"url": "bolt://127.0.0.1:7687"}):
+        with pytest.raises(SettingsError):
+            verify(wrong)
