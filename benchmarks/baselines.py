@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks import peers
 from benchmarks.datasets import Corpus, Item, Question
 from benchmarks.peers import Ranking
+from benchmarks.progress import Advance
 from benchmarks.rows import Row, Scorer
 from fusion.contract import Embedder, Hit, Moment, Place
 from fusion.lib.bm25 import Frequencies
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
     Scores = NDArray[np.float64]
 
+PEERS = frozenset({"mem0", "mnemostack"})
+"""libraries with stores of their own"""
 EXCERPTS = frozenset({"handset"})
 DEEP = 200
 """places of a ranking that are kept: more than any block holds"""
@@ -49,22 +52,32 @@ SPEAKER = 0.3
 NONCE = "0" * 12
 
 
+def steps(names: Sequence[str], memories: int, questions: int) -> int:
+    """How often `rankings` advances: the libraries store each memory, too; what is only computed is done at once."""
+    return len(PEERS.intersection(names)) * (memories + questions) + bool(set(names) - PEERS) * questions
+
+
 async def rankings(
-    names: Sequence[str], corpus: Corpus, questions: Sequence[Question], embedder: Embedder
+    names: Sequence[str],
+    corpus: Corpus,
+    questions: Sequence[Question],
+    embedder: Embedder,
+    advance: Advance = lambda steps: None,
 ) -> dict[str, dict[int, Ranking]]:
-    """Every baseline's answer to every question, by name and question."""
+    """Every baseline's answer to every question, by name and question. Advances by one as `steps` counts."""
     found: dict[str, dict[int, Ranking]] = {name: {} for name in names}
-    scored = [name for name in names if name not in ("mem0", "mnemostack")]
+    scored = [name for name in names if name not in PEERS]
     if scored:
         scorers = await _Scores.of(corpus, embedder, late=bool(EXCERPTS & set(scored)))
         for question in questions:
             scores = await scorers.of_question(question.text, scored)
             for name in scored:
                 found[name][question.index] = best(corpus.memories, scores[name])
+            advance(1)
     if "mem0" in names:
-        found["mem0"] = await peers.mem0(corpus, questions, embedder, DEEP)
+        found["mem0"] = await peers.mem0(corpus, questions, embedder, DEEP, advance)
     if "mnemostack" in names:
-        found["mnemostack"] = await peers.mnemostack(corpus, questions, embedder)
+        found["mnemostack"] = await peers.mnemostack(corpus, questions, embedder, advance)
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 
 from adapters.mem0 import library
 from benchmarks.datasets import Corpus, DataError, Question
+from benchmarks.progress import Advance
 from fusion.contract import Embedder
 
 Ranking = Sequence[tuple[str, float]]
@@ -48,7 +49,9 @@ def require(names: Sequence[str], find: Callable[[str], object] = find_spec) -> 
             )
 
 
-async def mem0(corpus: Corpus, questions: Sequence[Question], embedder: Embedder, depth: int) -> dict[int, Ranking]:
+async def mem0(
+    corpus: Corpus, questions: Sequence[Question], embedder: Embedder, depth: int, advance: Advance
+) -> dict[int, Ranking]:
     """The mem0 library on a store of its own, by its `add` and `search`, on one thread."""
     loop = asyncio.get_running_loop()
     with tempfile.TemporaryDirectory(prefix="memory-fusion-mem0-") as folder, ThreadPoolExecutor(1) as worker:
@@ -68,10 +71,12 @@ async def mem0(corpus: Corpus, questions: Sequence[Question], embedder: Embedder
             memory.embedding_model.connect(embedder, loop)
             for item in corpus.memories:
                 memory.add(item.spoken, user_id="everybody", infer=False, metadata={"item": item.id})
+                advance(1)
             return memory
 
         def asked(memory: Any, text: str) -> Ranking:
             found = memory.search(text, filters={"user_id": "everybody"}, top_k=depth, threshold=0.0)["results"]
+            advance(1)
             return [(one["metadata"]["item"], float(one["score"])) for one in found]
 
         memory = await loop.run_in_executor(worker, opened)
@@ -81,7 +86,9 @@ async def mem0(corpus: Corpus, questions: Sequence[Question], embedder: Embedder
             await loop.run_in_executor(worker, memory.vector_store.client.close)
 
 
-async def mnemostack(corpus: Corpus, questions: Sequence[Question], embedder: Embedder) -> dict[int, Ranking]:
+async def mnemostack(
+    corpus: Corpus, questions: Sequence[Question], embedder: Embedder, advance: Advance
+) -> dict[int, Ranking]:
     """mnemostack's `Ingestor` with windows of three, and its `recall_flow` over the retrievers of its own server.
 
     Those are vectors, BM25 and dates; the fourth, a graph, needs a server and a language model to fill it. The stages
@@ -89,11 +96,15 @@ async def mnemostack(corpus: Corpus, questions: Sequence[Question], embedder: Em
     """
     loop = asyncio.get_running_loop()
     with ThreadPoolExecutor(1) as worker:
-        return await loop.run_in_executor(worker, _ask_mnemostack, corpus, questions, embedder, loop)
+        return await loop.run_in_executor(worker, _ask_mnemostack, corpus, questions, embedder, loop, advance)
 
 
 def _ask_mnemostack(
-    corpus: Corpus, questions: Sequence[Question], embedder: Embedder, loop: asyncio.AbstractEventLoop
+    corpus: Corpus,
+    questions: Sequence[Question],
+    embedder: Embedder,
+    loop: asyncio.AbstractEventLoop,
+    advance: Advance,
 ) -> dict[int, Ranking]:
     from mnemostack import IngestItem, Ingestor
     from mnemostack.embeddings.base import EmbeddingProvider
@@ -128,15 +139,18 @@ def _ask_mnemostack(
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Payload indexes have no effect")
             store.ensure_collection()
-        stored = Ingestor(vectors, store, window_size=WINDOW).ingest(
-            IngestItem(
-                text=item.spoken,
-                source=item.document or item.id,  # what stands in no document is the neighbour of nothing
-                offset=place,
-                timestamp=item.at.isoformat() if item.at else None,
-            )
-            for place, item in enumerate(corpus.memories)
-        )
+
+        def passages() -> Iterator[Any]:
+            for place, item in enumerate(corpus.memories):
+                yield IngestItem(
+                    text=item.spoken,
+                    source=item.document or item.id,  # what stands in no document is the neighbour of nothing
+                    offset=place,
+                    timestamp=item.at.isoformat() if item.at else None,
+                )
+                advance(1)
+
+        stored = Ingestor(vectors, store, window_size=WINDOW).ingest(passages())
         if stored.failed:
             raise RuntimeError(f"mnemostack did not store {stored.failed} of {stored.seen} passages")
         recaller = Recaller(
@@ -154,6 +168,7 @@ def _ask_mnemostack(
             if faults := set(trace.degraded) - set(trace.notes):
                 raise RuntimeError(f"mnemostack's answer is degraded, its figures would mean nothing: {faults}")
             answers[question.index] = [(_passage(corpus, one.payload), float(one.score)) for one in found]
+            advance(1)
         return answers
     finally:
         store.client.close()

@@ -124,12 +124,13 @@ def run(options: Run) -> dict[str, Any]:
 
 
 def steps(options: Run, arms: Sequence[Arm]) -> int:
-    """How often a bar moves: once for a memory stored, once for a question asked or recorded, and once a replay."""
+    """How often a bar moves: for a memory stored, a question asked or recorded, its replay, and as baselines say."""
     memories = sum(len(corpus.memories) for corpus in options.corpora)
     asked = [question for corpus in options.corpora for question in corpus.asked(options.limit)]
     if options.scattered:
         return 2 * memories + 3 * len(asked) + 2 * sum(question.answerable for question in asked)
-    return memories + len(asked) * (2 if _is_replayed(options, arms) else 1)
+    beside = baselines.steps(options.baselines, memories, len(asked))
+    return memories + len(asked) * (2 if _is_replayed(options, arms) else 1) + beside
 
 
 def checked(options: Run) -> tuple[Run, tuple[Arm, ...]]:
@@ -314,7 +315,7 @@ async def _live(
             for question in corpus.asked(options.limit):
                 rows += [await asker.ask(question, arm, budget) for budget in BUDGETS]
                 advance(1)
-            return rows, await _rankings(fusion, corpus, options), stored
+            return rows, await _rankings(fusion, corpus, options, advance), stored
 
 
 def _filled(corpus: Corpus, options: Run) -> dict[str, str]:
@@ -324,12 +325,15 @@ def _filled(corpus: Corpus, options: Run) -> dict[str, str]:
     return {"content": content_of(corpus), "captions": captions, "scattered": over}
 
 
-async def _rankings(fusion: Fusion, corpus: Corpus, options: Run) -> dict[str, dict[int, peers.Ranking]]:
+async def _rankings(
+    fusion: Fusion, corpus: Corpus, options: Run, advance: Advance
+) -> dict[str, dict[int, peers.Ranking]]:
     if not options.baselines:
         return {}
     if fusion.live.embedder is None:
         raise DataError("the baselines need the embedding model; --baselines none does without")
-    return await baselines.rankings(options.baselines, corpus, corpus.asked(options.limit), fusion.live.embedder)
+    questions = corpus.asked(options.limit)
+    return await baselines.rankings(options.baselines, corpus, questions, fusion.live.embedder, advance)
 
 
 class Asker:
@@ -372,7 +376,8 @@ def recording(
     if options.recordings is not None:
         one = _kept(options.recordings, made, questions, cache=options.cache)
         if one is not None and set(options.baselines) <= set(one.rankings) and (one.timed or not timed):
-            advance(len(corpus.memories) + len(questions))
+            asked, memories = len(questions), len(corpus.memories)
+            advance(memories + asked + baselines.steps(options.baselines, memories, asked))
             return one, None
     one, stored = asyncio.run(_record(corpus, options, recipe, made, advance, timed=timed))
     if options.recordings is not None:
@@ -414,7 +419,7 @@ async def _record(
                 recordings=recordings,
                 stored={ref: item.id for ref, item in stored.items.items()},
                 costs=costs,
-                rankings=await _rankings(fusion, corpus, options),
+                rankings=await _rankings(fusion, corpus, options, advance),
                 timed=times,
             )
     return one, stored

@@ -10,8 +10,7 @@ import importlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +18,6 @@ from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 import fusion
@@ -27,6 +25,7 @@ from fusion.compare.learn import Taught, learn, learn_from_votes, read_labels
 from fusion.compare.learn import steps as steps_of_learning
 from fusion.compare.tune import KNOBS, Case, Knob, Tuned, answers, tune
 from fusion.compare.tune import steps as steps_of_tuning
+from fusion.doors.progress import bar
 from fusion.errors import BadInput, NotFound, SettingsError
 from fusion.lib.trees import MAX_BYTES
 from fusion.recipe import Recipe, mark
@@ -89,11 +88,11 @@ def run(wanted: Wanted, *, quiet: bool = False) -> dict[str, Any]:
     found = _benchmarks().material(asdict_of(wanted), wanted.base, max(_span(knobs), 0))
     origin = _origin(wanted, found.data, found.commit)
     if wanted.learner:
-        with _bar("learning", steps_of_learning(found.cases), quiet) as advance:
+        with bar("learning", steps_of_learning(found.cases), quiet=quiet) as advance:
             taught = _marked(learn(found.cases, wanted.base, model.name, advance), found.cases)
         _answers(found.cases, taught, wanted.answers, quiet)
         return _told(taught, wanted, file, model, origin, quiet)
-    with _bar("trying values", steps_of_tuning(found.cases, knobs), quiet) as advance:
+    with bar("trying values", steps_of_tuning(found.cases, knobs), quiet=quiet) as advance:
         tuned = _marked(tune(found.cases, wanted.base, knobs, advance), found.cases)
     _answers(found.cases, tuned, wanted.answers, quiet)
     return _told(tuned, wanted, file, None, origin, quiet)
@@ -108,7 +107,7 @@ def _marked(made: Made, cases: Sequence[Case]) -> Made:
 def _answers(cases: Sequence[Case], made: Tuned | Taught, file: Path | None, quiet: bool) -> None:
     if file is None:
         return
-    with _bar("answers", len(made.held_out) * len(BUDGETS), quiet) as advance:
+    with bar("answers", len(made.held_out) * len(BUDGETS), quiet=quiet) as advance:
         rows = answers(cases, made.held_out, BUDGETS, advance)
     _put(file, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
@@ -148,22 +147,6 @@ def _benchmarks() -> Any:
             f"in a checkout of the sources, or give --format {FEEDBACK}"
         )
     return found
-
-
-@contextmanager
-def _bar(title: str, total: int, quiet: bool) -> Iterator[Callable[[int], None]]:
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, disable=quiet or not console.is_terminal) as progress:
-        task = progress.add_task(title, total=total)
-        yield lambda steps: progress.advance(task, steps)
 
 
 # The file --------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.arms import BASELINES
-from benchmarks.baselines import best, rankings, rows, rrf, spread_out
+from benchmarks.baselines import best, rankings, rows, rrf, spread_out, steps
 from benchmarks.datasets import Corpus, DataError, Item, Question
 from benchmarks.peers import NEEDS, installed, require
 from tests.fakes import FakeEmbedder
@@ -94,7 +94,9 @@ async def test_the_mnemostack_library_answers_alone() -> None:
     evening = tuple(Item(f"e{i}", text, "s9", i, speaker="Ida") for i, text in enumerate(("tea", "more tea", "a film")))
     notes = (Item("n1", "salt the salad"), Item("n2", "water the tomatoes"), Item("n3", "mend the oven"))
     corpus = replace(KITCHEN, memories=(*KITCHEN.memories, *evening, *notes))
-    found = await rankings(("mnemostack",), corpus, corpus.questions, FakeEmbedder())
+    told: list[int] = []
+    found = await rankings(("mnemostack",), corpus, corpus.questions, FakeEmbedder(), told.append)
+    assert sum(told) == steps(("mnemostack",), len(corpus.memories), len(corpus.questions))
     passages = {name for ranking in found["mnemostack"].values() for name, _ in ranking}
     assert passages <= {item.id for item in corpus.memories} | {"e0\ne1\ne2"}
     assert "e0\ne1\ne2" in passages
@@ -103,7 +105,10 @@ async def test_the_mnemostack_library_answers_alone() -> None:
 
 @pytest.mark.model
 async def test_the_mem0_library_answers_alone() -> None:
-    """By its own `add` and `search`, each memory once."""
-    found = await rankings(("mem0",), KITCHEN, KITCHEN.questions, FakeEmbedder())
+    """By its own `add` and `search`, each memory once; a bar goes on with every memory and question."""
+    told: list[int] = []
+    questions = KITCHEN.questions
+    found = await rankings(("bm25", "mem0"), KITCHEN, questions, FakeEmbedder(), told.append)
+    assert sum(told) == steps(("bm25", "mem0"), len(KITCHEN.memories), len(questions))
     names = [name for name, _ in found["mem0"][1]]
     assert (names[0], len(set(names))) == ("t2", len(names))

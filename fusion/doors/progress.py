@@ -1,0 +1,74 @@
+"""How far something long is, on stderr: a bar with an estimate on a terminal, elsewhere a line now and then."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+Advance = Callable[[int], None]
+LINE_S = 10.0
+"""between two lines where there is no terminal, for whoever reads a log"""
+
+
+@contextmanager
+def bar(title: str, total: int, *, quiet: bool = False) -> Iterator[Advance]:
+    """Yields what advances by so many steps; ``quiet`` says nothing at all."""
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield (lambda steps: None) if quiet else Lines(title, total).advance
+        return
+    with drawn(console) as progress:
+        task = progress.add_task(title, total=total)
+        yield lambda steps: progress.advance(task, steps)
+
+
+def drawn(console: Console) -> Progress:
+    """Bars for a terminal: how much of how many, how long, and how long still."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    return Progress(*columns, console=console, disable=not console.is_terminal)
+
+
+def _on_stderr(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+class Lines:
+    """The same in lines, at most one in `LINE_S`; nothing of what is done sooner. The clock counts seconds."""
+
+    def __init__(
+        self,
+        title: str,
+        total: int,
+        say: Callable[[str], None] = _on_stderr,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._title, self._total, self._say, self._clock = title, total, say, clock
+        self._done = 0
+        self._began = self._said = clock()
+
+    def advance(self, steps: int) -> None:
+        self._done += steps
+        now = self._clock()
+        if now - self._said < LINE_S:
+            return
+        self._said, took = now, now - self._began
+        left = f", about {_spelt(took * (self._total - self._done) / self._done)} left" if self._done else ""
+        self._say(f"{self._title}: {self._done:,} of {self._total:,} after {_spelt(took)}{left}")
+
+
+def _spelt(seconds: float) -> str:
+    """Minutes and seconds."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
