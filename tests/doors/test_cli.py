@@ -16,6 +16,7 @@ from fusion import __version__
 from fusion.doors import show
 from fusion.doors.cli import app
 from fusion.home import HomeLock
+from tests.doors.fakes import SMALL
 
 HEAVY = (
     "aiohttp anthropic fastapi httpx mcp mem0 numpy onnxruntime pydantic pydantic_settings qdrant_client sqlite3 "
@@ -116,6 +117,31 @@ def test_no_open_door_without_a_key(home: Path, host: str) -> None:
     result = fusion("serve", "--home", home, "--host", host, "--port", 0)
     assert result.exit_code == 1
     assert "FUSION_API_KEY" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "command", [["fuse", "q"], ["search", "markdown", "q"], ["memories"], ["status"], ["backends"]]
+)
+def test_a_home_that_is_not_there_is_not_made_to_be_asked(home: Path, command: list[str]) -> None:
+    """A misspelt --home: exit code 1, what makes one, and nothing was made."""
+    for more in ([], ["--direct"]):
+        result = fusion(*command, "--home", home, *more)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr == f"fusion: there is no home {home}. To make one: fusion init --home {home}\n"
+    assert not home.exists()
+
+
+def test_an_answer_of_a_home_without_memories_says_so(home: Path) -> None:
+    """With the home's name; not where there is a memory that the question does not find."""
+    home.mkdir()
+    (home / "fusion.toml").write_text(SMALL)
+    said = f"{home} has no memories: fusion init finds what is yours, fusion ingest FOLDER adds it"
+    for command in (["fuse", "chains"], ["search", "memory", "chains"]):
+        assert fusion(*command, "--home", home, "--direct").stdout.splitlines()[-1] == said
+    fusion("remember", "The bookings moved.", "--home", home, "--direct")
+    for command in (["fuse", "chains"], ["search", "memory", "chains"]):
+        result = fusion(*command, "--home", home, "--direct")
+        assert (result.exit_code, said in result.stdout) == (0, False)
 
 
 def test_stopping_where_nothing_runs(home: Path) -> None:

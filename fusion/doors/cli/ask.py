@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fusion.doors.cli.asking import gateway, print_json, run
+from fusion.doors.cli.asking import gateway, print_json, run, say_if_empty
 from fusion.doors.cli.options import (
     Agent,
     AsOf,
@@ -59,12 +59,14 @@ def fuse(
                 timeout_ms=timeout_ms,
                 explain=explain or not as_json,
             )
-        if as_json:
-            print_json(fused)
-        else:
+            if as_json:
+                print_json(fused)
+                return
             from fusion.doors import show
 
             show.fused(fused, left_out=explain)
+            if not fused["memories"]:
+                await say_if_empty(client, home, config)
 
     run(ask(), as_json)
 
@@ -87,12 +89,14 @@ def search(
         async with gateway(home, config, direct=direct) as client:
             scope = {"user_id": user, "agent_id": agent, "session_id": session}
             found = await client.search(backend, query, limit=limit, **scope)
-        if as_json:
-            print_json(found)
-        else:
+            if as_json:
+                print_json(found)
+                return
             from fusion.doors import show
 
             show.found(found)
+            if not found["hits"]:
+                await say_if_empty(client, home, config)
 
     run(ask(), as_json)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -45,10 +46,18 @@ def settings_of(home: Path | None, config: Path | None) -> Settings:
 
 
 @asynccontextmanager
-async def gateway(home: Path | None, config: Path | None, *, direct: bool = False) -> AsyncIterator[AsyncClient]:
-    """A client of the home's server, which is started if need be; or of the home itself, opened here."""
+async def gateway(
+    home: Path | None, config: Path | None, *, direct: bool = False, new: bool = False
+) -> AsyncIterator[AsyncClient]:
+    """A client of the home's server, which is started if need be; or of the home itself, opened here.
+
+    Raises SettingsError for a ``home`` that is named and not there, where it may not be a ``new`` one: who asks a home
+    that is made for the question learns only that nothing was found.
+    """
     from fusion.client import AsyncClient
 
+    if home is not None and not new and not home.expanduser().is_dir():
+        raise SettingsError(f"there is no home {home}. To make one: fusion init --home {shlex.quote(str(home))}")
     if not direct:
         async with AsyncClient.of_home(home_of(home, config), config=config) as client:
             yield client
@@ -68,6 +77,13 @@ async def gateway(home: Path | None, config: Path | None, *, direct: bool = Fals
         transport = httpx.ASGITransport(create_app(fusion, settings, local_token=key))
         async with AsyncClient.over(transport, api_key=key) as client:
             yield client
+
+
+async def say_if_empty(client: AsyncClient, home: Path | None, config: Path | None) -> None:
+    """Why nothing can be found, where no memory was ever brought here: the wrong home, or one that is new."""
+    status = await client.status()
+    if not status["memories"]["current"] and not any(row["items"] for row in status["backends"]):
+        print(f"{home_of(home, config)} has no memories: fusion init finds what is yours, fusion ingest FOLDER adds it")
 
 
 def run(work: Coroutine[Any, Any, T], as_json: bool) -> T:

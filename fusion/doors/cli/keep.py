@@ -38,7 +38,7 @@ def remember(
     given |= {"user_id": user, "agent_id": agent, "session_id": session}
 
     async def tell() -> None:
-        async with gateway(home, config, direct=direct) as client:
+        async with gateway(home, config, direct=direct, new=True) as client:
             kept = await client.remember({name: value for name, value in given.items() if value is not None})
         if as_json:
             print_json(kept)
@@ -79,7 +79,7 @@ def ingest(
         if watch:
             await follow(paths, whose, home, config, direct=direct, wait=wait, as_json=as_json)
             return
-        there = None if dry_run else gateway(home, config, direct=direct)
+        there = None if dry_run else gateway(home, config, direct=direct, new=True)
         try:
             summary = await read_and_send(
                 paths,
@@ -134,7 +134,7 @@ async def follow(
     await watch(
         paths,
         whose,
-        gateway(home, config, direct=direct),
+        gateway(home, config, direct=direct, new=True),
         stop,
         home=home_of(home, config),
         tell=print_json if as_json else show.ingested,

@@ -42,7 +42,7 @@ def init(
             if not folder.is_dir():
                 raise NotFound(f"--scan {folder}: there is no such folder")
         try:
-            told = set_up(asking, lambda: gateway(asking.home, None))
+            told = set_up(asking, lambda: gateway(asking.home, None, new=True))
         except Unanswered as why:
             fail(SettingsError(str(why)), as_json, code=2)
         if as_json:
