@@ -472,23 +472,29 @@ class Forgotten(TypedDict):
 
     deleted: it was asked again, and does not return it. pending: it did not answer; still_there: it says that it
     deleted, and returns it. Both are asked until they have forgotten; nothing shows the memory meanwhile. ``also`` has
-    the refs of its earlier versions, and of what was derived from it alone: they went with it.
+    the refs of what went with it: the same user's copies in the same words, which ``same`` names, its earlier versions,
+    and what was derived from it alone.
     """
 
     ref: str
     event_id: str
     backends: dict[str, str]
     also: NotRequired[list[str]]
+    same: NotRequired[list[str]]
 
 
 class FoundToForget(TypedDict):
-    """One memory that a request to forget means; ``text`` is short, and empty once it is forgotten."""
+    """One memory that a request to forget means; ``text`` is short, and empty once it is forgotten.
+
+    ``same_as``: it is not named itself and goes with that one, for it says the same words.
+    """
 
     ref: str
     text: str
     backends: list[str]
     at: str | None
     source: str | None
+    same_as: NotRequired[str | None]
 
 
 class Forgetting(TypedDict):

@@ -68,7 +68,8 @@ async def forget(client: AsyncClient, meant: Meant, *, dry_run: bool, yes: bool,
         _show(found)
         if not typer.confirm(f"Forget {len(found)} everywhere? It cannot be undone."):
             raise typer.Exit(1)
-    receipts = await _forgotten(client, [one["ref"] for one in found], meant.scope, quiet=as_json)
+    named = [one["ref"] for one in found if not one.get("same_as")]  # the copies go with them
+    receipts = await _forgotten(client, named, meant.scope, quiet=as_json)
     if as_json:
         _print(_reply([{**one, "text": ""} for one in found], receipts, missing, more=more, dry_run=False))
     else:
@@ -76,22 +77,27 @@ async def forget(client: AsyncClient, meant: Meant, *, dry_run: bool, yes: bool,
 
 
 async def _found(client: AsyncClient, meant: Meant) -> tuple[list[wire.FoundToForget], list[str], bool]:
-    """What is meant; the refs of nothing here; and whether a question finds more than that."""
+    """What is meant, each once; the refs of nothing here; and whether a question finds more than that."""
     asked = meant.asked()
-    found: list[wire.FoundToForget] = []
+    found: dict[str, wire.FoundToForget] = {}
     missing: list[str] = []
+
+    def find(reply: wire.Forgetting) -> None:
+        for one in reply["found"]:  # a copy may be named itself on a later page
+            found.setdefault(one["ref"], one)
+
     if meant.refs:
         for first in range(0, len(meant.refs), PAGE):
             reply = await client.forget_many(**{**asked, "refs": meant.refs[first : first + PAGE]}, dry_run=True)
-            found.extend(reply["found"])
+            find(reply)
             missing.extend(reply["missing"])
-        return found, missing, False
+        return list(found.values()), missing, False
     reply = await client.forget_many(**asked, dry_run=True)
-    found.extend(reply["found"])
+    find(reply)
     while reply["next_cursor"] is not None:
         reply = await client.forget_many(**asked, dry_run=True, cursor=reply["next_cursor"])
-        found.extend(reply["found"])
-    return found, missing, reply["more"]
+        find(reply)
+    return list(found.values()), missing, reply["more"]
 
 
 async def _forgotten(

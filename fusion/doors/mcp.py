@@ -216,7 +216,8 @@ class Meant(BaseModel):
         "never edited), pending or still_there (both asked until they have forgotten)",
     )
     also: list[str] | None = Field(
-        default=None, description="refs of what went with it: earlier versions, and what only followed from it"
+        default=None,
+        description="refs of what went with it: the same words kept again, earlier versions, what only follows from it",
     )
 
     @classmethod

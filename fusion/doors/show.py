@@ -30,6 +30,8 @@ CLIPPED = 80
 OUTCOMES = ("deleted", "absent", "hidden", "pending", "still_there")
 PENDING = "Where it is pending it will be deleted as soon as the backend answers; it is not shown any more."
 STILL_THERE = "Where it is still_there the backend returned it after deleting it; it is asked until it does not."
+NAMED = 10
+"""memories named one by one, where they were forgotten for the same words"""
 EXCERPT_CHARS = 50
 """of a memory where only the gist is wanted"""
 
@@ -372,7 +374,7 @@ def to_forget(found: Sequence[wire.FoundToForget]) -> None:
             one["ref"],
             (one["at"] or "")[:10],
             ", ".join(one["backends"]) if len(one["backends"]) < 3 else f"{len(one['backends'])} backends",
-            _clipped(one["text"]),
+            f"(the same words as {one['same_as']})" if one.get("same_as") else _clipped(one["text"]),
         )
         for one in found
     )
@@ -385,9 +387,15 @@ def forgettings(receipts: Sequence[wire.Forgotten], missing: Sequence[str]) -> N
     for receipt in receipts:
         for name, what in receipt["backends"].items():
             counts.setdefault(name, Counter())[what] += 1
-    also = sum(len(receipt.get("also", ())) for receipt in receipts)
-    with_them = f", and {also} that went with them" if also else ""
-    _say(f"{len(receipts)} {'memory' if len(receipts) == 1 else 'memories'} forgotten{with_them}.")
+    same = [ref for receipt in receipts for ref in receipt.get("same", ())]
+    also = sum(len(receipt.get("also", ())) for receipt in receipts) - len(same)
+    gone = len(receipts) + len(same)
+    told = f"{gone} {'memory' if gone == 1 else 'memories'} forgotten"
+    if same and len(receipts) == 1 and gone <= NAMED:
+        told += f": {', '.join([receipts[0]['ref'], *same])} (the same words)"
+    elif same:
+        told += f", {len(same)} of them for the same words as another"
+    _say(told + (f", and {also} that went with them." if also else "."))
     if counts:
         outcomes = [what for what in OUTCOMES if any(what in counted for counted in counts.values())]
         rows = ((name, *(counted[what] or "" for what in outcomes)) for name, counted in sorted(counts.items()))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from fusion.contract import Event, Scope
@@ -19,7 +19,7 @@ from fusion.ingest.journal import Journal
 from fusion.ingest.journal.burial import Burial
 from fusion.ingest.journal.foreign import Shown, is_foreign
 from fusion.ingest.journal.listing import Criteria
-from fusion.ingest.journal.rows import Record
+from fusion.ingest.journal.rows import Record, words_key
 from fusion.lib.clean import clean
 from fusion.lib.ids import cursor, parse_cursor, parse_short_ref
 from fusion.lib.redact import redact
@@ -50,14 +50,16 @@ class ForgetReceipt:
     """By backend: deleted, absent (it never had it), hidden (a user's own file, left as it is), pending or still_there.
 
     Deleted means that the backend was asked again and did not return it; still_there that it did: it will be asked
-    until it has. ``also`` has the refs of what went with it: its earlier versions, and what was derived from nothing
-    else. Where these fared worse in a backend than the memory itself, that is what stands there.
+    until it has. ``also`` has the refs of what went with it: copies, earlier versions, and what was derived from
+    nothing else. Where these fared worse in a backend than the memory itself, that is what stands there. ``same`` has
+    those of ``also`` that said the very same words.
     """
 
     ref: str
     event_id: str
     backends: Mapping[str, str]
     also: tuple[str, ...] = ()
+    same: tuple[str, ...] = ()
 
     @property
     def done(self) -> bool:
@@ -93,13 +95,17 @@ class ForgetRequest:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One memory that is meant. ``text`` is short and without secrets; empty once it is forgotten."""
+    """One memory that is meant. ``text`` is short and without secrets; empty once it is forgotten.
+
+    ``same_as``: nothing named it, it goes with that one, for it says the same words.
+    """
 
     ref: str
     text: str
     backends: tuple[str, ...] = ()
     at: datetime | None = None
     source: str | None = None
+    same_as: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +144,12 @@ class Forgetter:
         missing = tuple(ref for ref in dict.fromkeys(request.refs) if ref not in {one.ref for one in found})
         beyond = parse_short_ref(refs[-1]) if more and request.query is None else None
         next_cursor = None if beyond is None else cursor(beyond)
+        found += await self._copies(refs, request.scope)
         if request.dry_run:
             return Forgetting(True, tuple(found), missing=missing, more=more, next_cursor=next_cursor)
         receipts = await self.forget_all(refs, request.scope, "+".join(names))
         pending = sum(not receipt.done for receipt in receipts)
-        told = tuple(Found(one.ref, "", one.backends, one.at, one.source) for one in found)
+        told = tuple(replace(one, text="") for one in found)
         return Forgetting(False, told, tuple(receipts), missing, not pending, pending, more, next_cursor)
 
     async def _found(self, request: ForgetRequest, recall: Recall) -> tuple[list[Found], bool]:
@@ -176,6 +183,12 @@ class Forgetter:
         """What a preview shows of our own memories, of those that are there."""
         found = [await self._named(ref, scope) for ref in refs]
         return [one for one in found if one is not None]
+
+    async def _copies(self, refs: Sequence[str], scope: Scope) -> list[Found]:
+        """What goes with memories because it says the same words, and is not among them."""
+        copies = await self._journal.copies(refs, scope)
+        shown = await self._previews([record for _, record in copies])
+        return [replace(one, same_as=ref) for one, (ref, _) in zip(shown, copies, strict=True)]
 
     async def _previews(self, records: Sequence[Record], ref: str | None = None) -> list[Found]:
         """What a preview shows of our own memories; under ``ref``, where the caller has one of its own for it."""
@@ -266,4 +279,10 @@ def _receipt(burials: Sequence[Burial], told: Mapping[str, Mapping[int, str]]) -
         for name, (seq, _) in burial.due.items():
             backends[name] = max(backends.get(name, "absent"), told[name][seq], key=_WORSE.index)
     first, *others = (burial.record for burial in burials)
-    return ForgetReceipt(first.ref, first.event.event_id, backends, tuple(other.ref for other in others))
+    said = _words(first.event)
+    same = tuple(other.ref for other in others if _words(other.event) == said)
+    return ForgetReceipt(first.ref, first.event.event_id, backends, tuple(other.ref for other in others), same)
+
+
+def _words(event: Event) -> str:
+    return words_key(event.text, event.speaker, event.scope)

@@ -95,6 +95,17 @@ def test_programs_say_yes_beforehand(home: Path) -> None:
     assert ([one["ref"] for one in reply["receipts"]], reply["missing"]) == ([ref], ["m999"])
 
 
+def test_the_same_words_go_with_it_and_are_named(home: Path) -> None:
+    """Remembered twice, shown once by a question: one ref forgets both, and says so before and after."""
+    hint = "The wifi password hint is trombone."
+    one, two = (told(home, "remember", hint)["memories"][0]["ref"] for _ in range(2))
+    looked = run(home, "forget", one, "--dry-run").stdout
+    assert f"(the same words as {one})" in looked
+    assert "2 would be forgotten." in looked
+    assert f"2 memories forgotten: {one}, {two} (the same words)." in run(home, "forget", one, "--yes").stdout
+    assert "trombone" not in run(home, "fuse", "wifi hint").stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

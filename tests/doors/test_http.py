@@ -633,7 +633,16 @@ class TestForgetting:
         assert reply.status_code == 200
         assert reply.json() == {
             "dry_run": True,
-            "found": [{"ref": "m1z", "text": fusion.text, "backends": ["markdown"], "at": None, "source": None}],
+            "found": [
+                {
+                    "ref": "m1z",
+                    "text": fusion.text,
+                    "backends": ["markdown"],
+                    "at": None,
+                    "source": None,
+                    "same_as": None,
+                }
+            ],
             "receipts": [],
             "missing": [],
             "done": True,

@@ -180,6 +180,102 @@ async def test_nobody_forgets_for_another(journal):
             await forgetter.forget(stored.ref, ME)
 
 
+# The same words, kept more than once
+
+
+HINT = "The wifi password hint is trombone."
+
+
+async def test_the_same_words_are_forgotten_with_it(journal):
+    """A block shows one of them, so one is what its reader can name: remembered twice, and in a file, in other case and
+    blanks. What is only like it stays, and so does another user's."""
+    line = Place("notes/wifi.md", 3, 3, "line")
+    named, *same, like, bens = await journal.append(
+        [
+            event(HINT),
+            event(HINT),
+            event("  the wifi password\n\thint is TROMBONE. ", place=line),
+            event("The wifi password hint is not trombone."),
+            event(HINT, scope=Scope(user_id="ben")),
+        ]
+    )
+    shelf, purged = Shelf(), []
+
+    async def purge(texts):
+        purged.extend(texts)
+
+    async with forgetting(journal, purge=purge, shelf=shelf) as (forgetter, _):
+        receipt = await forgetter.forget(named.ref, ME)
+        assert receipt.also == receipt.same == tuple(one.ref for one in same)
+        assert receipt.backends == {"shelf": "deleted"}
+        assert set(shelf.kept) == {one.event.event_id for one in (like, bens)}
+        assert {one.event.text for one in same} <= set(purged)
+    assert journal.hides("markdown", Hit("wifi.md#3", HINT, Scope(user_id="ana"), place=line))
+
+
+async def test_a_speaker_is_part_of_the_words_as_a_block_shows_them(journal):
+    """`Ana: …` as it was typed, and the same with Ana as its speaker."""
+    typed, told_ = await journal.append(
+        [event("Ana: the key is under the pot"), event("the key is under the pot", 1, speaker="Ana")]
+    )
+    async with forgetting(journal) as (forgetter, _):
+        assert (await forgetter.forget(told_.ref, ME)).same == (typed.ref,)
+
+
+async def test_nobody_reaches_a_copy_that_he_may_not_see(journal):
+    """The same user's, and of these only what the scope of the request admits."""
+    session = Scope(user_id="ana", session_id="s1")
+    here, other, private = await journal.append(
+        [
+            event(HINT, scope=session),
+            event(HINT, scope=Scope(user_id="ana", session_id="s2")),
+            event(HINT, scope=replace(session, audience="private")),
+        ]
+    )
+    async with forgetting(journal) as (forgetter, _):
+        assert (await forgetter.forget(here.ref, session)).same == ()
+        assert (await forgetter.forget(other.ref, Scope(user_id="ana", audience="private"))).same == (private.ref,)
+
+
+async def test_a_few_words_are_the_same_only_where_they_are_no_turn(journal):
+    """The "yes" of one conversation is not that of another; the code that was noted twice is."""
+    yes, _, code, again = await journal.append(
+        [event("yes", 1, kind="turn"), event("yes", 2, kind="turn"), event("code 4711"), event("code 4711")]
+    )
+    async with forgetting(journal) as (forgetter, _):
+        assert (await forgetter.forget(yes.ref, ME)).same == ()
+        assert (await forgetter.forget(code.ref, ME)).same == (again.ref,)
+
+
+async def test_a_look_names_the_same_words_and_asks_for_each_once(journal):
+    """With the ref that they go with; what is named itself is no copy."""
+    one, two, three, other = await journal.append([event(HINT), event(HINT), event(HINT), event("something else")])
+    async with forgetting(journal) as (forgetter, _):
+        looked = (await told(forgetter, refs=(one.ref, three.ref, other.ref), dry_run=True)).found
+        assert [(found.ref, found.same_as) for found in looked] == [
+            (one.ref, None),
+            (three.ref, None),
+            (other.ref, None),
+            (two.ref, one.ref),
+        ]
+        reply = await told(forgetter, refs=(one.ref,))
+    assert [(found.ref, found.text) for found in reply.found] == [(one.ref, ""), (two.ref, ""), (three.ref, "")]
+    assert [receipt.same for receipt in reply.receipts] == [(two.ref, three.ref)]
+
+
+async def test_our_own_copies_go_with_anothers_item(journal):
+    """What another store has of its own, and was kept here as well, is one memory to whoever reads it."""
+    (ours,) = await journal.append([event(THEIRS.text)])
+    shelf = Shelf()
+    shelf.own["n7"] = THEIRS
+    ref = await shown(journal)
+    async with forgetting(journal, shelf=shelf) as (forgetter, _):
+        [_, copy] = (await told(forgetter, refs=(ref,), dry_run=True)).found
+        assert (copy.ref, copy.same_as) == (ours.ref, ref)
+        assert (await forgetter.forget(ref, ME)).same == (ours.ref,)
+        assert shelf.kept == {}
+
+
 # Verified
 
 

@@ -1,12 +1,13 @@
 """Burying: a memory's text leaves its row, its tombstones go up, every backend that was told of it is to forget it.
 
-With it go the earlier versions that it superseded, and what was derived from nothing else: they say the same.
+With it go what its owner keeps in the same words, the earlier versions that it superseded, and what was derived from
+nothing else: they say the same.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,11 +15,12 @@ from typing import Any
 from fusion.contract import Event, Hit, Scope
 from fusion.errors import NotFound
 from fusion.ingest.journal import audit, foreign, labels, lessons, outbox
+from fusion.ingest.journal.copies import copies
 from fusion.ingest.journal.foreign import is_foreign
 from fusion.ingest.journal.rows import BORN_FORGOTTEN, Record, count, keys_of, record_of, row_of, words_key
 from fusion.ingest.journal.tombstones import itself, put_up
 from fusion.lib.ids import uuid7
-from fusion.lib.sqlite import EVENT_NAMES, Connection, event_of, event_row
+from fusion.lib.sqlite import EVENT_NAMES, Connection, Row, event_of, event_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,21 +34,37 @@ class Burial:
 def forget(db: Connection, ref: str, scope: Scope, by: str, now: datetime) -> Sequence[Burial]:
     """Forgets what a ref names here, and what goes with it; nothing where there is no such memory.
 
-    Our own memory goes with its earlier versions and with what was derived from nothing else.
+    What is named comes first, then our own that go with it.
     """
     try:
-        if is_foreign(ref):
-            there = foreign.resolve(db, ref, scope)
-            foreign.drop(db, scope.tenant, there.ref)
-            return [_bury_foreign(db, there.ref, there.backend, there.hit, by, now)]
-        return [_bury(db, row, by, now) for row in with_what_follows(db, row_of(db, ref, scope))]
+        rows = doomed(db, ref, scope)
+        if not is_foreign(ref):
+            return [_bury(db, row, by, now) for row in rows]
+        there = foreign.resolve(db, ref, scope)
+        foreign.drop(db, scope.tenant, there.ref)
+        named = _bury_foreign(db, there.ref, there.backend, there.hit, by, now)
+        return [named, *(_bury(db, row, by, now) for row in rows)]
     except NotFound:
         return []
 
 
-def with_what_follows(db: Connection, row: Any) -> list[Any]:
-    """The row of an event, then of all that goes when it is forgotten and is not gone yet."""
-    rows, gone = [row], {row["event_id"]}
+def doomed(db: Connection, ref: str, scope: Scope) -> list[Row]:
+    """The rows of our own that go when what a ref names is forgotten, what it names first. Raises NotFound."""
+    return _with_what_follows(db, in_the_same_words(db, ref, scope))
+
+
+def in_the_same_words(db: Connection, ref: str, scope: Scope) -> list[Row]:
+    """The rows of our own that its owner has in the words of what a ref names, what it names first. Raises NotFound."""
+    if is_foreign(ref):
+        return copies(db, foreign.resolve(db, ref, scope).hit, scope)
+    row = row_of(db, ref, scope)
+    return [row, *(one for one in copies(db, Hit.of(event_of(row)), scope) if one["seq"] != row["seq"])]
+
+
+def _with_what_follows(db: Connection, named: Iterable[Row]) -> list[Row]:
+    """The rows of events, then of all that goes when they are forgotten and is not gone yet."""
+    rows = list(named)
+    gone = {row["event_id"] for row in rows}
     for one in rows:
         rows_of = "select e.* from event e where e.forgotten = 0 and e.tenant = ? and "
         versions = db.execute(rows_of + "e.event_id = ?", (one["tenant"], one["supersedes"])).fetchall()

@@ -22,7 +22,7 @@ from fusion.errors import NotFound
 from fusion.ingest.journal import audit, foreign, idempotency, labels, lessons, listing, outbox, retire
 from fusion.ingest.journal.append import Stored, append
 from fusion.ingest.journal.audit import Audited
-from fusion.ingest.journal.burial import Burial, forget, with_what_follows
+from fusion.ingest.journal.burial import Burial, doomed, forget, in_the_same_words
 from fusion.ingest.journal.foreign import Shown, is_foreign
 from fusion.ingest.journal.labels import LabelPage, Vote
 from fusion.ingest.journal.lessons import Lesson
@@ -319,8 +319,9 @@ class Journal:
     async def bury(self, ref: str, scope: Scope, by: str = "ref") -> Sequence[Burial]:
         """Forgets a memory here: its text is gone, its tombstone stands. Raises NotFound.
 
-        With it go the earlier versions that it superseded, and what was derived from nothing else: they say the same.
-        It comes first in what is returned. ``by`` names the criteria that it met, for the audit.
+        With it go what its owner keeps in the same words, the earlier versions that it superseded, and what was derived
+        from nothing else: they say the same. It comes first in what is returned. ``by`` names the criteria that it met,
+        for the audit.
         """
         (burials,) = (await self.bury_all([ref], scope, by)).values()
         if not burials:
@@ -357,9 +358,27 @@ class Journal:
             found: dict[str, Event] = {}
             for ref in refs:
                 with contextlib.suppress(NotFound):
-                    rows = with_what_follows(db, row_of(db, ref, scope))
-                    found.update({row["event_id"]: event_of(row) for row in rows})
+                    found.update({row["event_id"]: event_of(row) for row in doomed(db, ref, scope)})
             return list(found.values())
+
+        return await self._database.read(work)
+
+    async def copies(self, refs: Sequence[str], scope: Scope) -> Sequence[tuple[str, Record]]:
+        """What goes with what refs name for the same words, is current and not named itself: each once, with the ref
+        that it goes with."""
+
+        def work(db: Connection) -> list[tuple[str, Record]]:
+            meant = {}
+            for ref in refs:
+                with contextlib.suppress(NotFound):
+                    meant[ref] = in_the_same_words(db, ref, scope)
+            told = {rows[0]["seq"] for ref, rows in meant.items() if not is_foreign(ref)}
+            found = []
+            for ref, row in ((ref, row) for ref, rows in meant.items() for row in rows):
+                if row["seq"] not in told and row["superseded_by"] is None:
+                    told.add(row["seq"])
+                    found.append((ref, record_of(row)))
+            return found
 
         return await self._database.read(work)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fusion.ingest.journal import audit, foreign, labels, lessons, retire, tombstones
+from fusion.ingest.journal import audit, copies, foreign, labels, lessons, retire, tombstones
 from fusion.lib.sqlite import EVENT_COLUMNS
 
 _SCHEMA = f"""
@@ -47,5 +47,6 @@ STEPS = (
     labels.SCHEMA,
     lessons.SCHEMA,
     _STATED,
+    copies.SCHEMA,
 )
 """by version: ``STEPS[n]`` leads from n to n + 1"""
