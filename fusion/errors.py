@@ -2,6 +2,7 @@
 
 FusionError
 ├── SettingsError            the configuration is wrong; says which line and what to write
+│   └── PackageMissing       …or an optional package is not installed; says how to install it
 ├── HomeLocked               another process owns this home; names it
 ├── ServerUnreachable        no gateway answers this client; says where it looked, and the server's last words
 ├── BadInput                 the caller's request is wrong; says what to change       (HTTP 422)
@@ -36,6 +37,10 @@ class FusionError(Exception):
 
 
 class SettingsError(FusionError):
+    pass
+
+
+class PackageMissing(SettingsError):
     pass
 
 

@@ -19,6 +19,7 @@ _PREFIX = "urn:memory-fusion:error:"
 STATUS: Mapping[type[errors.FusionError], int] = {
     errors.FusionError: 500,
     errors.SettingsError: 500,
+    errors.PackageMissing: 500,
     errors.HomeLocked: 503,
     errors.BadInput: 422,
     errors.TooLarge: 413,

@@ -7,13 +7,16 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
-from fusion.errors import FusionError, SettingsError
+from fusion.errors import FusionError, PackageMissing, SettingsError
 
 _EXTRAS = {"mem0": "mem0", "qdrant_client": "mem0", "anthropic": "anthropic", "json_repair": "anthropic"}
 
 
 def resolve(path: str, key: str) -> Any:
-    """The class that a setting names, `package.module:Class`. Raises SettingsError, which names the setting."""
+    """The class that a setting names, `package.module:Class`. Raises SettingsError, which names the setting.
+
+    PackageMissing where its module needs what is not installed.
+    """
     module, _, name = path.partition(":")
     if module.partition(".")[0] == "adapters":
         _require_our_adapters()
@@ -23,7 +26,7 @@ def resolve(path: str, key: str) -> Any:
         if error.name and module.startswith(error.name):
             beside = Path(__file__).resolve().parent.parent / "adapters"
             raise SettingsError(f"{key} = {path!r}: there is no module {error.name}; ours are in {beside}") from None
-        raise SettingsError(f"{key} = {path!r} needs the package {error.name}: {_mend(str(error.name))}") from None
+        raise PackageMissing(f"{key} = {path!r} needs the package {error.name}: {_mend(str(error.name))}") from None
     except (AttributeError, ValueError):
         raise SettingsError(f"{key} = {path!r}: write package.module:Class") from None
 

@@ -23,6 +23,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PrivateAttr,
     SecretStr,
     TypeAdapter,
     ValidationError,
@@ -218,6 +219,12 @@ class Settings(BaseSettings):
     recipes_folder: Path | None = None
     api_key: SecretStr | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    _asked_for: frozenset[str] = PrivateAttr(default=frozenset())
+
+    @property
+    def asked_for(self) -> frozenset[str]:
+        """The backends of which somebody set something; the others are on because we ship them so."""
+        return self._asked_for
 
     @classmethod
     def settings_customise_sources(
@@ -276,12 +283,15 @@ def load(config: Path | None = None, *, home: Path | None = None, **overrides: A
     if config is not None and not config.is_file():
         raise SettingsError(f"there is no configuration file {config}")
     table = _read(file) if file.is_file() else {}
-    table = _with_defaults(_merge(_merge(table, _environment()), overrides))
+    table = _merge(_merge(table, _environment()), overrides)
+    named = table.get("backends", {})
+    table = _with_defaults(table)
     table["home"] = chosen or table.get("home") or find_home()
     try:
         settings = Settings(**table)
     except ValidationError as error:
         raise SettingsError(_explain(error, file if file.is_file() else None)) from None
+    settings._asked_for = frozenset(name for name, options in named.items() if options)
     return settings.model_copy(update={"home": settings.home.expanduser().absolute()})
 
 

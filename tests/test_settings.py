@@ -106,8 +106,10 @@ class TestTheShippedFile:
         assert silent == []
 
     def test_it_loads_to_the_defaults(self, home: Path) -> None:
-        """Whoever copies the whole file changes nothing."""
-        assert load(SHIPPED, home=home) == load(home=home)
+        """Whoever copies the whole file changes nothing; but now asks for each of the four, which he sees there."""
+        copied, shipped = load(SHIPPED, home=home), load(home=home)
+        assert copied.model_dump() == shipped.model_dump()
+        assert (copied.asked_for, shipped.asked_for) == ({"markdown", "cortex", "mem0", "triples"}, frozenset())
 
     def test_the_samples_file_loads(self, home: Path) -> None:
         """`make fuse` copies it into a new home: the sample's workspace is then found beside the checkout's config."""

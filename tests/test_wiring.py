@@ -27,6 +27,7 @@ from fusion.errors import (
     NobodyAnswered,
     NotFound,
     Overloaded,
+    PackageMissing,
     SettingsError,
     StoreDamaged,
     Unauthorized,
@@ -36,7 +37,7 @@ from fusion.recall.engine import FuseRequest, fuse
 from fusion.recall.turns import Turns
 from fusion.recall.world import Replay
 from fusion.resolve import resolve
-from fusion.settings import Settings, load
+from fusion.settings import BackendSettings, Settings, load
 from fusion.wiring import Fusion
 from tests import chaos
 from tests.chaos import Call, Chaos
@@ -69,6 +70,16 @@ class NeedsPackage(InMemory):
     @classmethod
     async def open(cls, opening: Opening) -> Self:
         raise ModuleNotFoundError("No module named 'qdrant_client'", name="qdrant_client")
+
+
+class NotInstalled(InMemory):
+    """…and that says so itself."""
+
+    words = "the mem0 backend needs mem0ai: pip install '/path/to/checkout[mem0]'"
+
+    @classmethod
+    async def open(cls, opening: Opening) -> Self:
+        raise PackageMissing(cls.words)
 
 
 class NoRoom(InMemory):
@@ -268,6 +279,27 @@ class TestWhatIsMissing:
         assert (cortex["status"], cortex["error_code"]) == ("unreachable", "not_opened")
         assert fused.degraded
         assert (fused.coverage["ok"], fused.coverage["failed"], fused.coverage["ratio"]) == (3, 1, 0.75)
+
+    async def test_an_optional_package_of_a_backend_that_nobody_asked_for(self, home: Path) -> None:
+        """mem0 is on by default and its package is an extra: without it the other three answer, and it says how to
+        install it; an answer is not degraded for that. Who set something of mem0 wants it: then it is an error."""
+        (home / "fusion.toml").parent.mkdir()
+        (home / "fusion.toml").write_text("[backends.mem0]\n# enabled = true\n")
+        shipped = embedded(home)
+        absent = BackendSettings(adapter="tests.test_wiring:NotInstalled")
+        async with Fusion.open(shipped.model_copy(update={"backends": {**shipped.backends, "mem0": absent}})) as fusion:
+            await told(fusion, DECIDED)
+            fused = await fusion.fuse(ASKED, scope=NADIA)
+            states = {state.name: state for state in await fusion.backends()}
+        assert DECIDED in fused.block
+        [row] = [row for row in fused.backends if row["name"] == "mem0"]
+        assert (row["status"], row["detail"]) == ("disabled", NotInstalled.words)
+        assert (states["mem0"].status, states["mem0"].detail) == ("disabled", NotInstalled.words)
+        assert (fused.degraded, fused.coverage["ok"], fused.coverage["ratio"]) == (False, 3, 1.0)
+        (home / "fusion.toml").write_text(f'[backends.mem0]\nadapter = "{absent.adapter}"\n')
+        with pytest.raises(PackageMissing, match="mem0ai"):
+            async with Fusion.open(embedded(home)):
+                pytest.fail("it opened")
 
     async def test_a_refilled_backend_is_whole_again(self, home: Path) -> None:
         """The mend that the message gives works: with its folder moved away it gets everything from the journal."""

@@ -31,7 +31,7 @@ from fusion.contract import (
     Query,
     Scope,
 )
-from fusion.errors import BackendError, FusionError, SettingsError
+from fusion.errors import BackendError, FusionError, PackageMissing, SettingsError
 from fusion.lib.words import spoken
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Mem0:
         """It is installed, its options are right, and the key that they name is there."""
         for package in ("mem0", "qdrant_client"):
             if find_spec(package) is None:
-                raise SettingsError(f"the mem0 backend needs {package}: pip install '/path/to/checkout[mem0]'")
+                raise PackageMissing(f"the mem0 backend needs {package}: pip install '/path/to/checkout[mem0]'")
         chosen = verified(Options, options).resolved(options)
         return f"the library, at {chosen.url}, {'with' if chosen.key() else 'without'} a key" if chosen.url else None
 

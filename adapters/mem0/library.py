@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from fusion.contract import Embedder, LanguageModel
-from fusion.errors import InvalidAnswer, SettingsError
+from fusion.errors import InvalidAnswer, PackageMissing
 
 ANSWER_TOKENS = 4000
 """of mem0's own extraction: a page of facts"""
@@ -122,7 +122,7 @@ def library(folder: Path) -> Any:
         from mem0.memory import main, telemetry
         from mem0.utils.factory import EmbedderFactory, LlmFactory
     except ImportError as error:
-        raise SettingsError("the mem0 backend needs mem0ai: pip install '/path/to/checkout[mem0]'") from error
+        raise PackageMissing("the mem0 backend needs mem0ai: pip install '/path/to/checkout[mem0]'") from error
     main.MEM0_TELEMETRY = telemetry.MEM0_TELEMETRY = False
     # That its optional parts are missing (spaCy, fastembed) is as intended, and not worth two warnings a start.
     logging.getLogger("mem0").setLevel(logging.ERROR)

@@ -23,13 +23,13 @@ import fusion as package
 from fusion.client import LOG, Client, running_server
 from fusion.contract import UNNAMED, Verifies
 from fusion.embedders import RECORD
-from fusion.errors import FusionError
+from fusion.errors import FusionError, PackageMissing
 from fusion.home import explain_lock, owner, read_record
 from fusion.ingest.journal.outbox import deliveries
 from fusion.lib.sqlite import time_of
 from fusion.resolve import resolve
 from fusion.settings import LOOPBACK, Settings, load, recipes
-from fusion.wiring.opening import checked
+from fusion.wiring.opening import NOT_OPENED, checked
 
 if TYPE_CHECKING:
     from fusion import wire
@@ -314,7 +314,9 @@ def _configured(settings: Settings, file: str) -> Iterator[Finding]:
                 found = kind.verify(options) or path
         except FusionError as error:
             told, _, command = str(error).replace(f"[backends.{UNNAMED}]", f"[{key}]").partition(": pip install ")
-            yield Finding(key, "fail", told, f"pip install {command}" if command else f"correct [{key}] in {file}")
+            optional = isinstance(error, PackageMissing) and key.removeprefix("backends.") not in settings.asked_for
+            status: Literal["warn", "fail"] = "warn" if optional and key.startswith("backends.") else "fail"
+            yield Finding(key, status, told, f"pip install {command}" if command else f"correct [{key}] in {file}")
         else:
             yield _ok(key, found)
     for name in settings.backends:
@@ -332,7 +334,8 @@ def _backends(status: wire.Status) -> Iterator[Finding]:
         if row["status"] == "disabled" and row["detail"] == "disabled in the configuration":
             yield _ok(name, row["detail"])
         elif row["status"] == "disabled":
-            yield Finding(name, "fail", row["detail"], _mend_of(row["detail"]))
+            failed = row["detail"].startswith(NOT_OPENED)
+            yield Finding(name, "fail" if failed else "warn", row["detail"], _mend_of(row["detail"]))
         elif row["breaker"] != "closed":
             wait = f"asked again in {row['wait_s']:.0f} s" if row["wait_s"] else "being asked again now"
             detail, mend = _told(row["detail"] or "no reason known")

@@ -29,7 +29,7 @@ from fusion.contract import (
     Used,
 )
 from fusion.embedders import Embedders
-from fusion.errors import BackendUnreachable, ModelMissing, SettingsError, StoreDamaged
+from fusion.errors import BackendUnreachable, ModelMissing, PackageMissing, SettingsError, StoreDamaged
 from fusion.home import HomeLock
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
@@ -56,6 +56,9 @@ log = logging.getLogger(__name__)
 
 OPEN_S = 120.0
 """for one backend at start: a large index may be rebuilt, but one that hangs must not keep the others from opening"""
+
+NOT_OPENED = "it could not be opened"
+"""how the reason begins why a backend is disabled that nobody switched off"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -252,7 +255,7 @@ async def _sources(
 ) -> dict[str, Source]:
     """Every backend, opened at once and closed by ``stack``, also when the settings of another one are wrong."""
     opened = await asyncio.gather(
-        *(_source(name, chosen, settings.home, embedders, model) for name, chosen in settings.backends.items()),
+        *(_source(name, chosen, settings, embedders, model) for name, chosen in settings.backends.items()),
         return_exceptions=True,
     )
     sources = [one for one in opened if isinstance(one, Source)]
@@ -267,9 +270,12 @@ async def _sources(
 
 
 async def _source(
-    name: str, chosen: BackendSettings, home: Path, embedders: Embedders, model: LanguageModel | None
+    name: str, chosen: BackendSettings, settings: Settings, embedders: Embedders, model: LanguageModel | None
 ) -> Source:
-    """The backend of that name, open; or one that is disabled and says why."""
+    """The backend of that name, open; or one that is disabled and says why.
+
+    One that nobody asked for, and whose optional package is not installed, is as good as switched off.
+    """
     backend: Backend
     disabled: str | None = None
     if not chosen.enabled:
@@ -277,19 +283,22 @@ async def _source(
         broken = False
     else:
         broken = True
-        kind = resolve(chosen.adapter, f"backends.{name}.adapter")
-        folder = home / "backends" / name
+        folder = settings.home / "backends" / name
         try:
+            kind = resolve(chosen.adapter, f"backends.{name}.adapter")
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             opening = Opening(name, folder, chosen.options, await embedders.of(folder), model)
             async with asyncio.timeout(OPEN_S):
                 backend = await kind.open(opening)
             broken = False
-        except SettingsError:
-            raise
+        except SettingsError as error:
+            if name in settings.asked_for or not isinstance(error, PackageMissing):
+                raise
+            backend, disabled, broken = Absent(str(error)), str(error), False
+            log.warning("backend %s is left out: %s", name, error)
         except Exception as error:  # noqa: BLE001 — whatever is wrong with one backend, the others are there
             reason = why(error)
-            backend, disabled = Absent(reason), f"it could not be opened: {reason}"
+            backend, disabled = Absent(reason), f"{NOT_OPENED}: {reason}"
             log.error("backend %s could not be opened: %s", name, reason)
     return Source(
         name=name,

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,13 +16,14 @@ import pytest
 from typer.testing import CliRunner
 
 import fusion as package
+from adapters.inmemory import InMemory
 from fusion.doors import openapi
 from fusion.doors.cli import app
-from fusion.doors.doctor import Finding, examine, healthy
-from fusion.errors import SettingsError
+from fusion.doors.doctor import Finding, _configured, examine, healthy
+from fusion.errors import PackageMissing, SettingsError
 from fusion.home import HomeLock, ServerRecord, write_record
 from fusion.ingest.intake import NewMemory
-from fusion.settings import load
+from fusion.settings import BackendSettings, load
 from fusion.wiring import Fusion
 from tests import chaos
 from tests.chaos import Chaos
@@ -344,3 +345,28 @@ async def test_the_command(filled: Path) -> None:
     assert "fail  configuration" in done.stdout
     assert "→ correct it in" in done.stdout
     assert ", 1 wrong." in done.stdout
+
+
+class Uninstalled(InMemory):
+    """A backend whose package is not installed."""
+
+    @classmethod
+    def verify(cls, options: Mapping[str, object]) -> None:
+        raise PackageMissing("the mem0 backend needs mem0ai: pip install 'x[mem0]'")
+
+
+async def test_a_package_that_nobody_asked_for_is_no_fault(filled: Path) -> None:
+    """To be watched, with its command, where a backend is on only by default: the home works without it, also to its
+    running server. Wrong where the configuration names it."""
+    said = {"status": "disabled", "detail": "the mem0 backend needs mem0ai: pip install 'x[mem0]'"}
+    async with served(filled, Telling(changes=said)):
+        found = wrong(await asyncio.to_thread(examine, filled, now=NOW))["backend markdown"]
+    assert (found.status, found.mend) == ("warn", "pip install 'x[mem0]'")
+    chosen = BackendSettings(adapter=f"{__name__}:Uninstalled")
+    shipped = load(home=filled, backends={"other": {"adapter": "adapters.inmemory:InMemory"}})
+    settings = shipped.model_copy(update={"backends": {"mem0": chosen}})
+    (one,) = [one for one in _configured(settings, "fusion.toml") if one.check == "backends.mem0"]
+    assert (one.status, one.mend) == ("warn", "pip install 'x[mem0]'")
+    named = load(home=filled, backends={"mem0": {"adapter": chosen.adapter}})
+    (one,) = [one for one in _configured(named, "fusion.toml") if one.check == "backends.mem0"]
+    assert one.status == "fail"
