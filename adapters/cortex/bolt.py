@@ -154,6 +154,15 @@ class BoltGraph:
         rows = await self._rows(statement, {**values, "after": after, "limit": limit})
         return [cypher.memory_of(row) for row in rows]
 
+    async def named(self, part: str, scope: Scope, limit: int) -> Sequence[Memory]:
+        condition, values = cypher.admitted(scope)
+        statement = (
+            f"MATCH (m:Memory) WHERE (m.event_id STARTS WITH $part OR m.event_id ENDS WITH $part) AND {condition} "
+            f"RETURN {cypher.WHOLE} ORDER BY event_id LIMIT $limit"
+        )
+        rows = await self._rows(statement, {**values, "part": storable(part), "limit": limit})
+        return [cypher.memory_of(row) for row in rows]
+
     async def find(self, text: str, vector: Floats | None, view: View, limit: int) -> Found:
         dialect, words, index = self._bolt.dialect, searchable(text), self.index.of
 

@@ -28,9 +28,14 @@ MAX_MESSAGE_CHARS = 4000
 """of a message are looked at: what somebody asks about stands at its beginning"""
 DEADLINE_S = 10.0
 """of a recall that somebody waits for; the gateway's own questions have theirs"""
+SHORT = 8
+"""characters of an id, from its beginning or end, that may stand for it: as many as are printed where it is cut"""
+AMBIGUOUS = 5
+"""ids that an error names"""
 MIN_SIDE_CHARS = 20
 """of what either side said: openclaw-cortex captures no shorter turn"""
 
+Id = Annotated[str, "Its id, eight or more of its first or last characters, or the ref that a block cites: m1z."]
 Type = Annotated[str | None, "rule, procedure, fact, episode, preference, …; else as its words say."]
 Lasting = Annotated[str | None, "How long it lasts: permanent, project, session (24 h without use) or ttl (720 h)."]
 Tags = Annotated[tuple[str, ...], "May be given again."]
@@ -201,7 +206,7 @@ class Update:
     what holds now, and forget the old.
     """
 
-    id: str
+    id: Id
     content: Annotated[str | None, "What holds now; without it only what is said beside changes."] = None
     type: Type = None
     lifetime: Lasting = None
@@ -246,15 +251,16 @@ class Update:
 class Forget:
     """Forget one memory, in every memory system."""
 
-    id: str
+    id: Id
 
     async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
+        named = await _meant(cortex, call, self.id)
         try:
-            return {"deleted": True, "backends": dict(await call.gateway.forget(self.id))}
+            return {"deleted": True, "backends": dict(await call.gateway.forget(named))}
         except NotFound:
             # The journal does not know what was imported or migrated: then this store alone has it. Nor does it find
             # what was forgotten before, which a store that comes from elsewhere may have still.
-            memory = await _held(cortex, call, self.id)
+            memory = await _held(cortex, call, named)
             return {"deleted": await cortex.forget(memory.id, [memory.id]) == "deleted", "backends": {}}
 
 
@@ -262,7 +268,7 @@ class Forget:
 class Get:
     """Show one memory with everything that is known of it."""
 
-    id: str
+    id: Id
 
     async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
         from adapters.cortex.shapes import chain
@@ -277,7 +283,7 @@ class Get:
 class History:
     """Every version of a memory, oldest first; of one that says the same as another, those of the other too."""
 
-    id: str
+    id: Id
 
     async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
         from adapters.cortex.shapes import chain
@@ -492,11 +498,33 @@ class Migrate:
 
 
 async def mine(cortex: Cortex, call: Call, id: str) -> Memory:
-    """A memory of the caller's. Raises ``NotFound``, the same for another's, a forgotten one and one that never was."""
-    memory = await _held(cortex, call, id)
-    if await call.gateway.forgotten([id]):
+    """A memory of the caller's, as `_meant`.
+
+    Raises ``NotFound``, the same for another's, a forgotten one and one that never was.
+    """
+    memory = await _held(cortex, call, await _meant(cortex, call, id))
+    if await call.gateway.forgotten([memory.id]):
         raise NotFound(f"there is no memory {id!r} here")
     return memory
+
+
+async def _meant(cortex: Cortex, call: Call, said: str) -> str:
+    """The id that somebody means by it, its first or last characters as they are printed, or the ref of a block; what
+    it is itself where nothing of the caller's is called that. Raises ``BadInput`` where several are."""
+    if await cortex.graph.get([said]):
+        return said
+    if len(said) >= SHORT:
+        found = await _unforgotten(call, await cortex.graph.named(said, call.scope, MAX_PAGE))
+        if len(found) > 1:
+            several = ", ".join(memory.id for memory in found[:AMBIGUOUS]) + (", …" if len(found) > AMBIGUOUS else "")
+            raise BadInput(f"id: {said!r} may be any of {len(found)}, write more of it: {several}")
+        if found:
+            return found[0].id
+    try:
+        own = await call.gateway.ids(said)
+    except NotFound:
+        return said
+    return own[0] if own else said
 
 
 def _newest(named: Memory, versions: Sequence[Memory]) -> Memory:

@@ -233,6 +233,10 @@ class Graph(Protocol):
         lists and export: whatever their state."""
         ...
 
+    async def named(self, part: str, scope: Scope, limit: int) -> Sequence[Memory]:
+        """Those that ``scope`` admits whose id begins or ends with ``part`` as it is, in the order of their ids."""
+        ...
+
     async def find(self, text: str, vector: Floats | None, view: View, limit: int) -> Found:
         """The best ``limit`` by words, and the best by meaning where there is a vector; only what ``view`` sees.
 

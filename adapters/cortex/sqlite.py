@@ -224,6 +224,17 @@ class SqliteGraph(GraphStore):
 
         return await self._database.read(look)
 
+    async def named(self, part: str, scope: Scope, limit: int) -> Sequence[Memory]:
+        mine, values = _of(scope)
+        part = storable(part)
+        sql = (
+            "select * from memory m "
+            "where (substr(m.event_id, 1, :length) = :part or substr(m.event_id, -:length) = :part) "
+            f"and {mine} order by m.event_id limit :limit"
+        )
+        values |= {"part": part, "length": len(part), "limit": limit}
+        return await self._database.read(lambda db: _memories(db.execute(sql, values)))
+
     async def find(self, text: str, vector: Floats | None, view: View, limit: int) -> Found:
         found = Found()
         for deeper in (1, DEEPER):  # the index holds what is superseded and ended too, where there is any

@@ -166,6 +166,17 @@ class StoreContract(ABC):
         assert [numbers(m.id for m in page) for page in (first, rest)] == [[1, 2, 3], [4, 5, 6, 7]]
         assert numbers(m.id for m in await graph.page(scope=BEN)) == [2, 4, 6]
 
+    async def test_named_by_the_ends_of_an_id(self, graph: Graph) -> None:
+        """Its beginning or its end, within one scope, as it stands: nothing in it is a pattern."""
+        await graph.add([memory(n, f"note {n}", scope=ADA if n < 3 else BEN) for n in range(1, 4)])
+        whole = event_id(1)
+        for part in (whole[-8:], whole):
+            assert numbers(m.id for m in await graph.named(part, ADA, 9)) == [1]
+            assert await graph.named(part, BEN, 9) == []
+        assert numbers(m.id for m in await graph.named(whole[:8], ADA, 9)) == [1, 2]
+        assert numbers(m.id for m in await graph.named(whole[:8], ADA, 1)) == [1]
+        assert await graph.named("%" * 8, ADA, 9) == await graph.named(whole[1:-1], ADA, 9) == []
+
     async def test_holding(self, graph: Graph) -> None:
         """Counts by kind and lifetime; every memory gets its vector."""
         await graph.add([memory(1, "one", kind="rule"), memory(2, "two"), memory(3, "three", state=State("session"))])

@@ -213,6 +213,34 @@ class TestLooking:
         assert (await tell("lifecycle", user="ben"))["scanned"] == 0
         assert await tell.texts(user="ada") == await tell.texts() == ["Ada met Grace Hopper in Lisbon."]
 
+    async def test_named_by_what_is_printed_of_it(self, tell: Told) -> None:
+        """By the last eight characters, by the first, by the ref of a block; never another's, nor by fewer."""
+        old = await tell("store", content="We use SQLite.", type="fact", user="ada")
+        new = await tell("update", id=old["id"][-8:], content="We use Postgres.", user="ada")
+        theirs = await tell("store", content="Tea at nine.", user="ben")
+        (ref,) = [one["ref"] for one in (await tell.client.memories(user_id="ada"))["memories"]]
+        for name in (new["id"], new["id"][-8:], new["id"][:-1], ref):
+            assert (await tell("get", id=name, user="ada"))["content"] == "We use Postgres."
+            assert len((await tell("history", id=name, user="ada"))["versions"]) == 2
+        for name in (theirs["id"][-8:], new["id"][-7:], "m99"):
+            with pytest.raises(NotFound, match=f"there is no memory '{name}' here"):
+                await tell("get", id=name, user="ada")
+        assert (await tell("forget", id=new["id"][-8:], user="ada"))["backends"] == {
+            "cortex": "deleted",
+            "other": "deleted",
+        }
+        assert await tell.texts() == ["Tea at nine."]
+
+    async def test_what_may_be_several_is_named(self, tell: Told) -> None:
+        """Neighbours share the time that their ids begin with: both are said, and nothing is done."""
+        kept = [memory(1, "Tea at nine."), memory(2, "Tea at ten.")]
+        await cortex_of(tell).graph.add(kept)
+        ids = [one.id for one in kept]
+        for verb in ("get", "history", "forget"):
+            with pytest.raises(BadInput, match=f"may be any of 2, write more of it: {ids[0]}, {ids[1]}"):
+                await tell(verb, id=ids[0][:8])
+        assert len(await tell.texts()) == 2
+
     async def test_entities_and_facts_of_a_memory(self, tell: Told) -> None:
         """What capture learnt stands beside the memory, and its entities in the list of all."""
         kept = await tell("store", content="Marta -> owns -> Lighthouse")
