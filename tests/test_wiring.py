@@ -430,6 +430,8 @@ class TestAProvider:
                 await fusion.remember([NewMemory(DECIDED, scope=NADIA)])
                 await fusion.settle()
                 assert DECIDED in (await fusion.fuse(ASKED, scope=NADIA)).block
+            async with Fusion.open(chosen) as fusion:
+                assert (await fusion.fuse(ASKED, scope=NADIA)).degraded  # the first one after a start, too
                 notes = [note for state in await fusion.backends() for note in state.notes]
                 assert any("vectors are not filled in" in note and "answered 503" in note for note in notes)
 
@@ -473,16 +475,38 @@ class Ailing(InMemory):
 
 
 async def test_a_degraded_answer_says_why(home: Path) -> None:
-    """What a backend says that fails stands beside the answer, and beside both answers of a comparison."""
+    """What a backend says that fails stands beside the very first answer, and beside both answers of a comparison."""
     tables = {"attic": {"adapter": "tests.test_wiring:Ailing"}}
     settings = load(home=home, backends_only=True, embedder={"adapter": ""}, backends=tables)
     async with Fusion.open(settings) as fusion:
-        await fusion.health.look()
         fused = await fusion.fuse(ASKED)
         assert (fused.degraded, fused.notes[-1]) == (True, "attic: its folder is away: mount it")
         compared = await fusion.compare(FuseRequest(ASKED), "all", "seed003")
         assert (compared.a.degraded, compared.notes) == (True, fused.notes)
         assert fused.notes[-1] not in (await fusion.ready())["notes"]  # there it stands with the backend
+
+
+class Slow(Ailing):
+    """Says how it is when a test lets it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let = asyncio.Event()
+
+    async def describe(self) -> Description:
+        await self.let.wait()
+        return await super().describe()
+
+
+async def test_the_first_answer_does_not_wait_for_who_is_slow_to_say_how_it_is(home: Path) -> None:
+    """It comes without that, and the next one has it."""
+    async with Fusion.open(small(home, attic="tests.test_wiring:Slow")) as fusion:
+        attic = fusion.sources["attic"].backend
+        assert isinstance(attic, Slow)
+        assert not (await fusion.fuse(ASKED)).degraded
+        attic.let.set()
+        await asyncio.gather(*fusion._after)
+        assert (await fusion.fuse(ASKED)).degraded
 
 
 class Examined(InMemory):

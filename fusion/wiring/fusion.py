@@ -68,6 +68,8 @@ RETRY_S = 1.0
 """before a failed question is worth asking again, where no breaker says more"""
 RETRY_DISABLED_S = 60.0
 """…where all that was asked are disabled: somebody has to mend the configuration first"""
+FIRST_LOOK_S = 0.25
+"""that the first answer waits for what backends say of themselves: one that is slow to say is told of by the next"""
 
 Line = Callable[[str], Awaitable[None]]
 Progress = Callable[[int, int | None], None]
@@ -115,6 +117,7 @@ class Fusion(Parts):
             error.retry_after_s = self.retry_after_s(asked.backends)
             raise
         self._keep(outcome, world, asked.scope)
+        await self._look()
         for row in outcome.fused.backends:
             self.health.count_leaks(row["name"], row.get("refused", {}))
         told = {name: ids for name, ids in outcome.used.items() if name in self.users}
@@ -123,7 +126,7 @@ class Fusion(Parts):
         return replace(
             outcome.fused,
             notes=(*self._notes, *self.health.failing),
-            coverage=self._covered(outcome.fused.coverage),
+            coverage=self.health.coverage(outcome.fused.coverage),
             degraded=outcome.fused.degraded or self.health.degraded,
         )
 
@@ -135,11 +138,13 @@ class Fusion(Parts):
         if cited:
             self.noting.note(foreign_items(outcome, world, scope, cited))
 
-    def _covered(self, coverage: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The coverage with how many vectors are still missing; looks again, behind, when it is time."""
+    async def _look(self) -> None:
+        """Has the backends asked how they are, behind, when it is time. The first answers wait for it a little: else
+        they would not say that they are degraded."""
         if self.health.is_due():
-            self._behind(self.health.look())
-        return self.health.coverage(coverage)
+            looking = self._behind(self.health.look())
+            if not self.health.has_looked:
+                await asyncio.wait([looking], timeout=FIRST_LOOK_S)
 
     def retry_after_s(self, names: Sequence[str] | None = None) -> float:
         """When it is worth asking these backends again after they all failed: as soon as a breaker lets one through."""
@@ -173,6 +178,7 @@ class Fusion(Parts):
             self._keep(outcome, world, request.scope)
         for row in compared.backends:
             self.health.count_leaks(row["name"], row.get("refused", {}))
+        await self._look()
         found = compared.comparison
         notes = (*self._notes, *self.health.failing)
         return replace(found, a=self._as_home(found.a), b=self._as_home(found.b), notes=notes)
@@ -180,7 +186,7 @@ class Fusion(Parts):
     def _as_home(self, side: Side) -> Side:
         """An arm's answer with what ails the home as a whole, as `fuse` tells it."""
         degraded = side.degraded or self.health.degraded
-        return replace(side, coverage=self._covered(side.coverage), degraded=degraded)
+        return replace(side, coverage=self.health.coverage(side.coverage), degraded=degraded)
 
     async def search(self, backend: str, query: str, scope: Scope, limit: int = 10) -> Answer:
         """One backend's own answer, filtered but not ranked by us.
@@ -351,11 +357,12 @@ class Fusion(Parts):
         recipe = self._recipe(FuseRequest(query, scope))
         return await meant_by(query, scope, recipe, live=self.live, journal=self.journal, forgetter=self.forgetter)
 
-    def _behind(self, work: Coroutine[Any, Any, None]) -> None:
+    def _behind(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Does something after the reply."""
         task = asyncio.create_task(work)
         self._after.add(task)
         task.add_done_callback(self._after.discard)
+        return task
 
     async def backends(self) -> list[BackendState]:
         """Every configured backend as it is now."""

@@ -69,6 +69,8 @@ class Health:
         self._checking = {name: backend for name, backend in usable.items() if isinstance(backend, Checks)}
         self._opened = time.monotonic()
         self._looked_at = -LOOK_S
+        self.has_looked = False
+        """whether what the backends say of themselves is known at all"""
         self._vectors_pending = 0
         self._failing: Mapping[str, str] = {}
         """by backend, what it says that fails, as of the last look"""
@@ -106,7 +108,9 @@ class Health:
         """Asks every backend how far it is."""
         states = await self.backends()
         self._vectors_pending = sum(state.vectors_pending for state in states)
-        failing = [state for state in states if state.degraded]
+        self.has_looked = True
+        # What is damaged is told as that, and is well as soon as a check says so.
+        failing = [state for state in states if state.degraded and state.name not in self.damaged]
         self._failing = {s.name: f"{s.name}: {'; '.join(s.notes) or s.detail or 'it says no more'}" for s in failing}
 
     async def backends(self) -> list[BackendState]:
