@@ -274,47 +274,48 @@ def memories(page: wire.Memories) -> None:
 
 
 def backends(answer: wire.Backends) -> None:
-    """What each backend holds, and what is wrong with it."""
+    """What each backend holds; below, what is wrong with it."""
     rows = answer["backends"]
+    console = _console()
     _table(
-        _console(),
-        ("backend", "status", "items", "vectors", "to do", ""),
+        console,
+        ("backend", "status", "items", "vectors", "to do"),
         (
             (
                 row["name"],
-                _status(row["status"]),
+                _state(row),
                 row["items"],
                 row["vectors"],
                 row["backlog"] + row["vectors_pending"],
-                "; ".join(note for note in (row["detail"], *row["notes"]) if note),
             )
             for row in rows
         ),
         right=(2, 3, 4),
     )
+    _remarks(console, {row["name"]: [note for note in (row["detail"], *row["notes"]) if note] for row in rows})
 
 
 def status(found: wire.Status, home: Path, url: str | None) -> None:
-    """Backends with breakers and backlog, then what the home holds and what it weighs."""
+    """Backends with breakers and backlog and what they remark, then what the home holds and what it weighs."""
     console = _console()
     _table(
         console,
-        ("backend", "status", "breaker", "items", "vectors", "to deliver", "to embed", ""),
+        ("backend", "status", "breaker", "items", "vectors", "to deliver", "to embed"),
         (
             (
                 row["name"],
-                _status(row["status"]),
+                _state(row),
                 _breaker(row),
                 f"{row['items']:,}",
                 f"{row['vectors']:,}",
                 f"{row['backlog']:,}",
                 f"{row['vectors_pending']:,}",
-                "; ".join(_backend_remarks(row)),
             )
             for row in found["backends"]
         ),
         right=(3, 4, 5, 6),
     )
+    _remarks(console, {row["name"]: _backend_remarks(row) for row in found["backends"]})
     memories, receipts, requests = found["memories"], found["receipts"], found["requests"]
     lines = {
         "home": f"{home}, {size(sum(found['bytes'].values()))}: {_parts(found['bytes'])}",
@@ -460,6 +461,20 @@ def size(count: int) -> str:
 def _breaker(row: wire.BackendStatus) -> Text:
     wait = f", {row['wait_s']:.0f} s" if row["wait_s"] else ""
     return Text(f"{row['breaker'].replace('_', '-')}{wait}", "green" if row["breaker"] == "closed" else "yellow")
+
+
+def _state(row: wire.BackendState) -> Text:
+    """One that answers, and of which something fails, is not called ready."""
+    return _status("degraded" if row["degraded"] and row["status"] in FINE else row["status"])
+
+
+def _remarks(console: Console, told: Mapping[str, Sequence[str]]) -> None:
+    """A line for what each backend remarks, as long as it is: beside numbers it would have ten characters."""
+    for name, remarks in told.items():
+        for remark in remarks:
+            console.print(Text.assemble((f"{name}: ", "bold"), (remark, "yellow")), soft_wrap=True)
+    if any(told.values()):
+        console.print()
 
 
 def _backend_remarks(row: wire.BackendStatus) -> list[str]:

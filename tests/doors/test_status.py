@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
+import pytest
 from typer.testing import CliRunner
 
 from adapters.inmemory import InMemory
 from fusion.contract import Captured, Opening, Scope
+from fusion.doors import openapi, show
 from fusion.doors.cli import app
 from fusion.doors.show import size
 from fusion.errors import InvalidAnswer
@@ -130,6 +132,26 @@ def test_the_command_prints_what_people_ask_for(home: Path) -> None:
         assert words in told.stdout
     [line] = CliRunner().invoke(app, ["status", "--home", str(home), "--direct", "--json"]).stdout.splitlines()
     assert json.loads(line)["requests"] == {"in_flight": 0, "queued": 0}
+
+
+@pytest.mark.parametrize("columns", ["80", "200"])
+def test_remarks_stand_below_the_table(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: str
+) -> None:
+    """One line each, however wide the terminal is; a backend of which something fails is called degraded, not ready."""
+    monkeypatch.setenv("COLUMNS", columns)
+    note = (
+        "vectors are not filled in: http://127.0.0.1:11434: connection refused: ollama serve; it is asked again in 2 s"
+    )
+    found: Any = {**openapi._STATUS, "notes": []}
+    row: Any = {**found["backends"][0], "name": "markdown", "status": "ready", "refused": 0, "failed": 0}
+    row |= {"detail": "", "notes": [note], "degraded": True}
+    show.status({**found, "backends": [row]}, Path("/home"), None)
+    printed = capsys.readouterr().out.splitlines()
+    assert f"markdown: {note}" in printed
+    assert [line.split()[:2] for line in printed[2:3]] == [["markdown", "degraded"]]
+    show.backends({"backends": [row]})
+    assert f"markdown: {note}" in capsys.readouterr().out.splitlines()
 
 
 def test_sizes_as_people_read_them() -> None:
