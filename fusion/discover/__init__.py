@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fusion.discover.files import SECONDS, Find, Group, find, headings
+from fusion.discover.files import SECONDS, Find, Group, find, titles
 from fusion.discover.servers import PORTS, Server, servers
 
 
@@ -42,4 +42,4 @@ async def discover(
     return Discovery(found.finds, answering, found.complete)
 
 
-__all__ = ["PORTS", "Discovery", "Find", "Group", "Server", "discover", "headings"]
+__all__ = ["PORTS", "Discovery", "Find", "Group", "Server", "discover", "titles"]

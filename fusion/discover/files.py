@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,6 +31,8 @@ VAULT_DEPTH = 3
 HEAD_BYTES = 65_536
 HEADS = 20
 """files of a folder whose heads are read, until one says what they are"""
+UNTITLED = frozenset(("index", "memory", "notes", "readme", "tasks", "todo", "untitled"))
+"""what many a file is called, and says nothing of it"""
 LARGE_FILES, LARGE_BYTES = 5_000, 64_000_000
 """notes beyond this take minutes to be read in: nobody should be surprised by that"""
 LARGE_SESSION_BYTES = 256_000_000
@@ -310,17 +313,21 @@ def _outermost(finds: Iterable[Find]) -> Iterator[Find]:
 # Heads -----------------------------------------------------------------------------------------------------------
 
 
-def headings(finds: Sequence[Find]) -> list[str]:
-    """Headings that say something (two words or more, no dates), of the notes that changed last, without repetition."""
+def titles(finds: Sequence[Find]) -> list[str]:
+    """What notes are about by their headings and file names, those that changed last first, without repetition.
+
+    Of two words or more before single words, which say less; no dates, and no names that every folder has.
+    """
     files = [file for one in finds if one.group == "notes" for path in one.paths for file in _markdown(path)]
     latest = sorted(files, key=_changed, reverse=True)[:HEADS]
-    found: dict[str, None] = {}
+    found: dict[str, str] = {}
     for file in latest:
-        for line in _head(file, HEAD_BYTES).decode("utf-8", "ignore").splitlines():
-            title = line.lstrip("#").strip(" #*_`")
-            if line.startswith("#") and len(title.split()) > 1 and title.isprintable() and not title[:4].isdigit():
-                found.setdefault(title[:80])
-    return list(found)
+        lines = _head(file, HEAD_BYTES).decode("utf-8", "ignore").splitlines()
+        heads = [line.lstrip("#").strip(" #*_`") for line in lines if line.startswith("#")]
+        for title in (*heads, " ".join(re.split(r"[-_\s]+", file.stem))):
+            if len(title) > 2 and title.isprintable() and not title[:4].isdigit() and title.lower() not in UNTITLED:
+                found.setdefault(title.casefold(), title[:80])
+    return sorted(found.values(), key=lambda title: len(title.split()) == 1)
 
 
 def _markdown(path: Path) -> list[Path]:

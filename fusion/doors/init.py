@@ -28,7 +28,7 @@ from rich.console import Console
 import fusion as package
 from fusion.client import stop_server
 from fusion.contract import Scope, Verifies
-from fusion.discover import PORTS, Discovery, Find, Group, discover, headings
+from fusion.discover import PORTS, Discovery, Find, Group, discover, titles
 from fusion.doors import show
 from fusion.doors.ingest import Summary, ingest
 from fusion.errors import FusionError, HomeLocked, SettingsError
@@ -264,20 +264,22 @@ async def _read_in(asking: Asking, chosen: Sequence[Find], gateway: Gateway) -> 
 
 
 async def _first_answer(chosen: Sequence[Find], gateway: Gateway) -> tuple[str | None, wire.Fused | None]:
-    """A question that what was found can answer, with its answer; the first of a few that has one."""
-    question, answer = None, None
+    """A question that what was found can answer, with its answer; the first of a few that has one, or none."""
     async with gateway() as client:
-        for question in _questions(await asyncio.to_thread(headings, chosen))[:QUESTIONS]:
+        for question in _questions(await asyncio.to_thread(titles, chosen))[:QUESTIONS]:
             answer = await client.fuse(question, budget_chars=BUDGET, max_results=RESULTS, explain=True)
             if answer["block"]:
-                break
-    return question, answer
+                return question, answer
+    return None, None
 
 
-def _questions(titles: Sequence[str]) -> list[str]:
-    """What was decided, where notes speak of it; else by the headings, the latest note's first."""
-    about = [f'what do my notes say about "{title}"?' for title in titles]
-    decisions = any(word in title.lower() for title in titles for word in ("decision", "decided"))
+def _questions(known: Sequence[str]) -> list[str]:
+    """What was decided, where notes speak of it; else by their titles, the latest note's first.
+
+    A single word is asked as it is: among those of a sentence it would weigh too little.
+    """
+    about = [f'what do my notes say about "{title}"?' if " " in title else title for title in known]
+    decisions = any(word in title.lower() for title in known for word in ("decision", "decided"))
     return [DECIDED, *about] if decisions or not about else [*about[: QUESTIONS - 1], DECIDED]
 
 

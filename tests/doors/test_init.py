@@ -25,6 +25,7 @@ from fusion.doors import show
 from fusion.doors.init import DECIDED, Asking, Unanswered, choose, init, look, set_up
 from fusion.errors import HomeLocked, SettingsError
 from fusion.home import HomeLock, config_root
+from fusion.recall.engine import Fused, FuseRequest
 from fusion.settings import load
 from tests.discover.fakes import MEMGRAPH, Bolt, listening
 from tests.doors.fakes import FakeFusion, app_over
@@ -218,6 +219,41 @@ def test_a_headings_question_where_nothing_was_decided(tmp_path: Path, home: Pat
     fusion = FakeFusion()
     how = Asking(home=home, user=tmp_path / "ada", cwd=tmp_path / "ada", quiet=True, ports={}, yes=True)
     assert (init(how, over(fusion)))["question"] == 'what do my notes say about "The cargo bike"?'
+
+
+class Silent(FakeFusion):
+    """Has no answer to anything but one question."""
+
+    def __init__(self, but: str = "") -> None:
+        super().__init__()
+        self.but = but
+
+    async def fuse(self, request: str | FuseRequest, **fields: Any) -> Fused:
+        fused = await super().fuse(request, **fields)
+        return fused if self.requests[-1].query == self.but else replace(fused, block="", memories=())
+
+
+def test_notes_of_one_word_are_asked_about_by_it(tmp_path: Path, home: Path) -> None:
+    """A heading of one word, then a file's name: the first that has an answer, newest first."""
+    notes = tmp_path / "ada" / "notes"
+    notes.mkdir(parents=True)
+    for n, (name, text) in enumerate({"tomatoes.md": "# Garden\nStakes.\n", "wifi.md": "The hint.\n"}.items()):
+        (notes / name).write_text(text)
+        os.utime(notes / name, (n, n))
+    how = Asking(home=home, user=tmp_path / "ada", cwd=tmp_path / "ada", quiet=True, ports={}, yes=True)
+    fusion = Silent(but="Garden")
+    assert (init(how, over(fusion)))["question"] == "Garden"
+    assert [request.query for request in fusion.requests] == ["wifi", "Garden"]
+
+
+def test_a_question_without_an_answer_is_not_shown(user: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody's first sight is that nothing was found: what to type next is."""
+    told = init(replace(asking(user, home, yes=True), quiet=False), over(Silent()))
+    assert (told["question"], told["answer"]) == (None, None)
+    out = capsys.readouterr().out
+    assert "nothing" not in out
+    assert DECIDED not in out
+    assert "fusion fuse --home" in out
 
 
 async def test_broken_off_while_reading_in(user: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
