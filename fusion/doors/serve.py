@@ -24,9 +24,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from fusion import problem
 from fusion.doors.gate import Gate
 from fusion.doors.http import create_app
-from fusion.errors import Overloaded, SettingsError
+from fusion.errors import HomeLocked, Overloaded, SettingsError
 from fusion.heap import settled_heap
-from fusion.home import ServerRecord, remove_record, write_record
+from fusion.home import ServerRecord, explain_lock, owner, remove_record, write_record
 from fusion.settings import LOOPBACK, Settings
 
 if TYPE_CHECKING:
@@ -110,6 +110,9 @@ def listen(host: str, port: int, mend: str = "Choose another with --port (0 take
 async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
     from fusion.wiring import Fusion
 
+    # Before the port: that is most likely taken by the very server that has the home, and another port is no mend.
+    if (holder := owner(settings.home)) is not None:
+        raise HomeLocked(explain_lock(settings.home, holder))
     with contextlib.ExitStack() as doors:
         door = doors.enter_context(contextlib.closing(listen(settings.server.host, settings.server.port)))
         drop_ins: dict[socket.socket, str] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -84,6 +85,15 @@ def test_a_home_open_elsewhere_is_told_in_one_sentence(home: Path) -> None:
     [line] = result.stderr.splitlines()
     assert line.startswith(f"fusion: The home {home} is in use by this process")
     assert f"kill {os.getpid()}" in line
+
+
+def test_serving_a_home_twice_names_the_home_not_the_port(home: Path) -> None:
+    """The first server has both: another port would not help."""
+    with HomeLock.take(home, f"fusion serve --home {home}"), socket.create_server(("127.0.0.1", 0)) as door:
+        result = fusion("serve", "--home", home, "--port", door.getsockname()[1])
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"fusion: The home {home} is in use by this process")
+    assert f"fusion stop --home {home}" in result.stderr
 
 
 def test_with_json_the_error_is_one_line_of_problem_details(home: Path) -> None:
