@@ -54,7 +54,7 @@ $(STAMP):
 
 $(CONFIG): | $(STAMP)
 	@mkdir -p -m 700 $(@D)
-	@cp config/sample/fusion.toml $@
+	@install -m 600 config/sample/fusion.toml $@
 	@echo "Wrote $@: the settings of this checkout's own home. Yours to edit." >&2
 
 # The command finds .fusion/fusion.toml by itself when it is called in this folder.

@@ -233,14 +233,21 @@ def _write(asking: Asking, text: str) -> None:
             os.fsync(file.fileno())
         if config.exists():
             backup = config.with_name(f"fusion.toml.{time.strftime('%Y%m%dT%H%M%S')}.bak")
-            backup.write_bytes(config.read_bytes())
+            earlier = config.read_bytes()
+            backup.touch(mode=0o600)  # it may hold keys, as the file itself
+            backup.write_bytes(earlier)
             _say(asking, f"The earlier settings are kept in {backup}")
         Path(name).replace(config)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-    stop_server(asking.home)
     _say(asking, f"Wrote {config}")
+    if (stopped := stop_server(asking.home)) is not None:
+        _say(
+            asking,
+            f"Stopped the server at {stopped.url}, which had the earlier settings. The next command starts one at "
+            f"a free port; to have it where it was: fusion stop{_home(asking)}; fusion serve{_home(asking)}",
+        )
 
 
 # The memories ----------------------------------------------------------------------------------------------------

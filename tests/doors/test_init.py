@@ -28,7 +28,7 @@ from fusion.home import HomeLock, config_root
 from fusion.recall.engine import Fused, FuseRequest
 from fusion.settings import load
 from tests.discover.fakes import MEMGRAPH, Bolt, listening
-from tests.doors.fakes import FakeFusion, app_over
+from tests.doors.fakes import SMALL, FakeFusion, app_over
 
 WORKSPACE = config_root() / "sample" / "workspace"
 
@@ -151,6 +151,22 @@ def test_a_configuration_is_not_overwritten(user: Path, home: Path) -> None:
     assert load(home=home).recipe == "default"
     (backup,) = home.glob("fusion.toml.*.bak")
     assert backup.read_text() == 'recipe = "hook"\n'
+    assert backup.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_server_that_is_stopped_is_told_of(user: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With --force the server of the earlier settings goes; its address, and how to have it there again, are said."""
+    home.mkdir()
+    (home / "fusion.toml").write_text(SMALL)
+    command = [sys.executable, "-m", "fusion", "serve", "--home", str(home), "--port", "0", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+        assert server.stdout is not None
+        url = json.loads(server.stdout.readline())["url"]
+        init(replace(asking(user, home, yes=True, force=True), quiet=False), over(FakeFusion()))
+        assert server.wait(10) == 0
+    told = capsys.readouterr().out
+    assert f"Stopped the server at {url}, which had the earlier settings." in told
+    assert f"fusion serve --home {home}" in told
 
 
 @pytest.mark.parametrize("relative", [False, True])
