@@ -588,7 +588,8 @@ def draft_of(sent: Mapping[str, object], call: Call) -> Event:
     values: Any = sent
     plain = Store(values.get("content") or "", type=values.get("type")).draft(call)
     scope = Scope(audience="group", project=values.get("project"))
-    said = stating(values.get("scope"), values.get("confidence"), texts("tags", values.get("tags") or ()))
+    tags = texts("tags", values.get("tags") or ())
+    said = stating(values.get("scope"), values.get("confidence"), tags, called="scope")
     return Event("", plain.text, call.now, scope=scope, kind=plain.kind, stated=said)
 
 

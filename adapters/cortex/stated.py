@@ -14,11 +14,16 @@ MAX_TAG_CHARS = 128
 
 
 def stating(
-    lifetime: str | None = None, confidence: float | None = None, tags: Sequence[str] = ()
+    lifetime: str | None = None,
+    confidence: float | None = None,
+    tags: Sequence[str] = (),
+    *,
+    called: str = "lifetime",
 ) -> tuple[tuple[str, str], ...]:
-    """The pairs of `Event.stated`. Raises ``BadInput``, which says what may stand there."""
+    """The pairs of `Event.stated`. Raises ``BadInput``, which says what may stand there; ``called`` is what its caller
+    knows the lifetime as."""
     if lifetime is not None and lifetime not in LIFETIMES:
-        raise BadInput(f"scope: there are {', '.join(LIFETIMES)}")
+        raise BadInput(f"{called}: there are {', '.join(LIFETIMES)}")
     if confidence is not None and not (isfinite(confidence) and 0 <= confidence <= 1):
         raise BadInput("confidence: give a number from 0 to 1")
     if len(tags) > MAX_TAGS or any(not tag.strip() or len(tag) > MAX_TAG_CHARS for tag in tags):

@@ -254,4 +254,16 @@ def _told(kind: type[Verb], arguments: Mapping[str, Any], result: Mapping[str, A
     if isinstance(verb, Tells):
         return verb.tell(result)
     width = max(map(len, result), default=0)
-    return "\n".join(f"{name:<{width}}  {value}" for name, value in result.items())
+    return "\n".join(f"{name:<{width}}  {_worded(value)}" for name, value in result.items())
+
+
+def _worded(value: object) -> str:
+    """A value of JSON as people write it, on one line."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_worded(one)}" for name, one in value.items()) or "-"
+    if isinstance(value, list):
+        between = "; " if any(isinstance(one, dict | list) for one in value) else ", "
+        return between.join(map(_worded, value)) or "-"
+    return "-" if value is None else str(value)

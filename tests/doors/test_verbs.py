@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from fusion.client import AsyncClient, do
 from fusion.doors.cli import app
 from fusion.doors.http import create_app
 from fusion.doors.serve import listen, serve, serve_on, url_of
-from fusion.doors.verbs import BATCH_LINES, backends
+from fusion.doors.verbs import BATCH_LINES, _worded, backends
 from fusion.errors import BadInput, NotFound, SettingsError, StoreFull
 from fusion.mounts import verbs_of
 from fusion.settings import Settings, load
@@ -217,6 +218,31 @@ class TestCommands:
         assert fusion(home, "memory", "look", "tea").stdout == "nothing\n"
         several = fusion(home, "memory", "look", "tea", "--kinds", "a", "--kinds", "b", "--json")
         assert json.loads(several.stdout)["kinds"] == ["a", "b"]
+
+    def test_a_result_is_told_in_words(self, home: Path, tmp_path: Path) -> None:
+        """A line a field: lists, tables and switches as people write them."""
+        file = tmp_path / "one"
+        file.write_text("One\nTwo\n")
+        first, second = fusion(home, "memory", "keep", file).stdout.splitlines()
+        assert first == "calls  1"
+        assert re.fullmatch(r"kept   [0-9a-f-]{36}, [0-9a-f-]{36}", second)
+
+    @pytest.mark.parametrize(
+        ("value", "told"),
+        [
+            (True, "yes"),
+            (False, "no"),
+            (None, "-"),
+            ([], "-"),
+            ({}, "-"),
+            (["a", "b"], "a, b"),
+            ({"decision": 2, "fact": 1}, "decision 2, fact 1"),
+            ([{"name": "Marta", "of": ["x", "y"]}, {"name": "Bo", "of": []}], "name Marta, of x, y; name Bo, of -"),
+        ],
+    )
+    def test_a_value_in_words(self, value: object, told: str) -> None:
+        """Nothing that is Python's."""
+        assert _worded(value) == told
 
     def test_a_file_is_sent_in_batches_and_the_results_are_added_up(self, home: Path, tmp_path: Path) -> None:
         """BATCH_LINES + 1 lines are two calls, whose ids come back as one list; - is stdin; a file must be there."""

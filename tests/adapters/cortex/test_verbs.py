@@ -231,6 +231,11 @@ class TestLooking:
         }
         assert await tell.texts() == ["Tea at nine."]
 
+    async def test_a_lifetime_that_is_none_is_called_as_it_was_said(self, tell: Told) -> None:
+        """The option is --lifetime; a line of a batch calls it scope, as openclaw-cortex does."""
+        with pytest.raises(BadInput, match=r"^lifetime: there are permanent, project, session, ttl"):
+            await tell("store", content="Tea at nine.", lifetime="foo")
+
     async def test_what_may_be_several_is_named(self, tell: Told) -> None:
         """Neighbours share the time that their ids begin with: both are said, and nothing is done."""
         kept = [memory(1, "Tea at nine."), memory(2, "Tea at ten.")]
