@@ -54,7 +54,8 @@ async def forget(client: AsyncClient, meant: Meant, *, dry_run: bool, yes: bool,
     """
     found, missing, more = await _found(client, meant)
     if not found and not dry_run:
-        raise NotFound("there is nothing like that here" + (f": {', '.join(missing)}" if missing else ""))
+        before = "; what was forgotten before, `fusion forgotten` lists"
+        raise NotFound("there is nothing like that here" + (f": {', '.join(missing)}{before}" if missing else ""))
     if dry_run:
         if as_json:
             _print(_reply(found, [], missing, more=more, dry_run=True))

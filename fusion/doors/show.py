@@ -29,6 +29,10 @@ CLIPPED = 80
 """characters of a memory in a list of what would be forgotten"""
 OUTCOMES = ("deleted", "absent", "hidden", "pending", "still_there")
 PENDING = "Where it is pending it will be deleted as soon as the backend answers; it is not shown any more."
+HIDDEN = (
+    "Where it is hidden it cannot be deleted: a file of yours says it still, or a store that only answers. "
+    "No answer shows it; to be rid of it, change it there."
+)
 STILL_THERE = "Where it is still_there the backend returned it after deleting it; it is asked until it does not."
 NAMED = 10
 """memories named one by one, where they were forgotten for the same words"""
@@ -401,7 +405,7 @@ def forgettings(receipts: Sequence[wire.Forgotten], missing: Sequence[str]) -> N
         outcomes = [what for what in OUTCOMES if any(what in counted for counted in counts.values())]
         rows = ((name, *(counted[what] or "" for what in outcomes)) for name, counted in sorted(counts.items()))
         _table(_console(), ("backend", *outcomes), rows, right=tuple(range(1, len(outcomes) + 1)))
-    for what, said in (("pending", PENDING), ("still_there", STILL_THERE)):
+    for what, said in (("hidden", HIDDEN), ("pending", PENDING), ("still_there", STILL_THERE)):
         if any(what in counted for counted in counts.values()):
             _say(said)
     if missing:
@@ -553,5 +557,10 @@ def _table(
         )
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
-    console.print(table)
+    if console.is_terminal:
+        console.print(table)
+    else:  # what is piped is compared and pasted: no blanks at the ends of its lines
+        with console.capture() as printed:
+            console.print(table)
+        _say("\n".join(line.rstrip() for line in printed.get().splitlines()))
     console.print()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from fusion.doors import show
 from fusion.doors.cli import app
 
 SMALL = """
@@ -106,13 +107,30 @@ def test_the_same_words_go_with_it_and_are_named(home: Path) -> None:
     assert "trombone" not in run(home, "fuse", "wifi hint").stdout
 
 
+def test_what_is_hidden_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    """The words are still in a file of the user's own, which he is told; where all is deleted nothing is said of it."""
+    for became, said in (("hidden", True), ("deleted", False)):
+        show.forgettings([{"ref": "m1", "event_id": "e", "backends": {"markdown": became}}], [])
+        assert ("a file of yours says it still" in capsys.readouterr().out) is said
+
+
+def test_what_is_piped_has_no_blanks_at_the_ends_of_lines(home: Path) -> None:
+    """Tables are compared and pasted."""
+    shown = run(home, "forget", "--source", "mail", "--dry-run").stdout.splitlines()
+    assert shown[0].startswith("memory")
+    assert shown == [line.rstrip() for line in shown]
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
         (("forget", "--user", "nadia"), "Say what to forget"),
         (("forget", "m1", "--source", "mail"), "refs stand alone"),
         (("forget", "--source", "fax"), "there is nothing like that here"),
-        (("forget", "m999"), "there is nothing like that here: m999"),
+        (
+            ("forget", "m999"),
+            "there is nothing like that here: m999; what was forgotten before, `fusion forgotten` lists",
+        ),
     ],
 )
 def test_nothing_and_everything_are_refused(home: Path, arguments: tuple[str, ...], why: str) -> None:
