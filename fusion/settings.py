@@ -13,6 +13,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -391,9 +392,19 @@ def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 def _explain(error: ValidationError, file: Path | None) -> str:
     return "; ".join(
-        f"{_where(e['loc'], file)}: {_WORDS.get(e['type']) or e['msg'].removeprefix('Value error, ')}"
+        f"{_where(e['loc'], file)}: {_no_adapter(e) or _WORDS.get(e['type']) or e['msg'].removeprefix('Value error, ')}"
         for e in error.errors(include_input=False, include_url=False)
     )
+
+
+def _no_adapter(error: Mapping[str, object]) -> str:
+    """Of a backend that is none of ours and names no adapter, what was meant: most likely one of ours; else ''."""
+    match error:
+        case {"type": "missing", "loc": ("backends", str(name), "adapter")}:
+            meant = get_close_matches(name, _four(), 1)
+            mend = f"is {meant[0]} meant?" if meant else f"ours are {', '.join(_four())}."
+            return f"{mend} A backend of your own names its adapter, package.module:Class"
+    return ""
 
 
 _WORDS = {"extra_forbidden": "there is no such setting", "unexpected_keyword_argument": "there is no such number"}
