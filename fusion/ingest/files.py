@@ -32,6 +32,8 @@ _COLD = re.compile(r"[0-9a-f]{64}\.jsonl\.zst")
 """what an agent's database has put beside it; it is read by way of the database"""
 _COPY = re.compile(r"\.(?:checkpoint|trajectory)\b[^/]*\.jsonl$", re.IGNORECASE)
 NO_SUCH_FILE = "there is no such file or folder"
+NOT_TAKEN = "neither Markdown (.md) nor JSONL (.jsonl)"
+"""of a file that was named; in a folder such files are passed over"""
 EMPTY = "empty"
 MAX_UNPACKED_BYTES = 1 << 29
 """of an archive: far beyond any conversation; what has more is refused, be it a bomb or not"""
@@ -137,7 +139,7 @@ def _one(path: Path, root: Path, *, named: bool = False) -> Iterator[File | Skip
     document = f"{root.name or 'root'}/{path.relative_to(root).as_posix()}"
     form = form_of(path, named=named)
     if form is None:
-        yield Skip(shown(path), "neither Markdown (.md) nor JSONL (.jsonl)")
+        yield Skip(shown(path), NOT_TAKEN)
     elif shown(path) != str(path):
         yield Skip(shown(path), "its name is not UTF-8")
     elif not_one_line(str(path)):

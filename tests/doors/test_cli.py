@@ -154,6 +154,35 @@ def test_an_answer_of_a_home_without_memories_says_so(home: Path) -> None:
         assert (result.exit_code, said in result.stdout) == (0, False)
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("notes.txt", "neither Markdown (.md) nor JSONL (.jsonl)"), ("nope.md", "there is no such file or folder")],
+)
+def test_a_file_that_is_named_and_not_read_is_an_error(home: Path, tmp_path: Path, name: str, said: str) -> None:
+    """Exit code 1 and one message; what could be read beside it is remembered."""
+    home.mkdir()
+    (home / "fusion.toml").write_text(SMALL)
+    (tmp_path / "notes.txt").write_text("no Markdown")
+    (tmp_path / "a.md").write_text("# A note\n\nThe bookings moved.\n")
+    result = fusion("ingest", tmp_path / "a.md", tmp_path / name, "--home", home, "--direct")
+    assert result.exit_code == 1
+    assert result.stdout.startswith("1 remembered, 0 known already.")
+    assert result.stderr.splitlines()[-1] == f"fusion: {said}: {tmp_path / name}"
+    assert (result.stdout + result.stderr).count(name) == 1
+
+
+def test_a_folder_in_which_nothing_is_read_is_named(home: Path, tmp_path: Path) -> None:
+    """No error: nothing may be there yet."""
+    home.mkdir()
+    (home / "fusion.toml").write_text(SMALL)
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "a.txt").write_text("no Markdown")
+    result = fusion("ingest", folder, "--home", home, "--direct")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[-1] == f"Nothing there is Markdown or JSONL with a memory in it: {folder}"
+
+
 def test_stopping_where_nothing_runs(home: Path) -> None:
     """Is no error, and makes no home."""
     result = fusion("stop", "--home", home, "--json")

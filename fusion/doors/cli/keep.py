@@ -73,7 +73,7 @@ def ingest(
         from fusion.contract import Scope
         from fusion.doors import show
         from fusion.doors.ingest import ingest as read_and_send
-        from fusion.ingest.files import NO_SUCH_FILE
+        from fusion.ingest.files import NO_SUCH_FILE, NOT_TAKEN
 
         whose = Scope(user_id=user, agent_id=agent, session_id=session)
         if watch:
@@ -92,12 +92,16 @@ def ingest(
             )
         except ServerUnreachable as error:
             raise ServerUnreachable(f"{error}. {RUN_AGAIN}") from error
+        unread = next((row for row in summary["skipped"] if row["reason"] in (NO_SUCH_FILE, NOT_TAKEN)), None)
         if as_json:
             print_json(summary)
-        else:
-            show.ingested(summary)
-        if missing := next((s for s in summary["skipped"] if s["reason"] == NO_SUCH_FILE), None):
-            raise NotFound(f"{NO_SUCH_FILE}: {missing['first']}")
+        else:  # what is an error is told as that, and once
+            show.ingested({**summary, "skipped": [row for row in summary["skipped"] if row is not unread]})
+        if unread is not None:
+            more = f" and {unread['count'] - 1} more" if unread["count"] > 1 else ""
+            raise NotFound(f"{unread['reason']}: {unread['first']}{more}")
+        if not as_json and not (summary["read"] or summary["skipped"] or summary["retired"]):
+            print(f"Nothing there is Markdown or JSONL with a memory in it: {', '.join(map(str, paths))}")
 
     run(tell(), as_json)
 
