@@ -453,6 +453,11 @@ class Reembed(Reindex):
 
 
 @dataclass(frozen=True)
+class Reindexed(Reembed):
+    """The same as reembed, by the name that other backends have for it."""
+
+
+@dataclass(frozen=True)
 class Migrate:
     """Bring every memory into another store, and verify it by counts and a checksum.
 
@@ -664,7 +669,7 @@ VERBS: Mapping[str, type[Verb]] = {
     "lifecycle": Lifecycle,
     "stats": Stats,
     "reembed": Reembed,
-    "reindex": Reembed,
+    "reindex": Reindexed,
     "export": Export,
     "import": Import,
     "migrate": Migrate,
