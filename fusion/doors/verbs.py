@@ -36,6 +36,10 @@ BATCH_LINES = 500
 class Commands(TyperGroup):
     """Our own commands, and a group of them for each backend that has verbs; a command of ours wins the name."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """`fusion help forget` is `fusion forget --help`, as people know it from other programs."""
+        return super().parse_args(ctx, [*args[1:], "--help"] if args[:1] == ["help"] else args)
+
     def list_commands(self, ctx: Any) -> list[str]:
         return [*self.commands, *(name for name in self._backends() if name not in self.commands)]
 

@@ -219,6 +219,13 @@ class TestCommands:
         several = fusion(home, "memory", "look", "tea", "--kinds", "a", "--kinds", "b", "--json")
         assert json.loads(several.stdout)["kinds"] == ["a", "b"]
 
+    def test_help_is_a_word_too(self) -> None:
+        """`fusion help`, `fusion help forget`, `fusion help cortex store`: as --help behind the rest."""
+        for words in ([], ["forget"], ["cortex", "store"]):
+            helped, asked = (CliRunner().invoke(app, line) for line in (["help", *words], [*words, "--help"]))
+            assert (helped.exit_code, helped.stdout) == (0, asked.stdout)
+        assert CliRunner().invoke(app, ["help", "nope"]).exit_code == 2
+
     def test_a_result_is_told_in_words(self, home: Path, tmp_path: Path) -> None:
         """A line a field: lists, tables and switches as people write them."""
         file = tmp_path / "one"
