@@ -241,7 +241,8 @@ class Forgotten(Result):
                 "then forget by ref, or all of them by the same query with dry_run false."
             )
         told = [
-            f"{meant.ref} is forgotten: "
+            f"{meant.ref} is forgotten"
+            + (f", and with it {', '.join(meant.also)}: " if meant.also else ": ")
             + (
                 ", ".join(f"{name} {what}" for name, what in (meant.backends or {}).items())
                 or "no memory system had it"

@@ -209,6 +209,18 @@ class TestCalls:
         assert said(result) == "m1z is forgotten: markdown hidden."
         assert fusion.forgettings == []
 
+    async def test_forget_says_what_went_with_it(self) -> None:
+        """The copies in the same words, by their refs: the model must not speak of one."""
+
+        class Twice(FakeFusion):
+            async def forget(self, ref: str, scope: Scope) -> dict[str, Any]:
+                return {**await super().forget(ref, scope), "also": ["m2", "m3"], "same": ["m2", "m3"]}
+
+        async with connected(Twice()) as client:
+            result = await client.call_tool("memory_forget", {"ref": "m1z"})
+        assert said(result) == "m1z is forgotten, and with it m2, m3: markdown hidden."
+        assert done(result)["memories"][0]["also"] == ["m2", "m3"]
+
     async def test_forget_shows_first_what_a_query_means(self, fusion: FakeFusion) -> None:
         """And nothing is forgotten until the same is asked with dry_run false; fenced, for it is recalled text."""
         asked = {"query": "the move to Postgres", "user_id": "ada"}
