@@ -147,7 +147,7 @@ async def test_a_journal_from_before_takes_feedback(tmp_path: Path) -> None:
     await opened.close()
     with closing(sqlite3.connect(tmp_path / "journal.sqlite", isolation_level=None)) as db:
         db.executescript("drop table label; drop index audit_ref; drop table lesson; drop table learnt;")
-        db.executescript("alter table event drop column stated; pragma user_version = 3")
+        db.executescript("drop index event_length; alter table event drop column stated; pragma user_version = 3")
     opened = await Journal.open(tmp_path / "journal.sqlite")
     await opened.label(ADA, "r1", labelled(receipt(ref), [ref], []))
     assert await labels(opened) == [("r1", ref, True)]
