@@ -13,7 +13,7 @@ from fusion.lib.bm25 import K1, B, Bm25, Counted, Frequencies
 from fusion.lib.maxsim import best_matches, token_weights
 from fusion.recall.dedup import Candidate, Sighting
 from fusion.recall.expand import Pooled
-from fusion.recall.signals import LONG, SIGNALS, Likeness, lifted, local_signals, score, whole
+from fusion.recall.signals import LONG, SIGNALS, Likeness, lifted, local_signals, score, standing_beside, whole
 from tests.recall.values import at, lone, pooled, query, turn
 
 NOTHING = Likeness()
@@ -98,6 +98,12 @@ def test_neighbours_are_of_the_same_document_only() -> None:
     matches = {"cup": np.array([1.0], np.float32)} | {t: np.array([0.0], np.float32) for t in ("shelf", "door")}
     _, other, _ = local_signals(query("cup"), pool, 1.0, Frequencies(), Likeness(("cup",), matches))
     assert other["window5"] == 0
+
+
+def test_of_two_turns_in_one_place_the_first_stands_beside_the_others() -> None:
+    """Stores may number apart: "a" and "b" are both turn 2. Each is before turn 3, and before that stands "a"."""
+    pool = [pooled("b", turn(2, "Shelf.")), pooled("a", turn(2, "Cup.")), pooled("c", turn(3, "Door."))]
+    assert standing_beside(pool) == [{1: 2}, {1: 2}, {-1: 1}]
 
 
 def test_bm25_reaches_into_the_neighbours() -> None:
