@@ -6,8 +6,10 @@ speaks by colour alone: series have shapes and dashes, and their names stand bes
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import ceil, floor, log10
 from typing import Literal
 
@@ -18,17 +20,21 @@ from benchmarks.statistics import Paired
 WIDTH = 400.0
 TEXT = 13.0
 """units a line of text is high"""
-NAMES = 118.0
-"""units that are kept at the right for the names of series"""
+LINE = 14.0
+"""units from one line of text to the next"""
+NAME = 20
+"""characters in a line of a series' name"""
+NAMES = 153.0
+"""units that are kept for the names of series"""
 
-Shape = Literal["dot", "square", "triangle", "diamond"]
+Shape = Literal["dot", "square", "triangle", "diamond", "cross"]
 Anchor = Literal["start", "middle", "end"]
 Ink = str
-"""what a mark is drawn with, for the renderer to colour: text, quiet, grid, zero, plain, or s0 to s6"""
+"""what a mark is drawn with, for the renderer to colour: text, quiet, grid, zero, plain, or s0 to s5"""
 
 SHAPES: tuple[Shape, ...] = ("dot", "square", "triangle", "diamond")
 DASHES: tuple[tuple[float, ...], ...] = ((), (7, 3), (2, 3), (9, 3, 2, 3))
-COLOURS = 7
+COLOURS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,7 @@ class Point:
     ink: Ink
     shape: Shape = "dot"
     hollow: bool = False
+    """it may be chance: an interval holds 0"""
     size: float = 4.5
     """half its width"""
     tip: str = ""
@@ -58,7 +65,6 @@ class Bar:
     width: float
     height: float
     ink: Ink
-    hollow: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,20 +96,17 @@ class Style:
     ink: Ink
     shape: Shape
     dash: tuple[float, ...]
-    hollow: bool
 
 
 def styles(found: Findings) -> dict[str, Style]:
-    """How each arm looks, in all charts alike; the baseline is plain."""
+    """How each arm looks, in all charts alike: no two of 24 share colour and shape. The baseline is plain."""
     out = {}
     others = [arm.name for arm in found.arms if arm.name != found.baseline]
     for i, name in enumerate(others):
-        turn = i // COLOURS
-        out[name] = Style(
-            f"s{i % COLOURS}", SHAPES[(i + turn) % len(SHAPES)], DASHES[turn % len(DASHES)], bool(turn % 2)
-        )
+        turn, colour = divmod(i, COLOURS)
+        out[name] = Style(f"s{colour}", SHAPES[(colour + turn) % len(SHAPES)], DASHES[turn % len(DASHES)])
     if found.baseline is not None:
-        out[found.baseline] = Style("plain", "dot", (4, 3), hollow=True)
+        out[found.baseline] = Style("plain", "cross", (4, 3))
     return out
 
 
@@ -125,7 +128,7 @@ def by_budget(found: Findings) -> Chart | None:
     frame = _Frame.of(
         (min(found.budgets), max(found.budgets)),
         (min(p.difference for p in shares), max(p.difference for p in shares)),
-        len(arms),
+        [arm.name for arm in arms],
         ticks=found.budgets,
         x_text=lambda x: f"{x:,.0f}",
         x_title="characters in the block",
@@ -138,7 +141,7 @@ def by_budget(found: Findings) -> Chart | None:
         marks.append(Line(tuple(places), style.ink, dash=style.dash))
         for (x, y), (budget, share) in zip(places, sorted(arm.eib.items()), strict=True):
             tip = f"{arm.name}: {percent(share.difference)} in {budget:,} characters"
-            marks.append(Point(x, y, style.ink, style.shape, style.hollow, tip=tip))
+            marks.append(Point(x, y, style.ink, style.shape, tip=tip))
     ends = [(arm.name, frame.x(max(arm.eib)), frame.y(arm.eib[max(arm.eib)].difference)) for arm in arms]
     marks += frame.names(ends, look)
     first = arms[0]
@@ -162,7 +165,7 @@ def by_latency(found: Findings) -> Chart | None:
     frame = _Frame.of(
         (0.0, slowest),
         (min(shares), max(shares)),
-        len(timed),
+        [arm.name for arm, _ in timed],
         ticks=_nice(0.0, slowest, 3),
         x_text=lambda x: f"{x:,.4g}",
         x_title="milliseconds, median and 5 to 95 %",
@@ -174,7 +177,7 @@ def by_latency(found: Findings) -> Chart | None:
         style, y = look[arm.name], frame.y(arm.eib[found.full].difference)
         marks.append(Line(((frame.x(latency.p5), y), (frame.x(latency.p95), y)), style.ink, 1.5))
         tip = f"{arm.name}: p50 {latency.p50:,.1f} ms, p95 {latency.p95:,.1f} ms"
-        marks.append(Point(frame.x(latency.p50), y, style.ink, style.shape, style.hollow, tip=tip))
+        marks.append(Point(frame.x(latency.p50), y, style.ink, style.shape, tip=tip))
         ends.append((arm.name, frame.x(latency.p95), y))
     marks += frame.names(ends, look)
     quick, took = min(timed, key=lambda pair: pair[1].p50)
@@ -196,10 +199,10 @@ def by_category(found: Findings) -> Chart | None:
     arms = [arm for arm in found.scored if arm.over]
     if not arms:
         return None
-    left, right, row = 112.0, 308.0, 19.0
+    left, right, row = NAMES, 312.0, 19.0
     groups = [OVERALL, *(c for c in found.categories if any(c in arm.over for arm in arms))]
     shown = [arm.over[g] for g in groups for arm in arms if g in arm.over]
-    ticks = _nice(min(0.0, *(p.low for p in shown)), max(0.0, *(p.high for p in shown)), 4)
+    ticks = _nice(min(0.0, *(p.low for p in shown)), max(0.0, *(p.high for p in shown)), 3)
     low, high = ticks[0], ticks[-1]
 
     def x(share: float) -> float:
@@ -211,23 +214,25 @@ def by_category(found: Findings) -> Chart | None:
     for group in groups:
         members = [(arm, arm.over[group]) for arm in arms if group in arm.over]
         n = max(over.n for _, over in members)
-        marks.append(
-            Text(0, y, elide(group, 36) + (f" · {n:,}" if group == OVERALL else f" · {n:,} questions"), bold=True)
-        )
-        top, bottom = y + 5, y + 5 + row * len(members)
-        marks += [Line(((x(t), top), (x(t), bottom)), "grid" if t else "zero", 1.0) for t in ticks]
-        for place, (arm, over) in enumerate(members, start=1):
-            marks += _interval(arm, over, look[arm.name], x, y + place * row)
-        y = bottom + 22
+        title = wrapped(f"{group} · {n:,}" if group == OVERALL else f"{group} · {n:,} questions", 36)
+        marks += [Text(0, y + i * LINE, line, bold=True) for i, line in enumerate(title)]
+        top = at = y + (len(title) - 1) * LINE + 5
+        rows: list[Mark] = []
+        for arm, over in members:
+            rows += _interval(arm, over, look[arm.name], x, at + row - 5)
+            at += row + (len(wrapped(arm.name, NAME)) - 1) * LINE
+        marks += [Line(((x(t), top), (x(t), at)), "grid" if t else "zero", 1.0) for t in ticks]
+        marks += rows
+        y = at + 22
     y -= 5
     marks += [Text(x(t), y, points(t), "quiet", "middle") for t in ticks]
-    title = f"points more than {elide(found.baseline or '', 12)}, with 95 % interval"
-    marks.append(Text((left + right) / 2, y + 17, title, "quiet", "middle"))
-    first = arms[0].over[OVERALL]
+    marks.append(Text(WIDTH, y + 17, "points over the baseline, with 95 % interval", "quiet", "end"))
+    main = next((arm for arm in arms if arm.name == found.main), arms[0])
+    first = main.over[OVERALL]
     return Chart(
         "categories",
         f"Over {found.baseline}, by kind of question",
-        f"Difference to {found.baseline} in points, by category. {arms[0].name} on all questions: "
+        f"Difference to {found.baseline} in points, by category. {main.name} on all questions: "
         f"{signed(first.difference)}, interval {signed(first.low)} to {signed(first.high)}.",
         y + 22,
         tuple(marks),
@@ -235,12 +240,12 @@ def by_category(found: Findings) -> Chart | None:
 
 
 def _interval(arm: Arm, over: Paired, style: Style, x: Callable[[float], float], y: float) -> list[Mark]:
-    """One arm's row: a full mark says that the interval leaves out 0."""
+    """One arm's row, from its first line on: a hollow mark says that the interval holds 0."""
     sure = over.low > 0 or over.high < 0
     tip = f"{arm.name}: {signed(over.difference)} points, {signed(over.low)} to {signed(over.high)}"
     middle = y - TEXT / 3
     return [
-        Text(8, y, elide(arm.name, 14), style.ink),
+        *(Text(8, y + i * LINE, line, style.ink) for i, line in enumerate(wrapped(arm.name, NAME))),
         Line(((x(over.low), middle), (x(over.high), middle)), style.ink, 1.5),
         Point(x(over.difference), middle, style.ink, style.shape, not sure, tip=tip),
         Text(WIDTH, y, f"{over.win:,} / {over.tie:,} / {over.loss:,}", "quiet", "end"),
@@ -254,7 +259,7 @@ def abstention(found: Findings) -> Chart | None:
         return None
     look = styles(found)
     frame = _Frame.of(
-        (0.0, 0.2), (0.0, 1.0), len(arms), ticks=(0.0, 0.05, 0.1, 0.15, 0.2), x_text=percent_tick,
+        (0.0, 0.2), (0.0, 1.0), [arm.name for arm in arms], ticks=(0.0, 0.05, 0.1, 0.15, 0.2), x_text=percent_tick,
         x_title="of the answerable, wrongly left empty", y_title="of the unanswerable, left empty",
     )  # fmt: skip
     marks: list[Mark] = frame.grid()
@@ -274,7 +279,7 @@ def abstention(found: Findings) -> Chart | None:
         if here is not None and here.answerable <= 0.2:
             tip = f"{arm.name} as it is: {percent(here.unanswerable)} and {percent(here.answerable)}"
             spot = (frame.x(here.answerable), frame.y(here.unanswerable))
-            marks.append(Point(*spot, style.ink, style.shape, style.hollow, tip=tip))
+            marks.append(Point(*spot, style.ink, style.shape, tip=tip))
             last = inside[-1] if len(inside) > 1 else here
             ends.append((arm.name, frame.x(last.answerable), frame.y(last.unanswerable)))
         if (best := allowed(arm.curve)) is not None:
@@ -295,8 +300,8 @@ def abstention(found: Findings) -> Chart | None:
 def contribution(told: Contribution) -> Chart:
     """Each backend's Shapley value, what dropping it costs, and what it has alone."""
     left, right = 84.0, WIDTH - 44
-    kinds = (("fair share (Shapley)", told.shapley, "s0", False), ("lost without it", told.leave_one_out, "s1", True))
-    values = [value for _, by_backend, _, _ in kinds for value in by_backend.values()]
+    kinds = (("fair share (Shapley)", told.shapley, 13.0), ("lost without it", told.leave_one_out, 5.0))
+    values = [value for _, by_backend, _ in kinds for value in by_backend.values()]
     ticks = _nice(min(0.0, *values), max(0.0, *values), 4)
     low, high = ticks[0], ticks[-1]
 
@@ -305,21 +310,22 @@ def contribution(told: Contribution) -> Chart:
 
     marks: list[Mark] = []
     y = 8.0
-    for title, _, ink, hollow in kinds:
-        marks += [Bar(left, y, 14, 10, ink, hollow), Text(left + 20, y + 9.5, title, "quiet")]
+    for title, _, thick in kinds:
+        marks += [Bar(left, y + (13 - thick) / 2, 14, thick, "quiet"), Text(left + 20, y + 11, title, "quiet")]
         y += 17
     y += 10
     top = y - 6
     bars: list[Mark] = []
     for name in sorted(told.shapley, key=lambda n: -told.shapley[n]):
-        bars.append(Text(left - 8, y + 18, elide(name, 11), anchor="end"))
-        for _, by_backend, ink, hollow in kinds:
-            value = by_backend[name]
+        lines = wrapped(name, 11)
+        first = y + (18 if len(lines) == 1 else 11)
+        bars += [Text(left - 8, first + i * LINE, line, anchor="end") for i, line in enumerate(lines)]
+        for place, (_, by_backend, thick) in enumerate(kinds):
+            value, at = by_backend[name], y + 15 * place
             start, end = sorted((x(0), x(value)))
-            bars.append(Bar(start, y, max(end - start, 0.5), 13, ink, hollow))
-            bars.append(Text(end + 5, y + 11, signed(value), "text"))
-            y += 15
-        y += 10
+            bars.append(Bar(start, at + (13 - thick) / 2, max(end - start, 0.5), thick, "quiet"))
+            bars.append(Text(end + 5, at + 11, signed(value), "text"))
+        y += max(40.0, LINE * len(lines) + 10)
     for tick in ticks:
         marks.append(Line(((x(tick), top), (x(tick), y)), "zero" if tick == 0 else "grid", 1.0))
         marks.append(Text(x(tick), y + 15, points(tick), "quiet", "middle"))
@@ -358,7 +364,7 @@ class _Frame:
         cls,
         xs: tuple[float, float],
         ys: tuple[float, float],
-        series: int,
+        names: Sequence[str],
         *,
         ticks: Sequence[float],
         x_text: Callable[[float], str],
@@ -369,7 +375,8 @@ class _Frame:
             ys = (max(0.0, ys[0] - 0.05), min(1.0, ys[1] + 0.05))
         shares = tuple(t for t in _nice(*ys, 5) if -1e-9 <= t <= 1 + 1e-9)
         low, high = min(xs[0], *ticks), max(xs[1], *ticks)
-        return cls((low, high), shares, tuple(ticks), x_text, x_title, y_title, max(280.0, 70 + 17.0 * series))
+        tall = 70 + sum(_tall(name) for name in names)
+        return cls((low, high), shares, tuple(ticks), x_text, x_title, y_title, max(280.0, tall))
 
     @property
     def bottom(self) -> float:
@@ -396,27 +403,38 @@ class _Frame:
     def names(self, ends: Sequence[tuple[str, float, float]], look: dict[str, Style]) -> list[Mark]:
         """Each series' name beside its end, moved apart where they would cover each other, with a line to it."""
         ordered = sorted(ends, key=lambda end: end[2])
+        places = apart([end[2] for end in ordered], [_tall(end[0]) for end in ordered], 0.0, self.bottom + 8)
         marks: list[Mark] = []
-        for (name, x, y), at in zip(ordered, apart([e[2] for e in ordered], 16, 8, self.bottom), strict=True):
-            style = look[name]
+        for (name, x, y), at in zip(ordered, places, strict=True):
+            style, lines = look[name], wrapped(name, NAME)
+            top = at + 4.5 - (len(lines) - 1) * LINE / 2
             marks.append(Line(((x + 6, y), (self.right, at), (self.right + 6, at)), style.ink, 0.75, (1, 2)))
-            marks.append(Point(self.right + 13, at, style.ink, style.shape, style.hollow, 4))
-            marks.append(Text(self.right + 21, at + 4.5, elide(name, 14), style.ink))
+            marks.append(Point(self.right + 13, at, style.ink, style.shape, size=4))
+            marks += [Text(self.right + 21, top + i * LINE, line, style.ink) for i, line in enumerate(lines)]
         return marks
 
 
-def apart(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Ascending places, moved as little as need be so that each is ``gap`` from the next, within bounds if they fit."""
+def _tall(name: str) -> float:
+    """Units that a series' name takes, and what keeps it from the next."""
+    return LINE * len(wrapped(name, NAME)) + 3
+
+
+def apart(places: Sequence[float], heights: Sequence[float], low: float, high: float) -> list[float]:
+    """Ascending middles of so high things, moved as little as need be that none covers another, within bounds if they
+    fit."""
     out = list(places)
-    for i in range(1, len(out)):
+    gaps = [(a + b) / 2 for a, b in pairwise(heights)]
+    if out:
+        low, high = low + heights[0] / 2, high - heights[-1] / 2
+    for i, gap in enumerate(gaps, start=1):
         out[i] = max(out[i], out[i - 1] + gap)
     if out and out[-1] > high:
         out[-1] = high
         for i in range(len(out) - 2, -1, -1):
-            out[i] = min(out[i], out[i + 1] - gap)
+            out[i] = min(out[i], out[i + 1] - gaps[i])
     if out and out[0] < low:
         out[0] = low
-        for i in range(1, len(out)):
+        for i, gap in enumerate(gaps, start=1):
             out[i] = max(out[i], out[i - 1] + gap)
     return out
 
@@ -448,7 +466,13 @@ def percent_tick(share: float) -> str:
     return f"{100 * share:.4g} %"
 
 
-def elide(text: str, most: int) -> str:
-    """At most so many characters, in one line; the end stays, because arms of one recipe differ there."""
-    text = " ".join(text.split())
-    return text if len(text) <= most else f"{text[: most // 2 - 1]}…{text[-(most - most // 2) :]}"
+def wrapped(name: str, most: int) -> list[str]:
+    """A name whole, in lines of at most so many characters, parted where its own parts begin if they are that short."""
+    lines = [""]
+    for part in re.findall(r"[ @+(]*[^ @+(]*", " ".join(name.split())):
+        if lines[-1] and len(lines[-1] + part) > most:
+            lines.append("")
+            part = part.lstrip()
+        *whole, last = [(lines[-1] + part)[i : i + most] for i in range(0, max(1, len(lines[-1] + part)), most)]
+        lines[-1:] = [*whole, last]
+    return lines

@@ -94,11 +94,16 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """All of one data set. ``budgets`` ascend; the largest is the one that categories and cases are of."""
+    """All of one data set. ``budgets`` ascend; the largest is the one that categories and cases are of.
+
+    ``main`` is the arm that all is about: a run's first, or of two runs with it that of the later, which is measured
+    by the other.
+    """
 
     dataset: str
     budgets: tuple[int, ...]
     baseline: str | None
+    main: str
     arms: tuple[Arm, ...]
     cases: tuple[Case, ...]
     alike: bool = True
@@ -145,32 +150,45 @@ def _of_one(dataset: str, rows: Sequence[Row], wanted: str | None, advance: Adva
     by_arm: dict[str, list[Row]] = {}
     for row in rows:
         by_arm.setdefault(row.arm, []).append(row)
-    baseline = (wanted if wanted in by_arm else None) if wanted else _usual(by_arm, runs)
+    own = {name: _without_run(name, runs) for name in by_arm}
+    baseline = (wanted if wanted in by_arm else None) if wanted else _usual(by_arm, own)
     against = _full(by_arm[baseline], budgets[-1]) if baseline else {}
     arms, cases = [], []
-    for name, own in by_arm.items():
-        full = _full(own, budgets[-1])
+    for name, mine in by_arm.items():
+        full = _full(mine, budgets[-1])
         others = against if name != baseline else {}
-        arms.append(_arm(name, own, budgets, full, others))
+        arms.append(_arm(name, mine, budgets, full, others))
         cases += [case for key, row in full.items() if (case := _case(row, others.get(key))) is not None]
         advance(1)
     cases.sort(key=lambda c: (c.over if c.over is not None else 0.0, c.eib, c.corpus, c.question, c.arm))
-    scored = (frozenset(row.key for row in own if row.eib is not None) for own in by_arm.values())
+    scored = (frozenset(row.key for row in mine if row.eib is not None) for mine in by_arm.values())
     alike = len(set(scored)) < 2
-    return Findings(dataset, budgets, baseline, tuple(arms), tuple(cases), alike)
+    return Findings(dataset, budgets, baseline, _main(own, baseline), tuple(arms), tuple(cases), alike)
 
 
-def _usual(by_arm: Mapping[str, Sequence[Row]], runs: Sequence[str]) -> str | None:
+def _without_run(name: str, runs: Sequence[str]) -> str:
+    return next((name.removesuffix(f" ({run})") for run in runs if name.endswith(f" ({run})")), name)
+
+
+def _main(own: Mapping[str, str], baseline: str | None) -> str:
+    """The first arm; where that is the baseline, the same arm of another run, or the only other.
+
+    ``own`` has each arm's name without its run, by the whole one.
+    """
+    first, *others = own
+    if first != baseline:
+        return first
+    same = [name for name in others if own[name] == own[first]]
+    return next(iter(same or (others if len(others) == 1 else [])), first)
+
+
+def _usual(by_arm: Mapping[str, Sequence[Row]], own: Mapping[str, str]) -> str | None:
     """The first arm where another run has it, too: what changed between the two is the question.
 
     Else as the benchmarks themselves choose: the hand-set prototype, or the last plain baseline, or the first arm.
     """
     if len(by_arm) < 2:
         return None
-    own = {
-        name: next((name.removesuffix(f" ({run})") for run in runs if name.endswith(f" ({run})")), name)
-        for name in by_arm
-    }
     first = next(iter(by_arm))
     if list(own.values()).count(own[first]) > 1:
         return first
@@ -272,42 +290,37 @@ def _case(row: Row, other: Row | None) -> Case | None:
 
 
 def headline(found: Findings) -> str:
-    """The one sentence that is worth knowing."""
-    best = next(iter(found.scored), None)
-    if best is None:
+    """The one sentence that is worth knowing: what the main arm finds, and by how much it differs from the baseline."""
+    main = next((arm for arm in found.scored if arm.name == found.main), None)
+    if not found.scored:
         return "No question of these rows counts for recall: none has evidence that could be found."
-    share = best.eib[found.full]
-    text = f"{best.name} finds {percent(share.difference)} of the evidence in {found.full:,} characters"
-    if len(found.scored) == 1:
-        questions = f"{best.questions:,} question{'s' * (best.questions != 1)}"
-        return f"{text} (95 % interval {100 * share.low:.1f} to {percent(share.high)}, {questions})."
+    if main is None:
+        return f"No question that {found.main} was asked counts for recall."
     if not found.alike:
-        return _headline_of_shared(found)
-    if found.baseline is None:
-        return f"{text}, the most of {len(found.scored)} arms."
-    if best.name == found.baseline:
-        second = found.scored[1]
-        text += ": no other arm finds more than this baseline."
-        over = second.over.get(OVERALL)
-        return text + (f" The next, {second.name}, finds {_beside(over, found.baseline)}." if over else "")
-    return f"{text}, the most of {len(found.scored)} arms and {_beside(best.over[OVERALL], found.baseline)}."
+        return _headline_of_shared(found, main)
+    share = main.eib[found.full]
+    text = f"{main.name} finds {percent(share.difference)} of the evidence in {found.full:,} characters"
+    if OVERALL in main.over:
+        return f"{text}, {_beside(main.over[OVERALL], found.baseline)}."
+    questions = f"{main.questions:,} question{'s' * (main.questions != 1)}"
+    return f"{text} (95 % interval {100 * share.low:.1f} to {percent(share.high)}, {questions})."
 
 
-def _headline_of_shared(found: Findings) -> str:
+def _headline_of_shared(found: Findings, main: Arm) -> str:
     """Of arms that were not asked the same questions: only what two of them were both asked can be compared."""
     differ = "The arms were not all asked the same questions"
     if found.baseline is None:
         return f"{differ}, and none of them is the baseline: nothing is compared."
-    compared = [arm for arm in found.scored if OVERALL in arm.over]
-    if not compared:
-        return f"{differ}: none shares a question that counts with the baseline {found.baseline}."
-    best = max(compared, key=lambda arm: arm.over[OVERALL].difference)
-    over = best.over[OVERALL]
+    if main.name == found.baseline:
+        return f"{differ}: the others are compared with {main.name} on those that both were."
+    if OVERALL not in main.over:
+        return f"{differ}: {main.name} shares none that counts with the baseline {found.baseline}."
+    over = main.over[OVERALL]
     shared = over.win + over.tie + over.loss
-    return f"{differ}. Of the {shared:,} that both were asked, {best.name} finds {_beside(over, found.baseline)}."
+    return f"{differ}. Of the {shared:,} that both were asked, {main.name} finds {_beside(over, found.baseline)}."
 
 
-def _beside(over: Paired, baseline: str) -> str:
+def _beside(over: Paired, baseline: str | None) -> str:
     if not over.win and not over.loss:
         return f"as much as {baseline}, question by question"
     points = f"{abs(100 * over.difference):.1f} points {'more' if over.difference >= 0 else 'fewer'} than {baseline}"

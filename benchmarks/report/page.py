@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
@@ -35,9 +36,9 @@ MEANING = {
     "Interval": f"""
         95 % of the means of {RESAMPLES:,} redraws of the questions, with replacement (percentile bootstrap). Against
         the baseline the differences, question by question, are redrawn. Where it holds 0, chance will do as an
-        explanation; a filled mark, or ▲ and ▼, says that it does not. Each interval is of one comparison: among many
-        arms and kinds of question some leave out 0 by luck. Questions are taken as independent of each other, also
-        those about the same conversation.""",
+        explanation, and the mark is hollow; a full mark, or ▲ and ▼, says that it does not. Each interval is of one
+        comparison: among many arms and kinds of question some leave out 0 by luck. Questions are taken as independent
+        of each other, also those about the same conversation.""",
     "Won, even, lost": """
         Questions on which an arm has more of the evidence in its block than the baseline, as much, or less.""",
     "Latency": """
@@ -180,7 +181,7 @@ def _arms(found: Findings, place: int) -> str:
             cells += [_emptied(arm)]
         made = f"{arm.recipe} {arm.recipe_hash}" if arm.recipe_hash else "a plain baseline"
         about = " · ".join(filter(None, [" + ".join(arm.backends), made]))
-        name = f'<th scope="row"><bdi>{_text(arm.name)}</bdi><small>{_text(about)}</small></th>'
+        name = f'<th scope="row"><bdi>{_name(arm.name)}</bdi><small>{_text(about)}</small></th>'
         lines.append(f"<tr{kind}>{name}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
     n = max((arm.questions for arm in arms), default=0)
     counted = f"{n:,} question{'s' * (n != 1)} that count" if found.alike else "not all asked the same questions"
@@ -224,7 +225,7 @@ def _by_category(found: Findings, place: int) -> str:
             cells.append(f"<td>{_over(over) if over else '–'}</td>")
         lines.append(f"<tr>{name}{''.join(cells)}</tr>")
     caption = f"Points over {found.baseline}, their 95 % interval, and questions won / even / lost"
-    heads = ["kind of question", *(f"<bdi>{_text(arm.name)}</bdi>" for arm in arms)]
+    heads = ["kind of question", *(f"<bdi>{_name(arm.name)}</bdi>" for arm in arms)]
     table = _table(heads, lines, caption, f"Kinds of question of {found.dataset}", f"{place}-kinds")
     return f"<details><summary>The kinds of question as a table</summary>{table}</details>"
 
@@ -288,7 +289,7 @@ def _questions(sets: Sequence[Drawn], cases: Sequence[Case]) -> str:
     if shown < len(cases):
         note += f" The first {shown:,} of {len(cases):,} are here; the rows have them all."
     outcomes = {case.outcome for case in cases[:shown]}
-    first = next((arm.name for one in sets for arm in one.found.scored if arm.name != one.found.baseline), "")
+    first = next((one.found.main for one in sets if one.found.main != one.found.baseline), "")
     lost = any(c.arm == first and c.outcome == "lost" for c in cases[:shown])
     fields = [
         _select("dataset", "Data set", [(s.found.dataset, s.found.dataset) for s in sets]) if len(sets) > 1 else "",
@@ -363,6 +364,11 @@ def _meaning() -> str:
 
 def _text(text: str) -> str:
     return escape(_shown(text))
+
+
+def _name(text: str) -> str:
+    """An arm's name, which a line may end before a part of."""
+    return re.sub("(?=[@+])", "<wbr>", _text(text))
 
 
 def _shown(text: str) -> str:

@@ -6,7 +6,7 @@ import io
 import warnings
 from typing import TYPE_CHECKING
 
-from benchmarks.report.charts import TEXT, WIDTH, Bar, Chart, Line, Mark, Point, Text
+from benchmarks.report.charts import TEXT, WIDTH, Bar, Chart, Line, Mark, Point, Text, wrapped
 from benchmarks.report.svg import outline
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SCALE = 3
 """pixels a unit"""
 MARGIN = 16.0
-TITLE = 30.0
+TITLE = 22.0
 INKS = {
     "text": "#1b1f24",
     "quiet": "#57606a",
@@ -25,11 +25,10 @@ INKS = {
     "plain": "#4d5560",
     "s0": "#0b5cad",
     "s1": "#b3470b",
-    "s2": "#0a7350",
+    "s2": "#0b7285",
     "s3": "#a3247f",
     "s4": "#6246c4",
     "s5": "#7a6000",
-    "s6": "#b3242c",
 }
 """the page's colours in the light; each has a contrast of 4.5 to white, the grid aside"""
 POINTS = 72 / 100
@@ -40,14 +39,17 @@ def png(chart: Chart) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    width, height = WIDTH + 2 * MARGIN, chart.height + 2 * MARGIN + TITLE
+    title = wrapped(chart.title, 48)
+    above = MARGIN + TITLE * len(title)
+    width, height = WIDTH + 2 * MARGIN, above + chart.height + MARGIN
     figure = Figure(figsize=(width / 100, height / 100), dpi=100 * SCALE, facecolor="white")
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     axes.set_axis_off()
     axes.set_xlim(-MARGIN, WIDTH + MARGIN)
-    axes.set_ylim(chart.height + MARGIN, -MARGIN - TITLE)
-    _text(axes, Text(0, -TITLE + 8, chart.title, bold=True), TEXT * 1.2)
+    axes.set_ylim(chart.height + MARGIN, -above)
+    for i, line in enumerate(reversed(title)):
+        _text(axes, Text(0, -TITLE * (i + 1) + 8, line, bold=True), TEXT * 1.2)
     for order, mark in enumerate(chart.marks, start=2):
         _draw(axes, mark, order)
     out = io.BytesIO()
@@ -73,16 +75,13 @@ def _draw(axes: Axes, mark: Mark, order: int) -> None:
         case Point():
             dot = mark.shape == "dot"
             patch: Patch = Circle((mark.x, mark.y), mark.size) if dot else Polygon(outline(mark))
-            _fill(axes, patch, ink, mark.hollow, order)
+            face = "white" if mark.hollow else ink
+            patch.set(facecolor=face, edgecolor=ink, linewidth=1.75 * POINTS, zorder=order)
+            axes.add_patch(patch)
         case Bar():
-            _fill(axes, Rectangle((mark.x, mark.y), mark.width, mark.height), ink, mark.hollow, order)
+            axes.add_patch(Rectangle((mark.x, mark.y), mark.width, mark.height, color=ink, linewidth=0, zorder=order))
         case Text():
             _text(axes, mark, TEXT, order)
-
-
-def _fill(axes: Axes, patch: Patch, ink: str, hollow: bool, order: int) -> None:
-    patch.set(facecolor="white" if hollow else ink, edgecolor=ink, linewidth=1.75 * POINTS, zorder=order)
-    axes.add_patch(patch)
 
 
 def _text(axes: Axes, mark: Text, size: float, order: int = 2) -> None:

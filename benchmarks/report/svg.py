@@ -28,7 +28,7 @@ def _mark(mark: Mark) -> str:
             return f'<path class="point {mark.ink}{hollow}" d="{_shape(mark)}">{tip}</path>'
         case Bar():
             size = f'x="{_n(mark.x)}" y="{_n(mark.y)}" width="{_n(mark.width)}" height="{_n(mark.height)}"'
-            return f'<rect class="point {mark.ink}{" hollow" * mark.hollow}" {size}/>'
+            return f'<rect class="bar {mark.ink}" {size}/>'
         case Text():
             bold = ' font-weight="600"' if mark.bold else ""
             place = f'x="{_n(mark.x)}" y="{_n(mark.y)}" font-size="{_n(TEXT)}" text-anchor="{mark.anchor}"'
@@ -42,6 +42,13 @@ def outline(mark: Point) -> list[tuple[float, float]]:
         return [(x, y - 1.15 * r), (x + 1.1 * r, y + 0.85 * r), (x - 1.1 * r, y + 0.85 * r)]
     if mark.shape == "diamond":
         return [(x, y - 1.25 * r), (x + 1.25 * r, y), (x, y + 1.25 * r), (x - 1.25 * r, y)]
+    if mark.shape == "cross":
+        arm, half = 1.1 * r, 0.35 * r
+        corners = quarter = [(half, -arm), (half, -half), (arm, -half)]
+        for _ in range(3):
+            quarter = [(-b, a) for a, b in quarter]
+            corners = corners + quarter
+        return [(x + a, y + b) for a, b in corners]
     side = 0.9 * r
     return [(x - side, y - side), (x + side, y - side), (x + side, y + side), (x - side, y + side)]
 
