@@ -101,7 +101,9 @@ class MiniLM:
             else:
                 found[text] = dense
         if missing:
-            on_disk = await self._in_thread(self._store.dense, missing)
+            # A question is seldom what is stored: to look for it first would only keep it from being encoded.
+            is_question = not keep and len(texts) == 1
+            on_disk = {} if is_question else await self._in_thread(self._store.dense, missing)
             for text, dense in on_disk.items():
                 self._dense.put(text, dense, dense.nbytes + len(text) + _OVERHEAD_BYTES)
             found |= on_disk

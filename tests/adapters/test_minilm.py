@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -18,6 +19,9 @@ from adapters.embedders.minilm import IDENTITY, MiniLM
 from fusion.contract import TokenVectors
 from fusion.errors import ModelMissing, SettingsError
 from fusion.lib.words import content_hash
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 MB = 1 << 20
 
@@ -52,10 +56,15 @@ class CountingEncoder:
 
 @asynccontextmanager
 async def minilm(
-    folder: Path, encoder: CountingEncoder, *, token_cache_mb: int = 1, store_bytes: int = 64 * MB
+    folder: Path,
+    encoder: CountingEncoder,
+    *,
+    token_cache_mb: int = 1,
+    store_bytes: int = 64 * MB,
+    store: type[VectorStore] = VectorStore,
 ) -> AsyncIterator[MiniLM]:
-    store = VectorStore(folder / f"{IDENTITY}.sqlite", DIMENSIONS, store_bytes)
-    model = MiniLM(encoder, store, token_cache_mb=token_cache_mb, dense_cache_mb=1, threads=1)  # type: ignore[arg-type]
+    kept = store(folder / f"{IDENTITY}.sqlite", DIMENSIONS, store_bytes)
+    model = MiniLM(encoder, kept, token_cache_mb=token_cache_mb, dense_cache_mb=1, threads=1)  # type: ignore[arg-type]
     try:
         yield model
     finally:
@@ -99,6 +108,24 @@ async def test_a_query_leaves_no_trace_on_disk(tmp_path: Path) -> None:
     async with minilm(tmp_path, encoder) as model:
         await model.embed(["who is Jo"], keep=False)
         assert encoder.encoded == {"who is Jo": 1}
+
+
+class BusyStore(VectorStore):
+    """A disk that is not to be waited for: whoever looks for dense vectors on it is told so."""
+
+    def dense(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        raise AssertionError(f"looked for on disk: {texts}")
+
+
+async def test_a_question_is_encoded_at_once(tmp_path: Path) -> None:
+    """Four backends that ask for a question's vector start its one encoding without a look at the disk first, where
+    questions never are."""
+    encoder = CountingEncoder()
+    async with minilm(tmp_path, encoder, store=BusyStore) as model:
+        await asyncio.gather(*(model.embed(["who is Jo"], keep=False) for _ in range(4)))
+        assert encoder.encoded == {"who is Jo": 1}
+        with pytest.raises(AssertionError, match="looked for on disk"):  # a memory may be there
+            await model.embed(["Jo is here"])
 
 
 async def test_a_query_does_not_wait_for_what_is_being_stored(tmp_path: Path) -> None:
