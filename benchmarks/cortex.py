@@ -29,8 +29,8 @@ from adapters.graph import Walking, link, mentioning, walk
 from benchmarks.figures import commit
 from benchmarks.markdown import Drawn, drawn
 from benchmarks.progress import bar
-from benchmarks.statistics import paired
 from benchmarks.synthetic import sentence, word
+from fusion.compare.verdict import paired
 from fusion.contract import Captured, Entity, Event, Extraction, Fact, Moment, Opening, Place, Query, Scope
 from fusion.heap import settled_heap
 from fusion.ingest.capture import capture
@@ -210,7 +210,7 @@ async def signal(folder: Path, corpora: Sequence[Corpus], embedder: Embedder) ->
                         first = {ids[ranked.memory.id] for ranked in found[:R_AT]}
                         into.append(len(first & set(question.gold)) / len(set(question.gold)))
             advance(1)
-    gain = paired(with_graph, without)
+    gain = paired(without, with_graph)
     return {
         "graph_signal_r10_gain": gain.difference,
         "graph_signal_ci_low": gain.low,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from benchmarks.datasets import UNANSWERABLE
 from benchmarks.metrics import by_group, mean, percentile, ranking
 from benchmarks.recorded import BUDGETS
 from benchmarks.rows import Row
-from benchmarks.statistics import paired
+from fusion.compare.verdict import paired
 
 FULL = BUDGETS[0]
 PREFIXES = {6000: "eib", 3000: "eib_3000", 1500: "eib_1500"}
@@ -78,27 +78,24 @@ def arms(rows: Iterable[Row], against: str | None, *, seed: int = 0) -> dict[str
 
 def verdict(ours: Sequence[Row], theirs: Sequence[Row], *, seed: int = 0) -> dict[str, Any]:
     """EIB of ours over theirs at each budget and, at the full one, by category: with intervals, wins, ties, losses."""
+
+    def over(pairs: Sequence[tuple[Row, Row]], value: Callable[[Row], float]) -> dict[str, Any]:
+        return asdict(paired([value(theirs) for _, theirs in pairs], [value(ours) for ours, _ in pairs], seed=seed))
+
+    def share(row: Row) -> float:
+        return row.eib or 0.0
+
     out: dict[str, Any] = {}
     for budget, prefix in PREFIXES.items():
         pairs = _pairs(ours, theirs, budget)
         if not pairs:
             continue
-        out[f"{prefix}_frac"] = asdict(
-            paired([a.eib or 0.0 for a, _ in pairs], [b.eib or 0.0 for _, b in pairs], seed=seed)
-        )
+        out[f"{prefix}_frac"] = over(pairs, share)
         if budget == FULL:
-            out["eib_all"] = asdict(
-                paired([float(all(a.found)) for a, _ in pairs], [float(all(b.found)) for _, b in pairs], seed=seed)
-            )
+            out["eib_all"] = over(pairs, lambda row: float(all(row.found)))
             out["by_category"] = {
-                category: asdict(
-                    paired(
-                        [a.eib or 0.0 for a, _ in pairs if a.category == category],
-                        [b.eib or 0.0 for _, b in pairs if b.category == category],
-                        seed=seed,
-                    )
-                )
-                for category in sorted({a.category for a, _ in pairs})
+                category: over([pair for pair in pairs if pair[0].category == category], share)
+                for category in sorted({row.category for row, _ in pairs})
             }
     return out
 

@@ -26,8 +26,8 @@ from benchmarks.metrics import mean, ranking
 from benchmarks.progress import bar
 from benchmarks.rows import Row
 from benchmarks.run import Run, checked, each, heading, steps, tell
-from benchmarks.statistics import paired
 from benchmarks.store import BATCH
+from fusion.compare.verdict import paired
 from fusion.contract import Captured, Event, Extraction, Opening, Query, Scope
 from fusion.heap import settled_heap
 from fusion.ingest.capture import capture
@@ -93,7 +93,7 @@ def several_hops(options: Run, arms: tuple[Arm, ...]) -> dict[str, Any]:
         "n": len(with_),
         "musique_r5_with": mean(with_),
         "musique_r5_without": mean(less),
-        "musique_r5_gain": asdict(paired(with_, less, seed=options.seed)),
+        "musique_r5_gain": asdict(paired(less, with_, seed=options.seed)),
         "cpu_ms_per_query": {a.name: cost([r for r in rows if r.arm == a.name])["cpu_ms_per_query"] for a in arms},
     }
 

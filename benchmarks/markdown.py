@@ -423,7 +423,7 @@ async def musique(folder: Path, corpus: Corpus) -> dict[str, Any]:
     """Of the paragraphs that support an answer, the share among the first five files: by the default ranking, by the
     same without what hits lead to (`mention_lift = 0`), by rank (`merge = "rrf"`), and by either half alone."""
     from adapters.embedders.minilm import MiniLM
-    from benchmarks.statistics import paired
+    from fusion.compare.verdict import paired
 
     vault, home = folder / "musique", folder / "home-musique"
     files = write_paragraphs(vault, corpus)
@@ -440,8 +440,8 @@ async def musique(folder: Path, corpus: Corpus) -> dict[str, Any]:
         ]
     told: dict[str, Any] = {f"musique_{arm}_r5": round(fmean(values), 4) for arm, values in recalls.items()}
     for arm in ("bm25", "dense"):
-        told[f"musique_hybrid_over_{arm}"] = asdict(paired(recalls["hybrid"], recalls[arm]))
-        told[f"musique_unlinked_over_{arm}"] = asdict(paired(recalls["unlinked"], recalls[arm]))
+        told[f"musique_hybrid_over_{arm}"] = asdict(paired(recalls[arm], recalls["hybrid"]))
+        told[f"musique_unlinked_over_{arm}"] = asdict(paired(recalls[arm], recalls["unlinked"]))
     return told
 
 

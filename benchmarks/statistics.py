@@ -1,54 +1,10 @@
-"""What may be said about two arms, and about what each backend is worth: pure functions of numbers."""
+"""What each backend is worth: pure functions of numbers. What may be said of two arms is `fusion.compare.verdict`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from math import factorial
-
-import numpy as np
-
-from fusion.compare.verdict import interval
-
-EVEN = 1e-9
-"""differences within this are ties"""
-
-
-@dataclass(frozen=True, slots=True)
-class Paired:
-    """How much more one arm has than another over the same questions.
-
-    ``low`` to ``high`` holds 95 % of the means of questions drawn again, with replacement.
-    """
-
-    n: int
-    difference: float
-    low: float
-    high: float
-    win: int
-    tie: int
-    loss: int
-
-
-def paired(ours: Sequence[float], theirs: Sequence[float], *, seed: int = 0) -> Paired:
-    """Percentile bootstrap of the mean difference: Efron and Tibshirani, "An introduction to the bootstrap", 1993.
-
-    Raises ValueError for lists of different length, or empty ones.
-    """
-    if len(ours) != len(theirs) or not ours:
-        raise ValueError(f"pairs are expected, not {len(ours)} and {len(theirs)} values")
-    differences = np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
-    low, high = interval(differences.tolist(), seed=seed)
-    return Paired(
-        n=len(differences),
-        difference=round(float(differences.mean()), 4),
-        low=round(low, 4),
-        high=round(high, 4),
-        win=int((differences > EVEN).sum()),
-        tie=int((abs(differences) <= EVEN).sum()),
-        loss=int((differences < -EVEN).sum()),
-    )
 
 
 def shapley(players: Sequence[str], worth: Mapping[frozenset[str], float]) -> dict[str, float]:

@@ -66,7 +66,7 @@ def _summary(found: Findings) -> dict[str, Any]:
     return {
         "headline": headline(found),
         "baseline": found.baseline,
-        "arms": {arm.name: round(arm.eib[found.full].difference, 4) for arm in found.scored},
+        "arms": {arm.name: round(arm.eib[found.full].mean, 4) for arm in found.scored},
         "missed": len(found.cases),
     }
 

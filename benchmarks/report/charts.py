@@ -15,7 +15,7 @@ from typing import Literal
 
 from benchmarks.report.findings import ALLOWED, OVERALL, Arm, Findings, allowed, percent, signed
 from benchmarks.report.read import Contribution
-from benchmarks.statistics import Paired
+from fusion.compare.verdict import Paired
 
 WIDTH = 400.0
 TEXT = 13.0
@@ -127,7 +127,7 @@ def by_budget(found: Findings) -> Chart | None:
     shares = [p for arm in arms for p in arm.eib.values()]
     frame = _Frame.of(
         (min(found.budgets), max(found.budgets)),
-        (min(p.difference for p in shares), max(p.difference for p in shares)),
+        (min(p.mean for p in shares), max(p.mean for p in shares)),
         [arm.name for arm in arms],
         ticks=found.budgets,
         x_text=lambda x: f"{x:,.0f}",
@@ -137,15 +137,15 @@ def by_budget(found: Findings) -> Chart | None:
     marks: list[Mark] = frame.grid()
     for arm in reversed(arms):
         style = look[arm.name]
-        places = [(frame.x(b), frame.y(p.difference)) for b, p in sorted(arm.eib.items())]
+        places = [(frame.x(b), frame.y(p.mean)) for b, p in sorted(arm.eib.items())]
         marks.append(Line(tuple(places), style.ink, dash=style.dash))
         for (x, y), (budget, share) in zip(places, sorted(arm.eib.items()), strict=True):
-            tip = f"{arm.name}: {percent(share.difference)} in {budget:,} characters"
+            tip = f"{arm.name}: {percent(share.mean)} in {budget:,} characters"
             marks.append(Point(x, y, style.ink, style.shape, tip=tip))
-    ends = [(arm.name, frame.x(max(arm.eib)), frame.y(arm.eib[max(arm.eib)].difference)) for arm in arms]
+    ends = [(arm.name, frame.x(max(arm.eib)), frame.y(arm.eib[max(arm.eib)].mean)) for arm in arms]
     marks += frame.names(ends, look)
     first = arms[0]
-    says = "; ".join(f"{b:,} characters {percent(p.difference)}" for b, p in sorted(first.eib.items()))
+    says = "; ".join(f"{b:,} characters {percent(p.mean)}" for b, p in sorted(first.eib.items()))
     return Chart(
         "budget",
         "Evidence found, by size of the block",
@@ -160,7 +160,7 @@ def by_latency(found: Findings) -> Chart | None:
     timed = [(arm, arm.latency) for arm in found.scored if arm.latency is not None]
     if not timed:
         return None
-    shares = [arm.eib[found.full].difference for arm, _ in timed]
+    shares = [arm.eib[found.full].mean for arm, _ in timed]
     slowest = max(latency.p95 for _, latency in timed) or 1.0
     frame = _Frame.of(
         (0.0, slowest),
@@ -174,7 +174,7 @@ def by_latency(found: Findings) -> Chart | None:
     marks: list[Mark] = frame.grid()
     ends = []
     for arm, latency in reversed(timed):
-        style, y = look[arm.name], frame.y(arm.eib[found.full].difference)
+        style, y = look[arm.name], frame.y(arm.eib[found.full].mean)
         marks.append(Line(((frame.x(latency.p5), y), (frame.x(latency.p95), y)), style.ink, 1.5))
         tip = f"{arm.name}: p50 {latency.p50:,.1f} ms, p95 {latency.p95:,.1f} ms"
         marks.append(Point(frame.x(latency.p50), y, style.ink, style.shape, tip=tip))

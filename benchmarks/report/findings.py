@@ -9,7 +9,7 @@ from benchmarks.datasets import UNANSWERABLE, DataError
 from benchmarks.metrics import mean, percentile
 from benchmarks.progress import Advance
 from benchmarks.rows import Row
-from benchmarks.statistics import EVEN, Paired, paired
+from fusion.compare.verdict import EVEN, Paired, interval, paired
 
 ALLOWED = 0.02
 """the share of answerable questions that may be left empty wrongly: what an abstaining floor is chosen by"""
@@ -18,6 +18,15 @@ MOST = 1500
 OVERALL = "all questions"
 
 Key = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A mean over questions, of 1, with its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +55,7 @@ class Arm:
     recipe_hash: str
     backends: tuple[str, ...]
     questions: int
-    eib: Mapping[int, Paired]
+    eib: Mapping[int, Share]
     whole: float | None
     latency: Latency | None
     over: Mapping[str, Paired]
@@ -117,7 +126,7 @@ class Findings:
     def scored(self) -> tuple[Arm, ...]:
         """The arms with a question that counts for recall, the best first."""
         able = [arm for arm in self.arms if self.full in arm.eib]
-        return tuple(sorted(able, key=lambda arm: -arm.eib[self.full].difference))
+        return tuple(sorted(able, key=lambda arm: -arm.eib[self.full].mean))
 
     @property
     def categories(self) -> tuple[str, ...]:
@@ -214,7 +223,7 @@ def _arm(
         recipe_hash=first.recipe_hash,
         backends=first.backends,
         questions=len(scored),
-        eib={budget: paired(own, [0.0] * len(own)) for budget, own in shares.items() if own},
+        eib={budget: Share(sum(own) / len(own), *interval(own)) for budget, own in shares.items() if own},
         whole=mean(float(all(row.found)) for row in scored),
         latency=Latency(*(percentile(share, timed) or 0.0 for share in (0.05, 0.5, 0.95))) if timed else None,
         over=_over(scored, against),
@@ -231,7 +240,7 @@ def _over(ours: Sequence[Row], theirs: Mapping[Key, Row]) -> dict[str, Paired]:
         if row.eib is not None and other is not None and other.eib is not None:
             for group in (OVERALL, row.category):
                 groups.setdefault(group, []).append((row.eib, other.eib))
-    return {name: paired([a for a, _ in pairs], [b for _, b in pairs]) for name, pairs in groups.items()}
+    return {name: paired([b for _, b in pairs], [a for a, _ in pairs]) for name, pairs in groups.items()}
 
 
 def _abstention(rows: Sequence[Row]) -> tuple[Floor | None, tuple[Floor, ...]]:
@@ -299,7 +308,7 @@ def headline(found: Findings) -> str:
     if not found.alike:
         return _headline_of_shared(found, main)
     share = main.eib[found.full]
-    text = f"{main.name} finds {percent(share.difference)} of the evidence in {found.full:,} characters"
+    text = f"{main.name} finds {percent(share.mean)} of the evidence in {found.full:,} characters"
     if OVERALL in main.over:
         return f"{text}, {_beside(main.over[OVERALL], found.baseline)}."
     questions = f"{main.questions:,} question{'s' * (main.questions != 1)}"
@@ -316,8 +325,7 @@ def _headline_of_shared(found: Findings, main: Arm) -> str:
     if OVERALL not in main.over:
         return f"{differ}: {main.name} shares none that counts with the baseline {found.baseline}."
     over = main.over[OVERALL]
-    shared = over.win + over.tie + over.loss
-    return f"{differ}. Of the {shared:,} that both were asked, {main.name} finds {_beside(over, found.baseline)}."
+    return f"{differ}. Of the {over.n:,} that both were asked, {main.name} finds {_beside(over, found.baseline)}."
 
 
 def _beside(over: Paired, baseline: str | None) -> str:

@@ -19,11 +19,22 @@ from typing import Any
 import orjson
 
 from benchmarks.report.charts import Chart
-from benchmarks.report.findings import ALLOWED, MOST, OVERALL, Arm, Case, Findings, allowed, headline, percent, signed
+from benchmarks.report.findings import (
+    ALLOWED,
+    MOST,
+    OVERALL,
+    Arm,
+    Case,
+    Findings,
+    Share,
+    allowed,
+    headline,
+    percent,
+    signed,
+)
 from benchmarks.report.read import Contribution
 from benchmarks.report.svg import svg
-from benchmarks.statistics import Paired
-from fusion.compare.verdict import RESAMPLES
+from fusion.compare.verdict import RESAMPLES, Paired
 
 FOLDER = Path(__file__).parent
 
@@ -189,10 +200,10 @@ def _arms(found: Findings, place: int) -> str:
     return _table(heads, lines, caption, f"Arms of {found.dataset}", place)
 
 
-def _share(share: Paired | None) -> str:
+def _share(share: Share | None) -> str:
     if share is None:
         return "–"
-    return f"{percent(share.difference)}<small>{100 * share.low:.1f} to {100 * share.high:.1f}</small>"
+    return f"{percent(share.mean)}<small>{100 * share.low:.1f} to {100 * share.high:.1f}</small>"
 
 
 def _over(over: Paired) -> str:

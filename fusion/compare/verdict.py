@@ -15,19 +15,26 @@ RESAMPLES = 10_000
 LEVEL = 0.95
 
 
+EVEN = 1e-9
+"""differences within this are ties"""
+
+
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """b against a: the mean of each one's share found, of the difference b - a, and its interval (percentiles)."""
+    """b against a over the same ``n`` questions: the means, their difference b - a, and its 95 % interval.
 
-    questions: int
+    To four digits, so that what is said of the interval is said of what is printed.
+    """
+
+    n: int
     a: float
     b: float
     difference: float
     low: float
     high: float
-    wins: int
-    ties: int
-    losses: int
+    win: int
+    tie: int
+    loss: int
 
     @property
     def better(self) -> str | None:
@@ -36,16 +43,34 @@ class Paired:
 
 
 def paired(a: Sequence[float], b: Sequence[float], *, seed: int = 0) -> Paired:
-    """The verdict on shares found, question by question; at least one. The same seed gives the same interval."""
+    """What b has more than a, question by question. The same seed gives the same interval.
+
+    Raises ValueError for lists of different length, or empty ones.
+    """
+    if len(a) != len(b) or not a:
+        raise ValueError(f"pairs are expected, not {len(a)} and {len(b)} values")
     differences = [right - left for left, right in zip(a, b, strict=True)]
     low, high = interval(differences, seed=seed)
-    wins, losses = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
+    win, loss = sum(d > EVEN for d in differences), sum(d < -EVEN for d in differences)
     n = len(differences)
-    return Paired(n, sum(a) / n, sum(b) / n, sum(differences) / n, low, high, wins, n - wins - losses, losses)
+    return Paired(
+        n=n,
+        a=round(sum(a) / n, 4),
+        b=round(sum(b) / n, 4),
+        difference=round(sum(differences) / n, 4),
+        low=round(low, 4),
+        high=round(high, 4),
+        win=win,
+        tie=n - win - loss,
+        loss=loss,
+    )
 
 
 def interval(differences: Sequence[float], *, seed: int = 0, resamples: int = RESAMPLES) -> tuple[float, float]:
-    """The 95 % interval of the mean, by the bootstrap: the middle of the means of so many draws with replacement."""
+    """The 95 % interval of the mean: the middle of the means of so many draws with replacement.
+
+    The percentile bootstrap of Efron and Tibshirani, "An introduction to the bootstrap", 1993.
+    """
     import numpy as np
 
     values, draw = np.asarray(differences, np.float64), np.random.default_rng(seed)

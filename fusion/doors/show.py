@@ -207,8 +207,8 @@ def verdict(told: Mapping[str, Any]) -> None:
     judged, alike = told["verdict"], told["agreement"]
     if judged is not None:
         _say(
-            f"b against a, over {judged['questions']} questions: {judged['wins']} won, {judged['ties']} tied, "
-            f"{judged['losses']} lost."
+            f"b against a, over {judged['n']} questions: "
+            f"{judged['win']} won, {judged['tie']} tied, {judged['loss']} lost."
         )
         _say(
             f"Found of what was expected: a {judged['a']:.1%}, b {judged['b']:.1%}; difference "

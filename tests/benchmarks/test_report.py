@@ -114,7 +114,7 @@ class TestFindings:
         one = found_in(kitchen(), tmp_path)
         first, second = one.scored
         assert (one.baseline, first.name, second.name) == ("bm25", "default", "bm25")
-        assert (first.eib[6000].difference, second.eib[6000].difference) == (0.625, 0.375)
+        assert (first.eib[6000].mean, second.eib[6000].mean) == (0.625, 0.375)
         over = first.over["all questions"]
         assert (over.difference, over.win, over.tie, over.loss) == (0.25, 2, 1, 1)
         assert second.over == {}

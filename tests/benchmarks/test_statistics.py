@@ -1,4 +1,4 @@
-"""What may be said about two arms, and what each backend is worth: by hand, and for any numbers."""
+"""What each backend is worth: by hand, and for any numbers."""
 
 from __future__ import annotations
 
@@ -8,41 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.statistics import loss_beyond_own, paired, shapley
+from benchmarks.statistics import loss_beyond_own, shapley
 
 THREE = ("a", "b", "c")
 SETS = [frozenset(s) for n in (1, 2, 3) for s in combinations(THREE, n)]
-
-
-def test_pairs_are_counted_and_averaged() -> None:
-    """Differences 1, 0, 0 and -0.5: mean 0.5 / 4 = 0.125; one win, two ties, one loss."""
-    found = paired([1, 1, 0, 0], [0, 1, 0, 0.5])
-    assert (found.n, found.difference, found.win, found.tie, found.loss) == (4, 0.125, 1, 2, 1)
-    assert found.low <= found.difference <= found.high
-
-
-def test_the_same_difference_everywhere_has_no_spread() -> None:
-    """Whatever is drawn again, the mean is 0.25: so are both ends."""
-    found = paired([0.5] * 20, [0.25] * 20)
-    assert (found.low, found.difference, found.high) == (0.25, 0.25, 0.25)
-
-
-def test_two_questions_by_hand() -> None:
-    """Of differences 0 and 1, drawn twice: mean 0, ½, ½ or 1 with ¼ each, so 2.5 % and 97.5 % are 0 and 1."""
-    found = paired([0, 1], [0, 0])
-    assert (found.low, found.high) == (0.0, 1.0)
-
-
-def test_the_same_seed_draws_alike() -> None:
-    """An interval can be printed again."""
-    ours, theirs = [0.1 * (i % 7) for i in range(50)], [0.1 * (i % 5) for i in range(50)]
-    assert paired(ours, theirs, seed=3) == paired(ours, theirs, seed=3)
-
-
-def test_pairs_are_pairs() -> None:
-    """Lists of different length are refused."""
-    with pytest.raises(ValueError, match="not 1 and 2"):
-        paired([1], [1, 2])
 
 
 def test_shapley_of_two_by_hand() -> None:

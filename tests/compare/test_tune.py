@@ -26,7 +26,7 @@ def test_a_number_that_helps_is_chosen_and_validated() -> None:
     assert tuned.recipe.rerank.signals == {"agreement": 1, "bm25": 2}
     told = tuned.as_json()
     assert (told["base_eib"], told["cross_validated_eib"], told["cross_validated_all"]) == (0.0, 1.0, 1.0)
-    assert (told["verdict"]["better"], told["verdict"]["wins"]) == ("tuned", 12)
+    assert (told["verdict"]["better"], told["verdict"]["win"]) == ("tuned", 12)
     assert [(p["value"], p["base"], p["eib"]) for p in told["curves"]["rerank.signals.bm25"]] == [
         (0.0, True, 0.0),
         (2, False, 1.0),
@@ -62,7 +62,7 @@ def test_a_fold_has_no_say_in_what_answers_it() -> None:
     assert tuned.changed == {"rerank.signals.bm25": 2}
     chosen = [told["folds"][fold]["chosen_without_it"] for fold in "abc"]
     assert chosen == [{}, {}, {"rerank.signals.bm25": 2}]
-    assert (told["cross_validated_eib"], told["base_eib"], told["verdict"]["losses"]) == (0.0, round(4 / 12, 4), 4)
+    assert (told["cross_validated_eib"], told["base_eib"], told["verdict"]["loss"]) == (0.0, round(4 / 12, 4), 4)
 
 
 def test_a_thrifty_number_is_as_high_as_costs_nothing() -> None:

@@ -16,7 +16,7 @@ shares = st.lists(st.tuples(st.sampled_from([0, 0.5, 1]), st.sampled_from([0, 0.
 def test_wins_ties_losses_and_means() -> None:
     """Four questions: b has more in two, as much in one, less in one; means 2/4 and 2.5/4, difference 0.5/4."""
     found = paired([0, 0, 1, 1], [1, 0.5, 1, 0])
-    assert (found.wins, found.ties, found.losses) == (2, 1, 1)
+    assert (found.n, found.win, found.tie, found.loss) == (4, 2, 1, 1)
     assert (found.a, found.b, found.difference) == (0.5, 0.625, 0.125)
     assert found.better is None
 
@@ -37,10 +37,29 @@ def test_the_same_seed_gives_the_same_verdict_and_the_other_way_round_its_opposi
     a, b = zip(*pairs, strict=True)
     forth, back = paired(a, b, seed=7), paired(b, a, seed=7)
     assert forth == paired(a, b, seed=7)
-    assert (forth.wins, forth.losses) == (back.losses, back.wins)
+    assert (forth.win, forth.loss) == (back.loss, back.win)
     assert (forth.low, forth.high) == pytest.approx((-back.high, -back.low))
-    assert min(y - x for x, y in pairs) - 1e-9 <= forth.low <= forth.high <= max(y - x for x, y in pairs) + 1e-9
+    assert min(y - x for x, y in pairs) <= forth.low <= forth.high <= max(y - x for x, y in pairs)
     assert {forth.better, back.better} in ({None}, {"a", "b"})
+
+
+def test_what_differs_by_rounding_alone_is_a_tie() -> None:
+    """.1 + .2 is not .3 in binary; an interval that is printed as 0 shows nothing."""
+    found = paired([0.3] * 12, [0.1 + 0.2] * 12)
+    assert (found.win, found.tie, found.loss, found.low, found.better) == (0, 12, 0, 0.0, None)
+
+
+def test_two_questions_by_hand() -> None:
+    """Of differences 0 and 1, drawn twice: mean 0, ½, ½ or 1 with ¼ each, so 2.5 % and 97.5 % are 0 and 1."""
+    found = paired([0, 0], [0, 1])
+    assert (found.low, found.high) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(("a", "b"), [([1], [1, 2]), ([], [])])
+def test_pairs_are_pairs(a: list[float], b: list[float]) -> None:
+    """Lists of different length, or empty ones, are refused."""
+    with pytest.raises(ValueError, match=f"not {len(a)} and {len(b)} values"):
+        paired(a, b)
 
 
 def test_one_arm_that_is_always_better_is_said_to_be() -> None:
@@ -60,4 +79,4 @@ def test_agreement_counts_and_does_not_judge() -> None:
     assert (told["questions"], told["same_memories"], told["overlap"]) == (2, 1, round(2 / 3, 4))
     assert (told["a"]["only"], told["a"]["alone"]) == (2, {"mem0": 2, "cortex": 1})
     assert (told["a"]["characters"], told["a"]["empty"], told["b"]["empty"]) == (200.0, 0, 2)
-    assert not {"better", "wins"} & told.keys()
+    assert not {"better", "win"} & told.keys()

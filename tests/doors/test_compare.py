@@ -227,7 +227,7 @@ def test_many_questions_get_a_verdict(home: Path, tmp_path: Path) -> None:
     given = ("compare", "--queries", file, "--a", "default", "--b", "mute", "--home", home)
     told = printed(fusion(*given, "--json"))
     verdict = told["verdict"]
-    assert (verdict["questions"], verdict["losses"], verdict["better"]) == (2, 2, "a")
+    assert (verdict["n"], verdict["loss"], verdict["better"]) == (2, 2, "a")
     assert (verdict["a"], verdict["b"], verdict["low"], verdict["high"]) == (1.0, 0.0, -1.0, -1.0)
     assert (told["agreement"]["questions"], told["agreement"]["b"]["empty"]) == (3, 3)
     assert "0 won, 0 tied, 2 lost" in fusion(*given).stdout
@@ -247,7 +247,7 @@ def test_what_an_arm_was_tuned_on_does_not_count(home: Path, tmp_path: Path) -> 
         mine.write_text(f"tuned_on = {json.dumps(tuned_on)}\n[rerank.signals]\nbm25 = 1\n")
         told = printed(fusion(*given, "--json"))
         assert (told["tuned_on"], told["agreement"]["questions"]) == (len(tuned_on), 2)
-        assert (told["verdict"] or {"questions": 0})["questions"] == judged
+        assert (told["verdict"] or {"n": 0})["n"] == judged
         assert f"An arm was tuned on {len(tuned_on)} of them" in fusion(*given).stdout
         assert all("found" not in row["b"] for row in told["rows"] if row["tuned_on"])
 
