@@ -16,7 +16,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 if TYPE_CHECKING:
     from benchmarks.datasets import Corpus
-    from benchmarks.run import Run
+    from benchmarks.options import Run
 
 DATASETS = {
     "locomo": "conversations of many sessions: evidence in the packed block, R@k, abstention, latency",
@@ -233,7 +233,7 @@ def _graph(options: argparse.Namespace) -> Mapping[str, Any]:
 
 
 def _run(options: argparse.Namespace, dataset: str) -> Run:
-    from benchmarks.run import Run
+    from benchmarks.options import Run
     from benchmarks.store import BACKENDS
 
     return Run(

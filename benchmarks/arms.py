@@ -76,3 +76,14 @@ def ablations(recipe: Recipe, backends: Sequence[str]) -> tuple[Arm, ...]:
         "without excerpts": replace(recipe, pack=replace(recipe.pack, excerpts=False)),
     }
     return tuple(Arm(name, other, backends) for name, other in changed.items() if other != recipe)
+
+
+def parts(main: Arm, backends: Sequence[str]) -> list[Arm]:
+    """Of the scattered stores each alone, and all but each."""
+    alone = [Arm(f"only {name}", main.recipe, (name,)) for name in backends]
+    return alone + [Arm(f"without {name}", main.recipe, tuple(n for n in backends if n != name)) for name in backends]
+
+
+def wholes(main: Arm, backends: Sequence[str]) -> list[Arm]:
+    """Each store with everything in it."""
+    return [Arm(f"all in {name}", main.recipe, (name,)) for name in backends]

@@ -15,11 +15,15 @@ from typing import Any
 from benchmarks import recorded
 from benchmarks.arms import Arm, subsets
 from benchmarks.datasets import Corpus, DataError
+from benchmarks.live import recording
 from benchmarks.metrics import mean, percentile
+from benchmarks.options import Run, answerable, checked
+from benchmarks.pool import each
 from benchmarks.progress import Advance, bar
 from benchmarks.recorded import BUDGETS, Cost
 from benchmarks.rows import Row, write_rows
-from benchmarks.run import Run, answerable, as_scattered, checked, each, heading, recording
+from benchmarks.run import heading
+from benchmarks.scattered import as_scattered
 from benchmarks.statistics import shapley
 
 FULL = BUDGETS[0]

@@ -23,9 +23,11 @@ from benchmarks.arms import Arm
 from benchmarks.figures import FULL, cost
 from benchmarks.graph_stores import mem0_latency_ratio, parse_cpu_ms
 from benchmarks.metrics import mean, ranking
+from benchmarks.options import Run, checked
+from benchmarks.pool import each
 from benchmarks.progress import bar
 from benchmarks.rows import Row
-from benchmarks.run import Run, checked, each, heading, steps, tell
+from benchmarks.run import heading, steps, tell
 from benchmarks.store import BATCH
 from fusion.compare.verdict import paired
 from fusion.contract import Captured, Event, Extraction, Opening, Query, Scope

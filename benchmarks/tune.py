@@ -14,10 +14,11 @@ from benchmarks.__main__ import load_dataset
 from benchmarks.arms import Arm
 from benchmarks.datasets import DataError, Question
 from benchmarks.figures import commit
+from benchmarks.live import recording
+from benchmarks.options import Run, checked, unbiased
 from benchmarks.progress import bar
 from benchmarks.recorded import Recorded, Tape, scope_of
 from benchmarks.rows import Scorer
-from benchmarks.run import Run, checked, recording, unbiased
 from benchmarks.store import BACKENDS, TIMEOUT_MS
 from fusion.compare.tune import Case
 from fusion.errors import BadInput

@@ -16,7 +16,7 @@ from benchmarks.__main__ import _parser, load_dataset
 from benchmarks.__main__ import _run as run_of
 from benchmarks.datasets import DataError
 from benchmarks.graph import Sizes, large_graph, run, sentences_per_s
-from benchmarks.run import Run
+from benchmarks.options import Run
 from tests.benchmarks.datasets.test_others import HOPS
 
 TINY = Sizes(entities=20, relations=40, hub=10, asked=3, told=4, mem0=10, mem0_asked=2)

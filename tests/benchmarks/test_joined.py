@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from benchmarks.datasets import UNANSWERABLE, Corpus, Item, Question
 from benchmarks.joined import CATEGORY, joined
-from benchmarks.run import Run
+from benchmarks.options import Run
 
 QUESTIONS = (
     Question(0, "When was Ada born?", "single", ("a",)),

@@ -12,7 +12,8 @@ import pytest
 
 from benchmarks.datasets import DataError
 from benchmarks.datasets.locomo import evidence, load, session_date
-from benchmarks.run import Run, heading
+from benchmarks.options import Run
+from benchmarks.run import heading
 from fusion.recipe import Recipe
 
 KITCHEN = {

@@ -1,0 +1,177 @@
+"""One corpus stored and asked: live, or for a recording from which any arm can be replayed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from adapters.embedders.minilm import MiniLM
+from benchmarks import baselines, figures, peers, recorded
+from benchmarks.arms import Arm
+from benchmarks.datasets import Corpus, DataError, Question
+from benchmarks.options import Run
+from benchmarks.progress import Advance
+from benchmarks.recorded import BUDGETS, Recorded, scope_of
+from benchmarks.rows import Row, Scorer
+from benchmarks.store import TIMEOUT_MS, Stored, content_of, home_of, opened, scattered, spread, store
+from fusion import FuseRequest, Fusion
+from fusion.recall.engine import fuse
+from fusion.recipe import Recipe
+
+TIMED = 20
+"""questions of each corpus that are asked live with each backend left out, for the latency of doing without"""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one corpus gave: rows of every arm, the first arm's first."""
+
+    rows: tuple[Row, ...]
+    copies: int
+    ingest_s: float | None
+    """None where the home had the memories already"""
+    alone: Mapping[str, str] = field(default_factory=dict)
+    """by item, the store that alone has it (scattered only)"""
+    recorded_by: tuple[str | None, ...] = ()
+    """the commits whose answers are replayed; none where they were asked live"""
+
+
+async def live(
+    corpus: Corpus, options: Run, arm: Arm, advance: Advance
+) -> tuple[list[Row], dict[str, dict[int, peers.Ranking]], Stored]:
+    """The first arm asked live, and the baselines over the same memories."""
+    with home_of(options.home, corpus.id, _filled(corpus, options)) as home:
+        async with opened(home, options.backends) as fusion:
+            stored = await store(fusion, corpus, captions=options.captions, advance=advance)
+            asker = _Asker(fusion, corpus, options.setup, stored)
+            rows: list[Row] = []
+            for question in corpus.asked(options.limit):
+                rows += [await asker.ask(question, arm, budget) for budget in BUDGETS]
+                advance(1)
+            return rows, await _rankings(fusion, corpus, options, advance), stored
+
+
+def _filled(corpus: Corpus, options: Run) -> dict[str, str]:
+    """What the stores of a corpus depend on: backends only where it is scattered, for else each has all of it."""
+    captions = "with" if options.captions else "without"
+    over = f"{options.seed} over {'+'.join(options.backends)}" if options.scattered else "not"
+    return {"content": content_of(corpus), "captions": captions, "scattered": over}
+
+
+async def _rankings(
+    fusion: Fusion, corpus: Corpus, options: Run, advance: Advance
+) -> dict[str, dict[int, peers.Ranking]]:
+    if not options.baselines:
+        return {}
+    if fusion.live.embedder is None:
+        raise DataError("the baselines need the embedding model; --baselines none does without")
+    questions = corpus.asked(options.limit)
+    return await baselines.rankings(options.baselines, corpus, questions, fusion.live.embedder, advance)
+
+
+class _Asker:
+    """Asks one corpus's questions live and scores the answers."""
+
+    def __init__(self, fusion: Fusion, corpus: Corpus, dataset: str, stored: Stored) -> None:
+        self._fusion, self._corpus = fusion, corpus
+        self._scorer = Scorer(dataset, corpus, stored.items)
+
+    async def ask(self, question: Question, arm: Arm, budget: int) -> Row:
+        request = FuseRequest(
+            question.text,
+            scope_of(self._corpus),
+            budget_chars=budget,
+            backends=arm.backends,
+            timeout_ms=TIMEOUT_MS,
+        )
+        cpu = time.process_time()
+        # As `Fusion.fuse` does it, but nothing is marked as used: a measurement must not change what it measures.
+        outcome = await fuse(request, arm.recipe, self._fusion.live)
+        self._fusion.receipts.keep(outcome.receipt)
+        cpu_ms = (time.process_time() - cpu) * 1000
+        if outcome.fused.degraded:
+            raise RuntimeError(f"the answer is degraded, its figures would mean nothing: {outcome.fused.backends}")
+        return self._scorer.row(question, arm, budget, outcome, outcome.fused.took_ms, cpu_ms)
+
+
+def recording(
+    corpus: Corpus, options: Run, arms: Sequence[Arm], advance: Advance, *, timed: bool = False
+) -> tuple[Recorded, Stored | None]:
+    """The recording of a corpus: that of ``options.recordings``, or a new one, which is then kept there."""
+    recipe = recorded.widest([arm.recipe for arm in arms])
+    how = " ".join(
+        [f"scattered {options.seed}"] * options.scattered
+        + ["captions"] * options.captions
+        + [f"joined {options.joined} {options.seed}"] * (options.joined > 1)
+    )
+    made = recorded.made_by(corpus, options.backends, recipe, MiniLM.identity, how=how)
+    questions = corpus.asked(options.limit)
+    if options.recordings is not None:
+        one = _kept(options.recordings, made, questions, cache=options.cache)
+        if one is not None and set(options.baselines) <= set(one.rankings) and (one.timed or not timed):
+            asked, memories = len(questions), len(corpus.memories)
+            advance(memories + asked + baselines.steps(options.baselines, memories, asked))
+            return one, None
+    one, stored = asyncio.run(_record(corpus, options, recipe, made, advance, timed=timed))
+    if options.recordings is not None:
+        recorded.save(one, options.recordings)
+    return one, stored
+
+
+def _kept(folder: Path, made: Mapping[str, Any], questions: Sequence[Question], *, cache: bool) -> Recorded | None:
+    try:
+        return recorded.load(folder, made, questions)
+    except DataError:
+        if not cache:
+            raise
+        return None
+
+
+async def _record(
+    corpus: Corpus, options: Run, recipe: Recipe, made: Mapping[str, Any], advance: Advance, *, timed: bool
+) -> tuple[Recorded, Stored]:
+    name = f"{corpus.id}-scattered" if options.scattered else corpus.id
+    with home_of(options.home, name, _filled(corpus, options)) as home:
+        async with opened(home, options.backends) as fusion:
+            if options.scattered:
+                copies = scattered(corpus, options.backends, options.seed)
+                stored = await spread(fusion, corpus, copies, home / "scattered.json", advance=advance)
+            else:
+                stored = await store(fusion, corpus, captions=options.captions, advance=advance)
+            recordings, costs = {}, {}
+            questions = corpus.asked(options.limit)
+            for question in questions:
+                recordings[question.index], costs[question.index] = await recorded.record(
+                    fusion.live, scope_of(corpus), question, recipe, options.backends
+                )
+                advance(1)
+            times = await _timed(fusion, corpus, questions[:TIMED], recipe, options.backends) if timed else {}
+            one = Recorded(
+                made={**made, "commit": figures.commit()},
+                asked={question.index: question.text for question in questions},
+                recordings=recordings,
+                stored={ref: item.id for ref, item in stored.items.items()},
+                costs=costs,
+                rankings=await _rankings(fusion, corpus, options, advance),
+                timed=times,
+            )
+    return one, stored
+
+
+async def _timed(
+    fusion: Fusion, corpus: Corpus, questions: Sequence[Question], recipe: Recipe, backends: Sequence[str]
+) -> dict[str, list[float]]:
+    """Milliseconds of each question of all backends (under "") and of all but one, taken in turns."""
+    times: dict[str, list[float]] = {name: [] for name in ("", *backends)} if len(backends) > 1 else {"": []}
+    for question in questions:
+        for left_out, taken in times.items():
+            asked = tuple(name for name in backends if name != left_out)
+            request = FuseRequest(question.text, scope_of(corpus), backends=asked, timeout_ms=TIMEOUT_MS)
+            started = time.perf_counter()
+            await fuse(request, recipe, fusion.live)
+            taken.append(round((time.perf_counter() - started) * 1000, 3))
+    return times
