@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fusion.compare.queries import Asked
 from fusion.compare.verdict import agreement, paired
+from fusion.doors.progress import bar
 from fusion.errors import BadInput, NobodyAnswered
 
 if TYPE_CHECKING:
@@ -38,17 +37,14 @@ async def over_all(
     """
     rows: list[dict[str, Any]] = []
     failed: list[NobodyAnswered] = []
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True) as bars:
-        bar = bars.add_task("comparing", total=len(questions))
+    with bar("comparing", len(questions), quiet=quiet, transient=True) as advance:
         for question in questions:
             try:
                 compared = await client.compare(question.query, a, b, **{**given, **question.given})
                 rows.append(_row(question, compared))
             except NobodyAnswered as error:
                 failed.append(error)
-            bars.advance(bar)
+            advance(1)
     if not rows:
         raise failed[0]
     judged = [row for row in rows if "found" in row["a"]]

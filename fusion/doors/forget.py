@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
 from fusion.doors import show
+from fusion.doors.progress import bar
 from fusion.errors import BadInput, NotFound
 
 if TYPE_CHECKING:
@@ -105,14 +104,11 @@ async def _forgotten(
     client: AsyncClient, refs: Sequence[str], scope: Mapping[str, Any], *, quiet: bool
 ) -> list[wire.Forgotten]:
     receipts: list[wire.Forgotten] = []
-    console = Console(stderr=True)
-    quiet = quiet or len(refs) <= AT_ONCE or not console.is_terminal
-    with Progress(console=console, disable=quiet, transient=True) as bars:
-        bar = bars.add_task("forgetting", total=len(refs))
+    with bar("forgetting", len(refs), quiet=quiet or len(refs) <= AT_ONCE, transient=True) as advance:
         for first in range(0, len(refs), AT_ONCE):
             some = refs[first : first + AT_ONCE]
             receipts.extend((await client.forget_many(refs=some, **scope))["receipts"])
-            bars.advance(bar, len(some))
+            advance(len(some))
     return receipts
 
 

@@ -11,16 +11,15 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from typing_extensions import TypedDict
 
+from fusion.doors.progress import bars
 from fusion.doors.retire import WholeFiles
 from fusion.errors import BadInput, NotFound, Overloaded, ServerUnreachable, StoreBusy
 from fusion.ingest.bookmarks import Bookmarks
@@ -28,6 +27,8 @@ from fusion.ingest.files import Skip
 from fusion.ingest.sources import read, size
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from fusion.client import AsyncClient
     from fusion.contract import Place, Scope
     from fusion.ingest.intake import NewMemory
@@ -275,11 +276,3 @@ def _where(place: Place | None) -> dict[str, Any]:
 def place_of(memory: NewMemory) -> str:
     """Where a memory came from, for a report."""
     return f"{memory.place.document}:{memory.place.start}" if memory.place else memory.source or "(no source)"
-
-
-@contextmanager
-def bars(quiet: bool) -> Iterator[Progress]:
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True) as bars:
-        yield bars

@@ -8,7 +8,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 Advance = Callable[[int], None]
 LINE_S = 10.0
@@ -16,28 +24,33 @@ LINE_S = 10.0
 
 
 @contextmanager
-def bar(title: str, total: int, *, quiet: bool = False) -> Iterator[Advance]:
-    """Yields what advances by so many steps; ``quiet`` says nothing at all."""
+def bar(title: str, total: int, *, quiet: bool = False, transient: bool = False) -> Iterator[Advance]:
+    """Yields what advances by so many steps; ``quiet`` says nothing at all, ``transient`` leaves nothing behind."""
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
         yield (lambda steps: None) if quiet else Lines(title, total).advance
         return
-    with drawn(console) as progress:
+    with drawn(console, transient=transient) as progress:
         task = progress.add_task(title, total=total)
         yield lambda steps: progress.advance(task, steps)
 
 
-def drawn(console: Console) -> Progress:
-    """Bars for a terminal: how much of how many, how long, and how long still."""
+def bars(quiet: bool) -> Progress:
+    """Bars one below the other for a terminal, of bytes or of a total yet unknown; they leave nothing behind."""
+    return drawn(Console(stderr=True), quiet=quiet, counted=False, transient=True)
+
+
+def drawn(console: Console, *, quiet: bool = False, counted: bool = True, transient: bool = False) -> Progress:
+    """Bars for a terminal: how much, as a count or a share, how long, and how long still."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        MofNCompleteColumn() if counted else TaskProgressColumn(),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    return Progress(*columns, console=console, disable=not console.is_terminal)
+    return Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=transient)
 
 
 def _on_stderr(line: str) -> None:

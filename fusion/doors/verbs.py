@@ -224,7 +224,7 @@ async def _do(
 ) -> tuple[dict[str, Any], bool]:
     """The result, and whether there were lines, which go to stdout as they come; as many calls as there are batches."""
     from fusion import client as questions
-    from fusion.doors.ingest import bars
+    from fusion.doors.progress import bars
 
     total: dict[str, Any] = {}
     lines = False
