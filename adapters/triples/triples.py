@@ -19,7 +19,7 @@ from adapters.graph.names import key
 from adapters.graph.store import SCHEMA
 from adapters.graph.walk import telling
 from adapters.index import Index
-from adapters.index.merge import fused_keys
+from adapters.index.merge import Scored, fused_keys
 from adapters.triples.names import ENTITY_LOOSE, resolve, respelt
 from adapters.triples.options import Options
 from adapters.triples.parse import BEGINNING, about, parse
@@ -120,9 +120,14 @@ class Triples(GraphStore):
     async def search(self, query: Query) -> Sequence[Hit]:
         if query.limit <= 0:
             return []
-        halves = await self._index.halves(query.text, query.scope, query.limit * DEEPER, deadline_s=query.deadline_s)
-        keys = fused_keys(*halves)[: query.limit * DEEPER]
-        hits = await self._database.read(lambda db: self._recall(db, query, keys))
+        many = query.limit * DEEPER
+
+        def recall(by_words: Scored, by_vectors: Scored) -> list[Hit]:
+            keys = fused_keys(by_words, by_vectors)[:many]
+            return self._database.look(lambda db: self._recall(db, query, keys))
+
+        # Read in the thread that has searched: to hand what it found to another one takes as long as a step of a walk.
+        hits = await self._index.made_of(query.text, query.scope, many, recall, query.deadline_s)
         return [hit for hit in hits if query.scope.admits(hit.scope)]
 
     def accepts(self, event: Event) -> bool:

@@ -88,7 +88,8 @@ class Database:
         self._reading: list[Connection] = []
         self._mine = threading.local()
         self._lock = threading.Lock()
-        self._beside = threading.Lock()
+        self._looks = 0
+        self._beside = threading.Condition()
         self._waiting: list[tuple[Callable[[Connection], Any], Future[Any]]] = []
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"write-{path.stem}")
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix=f"read-{path.stem}")
@@ -147,7 +148,13 @@ class Database:
         """As ``read``, in the thread of whoever calls, which may wait; closing waits for it."""
         with self._beside:
             self._refuse_when_closed()
+            self._looks += 1
+        try:
             return self._look(work)
+        finally:
+            with self._beside:
+                self._looks -= 1
+                self._beside.notify_all()
 
     async def check(self) -> None:
         """Reads the whole file beside the writer. Raises StoreDamaged when it is not what was written."""
@@ -252,6 +259,7 @@ class Database:
         self._readers.shutdown(wait=True)
         self._writer.shutdown(wait=True)
         with self._beside:
+            self._beside.wait_for(lambda: not self._looks)
             for db in (*self._reading, self._writing):
                 if db is not None:
                     db.close()

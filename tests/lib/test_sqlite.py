@@ -125,6 +125,19 @@ async def test_a_look_is_a_read_in_a_thread_of_the_callers(database: Database) -
         await asyncio.to_thread(database.look, notes)
 
 
+async def test_looks_do_not_wait_for_one_another(database: Database) -> None:
+    """Two threads look at once: each goes on only when both have begun."""
+    await database.write(add("one"))
+    both = threading.Barrier(2, timeout=30)
+
+    def together(db: Connection) -> list[str]:
+        both.wait()
+        return notes(db)
+
+    looks = [asyncio.to_thread(database.look, together) for _ in range(2)]
+    assert await asyncio.gather(*looks) == [["one"], ["one"]]
+
+
 async def test_close_twice_then_refuses(database: Database) -> None:
     """``close`` is idempotent; afterwards nobody is there."""
     await database.close()
