@@ -42,9 +42,16 @@ def _plain(text: str) -> str:
     return " ".join(_TOKEN.findall(text))
 
 
-def spans(text: str) -> Iterator[tuple[int, int, str]]:
-    """Every stretch of ``text`` that could be a name: its start and end in the normal form, and itself."""
-    plain = _plain(text)
+@lru_cache(16)
+def spans(text: str) -> tuple[tuple[int, int, str], ...]:
+    """Every stretch of ``text`` that could be a name: its start and end in the normal form, and itself.
+
+    Remembered: each store that names lead through asks for those of one question, and asks twice.
+    """
+    return tuple(_spans(_plain(text)))
+
+
+def _spans(plain: str) -> Iterator[tuple[int, int, str]]:
     starts, ends = _boundaries(plain)
     for first, start in enumerate(starts[:UNITS_READ]):
         for end in ends[first : first + LONGEST_SPAN]:
@@ -70,8 +77,9 @@ def named(text: str, known: Container[str]) -> list[str]:
     """The keys of ``known`` that ``text`` names, longest first; a name within a longer one does not count."""
     taken: list[tuple[int, int]] = []
     found: dict[str, None] = {}
-    for start, end, name in sorted(spans(text), key=lambda span: (span[0] - span[1], span[0])):
-        if name in known and all(end <= begun or ended <= start for begun, ended in taken):
+    there = [span for span in spans(text) if span[2] in known]
+    for start, end, name in sorted(there, key=lambda span: (span[0] - span[1], span[0])):
+        if all(end <= begun or ended <= start for begun, ended in taken):
             taken.append((start, end))
             found[name] = None
     return list(found)
