@@ -26,7 +26,7 @@ from math import log
 from fusion.lib.bm25 import Counted, counted
 from fusion.lib.words import spoken
 from fusion.recall.expand import Pooled
-from fusion.recall.signals import Signals, document_of, score, standing_beside
+from fusion.recall.signals import Signals, document_of, scores, standing_beside
 
 CONTEXT = ("mean", "share", "rank", "before", "after", "session", "question", "reply", "feedback", "found")
 BEST = 3
@@ -37,7 +37,7 @@ FEEDBACK_TERMS = 20
 
 def in_context(pool: Sequence[Pooled], rows: Sequence[Signals], weights: Mapping[str, float]) -> list[dict[str, float]]:
     """The rows with these signals beside those that they have."""
-    means = [score(row, weights) for row in rows]
+    means = scores(rows, weights)
     order = sorted(range(len(pool)), key=lambda i: (-means[i], -pool[i].rrf, pool[i].ref))
     rank = {i: place for place, i in enumerate(order, start=1)}
     best = means[order[0]] if order else 0.0
@@ -47,9 +47,9 @@ def in_context(pool: Sequence[Pooled], rows: Sequence[Signals], weights: Mapping
     feedback = _feedback(texts, order)
     sightings = [0 if p.beside else len(p.candidate.sightings) for p in pool]
     most = max(sightings, default=0)
+    beside = standing_beside(pool)
     found = []
-    for i, (row, near) in enumerate(zip(rows, standing_beside(pool), strict=True)):
-        before, after = near.get(-1), near.get(1)
+    for i, (row, before, after) in enumerate(zip(rows, beside[-1], beside[1], strict=True)):
         more = {
             "mean": means[i],
             "share": means[i] / best if best else 0.0,

@@ -16,7 +16,7 @@ from fusion.lib.words import spoken
 from fusion.recall.context import in_context
 from fusion.recall.expand import Pooled
 from fusion.recall.show import shown
-from fusion.recall.signals import Signals, document_of, lifted, score, whole
+from fusion.recall.signals import Signals, document_of, lifted, scores, whole
 from fusion.recipe import Judging
 
 BESIDE_CHARS = 300
@@ -45,12 +45,13 @@ def by_local_score(pool: Sequence[Pooled], rows: Sequence[Signals], numbers: Jud
     """The pool in the local order, best first; ties go to the better fused, then to the smaller ref."""
     wanted = frozenset(name for name, weight in numbers.signals.items() if weight)
     if numbers.model is None:
-        scores = [lifted(score(row, numbers.signals), row, numbers.lift) for row in rows]
+        means = scores(rows, numbers.signals)
+        local = [lifted(mean, row, numbers.lift) for mean, row in zip(means, rows, strict=True)]
     else:
         rows = in_context(pool, rows, numbers.signals)
         trees = numbers.model.trees
-        scores = trees.shares(rows) if trees is not None else [row["mean"] for row in rows]
-    judged = [Judged(p, row, local, whole=whole(row, wanted)) for p, row, local in zip(pool, rows, scores, strict=True)]
+        local = trees.shares(rows) if trees is not None else [row["mean"] for row in rows]
+    judged = [Judged(p, row, at, whole=whole(row, wanted)) for p, row, at in zip(pool, rows, local, strict=True)]
     return tuple(sorted(judged, key=_place))
 
 

@@ -24,12 +24,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import nan
 from typing import TYPE_CHECKING
 
 from fusion.contract import Hit, Query
-from fusion.lib.bm25 import Bm25, Counted, Frequencies, counted, terms
+from fusion.lib.bm25 import Bm25, Counted, Frequencies, counted, pairs, terms
 from fusion.lib.maxsim import token_weights
 from fusion.lib.words import normalise, spoken
 from fusion.recall.dates import dates
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 SIGNALS = ("agreement", "bm25", "dense", "maxsim", "window3", "window5", "alone", "speaker", "date", "length")
 EITHER = frozenset({"window3", "window5", "alone"})
 """a memory has windows, or it is alone: it never has all of these"""
+OFFSETS = (-2, -1, 1, 2)
+"""how far from a memory what stands beside it is, in places of its document"""
 LONG = 300
 
 Signals = Mapping[str, float]
@@ -68,41 +71,37 @@ def local_signals(
     Where ``frequencies`` know less than the pool, because foreign memories are not in the journal, the pool's own
     stand in for them.
     """
-    said = [spoken(p.candidate.hit.text, p.candidate.hit.speaker) for p in pool]
-    beside = standing_beside(pool)
-    turns = [bool(near) and _is_turn(p.candidate.hit) for p, near in zip(pool, beside, strict=True)]
+    if not pool:
+        return []
+    hits = [entry.candidate.hit for entry in pool]
+    said = [spoken(hit.text, hit.speaker) for hit in hits]
     texts = [counted(text) for text in said]
+    beside = standing_beside(pool)
+    among = [others != NOBODY for others in zip(*beside.values(), strict=True)]
+    turns = [others and _is_turn(hit) for others, hit in zip(among, hits, strict=True)]
     asked = terms(query.text)
     if frequencies.documents < len(pool):
         frequencies = _among(texts, asked)
-    lexical = Bm25(asked, frequencies)
-    names = _names(query.text, pool)
-    asked_for = dates(query.text, query.now)
-    rows: list[dict[str, float]] = []
-    for i, entry in enumerate(pool):
-        hit = entry.candidate.hit
-        window = [texts[i]]
-        if beside[i]:
-            window = [texts[j] for j in (beside[i].get(-1), i, beside[i].get(1)) if j is not None]
-        row = {
-            "agreement": entry.rrf / agreement_ceiling if agreement_ceiling else 0.0,
-            "bm25": lexical.score(*window),
-            "speaker": _speaker(hit, names) if names else 0.5,
-            "date": asked_for.closeness(hit.at) if asked_for else 0.0,
-            "length": min(1.0, len(hit.text) / LONG),
-        }
-        if not turns[i] and (ways := [s.linked for s in entry.candidate.sightings if s.linked]):
-            row["linked"] = min(1.0, max(ways))
-        if (cosine := likeness.dense.get(said[i])) is not None:
-            row["dense"] = max(0.0, cosine)
-        rows.append(row)
-    if likeness.matches:
-        for row, found in zip(rows, _late_interaction(said, beside, turns, frequencies, likeness), strict=True):
-            row.update(found)
-    for row, turn, others in zip(rows, turns, beside, strict=True):
-        if not turn and (looks := [row[name] for name in ("maxsim", "dense") if name in row]):
-            row["alone"] = looks[0] if others else sum(looks) / len(looks)
-    return rows
+    # A column each: what is done with one memory is done with hundreds, so all of a signal is reckoned at once.
+    columns: dict[str, Sequence[float | None]] = {
+        "agreement": [entry.rrf / agreement_ceiling if agreement_ceiling else 0.0 for entry in pool],
+        "bm25": Bm25(asked, frequencies).scores(texts, (beside[-1], beside[1])),
+        "speaker": _speakers(query.text, hits),
+        "date": _closeness(query, hits),
+        "length": [min(1.0, len(hit.text) / LONG) for hit in hits],
+        "linked": [None if turn else _linked(entry) for entry, turn in zip(pool, turns, strict=True)],
+        "dense": [None if (cosine := likeness.dense.get(text)) is None else max(0.0, cosine) for text in said],
+        **_late_interaction(said, beside, turns, frequencies, likeness),
+    }
+    looks = zip(columns["maxsim"], columns["dense"], strict=True)
+    columns["alone"] = [
+        None if turn else _alone(maxsim, dense, among_others=others)
+        for turn, others, (maxsim, dense) in zip(turns, among, looks, strict=True)
+    ]
+    return [
+        {name: value for name, value in zip(columns, row, strict=True) if value is not None}
+        for row in zip(*columns.values(), strict=True)
+    ]
 
 
 def _among(texts: Sequence[Counted], asked: Sequence[str]) -> Frequencies:
@@ -114,47 +113,61 @@ def _among(texts: Sequence[Counted], asked: Sequence[str]) -> Frequencies:
 
 def _late_interaction(
     said: Sequence[str],
-    beside: Sequence[Mapping[int, int]],
+    beside: Mapping[int, Sequence[int | None]],
     turns: Sequence[bool],
     frequencies: Frequencies,
     likeness: Likeness,
-) -> list[dict[str, float]]:
-    """maxsim, window3 and window5 of each memory that the model saw."""
+) -> dict[str, Sequence[float | None]]:
+    """maxsim of each memory that the model saw, window3 and window5 where it is a turn."""
+    if not likeness.matches:
+        return dict.fromkeys(("maxsim", "window3", "window5"), [None] * len(said))
     import numpy as np
 
     weights = np.array(token_weights(likeness.words, frequencies), dtype=np.float32)
     weights /= weights.sum()
     unseen = np.zeros(len(weights), dtype=np.float32)
-    alone = np.array([likeness.matches.get(text, unseen) for text in said])
+    matches = np.concatenate([likeness.matches.get(text, unseen) for text in said]).reshape(len(said), -1)
 
-    def widened(offsets: Sequence[int]) -> NDArray[np.float32]:
-        matches = alone.copy()
+    def widened(narrower: NDArray[np.float32], *offsets: int) -> NDArray[np.float32]:
+        wider = narrower.copy()
         for offset in offsets:
-            here = [i for i, others in enumerate(beside) if offset in others]
-            there = [beside[i][offset] for i in here]
-            matches[here] = np.maximum(matches[here], alone[there])
-        return matches
+            here, there = pairs(beside[offset])
+            wider[here] = np.maximum(wider[here], matches[there])
+        return wider
 
-    columns = np.stack([alone @ weights, widened((-1, 1)) @ weights, widened((-2, -1, 1, 2)) @ weights], axis=1)
-    return [
-        _seen(*found, windows=turn) if text in likeness.matches else {}
-        for text, turn, found in zip(said, turns, columns.clip(0.0).tolist(), strict=True)
-    ]
+    def column(best: NDArray[np.float32], where: Sequence[bool]) -> list[float | None]:
+        return [
+            value if there else None for value, there in zip((best @ weights).clip(0.0).tolist(), where, strict=True)
+        ]
+
+    seen = [text in likeness.matches for text in said]
+    seen_turns = [one and turn for one, turn in zip(seen, turns, strict=True)]
+    window3 = widened(matches, -1, 1)
+    return {
+        "maxsim": column(matches, seen),
+        "window3": column(window3, seen_turns),
+        "window5": column(widened(window3, -2, 2), seen_turns),
+    }
 
 
-def _seen(maxsim: float, window3: float, window5: float, *, windows: bool) -> dict[str, float]:
-    return {"maxsim": maxsim, "window3": window3, "window5": window5} if windows else {"maxsim": maxsim}
+def _alone(maxsim: float | None, dense: float | None, *, among_others: bool) -> float | None:
+    if maxsim is None or dense is None:
+        return dense if maxsim is None else maxsim
+    return maxsim if among_others else (maxsim + dense) / 2
 
 
-def score(row: Signals, weights: Mapping[str, float]) -> float:
-    """The local score, 0 to 1: the weighted mean of the signals that are there."""
-    total = best = 0.0
+def scores(rows: Sequence[Signals], weights: Mapping[str, float]) -> list[float]:
+    """The local score of each row, 0 to 1: the weighted mean of the signals that are there."""
+    import numpy as np
+
+    total, best = np.zeros(len(rows)), np.zeros(len(rows))
     for name, weight in weights.items():
-        value = row.get(name)
-        if value is not None:
-            best += weight
-            total += weight * value
-    return total / best if best else 0.0
+        values = np.array([row.get(name, nan) for row in rows])
+        there = ~np.isnan(values)
+        best += weight * there
+        total += weight * np.where(there, values, 0.0)
+    found: list[float] = np.divide(total, best, out=np.zeros(len(rows)), where=best > 0).tolist()
+    return found
 
 
 def lifted(mean: float, row: Signals, lift: float) -> float:
@@ -180,47 +193,55 @@ def _is_turn(hit: Hit) -> bool:
     return hit.place is not None and hit.place.unit == "turn"
 
 
-def standing_beside(pool: Sequence[Pooled]) -> list[dict[int, int]]:
-    """For each memory, where in the pool those at -2, -1, +1 and +2 places in its document are, if they are in it."""
-    shelves: dict[tuple[object, ...], list[int]] = defaultdict(list)
+NOBODY = (None,) * len(OFFSETS)
+"""what stands beside a memory that stands alone"""
+
+
+def standing_beside(pool: Sequence[Pooled]) -> dict[int, list[int | None]]:
+    """By offset, and for each memory, where in the pool the one stands that is so many places on in its document."""
+    shelves: dict[object, list[tuple[int, str, int]]] = defaultdict(list)
     for i, entry in enumerate(pool):
-        document = document_of(entry.candidate.hit)
-        if document is not None:
-            shelves[document].append(i)
-    found: list[dict[int, int]] = [{} for _ in pool]
+        hit = entry.candidate.hit
+        if hit.place is not None:
+            shelves[document_of(hit)].append((hit.place.start, entry.candidate.ref, i))
+    found: dict[int, list[int | None]] = {offset: [None] * len(pool) for offset in OFFSETS}
     for shelf in shelves.values():
         if len(shelf) == 1:
             continue
-        order = sorted(shelf, key=lambda i: (_start(pool[i]), pool[i].ref))
-        turns = _is_turn(pool[shelf[0]].candidate.hit)
+        shelf.sort()
+        turns = _is_turn(pool[shelf[0][-1]].candidate.hit)
         # Turns are numbered one by one, so a gap shows; chunks are not, so the next in the pool will do.
-        places = [(_start(pool[i]) if turns else n, i) for n, i in enumerate(order)]
+        places = [(start if turns else n, i) for n, (start, _, i) in enumerate(shelf)]
         standing = dict(reversed(places))  # of two in one place the first
-        for here, i in places:
-            for offset in (-2, -1, 1, 2):
-                if (j := standing.get(here + offset)) is not None:
-                    found[i][offset] = j
+        for offset, others in found.items():
+            for here, i in places:
+                others[i] = standing.get(here + offset)
     return found
-
-
-def _start(entry: Pooled) -> int:
-    place = entry.candidate.hit.place
-    return place.start if place is not None else 0
 
 
 _WORD = re.compile(r"\w+")
 
 
-def _names(text: str, pool: Sequence[Pooled]) -> frozenset[str]:
-    """The speakers of the pool that the query names, by any part of their name of three letters or more."""
+def _speakers(text: str, hits: Sequence[Hit]) -> list[float | None]:
+    names = _names(text, {hit.speaker for hit in hits if hit.speaker})
+    if not names:
+        return [0.5] * len(hits)
+    return [0.5 if hit.speaker is None else 1.0 if hit.speaker in names else 0.0 for hit in hits]
+
+
+def _names(text: str, speakers: Collection[str]) -> frozenset[str]:
+    """The speakers that the query names, by any part of their name of three letters or more."""
     asked = set(_WORD.findall(normalise(text)))
-    speakers = {p.candidate.hit.speaker for p in pool if p.candidate.hit.speaker}
     return frozenset(
         s for s in speakers if any(len(part) > 2 and part in asked for part in _WORD.findall(normalise(s)))
     )
 
 
-def _speaker(hit: Hit, names: frozenset[str]) -> float:
-    if not names or hit.speaker is None:
-        return 0.5
-    return 1.0 if hit.speaker in names else 0.0
+def _closeness(query: Query, hits: Sequence[Hit]) -> list[float | None]:
+    asked_for = dates(query.text, query.now)
+    return [asked_for.closeness(hit.at) for hit in hits] if asked_for else [0.0] * len(hits)
+
+
+def _linked(entry: Pooled) -> float | None:
+    ways = [sighting.linked for sighting in entry.candidate.sightings if sighting.linked]
+    return min(1.0, max(ways)) if ways else None

@@ -7,13 +7,15 @@ from math import log
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fusion.contract import Place, TokenVectors
 from fusion.lib.bm25 import K1, B, Bm25, Counted, Frequencies
 from fusion.lib.maxsim import best_matches, token_weights
 from fusion.recall.dedup import Candidate, Sighting
 from fusion.recall.expand import Pooled
-from fusion.recall.signals import LONG, SIGNALS, Likeness, lifted, local_signals, score, standing_beside, whole
+from fusion.recall.signals import LONG, SIGNALS, Likeness, lifted, local_signals, scores, standing_beside, whole
 from tests.recall.values import at, lone, pooled, query, turn
 
 NOTHING = Likeness()
@@ -35,6 +37,21 @@ def test_bm25_of_a_longer_text_is_less() -> None:
     assert found == pytest.approx((K1 + 1) / (1 + K1 * (1 - B + 2 * B)) / (K1 + 1))
     # Two texts may be twice as long together: x once in 4 + 0 terms of an expected 4.
     assert Bm25(["x"], TEN).score(long, Counted(0, {})) == pytest.approx((K1 + 1) / (1 + K1) / (K1 + 1))
+
+
+@given(
+    st.lists(st.dictionaries(st.sampled_from("abcd"), st.integers(1, 3), max_size=3), min_size=1, max_size=6),
+    st.data(),
+)
+def test_bm25_of_many_texts_is_that_of_each(texts: list[dict[str, int]], data: st.DataObject) -> None:
+    """All at once, each read with those beside it, to the last digit: nothing else may depend on how it is reckoned."""
+    counted = [Counted(sum(counts.values()), counts) for counts in texts]
+    place = st.none() | st.integers(0, len(texts) - 1)
+    before, after = (data.draw(st.lists(place, min_size=len(texts), max_size=len(texts))) for _ in range(2))
+    asked = Bm25(["a", "b", "e"], Frequencies(5, 2.5, {"a": 1, "b": 4}))
+    windows = [[j for j in near if j is not None] for near in zip(range(len(texts)), before, after, strict=True)]
+    alone = [asked.score(*(counted[j] for j in near)) for near in windows]
+    assert asked.scores(counted, (before, after)) == alone
 
 
 def test_token_weights_follow_the_words_document_frequency() -> None:
@@ -103,7 +120,7 @@ def test_neighbours_are_of_the_same_document_only() -> None:
 def test_of_two_turns_in_one_place_the_first_stands_beside_the_others() -> None:
     """Stores may number apart: "a" and "b" are both turn 2. Each is before turn 3, and before that stands "a"."""
     pool = [pooled("b", turn(2, "Shelf.")), pooled("a", turn(2, "Cup.")), pooled("c", turn(3, "Door."))]
-    assert standing_beside(pool) == [{1: 2}, {1: 2}, {-1: 1}]
+    assert standing_beside(pool) == {-2: [None] * 3, -1: [None, None, 1], 1: [2, 2, None], 2: [None] * 3}
 
 
 def test_bm25_reaches_into_the_neighbours() -> None:
@@ -142,9 +159,9 @@ def test_agreement_is_a_share_of_first_place_with_everyone() -> None:
 def test_an_absent_signal_leaves_its_weight_to_the_others() -> None:
     """(3 × .5 + 1 × 1) / 4 with both; .5 where the second is not there."""
     weights = {"maxsim": 3.0, "speaker": 1.0, "bm25": 0.0}
-    assert score({"maxsim": 0.5, "speaker": 1.0, "bm25": 0.9}, weights) == pytest.approx(2.5 / 4)
-    assert score({"maxsim": 0.5}, weights) == pytest.approx(0.5)
-    assert score({}, weights) == 0.0
+    rows = [{"maxsim": 0.5, "speaker": 1.0, "bm25": 0.9}, {"maxsim": 0.5}, {}]
+    assert scores(rows, weights) == [pytest.approx(2.5 / 4), pytest.approx(0.5), 0.0]
+    assert scores([], weights) == []
 
 
 def test_the_list_of_signals_is_what_is_computed() -> None:
@@ -162,7 +179,7 @@ def test_a_memory_that_stands_alone_is_judged_by_its_words_and_as_a_whole() -> N
     likeness = Likeness(("x",), {"x": np.array([1.0], np.float32)}, {"x": 0.7})
     (row,) = local_signals(query("x"), [pooled("a", turn(1, "x"))], 1.0, TEN, likeness)
     assert (row["alone"], row["maxsim"], row["dense"]) == (pytest.approx(0.85), 1.0, 0.7)
-    assert score(row, {"window3": 3, "window5": 3, "alone": 6}) == pytest.approx(0.85)
+    assert scores([row], {"window3": 3, "window5": 3, "alone": 6}) == [pytest.approx(0.85)]
     wanted = frozenset({"bm25", "window3", "window5", "alone"})
     assert whole(row, wanted)
     assert whole({"bm25": 1.0, "window3": 1.0, "window5": 1.0}, wanted)
