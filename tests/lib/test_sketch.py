@@ -15,11 +15,11 @@ THRESHOLD = 0.6
 
 @given(TEXTS)
 def test_every_pair_that_is_alike_is_among_the_possible(texts: list[str]) -> None:
-    """Jaccard of the word sets themselves is 0.6 or more: then each names the other."""
+    """Jaccard of the word sets themselves is 0.6 or more: then the later one names the earlier."""
     found = possible(texts, THRESHOLD)
     for i, one in enumerate(texts):
-        for j, other in enumerate(texts):
-            if i != j and words(one) and jaccard(words(one), words(other)) >= THRESHOLD:
+        for j, other in enumerate(texts[:i]):
+            if words(one) and jaccard(words(one), words(other)) >= THRESHOLD:
                 assert j in found[i]
 
 
