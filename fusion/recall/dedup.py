@@ -113,7 +113,9 @@ class Known:
         self._hits = hits
         self._in: set[int] = set()
         self._events: dict[str, int] = {}
-        self._spans: dict[tuple[object, ...], list[tuple[int, int, int]]] = defaultdict(list)
+        # Nearly all turns fill one place each, and of hundreds in a talk only those in the same one need be looked at.
+        self._places: dict[tuple[object, ...], dict[int, list[int]]] = defaultdict(dict)
+        self._spans: dict[tuple[object, ...], list[int]] = defaultdict(list)
         # A second sighting of an event is known by it, whatever its words are.
         first = {hit.event_id or i: i for i, hit in reversed([*enumerate(hits)])}
         these = sorted(first.values())
@@ -127,28 +129,38 @@ class Known:
         if hit.event_id:
             self._events[hit.event_id] = i
         if hit.place is not None:
-            self._spans[_document(hit, hit.place)].append((hit.place.start, hit.place.end, i))
+            document = _document(hit, hit.place)
+            if hit.place.start == hit.place.end:
+                self._places[document].setdefault(hit.place.start, []).append(i)
+            else:
+                self._spans[document].append(i)
 
     def find(self, i: int) -> tuple[int, str] | None:
         """The index of the memory that ``hits[i]`` is, and why; None if it is a new one."""
         hit = self._hits[i]
         if hit.event_id and (same := self._events.get(hit.event_id)) is not None:
             return same, "same event"
-        found = self._in_its_place(i) if hit.place is not None else None
+        found = self._in_its_place(i, hit.place) if hit.place is not None else None
         if found is None and i in self._possible:
             found = self._like(i)
         if found is not None and hit.event_id:
             self._events[hit.event_id] = found[0]
         return found
 
-    def _in_its_place(self, i: int) -> tuple[int, str] | None:
+    def _in_its_place(self, i: int, place: Place) -> tuple[int, str] | None:
         hit = self._hits[i]
-        if hit.place is not None:
-            start, end = hit.place.start, hit.place.end
-            for other_start, other_end, j in self._spans.get(_document(hit, hit.place), ()):
-                nested = (other_start <= start and end <= other_end) or (start <= other_start and other_end <= end)
-                if nested and self._hits[j].derived_from == hit.derived_from and _within(hit, self._hits[j]):
-                    return j, "same span"
+        document = _document(hit, place)
+        if place.start == place.end:
+            met = self._places[document].get(place.start, ())
+        else:
+            met = [
+                j for there, these in self._places[document].items() if place.start <= there <= place.end for j in these
+            ]
+        wider = self._spans.get(document)
+        for j in sorted((*met, *wider)) if wider else met:
+            other = self._hits[j]
+            if _nested(place, other.place) and other.derived_from == hit.derived_from and _within(hit, other):
+                return j, "same span"
         return None
 
     def _like(self, i: int) -> tuple[int, str] | None:
@@ -176,6 +188,14 @@ def _listed(hit: Hit) -> list[str]:
     listed = word_list(spoken(hit.text, hit.speaker))
     # What has no words at all (an emoji) is compared by its characters.
     return listed or [*hit.text]
+
+
+def _nested(place: Place, other: Place | None) -> bool:
+    """Whether one of two places of a document lies within the other."""
+    return other is not None and (
+        (other.start <= place.start and place.end <= other.end)
+        or (place.start <= other.start and other.end <= place.end)
+    )
 
 
 def _within(hit: Hit, other: Hit) -> bool:
