@@ -248,8 +248,17 @@ async def _beside(
     found = await world.neighbours(finds, recipe.expand.span, max(0.0, deadline_s * 0.5))
     ids = list(dict.fromkeys(h.event_id for hits in found.values() for h in hits if h.event_id))
     records = await world.records(ids) if ids else {}
-    backend = {ref: name for ref, name, _ in finds}
-    return {ref: admit(backend[ref], hits, query, records)[0] for ref, hits in found.items()}
+    # A turn stands beside several others, and is looked at once.
+    told: dict[str, dict[int, Hit]] = {}
+    for ref, backend, _ in finds:
+        told.setdefault(backend, {}).update((id(hit), hit) for hit in found.get(ref, ()))
+    admitted = {backend: admit(backend, [*hits.values()], query, records)[0] for backend, hits in told.items()}
+    shown = {backend: {id(item.hit): item for item in items} for backend, items in admitted.items()}
+    return {
+        ref: tuple(item for hit in found[ref] if (item := shown[backend].get(id(hit))))
+        for ref, backend, _ in finds
+        if ref in found
+    }
 
 
 async def _judged(

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from fusion.contract import Embedder, Expands, Hit, Judge, Passage, Query, Scope, Verdict
 from fusion.errors import FusionError, ReplayGap
@@ -35,16 +35,23 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
+class Findable(Record, Protocol):
+    """A record with the hit that a search would find its event as."""
+
+    @property
+    def hit(self) -> Hit: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """What the read path needs of the journal, as plain functions: it may not import it."""
 
-    records: Callable[[Sequence[str]], Awaitable[Mapping[str, Record]]]
-    neighbours: Callable[[Sequence[str], int], Awaitable[Mapping[str, Sequence[Record]]]]
+    records: Callable[[Sequence[str]], Awaitable[Mapping[str, Findable]]]
+    neighbours: Callable[[Sequence[str], int], Awaitable[Mapping[str, Sequence[Findable]]]]
     """by event id, the records up to so many places before and after it in its document, in order"""
     frequencies: Callable[[Scope, Sequence[str]], Awaitable[Frequencies]]
-    hides: Callable[[str, Hit], bool]
-    """whether a backend's hit says what was forgotten, though it is no event that the journal knows"""
+    without_forgotten: Callable[[str, Sequence[Hit]], Sequence[Hit]]
+    """a backend's hits without those that say what was forgotten, though they are no events that the journal knows"""
 
 
 @dataclass(frozen=True)
@@ -79,7 +86,7 @@ class Live:
         return [self._without_hidden(answer) for answer in answers]
 
     def _without_hidden(self, answer: Answer) -> Answer:
-        hits = tuple(hit for hit in answer.hits if not self.known.hides(answer.backend, hit))
+        hits = tuple(self.known.without_forgotten(answer.backend, answer.hits))
         if len(hits) == len(answer.hits):
             return answer
         return replace(answer, hits=hits, dropped={**answer.dropped, "forgotten": len(answer.hits) - len(hits)})
@@ -99,15 +106,13 @@ class Live:
         """
         events = {hit.event_id: ref for ref, _, hit in finds if hit.event_id}
         told = await self.known.neighbours(list(events), span) if events else {}
-        every = {record.ref: record.event for records in told.values() for record in records}
-        hits = {ref: Hit.of(event) for ref, event in every.items()}  # once, for a turn stands beside several others
         found: dict[str, Sequence[Hit]] = {
-            events[event_id]: [hits[r.ref] for r in records] for event_id, records in told.items()
+            events[event_id]: [record.hit for record in records] for event_id, records in told.items()
         }
         derived = {ref: hit.derived_from for ref, _, hit in finds if hit.derived_from and ref not in found}
         if derived:
             sources = await self.known.records([i for ids in derived.values() for i in ids])
-            found.update({ref: [Hit.of(sources[i].event) for i in ids if i in sources] for ref, ids in derived.items()})
+            found.update({ref: [sources[i].hit for i in ids if i in sources] for ref, ids in derived.items()})
         if not self.expanding:
             return found
         foreign: dict[str, list[tuple[str, Hit]]] = {}
@@ -129,8 +134,7 @@ class Live:
         except (FusionError, OSError, TimeoutError) as error:
             log.warning("backend %s did not say what stands beside its hits: %s", name, type(error).__name__)
             return {}
-        visible = ([hit for hit in hits if not self.known.hides(name, hit)] for hits in beside)
-        return {ref: hits for (ref, _), hits in zip(finds, visible, strict=True)}
+        return {ref: self.known.without_forgotten(name, hits) for (ref, _), hits in zip(finds, beside, strict=True)}
 
     async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness | None:
         if self.embedder is None:

@@ -133,7 +133,7 @@ async def opened(kind: type[P], settings: Settings) -> AsyncIterator[P]:
             stack.push_async_callback(distiller.close)
         live = Live(
             sources=sources,
-            known=Known(journal.records, journal.neighbours, journal.frequencies, journal.hides),
+            known=Known(journal.records, journal.neighbours, journal.frequencies, journal.without_forgotten),
             embedder=_at_hand(embedder),
             judge=judge,
             judge_timeout_s=settings.judge.timeout_ms / 1000,

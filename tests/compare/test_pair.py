@@ -103,7 +103,7 @@ class Fickle:
 def live(judge: Fickle | None = None, *, model: bool = True, **backends: Listed) -> Live:
     known = Known0()
     sources = {name: Source(name, backend) for name, backend in backends.items()}  # type: ignore[arg-type]
-    journal = Known(known.records, known.neighbours, known.frequencies, lambda backend, hit: False)  # type: ignore[arg-type]
+    journal = Known(known.records, known.neighbours, known.frequencies, lambda backend, hits: hits)  # type: ignore[arg-type]
     return Live(sources, journal, FakeEmbedder() if model else None, judge)
 
 

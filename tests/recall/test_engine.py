@@ -13,7 +13,6 @@ from adapters.inmemory import InMemory
 from fusion.contract import Captured, Event, Features, Hit, Opening, Passage, Place, Query, Scope, Verdict
 from fusion.errors import BackendUnreachable, BadInput, NobodyAnswered, ReplayGap, StoreBusy, TooLarge
 from fusion.lib.bm25 import Frequencies
-from fusion.recall.admit import Record
 from fusion.recall.engine import QUERY_LIMIT, FuseRequest, fuse
 from fusion.recall.gather import Source
 from fusion.recall.world import Known, Live, Recorder, Replay
@@ -71,10 +70,10 @@ class Shelf:
 
     kept: dict[str, Kept] = field(default_factory=dict)
 
-    async def records(self, event_ids: Sequence[str]) -> Mapping[str, Record]:
+    async def records(self, event_ids: Sequence[str]) -> Mapping[str, Kept]:
         return {i: self.kept[i] for i in event_ids if i in self.kept}
 
-    async def neighbours(self, event_ids: Sequence[str], span: int) -> Mapping[str, Sequence[Record]]:
+    async def neighbours(self, event_ids: Sequence[str], span: int) -> Mapping[str, Sequence[Kept]]:
         order = list(self.kept)
         found = {}
         for i in event_ids:
@@ -113,7 +112,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
             await store.remember([Captured(said)])
     sources = {name: Source(name, store) for name, store in stores.items()}
     sources["down"] = Source("down", Down())
-    known = Known(shelf.records, shelf.neighbours, shelf.frequencies, lambda backend, hit: False)
+    known = Known(shelf.records, shelf.neighbours, shelf.frequencies, lambda backend, hits: hits)
     yield Gateway(Live(sources, known, FakeEmbedder(), Tens("Postgres")), shelf)
     for store in stores.values():
         await store.close()

@@ -63,6 +63,10 @@ class Kept:
     forgotten: bool = False
     superseded_by: str | None = None
 
+    @property
+    def hit(self) -> Hit:
+        return Hit.of(self.event)
+
 
 def record(event_id: str, text: str = "", scope: Scope | None = None, **more: object) -> Kept:
     event = Event(event_id=event_id, text=text, recorded_at=NOW, scope=scope or Scope())

@@ -162,8 +162,9 @@ class Journal:
         at_hand = await self.records(event_ids)
         beside = await self._known.beside(at_hand.values(), span)
         every = await self.records(list(dict.fromkeys(i for ids in beside.values() for i in ids)))
-        shown = {i: record for i, record in every.items() if not self._barred.bars(record.event)}
-        return {event_id: [shown[i] for i in ids if i in shown] for event_id, ids in beside.items()}
+        if self._barred.lines:
+            every = {i: record for i, record in every.items() if not self._barred.bars(record.event)}
+        return {event_id: [every[i] for i in ids if i in every] for event_id, ids in beside.items()}
 
     async def frequencies(self, scope: Scope, asked: Sequence[str]) -> Frequencies:
         """How common each term is among the memories of the scope's user, or of the whole tenant."""
@@ -224,6 +225,10 @@ class Journal:
         backend's own item by itself, or by its words within its owner.
         """
         return self._barred.hides(backend, hit)
+
+    def without_forgotten(self, backend: str, hits: Sequence[Hit]) -> Sequence[Hit]:
+        """Those of a backend's hits that say nothing that was forgotten; see `hides`."""
+        return [hit for hit in hits if not self._barred.hides(backend, hit)] if self._barred else hits
 
     def forgotten_lines(self, scope: Scope, document: str, lines: Sequence[str]) -> frozenset[int]:
         """Which lines of a user's own file, by number from 1, say what was forgotten; the same rule as `hides`."""

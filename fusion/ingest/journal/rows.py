@@ -6,9 +6,10 @@ import json
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
-from fusion.contract import Event, Scope
+from fusion.contract import Event, Hit, Scope
 from fusion.errors import NotFound
 from fusion.lib.bm25 import Frequencies, terms
 from fusion.lib.ids import parse_short_ref, short_ref
@@ -27,7 +28,7 @@ LIVE = f"forgotten = 0 and superseded_by is not '{RETIRED}'"
 """what a backend is to have: earlier versions too, but nothing that was forgotten or retired"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Record:
     """What the journal knows of an event. ``event.text`` is empty once it was forgotten.
 
@@ -38,6 +39,11 @@ class Record:
     event: Event
     forgotten: bool = False
     superseded_by: str | None = None
+
+    @cached_property
+    def hit(self) -> Hit:
+        """The event as what a search finds; made once, for a turn stands beside others in many answers."""
+        return Hit.of(self.event)
 
     @property
     def live(self) -> bool:
