@@ -46,13 +46,13 @@ def by_local_score(pool: Sequence[Pooled], rows: Sequence[Signals], numbers: Jud
     wanted = frozenset(name for name, weight in numbers.signals.items() if weight)
     if numbers.model is None:
         means = scores(rows, numbers.signals)
-        local = [lifted(mean, row, numbers.lift) for mean, row in zip(means, rows, strict=True)]
+        local = lifted(means, rows, numbers.lift)
     else:
         rows = in_context(pool, rows, numbers.signals)
         trees = numbers.model.trees
         local = trees.shares(rows) if trees is not None else [row["mean"] for row in rows]
-    judged = [Judged(p, row, at, whole=whole(row, wanted)) for p, row, at in zip(pool, rows, local, strict=True)]
-    return tuple(sorted(judged, key=_place))
+    every = zip(pool, rows, local, whole(rows, wanted), strict=True)
+    return tuple(sorted((Judged(p, row, at, None, all_there) for p, row, at, all_there in every), key=_place))
 
 
 def by_best_part(orders: Sequence[tuple[Judged, ...]], numbers: Judging) -> tuple[Judged, ...]:
@@ -77,7 +77,7 @@ def by_best_part(orders: Sequence[tuple[Judged, ...]], numbers: Judging) -> tupl
 
 
 def _place(judged: Judged) -> tuple[float, float, str]:
-    return -judged.local, -judged.pooled.rrf, judged.ref
+    return -judged.local, -judged.pooled.rrf, judged.pooled.candidate.ref
 
 
 def wants_judge(order: Sequence[Judged], numbers: Judging) -> bool:

@@ -170,16 +170,18 @@ def scores(rows: Sequence[Signals], weights: Mapping[str, float]) -> list[float]
     return found
 
 
-def lifted(mean: float, row: Signals, lift: float) -> float:
-    """A mean with what the graph says added, 0 to 1: 1 - (1 - mean)(1 - lift · linked), as two independent reasons to
+def lifted(means: Sequence[float], rows: Sequence[Signals], lift: float) -> list[float]:
+    """Means with what the graph says added, 0 to 1: 1 - (1 - mean)(1 - lift · linked), as two independent reasons to
     show a memory are (noisy-or: J. Pearl, "Probabilistic Reasoning in Intelligent Systems", 1988). It never lowers."""
-    return 1 - (1 - mean) * (1 - lift * row.get("linked", 0.0))
+    return [1 - (1 - mean) * (1 - lift * row.get("linked", 0.0)) for mean, row in zip(means, rows, strict=True)]
 
 
-def whole(row: Signals, wanted: frozenset[str]) -> bool:
+def whole(rows: Sequence[Signals], wanted: frozenset[str]) -> list[bool]:
     """Whether every signal that a recipe wants is there, as far as a memory can have it."""
     needs = wanted - EITHER
-    return needs <= row.keys() and (needs == wanted or not EITHER.isdisjoint(row))
+    kinds = [tuple(row) for row in rows]  # of which there are few
+    met = {kind: needs.issubset(kind) and (needs == wanted or not EITHER.isdisjoint(kind)) for kind in set(kinds)}
+    return [met[kind] for kind in kinds]
 
 
 def document_of(hit: Hit) -> tuple[object, ...] | None:

@@ -181,10 +181,9 @@ def test_a_memory_that_stands_alone_is_judged_by_its_words_and_as_a_whole() -> N
     assert (row["alone"], row["maxsim"], row["dense"]) == (pytest.approx(0.85), 1.0, 0.7)
     assert scores([row], {"window3": 3, "window5": 3, "alone": 6}) == [pytest.approx(0.85)]
     wanted = frozenset({"bm25", "window3", "window5", "alone"})
-    assert whole(row, wanted)
-    assert whole({"bm25": 1.0, "window3": 1.0, "window5": 1.0}, wanted)
-    assert not whole({"bm25": 1.0}, frozenset({"alone"}))
-    assert not whole({"window3": 1.0, "window5": 1.0}, wanted)
+    turn_row = {"bm25": 1.0, "window3": 1.0, "window5": 1.0}
+    assert whole([row, turn_row, {"window3": 1.0, "window5": 1.0}], wanted) == [True, True, False]
+    assert whole([{"bm25": 1.0}], frozenset({"alone"})) == [False]
     (row,) = local_signals(query("x"), [pooled("a", turn(1, "x"))], 1.0, TEN, Likeness(dense={"x": 0.7}))
     assert row["alone"] == 0.7
 
@@ -203,9 +202,8 @@ def test_a_part_of_a_document_is_judged_by_its_own_words() -> None:
 
 def test_what_a_graph_leads_to_is_lifted() -> None:
     """1 - (1 - .4)(1 - .3 · .5) = .49; no graph, no lift; nothing is lowered; the backend that says most counts."""
-    assert lifted(0.4, {"linked": 0.5}, 0.3) == pytest.approx(0.49)
-    assert lifted(0.4, {}, 0.3) == pytest.approx(0.4)
-    assert lifted(0.4, {"linked": 1.0}, 0.0) == pytest.approx(0.4)
+    assert lifted([0.4, 0.4], [{"linked": 0.5}, {}], 0.3) == [pytest.approx(0.49), pytest.approx(0.4)]
+    assert lifted([0.4], [{"linked": 1.0}], 0.0) == [pytest.approx(0.4)]
     sightings = (Sighting("a", "r", "r", 1, None, "", 0.2), Sighting("b", "r", "r", 1, None, "", 0.6))
     pool = [Pooled(Candidate("r", lone("r", "tea"), sightings), 0.0, {}), pooled("s", lone("s", "milk"))]
     rows = local_signals(query("tea"), pool, 1.0, TEN, NOTHING)
