@@ -91,21 +91,27 @@ class Frugal:
 
 
 class Bare:
-    """Qdrant's client for who knows by heart what a memory says: to copy 100 payloads out was a fifth of a search.
+    """Qdrant's local client for who knows by heart what a memory says: copying 100 payloads was a third of a search.
 
-    The day a memory ends is copied: mem0 passes over what has expired.
+    mem0 needs two things of them: that a memory says something, and the day on which it ends (``ends``, by id), for it
+    passes over what has expired. The question's vector is an array, for a list is copied float by float.
     """
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, ends: Mapping[str, str]) -> None:
         self._client = client
+        self._ends = ends
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
-    def query_points(self, **asked: Any) -> Any:
-        found = self._client.query_points(**asked, with_payload=["expiration_date"])
+    def query_points(self, *, query: Sequence[float], **asked: Any) -> Any:
+        import numpy as np
+        from qdrant_client.models import NearestQuery
+
+        nearest = NearestQuery.model_construct(nearest=np.array(query))  # what it makes of a list
+        found = self._client.query_points(query=nearest, **asked, with_payload=False)
         for point in found.points:
-            point.payload["data"] = point.id  # mem0 passes over what says nothing
+            point.payload = {"data": point.id, "expiration_date": self._ends.get(str(point.id))}
         return found
 
 

@@ -46,6 +46,8 @@ class Shelf:
         self._memory: Any = None
         self._dirty = False
         self._hits: dict[str, Hit] = {}
+        self._ends: dict[str, str] = {}
+        """the day on which mem0 lets a memory expire, of those that it gave one"""
         self._documents: dict[tuple[Scope, str], list[tuple[int, int, str]]] = {}
         self._scopes: Counter[tuple[str, ...]] = Counter()
         self.pending: dict[str, str] = {}
@@ -73,7 +75,7 @@ class Shelf:
         except (ValueError, KeyError, sqlite3.DatabaseError) as error:
             raise StoreDamaged(f"mem0's folder {self._folder} cannot be read; move it away: {error}") from error
         self._memory.embedding_model.connect(self._embedder, self._loop)
-        self._memory.vector_store.client = Bare(self._memory.vector_store.client)
+        self._memory.vector_store.client = Bare(self._memory.vector_store.client, self._ends)
         self._memory.vector_store = Frugal(self._memory.vector_store)
         names = {c.name for c in self._client.get_collections().collections if c.name.startswith(self._prefix)}
         for collection in (self._collection, *sorted(names - {self._collection})):
@@ -89,7 +91,10 @@ class Shelf:
             if native_id in self._hits:  # it was on its way to the present collection when the process ended
                 stale.append(native_id)
                 continue
-            self._learn(native_id, hit_of(native_id, point.payload or {}))
+            payload = point.payload or {}
+            self._learn(native_id, hit_of(native_id, payload))
+            if day := payload.get("expiration_date"):
+                self._ends[native_id] = day
             if collection != self._collection or self._embedder is None:
                 self.pending[native_id] = collection
         if stale:
@@ -151,6 +156,7 @@ class Shelf:
         known = [native_id for native_id in ids if native_id in self._hits]
         for native_id in known:
             hit = self._hits.pop(native_id)
+            self._ends.pop(native_id, None)
             if (source := self.pending.pop(native_id, None)) is not None:
                 self._client.delete(source, points_selector=[native_id])
             else:
