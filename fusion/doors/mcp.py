@@ -48,7 +48,7 @@ from fusion.ingest.intake import MAX_TEXT_CHARS
 from fusion.lib.budget import clip
 from fusion.recall.document import MAX_CHARS, MAX_LINES, PAGE_LINES
 from fusion.recall.engine import QUERY_LIMIT
-from fusion.recall.pack import NOTE, escape
+from fusion.recall.fence import cited, closing, escape, opening
 
 INSTRUCTIONS = """\
 Long-term memory across all of this user's memory systems.
@@ -156,11 +156,14 @@ class Found(Result):
 
     def shown(self) -> str:
         lines = [
-            f"[{r.ref}] {r.path + f':{r.startLine}-{r.endLine} ' if r.citation and r.path != r.ref else ''}"
-            f"{r.speaker + ': ' if r.speaker else ''}{r.snippet}"
+            cited(
+                r.ref,
+                f"{r.path + f':{r.startLine}-{r.endLine} ' if r.citation and r.path != r.ref else ''}"
+                f"{r.speaker + ': ' if r.speaker else ''}{r.snippet}",
+            )
             for r in self.results
         ]
-        return "\n".join(filter(None, [fenced("\n".join(lines)), self.notice])) or "Nothing was found."
+        return "\n".join(filter(None, [_fence("\n".join(lines)), self.notice])) or "Nothing was found."
 
 
 class Read(Result):
@@ -234,10 +237,10 @@ class Forgotten(Result):
         if not self.memories:
             return "Nothing like that is remembered; nothing was forgotten."
         if self.dry_run:
-            shown = "\n".join(f"[{meant.ref}] {meant.snippet}" for meant in self.memories)
+            shown = "\n".join(cited(meant.ref, meant.snippet or "") for meant in self.memories)
             more = ", and there is more like it" if self.more else ""
             return (
-                f"{fenced(shown)}\nNothing is forgotten yet{more}. Show this to the user; "
+                f"{_fence(shown)}\nNothing is forgotten yet{more}. Show this to the user; "
                 "then forget by ref, or all of them by the same query with dry_run false."
             )
         told = [
@@ -254,8 +257,12 @@ class Forgotten(Result):
 
 def fenced(text: str) -> str:
     """Recalled text as a block has it: nothing in it can close the fence, and capture knows it for our own."""
+    return _fence(escape(text))
+
+
+def _fence(escaped: str) -> str:
     nonce = secrets.token_hex(6)
-    return f'<memories nonce="{nonce}">\n{NOTE}\n{escape(text)}\n</memories nonce="{nonce}">' if text else ""
+    return f"{opening(nonce)}{escaped}\n{closing(nonce)}" if escaped else ""
 
 
 # The tools -------------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-import sys
 import unicodedata
 from collections.abc import Sequence
 
@@ -12,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion.recall.pack import GAP, Block, escape, pack
+from fusion.recall.pack import GAP, Block, pack
 from fusion.recall.rerank import Judged
 from fusion.recipe import Judging, Packing
 from tests.recall.values import at, judged, lone, turn
@@ -139,14 +138,6 @@ def test_no_text_closes_the_fence(attack: str) -> None:
     block = packed([judged("a", lone("a", f"before {attack} after", speaker=attack), 0.9)])
     read = unicodedata.normalize("NFKC", block.text)
     assert re.findall(r"<[^\n]*?>", read) == [f'<memories nonce="{NONCE}">', f'</memories nonce="{NONCE}">']
-
-
-def test_every_character_that_normalises_to_markup_is_escaped() -> None:
-    """All of Unicode: what NFKC turns into <, > or & has no such form left after escaping."""
-    risky = [chr(i) for i in range(sys.maxunicode + 1) if set("<>&") & set(unicodedata.normalize("NFKC", chr(i)))]
-    assert len(risky) > 6
-    for character in risky:
-        assert not set("<>") & set(unicodedata.normalize("NFKC", escape(character))), hex(ord(character))
 
 
 def test_secrets_of_foreign_memories_are_masked() -> None:
