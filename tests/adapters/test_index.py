@@ -523,31 +523,35 @@ async def test_words_are_searched_while_a_lost_record_is_written_again(tmp_path:
 
 
 @settings(max_examples=20, deadline=None)
-@given(steps=st.lists(st.tuples(st.sampled_from(["put", "drop"]), st.integers(0, 12)), max_size=40))
+@given(steps=st.lists(st.tuples(st.sampled_from(["put", "drop", "give"]), st.integers(0, 12)), max_size=40))
 def test_slots_are_taken_again_and_never_twice(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
 ) -> None:
-    """Whatever is put and dropped: each key is found by its own vector, in a file no longer than at its fullest."""
+    """Whatever is put, dropped and given to another scope, and however often it was found before: each key is found by
+    its own vector, in its own scope alone, in a file no longer than at its fullest."""
     folder = tmp_path_factory.mktemp("vectors")
     store = Vectors(folder / "vectors.sqlite", "analysis", "model", 8)
-    tag, held, most = store.tag(ANN), set[int](), 0
+    ann, bob = store.tag(ANN), store.tag(BOB)
+    held: dict[int, int] = {}
+    most = 0
     for what, number in steps:
         key = f"k{number:02}"
-        if what == "put":
-            held.add(number)
-            store.change({key: Known(tag, "h")}, [])
-            store.add([(key, "h", np.asarray(word_vector(key, 8)))], "model")
-        else:
-            held.discard(number)
+        if what == "drop":
+            held.pop(number, None)
             store.change({}, [key])
+        else:
+            held[number] = ann if what == "put" else bob
+            store.change({key: Known(held[number], "h")}, [])
+            store.add([(key, "h", np.asarray(word_vector(key, 8)))], "model")
         most = max(most, len(held))
+        for tag in (ann, bob):
+            found = store.search(word_vector(key, 8), [tag], 20, "model") or []
+            assert {key for key, _ in found} == {f"k{number:02}" for number, whose in held.items() if whose == tag}
     try:
         assert (store.size, store.count) == (len(held), len(held))
         assert store._end <= most + 1  # what was dropped rests for one change
-        for number in held:
-            vector = word_vector(f"k{number:02}", 8)
-            assert (store.search(vector, [tag], 1, "model") or [])[0][0] == f"k{number:02}"
-            assert store.search(vector, [tag + 1], 1, "model") == []
+        for number, tag in held.items():
+            assert (store.search(word_vector(f"k{number:02}", 8), [tag], 1, "model") or [])[0][0] == f"k{number:02}"
     finally:
         store.close()
 
