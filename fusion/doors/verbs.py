@@ -157,7 +157,7 @@ def command(backend: str, name: str, kind: type[Verb]) -> Callable[..., None]:
             elif told := _told(kind, arguments, result):
                 typer.echo(told, err=lines)  # lines on stdout are for a file, and nothing else belongs in it
 
-        asking.run(asking.told_as_usage(tell(), said["as_json"]), said["as_json"])
+        asking.run(tell(), said["as_json"])
 
     more = [
         inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, annotation=hint, default=default)

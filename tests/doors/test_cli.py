@@ -76,6 +76,29 @@ def test_wrong_usage_is_exit_code_2() -> None:
         assert fusion(*arguments).exit_code == 2
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["receipt", "r0"],
+        ["feedback", "r0", "--useful", "m1"],
+        ["forget", "m9z", "--yes"],
+        ["fuse", "q", "--recipe", "nope"],
+        ["fuse", "q", "--backends", "nope"],
+        ["compare", "q", "--a", "nope", "--b", "default"],
+        ["search", "nope", "q"],
+        ["ingest", "nope.md"],
+        ["remember", ""],
+        ["memory", "nope"],
+    ],
+)
+def test_what_names_something_that_is_not_there_is_exit_code_2(home: Path, command: list[str]) -> None:
+    """As wrong usage is, whichever command it is said to; exit code 1 is for what failed."""
+    home.mkdir()
+    (home / "fusion.toml").write_text(SMALL)
+    result = fusion(*command, "--home", home, "--direct")
+    assert (result.exit_code, bool(result.stderr)) == (2, True), result.output
+
+
 def test_a_home_open_elsewhere_is_told_in_one_sentence(home: Path) -> None:
     """Exit code 1, who owns it and what to do, on stderr; no traceback."""
     with HomeLock.take(home, "fusion ingest notes --direct"):
@@ -159,13 +182,13 @@ def test_an_answer_of_a_home_without_memories_says_so(home: Path) -> None:
     [("notes.txt", "neither Markdown (.md) nor JSONL (.jsonl)"), ("nope.md", "there is no such file or folder")],
 )
 def test_a_file_that_is_named_and_not_read_is_an_error(home: Path, tmp_path: Path, name: str, said: str) -> None:
-    """Exit code 1 and one message; what could be read beside it is remembered."""
+    """Exit code 2 and one message; what could be read beside it is remembered."""
     home.mkdir()
     (home / "fusion.toml").write_text(SMALL)
     (tmp_path / "notes.txt").write_text("no Markdown")
     (tmp_path / "a.md").write_text("# A note\n\nThe bookings moved.\n")
     result = fusion("ingest", tmp_path / "a.md", tmp_path / name, "--home", home, "--direct")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.stdout.startswith("1 remembered, 0 known already.")
     assert result.stderr.splitlines()[-1] == f"fusion: {said}: {tmp_path / name}"
     assert (result.stdout + result.stderr).count(name) == 1

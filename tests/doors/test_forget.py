@@ -86,7 +86,7 @@ def test_a_dry_run_only_shows(home: Path) -> None:
 
 def test_programs_say_yes_beforehand(home: Path) -> None:
     """With --json nobody can be asked: criteria want --yes, refs are plain enough."""
-    refused = told(home, "forget", "--query", "lighthouse", code=1)
+    refused = told(home, "forget", "--query", "lighthouse", code=2)
     assert "--dry-run first, then add --yes" in refused["detail"]
     reply = told(home, "forget", "--query", "lighthouse", "--yes")
     assert [one["backends"] for one in reply["receipts"]] == [{"memory": "deleted"}]
@@ -135,7 +135,7 @@ def test_what_is_piped_has_no_blanks_at_the_ends_of_lines(home: Path) -> None:
 )
 def test_nothing_and_everything_are_refused(home: Path, arguments: tuple[str, ...], why: str) -> None:
     """With what to write instead, or what was not found."""
-    assert why in told(home, *arguments, "--yes", code=1)["detail"]
+    assert why in told(home, *arguments, "--yes", code=2)["detail"]
     assert len(kept(home)) == 26
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+USAGE = 2
+"""the exit code where what was asked cannot be: a wrong option, and what names something that is not there"""
 BROKEN_PIPE = 141
 """the exit code of a command that nobody reads any more: what a shell shows of SIGPIPE"""
 
@@ -94,19 +96,13 @@ def run(work: Coroutine[Any, Any, T], as_json: bool) -> T:
         return asyncio.run(work)
 
 
-async def told_as_usage(work: Coroutine[Any, Any, T], as_json: bool) -> T:
-    """Does ``work``; an arm, a file or a vote that cannot be ends with exit code 2, as a wrong option does."""
-    try:
-        return await work
-    except (BadInput, NotFound) as error:
-        fail(error, as_json, code=2)
-
-
 @contextmanager
 def friendly(as_json: bool) -> Iterator[None]:
     try:
         yield
         sys.stdout.flush()
+    except (BadInput, NotFound) as error:
+        fail(error, as_json, code=USAGE)
     except FusionError as error:
         fail(error, as_json)
     except BrokenPipeError:  # who read what we print has seen enough, as `head` has: nothing is wrong

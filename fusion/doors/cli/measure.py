@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fusion.doors.cli.asking import fail, friendly, gateway, print_json, run, settings_of, told_as_usage
+from fusion.doors.cli.asking import friendly, gateway, print_json, run, settings_of
 from fusion.doors.cli.options import (
     Agent,
     AsOf,
@@ -21,7 +21,7 @@ from fusion.doors.cli.options import (
     TimeoutMs,
     User,
 )
-from fusion.errors import BadInput, NotFound
+from fusion.errors import BadInput
 
 
 def compare(
@@ -71,7 +71,7 @@ def compare(
             told = await over_all(client, asked, a, b, {**numbers, **given}, seed=seed, quiet=as_json)
         print_json(told) if as_json else show.verdict(told)
 
-    run(told_as_usage(ask(), as_json), as_json)
+    run(ask(), as_json)
 
 
 def feedback(
@@ -109,7 +109,7 @@ def feedback(
         else:
             print(f"{kept['receipt_id']}: {len(kept['useful'])} useful, {len(kept['useless'])} useless")
 
-    run(told_as_usage(tell(), as_json), as_json)
+    run(tell(), as_json)
 
 
 def tune(
@@ -145,28 +145,25 @@ def tune(
 
         settings = settings_of(home, config)
         known = recipes(settings)
-        try:
-            base = recipe or settings.recipe
-            if base not in known:
-                raise BadInput(f"--recipe {base!r}: there are {', '.join(sorted(known))}")
-            wanted = Wanted(
-                data=data,
-                format=form,
-                queries=queries,
-                name=name or ("learned" if learner else "tuned"),
-                base=known[base],
-                folder=settings.home / "recipes",
-                recordings=recordings or settings.home / "tuning",
-                cache=recordings is None,
-                answers=answers,
-                learner=learner,
-                force=force,
-                limit=limit,
-                conversations=tuple(conversation or ()),
-                only=tuple(only or ()),
-            )
-            told = run_tuning(wanted, quiet=as_json)
-        except (BadInput, NotFound) as error:
-            fail(error, as_json, code=2)
+        base = recipe or settings.recipe
+        if base not in known:
+            raise BadInput(f"--recipe {base!r}: there are {', '.join(sorted(known))}")
+        wanted = Wanted(
+            data=data,
+            format=form,
+            queries=queries,
+            name=name or ("learned" if learner else "tuned"),
+            base=known[base],
+            folder=settings.home / "recipes",
+            recordings=recordings or settings.home / "tuning",
+            cache=recordings is None,
+            answers=answers,
+            learner=learner,
+            force=force,
+            limit=limit,
+            conversations=tuple(conversation or ()),
+            only=tuple(only or ()),
+        )
+        told = run_tuning(wanted, quiet=as_json)
         if as_json:
             print_json(told)

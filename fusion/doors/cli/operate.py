@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fusion.doors.cli.asking import fail, friendly, gateway, home_of, print_json, run, settings_of, typed
+from fusion.doors.cli.asking import USAGE, fail, friendly, gateway, home_of, print_json, run, settings_of, typed
 from fusion.doors.cli.options import Agent, Config, Direct, Home, Json, Project, Session, User
 from fusion.errors import NotFound, SettingsError
 
@@ -44,7 +44,7 @@ def init(
         try:
             told = set_up(asking, lambda: gateway(asking.home, None, new=True))
         except Unanswered as why:
-            fail(SettingsError(str(why)), as_json, code=2)
+            fail(SettingsError(str(why)), as_json, code=USAGE)
         if as_json:
             print_json(told)
 
