@@ -19,16 +19,16 @@ QUESTION ?= what did we decide about the database?
 BENCH    ?= overhead
 
 help:
-	@echo "make fuse    set up, ingest the sample workspace, ask one question of four memories"
-	@echo "make serve   the gateway on http://127.0.0.1:8765"
-	@echo "make test    set up and run all tests"
+	@echo "make fuse        set up, ingest the sample workspace, ask one question of four memories"
+	@echo "make serve       the gateway on http://127.0.0.1:8765"
+	@echo "make test        set up and run all tests"
 	@echo "make test-neo4j  the tests that need a real Neo4j, which Maven fetches"
-	@echo "make test-cognee  the tests that ask a real Cognee, which gets an environment of its own"
-	@echo "make lint    ruff, mypy, import contracts"
-	@echo "make bench   python -m benchmarks; BENCH='locomo --data …' chooses"
-	@echo "make lock    write requirements*.txt anew from pyproject.toml"
-	@echo "make wheel   dist/memory_fusion-*.whl"
-	@echo "make clean   remove what make made, but not your memories in .fusion"
+	@echo "make test-cognee the tests that ask a real Cognee, which gets an environment of its own"
+	@echo "make lint        ruff, mypy, import contracts"
+	@echo "make bench       python -m benchmarks; BENCH='locomo --data …' chooses"
+	@echo "make lock        write requirements*.txt anew from pyproject.toml"
+	@echo "make wheel       dist/memory_fusion-*.whl"
+	@echo "make clean       remove what make made, but not your memories in .fusion"
 
 setup: $(STAMP)
 
