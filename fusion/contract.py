@@ -226,25 +226,8 @@ class Hit:
         cls, event: Event, native_id: str | None = None, score: float | None = None, path: tuple[str, ...] = ()
     ) -> Hit:
         """The hit that an event itself is; ``native_id`` is the event's id unless the backend has another."""
-        return cls(
-            native_id=native_id or event.event_id,
-            text=event.text,
-            scope=event.scope,
-            event_id=event.event_id,
-            score=score,
-            kind=event.kind,
-            raw_kind=event.raw_kind,
-            speaker=event.speaker,
-            at=event.at,
-            recorded_at=event.recorded_at,
-            valid_from=event.valid_from,
-            valid_to=event.valid_to,
-            place=event.place,
-            trust=event.trust,
-            origin=event.origin,
-            derived_from=event.derived_from,
-            path=path,
-        )
+        values: tuple[Any, ...] = (native_id or event.event_id, *_SAID(event), score, *_TOLD(event), path)
+        return cls(*values)
 
     def scored(self, score: float | None) -> Hit:
         """The same hit with this score: an eighth of what `dataclasses.replace` takes."""
@@ -253,7 +236,12 @@ class Hit:
         return hit
 
 
-_VALUES = attrgetter(*(one.name for one in fields(Hit)))
+_NAMES = tuple(one.name for one in fields(Hit))
+_VALUES = attrgetter(*_NAMES)
+# What an event and its hit have in common, before and behind the score: by place, which takes two thirds of the time
+# that it takes by name.
+_SAID = attrgetter(*_NAMES[_NAMES.index("text") : _NAMES.index("score")])
+_TOLD = attrgetter(*_NAMES[_NAMES.index("kind") : _NAMES.index("path")])
 
 
 class Partial(list[Hit]):
