@@ -17,7 +17,7 @@ from math import log2
 from adapters.graph.names import named, spans
 from adapters.graph.options import Walking
 from fusion.contract import Scope
-from fusion.lib.sqlite import Connection, Row, storable, tuples
+from fusion.lib.sqlite import Connection, storable, tuples
 
 K = 60
 """RRF's constant: Cormack, Clarke, Büttcher, SIGIR 2009. It keeps the first few ranks close to one another."""
@@ -108,16 +108,12 @@ def link(db: Connection, text: str, scope: Scope) -> dict[int, str]:
 def visible_memories(db: Connection, view: Seen, event_ids: Sequence[str]) -> list[int]:
     """The memories of these events that are seen, in this order."""
     seen, values = view
-    rows = db.execute(
+    rows = tuples(
+        db,
         f"select m.id from json_each(:ids) j join memory m on m.event_id = j.value where {seen} order by j.key",
-        {**values, "ids": dumps(list(event_ids))},
+        {**values, "ids": dumps(event_ids)},
     )
-    return [row[0] for row in rows]
-
-
-def memory_rows(db: Connection, memories: Iterable[int]) -> dict[int, Row]:
-    rows = db.execute("select * from memory where id in (select value from json_each(?))", (dumps(list(memories)),))
-    return {row["id"]: row for row in rows}
+    return [memory for (memory,) in rows]
 
 
 def walk(db: Connection, view: Seen, seeds: Sequence[int], how: Walking) -> dict[int, Reached]:
@@ -226,13 +222,15 @@ def strongest(pairs: Iterable[tuple[int, int]], reached: Mapping[int, Reached], 
     A memory's strength is the sum of the activation of its entities. Equals are ordered as in ``similar``, best first,
     then newest first.
     """
-    place = {entity: i for i, entity in enumerate(reached)}  # nearest first, then rarest
-    strength: defaultdict[int, float] = defaultdict(float)
+    mentioned: defaultdict[int, list[int]] = defaultdict(list)
+    for entity, memory in pairs:
+        mentioned[entity].append(memory)
+    strength: dict[int, float] = {}
     nearest: dict[int, int] = {}
-    for entity, memory in sorted(pairs):  # sorted, so that sums of floats are the same each time
-        strength[memory] += reached[entity].activation
-        if memory not in nearest or place[entity] < place[nearest[memory]]:
-            nearest[memory] = entity
+    for entity, came in reached.items():  # nearest first, then rarest: in one order, as sums of floats depend on it
+        for memory in mentioned.get(entity, ()):
+            strength[memory] = strength.get(memory, 0.0) + came.activation
+            nearest.setdefault(memory, entity)
     # Rounded, so that equals are equal whatever the last bit of their sums.
     found = [Linked(m, reached[e].depth + 1, round(strength[m], 9), e) for m, e in nearest.items()]
     rank = {memory: place for place, memory in enumerate(similar)}
