@@ -276,9 +276,9 @@ def holders_of(db: Connection, view: Seen, entities: Collection[int], cap: int) 
         f"where e.id in (select value from json_each(:these)) and e.mentions <= :cap and {seen}",
         {**values, "these": dumps(list(entities)), "cap": cap},
     )
-    holders: dict[int, Holders] = {}
+    holders: defaultdict[int, Holders] = defaultdict(dict)
     for entity, memory, is_about in rows:
-        holders.setdefault(entity, {})[memory] = ABOUT if is_about else 1.0
+        holders[entity][memory] = ABOUT if is_about else 1.0
     if others := [entity for entity in entities if entity not in holders]:
         holders |= _of_hubs(db, view, others, cap)
     return holders
@@ -298,8 +298,9 @@ def _of_hubs(db: Connection, view: Seen, entities: Iterable[int], cap: int) -> d
     )
     holders: dict[int, Holders] = {}
     for entity, memory, is_about, mentions in rows:
-        held = holders.setdefault(entity, {ELSEWHERE: float(mentions - cap)})
-        held[memory] = ABOUT if is_about else 1.0
+        if entity not in holders:
+            holders[entity] = {ELSEWHERE: float(mentions - cap)}
+        holders[entity][memory] = ABOUT if is_about else 1.0
     return holders
 
 

@@ -12,9 +12,9 @@ from dataclasses import fields, replace
 from functools import lru_cache
 from json import dumps
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
-from adapters.graph import GraphStore, K, beside, merge, paths, visible_memories
+from adapters.graph import GraphStore, K, Seen, beside, merge, paths, visible_memories
 from adapters.graph.names import key
 from adapters.graph.store import SCHEMA
 from adapters.graph.walk import telling
@@ -39,7 +39,7 @@ from fusion.contract import (
     Opening,
     Query,
 )
-from fusion.lib.sqlite import EVENT_NAMES, Connection, Database, Row, hit_of, kept_in, tuples, visible
+from fusion.lib.sqlite import EVENT_NAMES, Connection, Database, hit_of, kept_in, tuples, visible
 from fusion.lib.words import stems
 
 ANSWERS = 0.5
@@ -190,33 +190,35 @@ class Triples(GraphStore):
         """The hits, best first; ``keys`` is what the index found, not yet filtered by time."""
         seen = visible(query)
         similar = visible_memories(db, seen, [found for found in keys if not found.startswith("fact:")])
-        facts = self._facts(db, query, keys)
+        facts = self._facts(db, query, seen, [found for found in keys if found.startswith("fact:")])
         named = resolve(db, query.text, query.scope)
-        for row, *_ in facts[:MATCHED]:
-            for end in ("subject", "object"):
-                named.setdefault(row[f"{end}_id"], (row[end], telling(row[f"{end}_mentions"])))
+        for edge, *_ in facts[:MATCHED]:
+            named.setdefault(edge.subject_id, (edge.subject, telling(edge.subject_mentions)))
+            named.setdefault(edge.object_id, (edge.object, telling(edge.object_mentions)))
         linked, reached = spread(db, seen, named, similar, self.options)
         strengths = {found.memory: found.strength for found in linked}
         passages = merge(similar, linked, self.options)[: query.limit]
         chosen = {memory for memory, _ in passages}
         why = paths(db, [found for found in linked if found.memory in chosen], reached)
-        read = self._fields(db, chosen)
+        room, weight = query.limit * self.options.facts // 100, self.options.graph_weight
+        told = [(_best(asserted), asserted) for asserted in facts[:room]]
+        read = self._fields(db, chosen.union(best.memory for best, _ in told))
         hits = [_hit(read[m], score, why.get(m, ()), saturating(strengths.get(m, 0.0))) for m, score in passages]
-
-        room = query.limit * self.options.facts // 100
-        weight = self.options.graph_weight
-        hits += [_fact_hit(asserted, weight / (K + rank)) for rank, asserted in enumerate(facts[:room], start=1)]
+        hits += [
+            _fact_hit(best, asserted, read[best.memory], weight / (K + rank))
+            for rank, (best, asserted) in enumerate(told, start=1)
+        ]
         return sorted(hits, key=lambda hit: -(hit.score or 0.0))[: query.limit]
 
-    def _facts(self, db: Connection, query: Query, keys: Sequence[str]) -> list[list[Row]]:
-        """The edges among ``keys`` that match well, in this order: of each triple the memories that assert it."""
+    def _facts(self, db: Connection, query: Query, view: Seen, keys: Sequence[str]) -> list[list[Asserted]]:
+        """Of the edges of these keys those that match well, in this order: each as the memories that assert it do."""
         words, wanted = set(stems(query.text)), asked(query.text) - {"", "RELATES_TO"}
         matching: dict[str, tuple[str, str, str]] = {}
         for fact, *said in tuples(
             db,
             "select r.fact, s.key, r.predicate, o.key, min(r.id) from json_each(?) j "
             f"join relation r on r.fact = j.value {_ENDS} group by r.fact order by j.key",
-            (dumps([k for k in keys if k.startswith("fact:")]),),
+            (dumps(keys),),
         ):
             terms = _terms(said[0], said[1], said[2])
             has = words | _terms(said[1]) if wanted and relation(said[1]).type in wanted else words
@@ -224,18 +226,35 @@ class Triples(GraphStore):
                 matching[fact] = (said[0], key(said[1]), said[2])
         if not matching:
             return []
-        seen, values = visible(query)
-        rows = db.execute(
-            "select r.fact, r.subject as subject_id, r.object as object_id, s.name as subject, r.predicate, "
-            "o.name as object, s.mentions as subject_mentions, o.mentions as object_mentions, m.* "
-            "from json_each(:facts) j join relation r on r.fact = j.value "
+        seen, values = view
+        rows = tuples(
+            db,
+            "select r.fact, r.subject, r.object, s.name, r.predicate, o.name, s.mentions, o.mentions, "
+            "m.id, m.event_id, m.trust, m.recorded_at from json_each(:facts) j join relation r on r.fact = j.value "
             f"join memory m on m.id = r.memory {_ENDS} where {seen} order by j.key, m.id",
             {**values, "facts": dumps(list(matching))},
         )
-        triples: dict[tuple[str, str, str], list[Row]] = {}
-        for row in rows:
-            triples.setdefault(matching[row["fact"]], []).append(row)
+        triples: dict[tuple[str, str, str], list[Asserted]] = {}
+        for edge in map(Asserted._make, rows):
+            triples.setdefault(matching[edge.fact], []).append(edge)
         return list(triples.values())
+
+
+class Asserted(NamedTuple):
+    """An edge as one memory asserts it."""
+
+    fact: str
+    subject_id: int
+    object_id: int
+    subject: str
+    predicate: str
+    object: str
+    subject_mentions: int
+    object_mentions: int
+    memory: int
+    event_id: str
+    trust: str
+    recorded_at: int
 
 
 @lru_cache(maxsize=16_384)
@@ -243,7 +262,7 @@ def _terms(*parts: str) -> frozenset[str]:
     return frozenset(stems(" ".join(parts).replace("_", " ")))
 
 
-def _hit(read: Fields, score: float, path: tuple[str, ...], linked: float) -> Hit:
+def _hit(read: Fields, score: float, path: tuple[str, ...], linked: float | None) -> Hit:
     # By place, which takes a sixth of the time that `replace` takes, a hundred times a question.
     values: tuple[Any, ...] = (*read[:_SCORE_AT], score, *read[_SCORE_AT:], path, linked)
     return Hit(*values)
@@ -294,18 +313,16 @@ def _with_its_own_triples(captured: Captured) -> Captured:
 _ENDS = "join entity s on s.id = r.subject join entity o on o.id = r.object"
 
 
-def _fact_hit(asserted: Sequence[Row], score: float) -> Hit:
-    """One triple, told as the best of the memories that assert it tells it: the most trusted, then the newest."""
-    best = min(asserted, key=lambda row: (_TRUST.index(row["trust"]), -row["recorded_at"]))
-    triple = (best["subject"], best["predicate"], best["object"])
-    return replace(
-        hit_of(best, score, triple),
-        native_id=best["fact"],
-        event_id=None,
-        text=" ".join(triple),
-        kind="fact",
-        raw_kind=None,
-        speaker=None,
-        place=None,
-        derived_from=tuple(dict.fromkeys(row["event_id"] for row in asserted)),
-    )
+def _best(asserted: Sequence[Asserted]) -> Asserted:
+    """What tells a triple best: the most trusted of the memories that assert it, then the newest."""
+    return min(asserted, key=lambda edge: (_TRUST.index(edge.trust), -edge.recorded_at))
+
+
+def _fact_hit(best: Asserted, asserted: Sequence[Asserted], read: Fields, score: float) -> Hit:
+    """One triple, as the best of the memories that assert it tells it; ``read`` is what was read of that memory."""
+    triple = (best.subject, best.predicate, best.object)
+    hit = _hit(read, score, triple, None)  # nobody else has it yet, so it may still be changed
+    hit.native_id, hit.event_id, hit.text = best.fact, None, " ".join(triple)
+    hit.kind, hit.raw_kind, hit.speaker, hit.place = "fact", None, None, None
+    hit.derived_from = tuple(dict.fromkeys(edge.event_id for edge in asserted))
+    return hit
