@@ -33,6 +33,8 @@ _LONGEST_TERM = 128
 _SPARE = 32
 _MOST_TIES = 1024
 # Documents that are read to choose among equal scores: fifty thousand edges of one hub must not cost 50 ms.
+_REMEMBERED_KEYS = 8192
+# Of documents that were found, until something is written: about 200 bytes each.
 _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
 # The scripts that `stems` cuts into pairs. Documents have their single characters too, in a field of their own, so that
 # a query of one character finds what pairs cannot.
@@ -85,7 +87,12 @@ class Lexical:
         self._index = tantivy.Index(_schema(), path=str(self._folder), reuse=True)
         self._index.register_tokenizer("terms", TextAnalyzerBuilder(Tokenizer.whitespace()).build())
         self._index.config_reader("manual")
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """Lets searches see what is on disk."""
         self._index.reload()
+        self._seen: tuple[Any, dict[tuple[int, int], str]] = self._index.searcher(), {}
 
     @property
     def size(self) -> int:
@@ -120,7 +127,7 @@ class Lexical:
                 self._writer.delete_documents_by_term("key", key)
                 self._writer.add_document(_document(key, tag, text))
             self._writer.commit()
-            self._index.reload()
+            self._look_again()
 
         try:
             _guarded(write)
@@ -139,7 +146,16 @@ class Lexical:
         return _guarded(look)
 
     def _search(self, query: Query, limit: int) -> list[tuple[str, float]]:
-        searcher = self._index.searcher()
+        searcher, keys = self._seen
+        if len(keys) > _REMEMBERED_KEYS:
+            keys.clear()
+
+        def key_of(address: Any) -> str:
+            place = address.segment_ord, address.doc
+            if (key := keys.get(place)) is None:
+                key = keys[place] = str(searcher.doc(address).get_first("key"))
+            return key
+
         want = limit + _SPARE
         while True:
             hits = searcher.search(query, want, count=False).hits
@@ -150,13 +166,13 @@ class Lexical:
         # Documents are read from disk one by one: none of those that are below the edge.
         edge = _rounded(hits[:limit][-1][0]) if hits else 0.0
         scored = [(_rounded(score), address) for score, address in hits]
-        found = [(str(searcher.doc(address).get_first("key")), score) for score, address in scored if score >= edge]
+        found = [(key_of(address), score) for score, address in scored if score >= edge]
         return sorted(found, key=lambda hit: (-hit[1], hit[0]))[:limit]
 
     def _queries(self, text: str, tags: Sequence[int] | None) -> Iterator[Query]:
         """What is asked for, and where that finds nothing, what is asked for then."""
         words = dict.fromkeys(_asked(text))
-        searcher = self._index.searcher()
+        searcher, _ = self._seen
         rare: list[Query] = []
         common: list[Query] = []
         for word in words:
