@@ -53,8 +53,10 @@ def gone(db: Connection, scope: Scope, file: Whole) -> list[Any]:
     Of exactly this owner: what another user took in from the same file is theirs.
     """
     same = " and ".join(f"{dimension} is ?" for dimension in DIMENSIONS)
+    # By itself SQLite takes an index of the user, and looks through all of that user's memories for each file.
     return db.execute(
-        f"select * from event where tenant = ? and source = ? and place_unit = 'line' and {CURRENT} and {same} "
+        "select * from event indexed by event_source "
+        f"where tenant = ? and source = ? and place_unit = 'line' and {CURRENT} and {same} "
         f"and substr(revision, 1, ?) = ? and revision not in ({MANY})",
         (
             scope.tenant,
@@ -115,13 +117,14 @@ def revive(db: Connection, row: Any, stores: Sequence[str]) -> None:
 def sources(db: Connection, scope: Scope, prefix: str, after: str, limit: int) -> list[SourceCount]:
     """The sources of a scope's own memories that begin with ``prefix``, by name, from the one after ``after``."""
     same = " and ".join(f"{dimension} = ?" for dimension in scope.named())
+    # Without an end, what sorts behind the prefix would be looked through, too; U+10FFFF is no character.
     rows = db.execute(
-        "select source, count(*) as n from event where tenant = ? and source > ? and source >= ? "
+        "select source, count(*) as n from event where tenant = ? and source > ? and source >= ? and source < ? "
         "and substr(source, 1, ?) = ? and forgotten = 0 and superseded_by is null "
         f"{'and ' + same if same else ''} group by source order by source limit ?",
         (
             scope.tenant,
-            *map(storable, (after, prefix)),
+            *map(storable, (after, prefix, f"{prefix}\U0010ffff")),
             len(prefix),
             *map(storable, (prefix, *scope.named().values())),
             limit,
