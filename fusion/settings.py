@@ -138,6 +138,12 @@ class FlushSettings(_Part):
         return zone
 
 
+class NoteSettings(_Part):
+    paths: tuple[Path, ...] = ()
+    user_id: str = ""
+    every_s: float = Field(default=300.0, gt=0)
+
+
 class SessionSettings(_Part):
     paths: tuple[Path, ...] = ()
     user_id: str = ""
@@ -213,6 +219,7 @@ class Settings(BaseSettings):
     receipts: ReceiptSettings = ReceiptSettings()
     flush: FlushSettings = FlushSettings()
     tools: ToolSettings = ToolSettings()
+    notes: NoteSettings = NoteSettings()
     sessions: SessionSettings = SessionSettings()
     hooks: HookSettings = HookSettings()
     checks: ChecksSettings = ChecksSettings()

@@ -24,6 +24,7 @@ from fusion.doors.retire import WholeFiles
 from fusion.errors import BadInput, NotFound, Overloaded, ServerUnreachable, StoreBusy
 from fusion.ingest.bookmarks import Bookmarks
 from fusion.ingest.files import Skip
+from fusion.ingest.reading import reading
 from fusion.ingest.sources import read, size
 
 if TYPE_CHECKING:
@@ -124,8 +125,9 @@ async def ingest(
     With ``wait`` it returns when the backends have it all, or after ``patience_s`` more seconds: they go on alone.
     """
     if gateway is not None:
-        async with gateway as client:
-            return await send(client, paths, scope, wait=wait, patience_s=patience_s, quiet=quiet, home=home)
+        # Before the server is there: one that this starts is not to be first at what it follows.
+        async with reading(home) as done, gateway as client:
+            return await send(client, paths, scope, wait=wait, patience_s=patience_s, quiet=quiet, home=home, done=done)
     tally, whole = Tally(), WholeFiles()
     with bars(quiet) as shown:
         for _ in _memories(read(paths, scope, progress=await _reading(shown, paths), wholly=whole), tally):
@@ -147,8 +149,12 @@ async def send(
     quiet: bool = False,
     home: Path | None = None,
     only: Collection[Path] | None = None,
+    done: Callable[[], None] = lambda: None,
 ) -> Summary:
-    """One round: remembers what is new in ``paths``, or in ``only`` these of their files."""
+    """One round: remembers what is new in ``paths``, or in ``only`` these of their files.
+
+    ``done`` is called when everything was read and acknowledged, before the backends are waited for.
+    """
     tally = Tally()
     settled: bool | None = None
     bookmarks = Bookmarks(home, scope) if home is not None else None
@@ -168,6 +174,10 @@ async def send(
             if not refused:
                 bookmarks.commit()
         tally.retired = await whole.retire(client, paths, scope)
+        if bookmarks is not None and not refused:
+            whole.mark(bookmarks)
+            bookmarks.commit()
+        done()
         if wait:
             settled = await _settle(client, shown, patience_s)
     return tally.summary(dry_run=False, settled=settled)

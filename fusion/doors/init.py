@@ -97,9 +97,11 @@ def init(asking: Asking, gateway: Gateway) -> dict[str, Any]:
     return _told(asking, found) | asyncio.run(set_up(asking, chosen, gateway, kept))
 
 
-async def set_up(asking: Asking, chosen: Sequence[Find], gateway: Gateway, kept: Sequence[str] = ()) -> dict[str, Any]:
-    """Writes the configuration, reads in what was chosen, answers a first question. ``kept`` are paths that were
-    followed before and are followed on."""
+async def set_up(
+    asking: Asking, chosen: Sequence[Find], gateway: Gateway, kept: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
+    """Writes the configuration, reads in what was chosen, answers a first question. ``kept`` are, by table, the paths
+    that were followed before and are followed on."""
     _write(asking, new_file(_settings(chosen, kept), _opening()))
     summary = await _read_in(asking, chosen, gateway)
     question, answer = (None, None) if summary is None else await _first_answer(chosen, gateway)
@@ -178,31 +180,43 @@ def _ask(ask: Callable[[str], str], name: str, offered: Mapping[int, Find]) -> l
 # The configuration -----------------------------------------------------------------------------------------------
 
 
-def _added_by_hand(config: Path, finds: Sequence[Find]) -> list[str]:
-    """The paths that an earlier configuration follows and that were not found now, as they stand there: what was found
-    is followed if it is chosen, and this would otherwise be lost. None of a file that makes no sense."""
-    try:
-        given = tomllib.loads(config.read_text(encoding="utf-8"))["backends"]["markdown"]["paths"]
-        paths = [path for path in given if isinstance(path, str)]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
+FOLLOWING = {
+    "notes": "what you edit or delete there, every backend answers so",
+    "backends.markdown": "they are followed as you edit them",
+}
+"""the tables whose ``paths`` are the folders of notes, with what is said of it"""
+
+
+def _added_by_hand(config: Path, finds: Sequence[Find]) -> dict[str, list[str]]:
+    """By table, the paths that an earlier configuration follows and that were not found now, as they stand there: what
+    was found is followed if it is chosen, and this would otherwise be lost. None of a file that makes no sense."""
     offered = {path.resolve() for one in finds for path in one.paths}
-    return [path for path in paths if (config.parent / Path(path).expanduser()).resolve() not in offered]
+    kept: dict[str, list[str]] = {}
+    for name in FOLLOWING:
+        try:
+            table: Any = tomllib.loads(config.read_text(encoding="utf-8"))
+            for part in (*name.split("."), "paths"):
+                table = table[part]
+            paths = [path for path in table if isinstance(path, str)]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        kept[name] = [path for path in paths if (config.parent / Path(path).expanduser()).resolve() not in offered]
+    return kept
 
 
-def _settings(chosen: Sequence[Find], kept: Sequence[str] = ()) -> list[Chosen]:
+def _settings(chosen: Sequence[Find], kept: Mapping[str, Sequence[str]]) -> list[Chosen]:
     """The settings that differ from the defaults: whose folders are followed, and what is not installed."""
-    lines = [f"    {toml_text(path)},  # as it was before" for path in kept]
-    lines += [
+    found = [
         f"    {toml_text(str(path))},  # {show.LABELS[one.kind]}, {one.files:,} files when it was found"
         for one in chosen
         if one.group == "notes"
         for path in one.paths
     ]
     settings = []
-    if lines:
-        toml = "\n".join(["[", *lines, "]"])
-        settings.append(Chosen("backends.markdown", "paths", toml, "they are followed as you edit them"))
+    for table, reason in FOLLOWING.items():
+        lines = [f"    {toml_text(path)},  # as it was before" for path in kept.get(table, ())] + found
+        if lines:
+            settings.append(Chosen(table, "paths", "\n".join(["[", *lines, "]"]), reason))
     for name, backend in Settings().backends.items():
         try:
             kind = resolve(backend.adapter, f"backends.{name}.adapter")
@@ -254,13 +268,12 @@ def _write(asking: Asking, text: str) -> None:
 
 
 async def _read_in(asking: Asking, chosen: Sequence[Find], gateway: Gateway) -> Summary | None:
-    """Ingests what was chosen. The Markdown backend follows the folders by itself and keeps no second copy of what
-    stands in them; the other memory systems know of it by this."""
+    """Ingests what was chosen; the server, which follows the notes among it from then on, waits until that is done."""
     paths = [path for one in chosen for path in one.paths]
     if not paths:
         return None
     try:
-        summary = await ingest(paths, Scope(), gateway(), patience_s=PATIENCE_S, quiet=asking.quiet)
+        summary = await ingest(paths, Scope(), gateway(), patience_s=PATIENCE_S, quiet=asking.quiet, home=asking.home)
     except asyncio.CancelledError:
         where = " ".join(shlex.quote(str(path)) for path in paths)
         sys.stderr.write(f"Stopped. What was read so far is kept; this goes on: fusion ingest{_home(asking)} {where}\n")

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from fusion.ingest.files import is_there
 from fusion.ingest.journal.retire import MAX_KEPT
 
 if TYPE_CHECKING:
     from fusion.client import AsyncClient
     from fusion.contract import Scope
+    from fusion.ingest.bookmarks import Bookmark, Bookmarks
 
 PAGE = 1000
 BATCH_BYTES = 200_000
@@ -29,9 +31,17 @@ class WholeFiles:
 
     def __init__(self) -> None:
         self._kept: dict[str, Sequence[str]] = {}
+        self._marks: dict[str, Bookmark] = {}
 
-    def __call__(self, source: str, revisions: Sequence[str]) -> None:
+    def __call__(self, source: str, revisions: Sequence[str], mark: Bookmark | None) -> None:
         self._kept[source] = revisions
+        if mark is not None:
+            self._marks[source.removeprefix("file:")] = mark
+
+    def mark(self, bookmarks: Bookmarks) -> None:
+        """Notes that these files are done with, so that a server that follows them need not read them again."""
+        for name, mark in self._marks.items():
+            bookmarks.reached(name, mark)
 
     async def retire(self, client: AsyncClient, paths: Sequence[Path], scope: Scope, *, dry_run: bool = False) -> int:
         """Retires what these files, and files that are gone from the folders among ``paths``, do not have; how much.
@@ -55,22 +65,11 @@ class WholeFiles:
             while True:
                 page = (await client.sources(prefix=prefix, after=after, limit=PAGE, **whose))["sources"]
                 for row in page:
-                    if row["source"] not in self._kept and not _is_there(Path(row["source"].removeprefix("file:"))):
+                    if row["source"] not in self._kept and not is_there(Path(row["source"].removeprefix("file:"))):
                         yield row["source"]
                 if len(page) < PAGE:
                     break
                 after = page[-1]["source"]
-
-
-def _is_there(path: Path) -> bool:
-    """Whether there is something, or one may not look."""
-    try:
-        path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def _batches(kept: Mapping[str, Sequence[str]]) -> Iterator[list[dict[str, Any]]]:

@@ -15,7 +15,8 @@ from watchfiles import Change, awatch
 
 from fusion.doors.ingest import Summary, send
 from fusion.errors import FusionError
-from fusion.ingest.files import PASSED_OVER, form_of
+from fusion.ingest.files import form_of, is_below
+from fusion.ingest.reading import reading
 
 if TYPE_CHECKING:
     from fusion.client import AsyncClient
@@ -48,13 +49,16 @@ async def watch(
     Set in the middle of a round, ``stop`` ends it: what was acknowledged is kept, the rest is for the next run.
     """
     changes = _Changes(paths, stop)
+
+    async def one_round(only: set[Path] | None) -> Summary:
+        async with reading(home) as done:
+            return await send(client, paths, scope, wait=wait, quiet=quiet, home=home, only=only, done=done)
+
     only: set[Path] | None = None  # of the first round, and of one after a failure: everything
     async with gateway as client:
         try:
             while not stop.is_set():
-                work = asyncio.create_task(
-                    send(client, paths, scope, wait=wait, quiet=quiet, home=home, only=only),
-                )
+                work = asyncio.create_task(one_round(only))
                 await _first(work, stop)
                 if stop.is_set() and not work.done():
                     work.cancel()
@@ -145,15 +149,8 @@ class _Changes:
             return True
         # What is gone and has no ending may have been a folder.
         read = form_of(path) is not None or path.is_dir() or (gone and not path.suffix)
-        return read and any(_is_below(path, folder) for folder in self._folders)
+        return read and any(is_below(path, folder) for folder in self._folders)
 
 
 def _file_of(path: str) -> Path:
     return Path(path.removesuffix(_LOG))
-
-
-def _is_below(path: Path, folder: Path) -> bool:
-    """Whether walking a folder comes by a path."""
-    if not path.is_relative_to(folder):
-        return False
-    return not any(part.startswith(".") or part in PASSED_OVER for part in path.relative_to(folder).parts)

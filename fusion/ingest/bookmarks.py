@@ -146,11 +146,10 @@ def begins_so(mark: Bookmark, fd: int) -> bool:
     return _digest_before(fd, mark.offset) == mark.digest
 
 
-def whole(fd: int, memories: int) -> Bookmark:
+def whole(about: os.stat_result, memories: int) -> Bookmark:
     """A bookmark behind a file that anybody may have edited anywhere: it holds while nobody touched it."""
-    about = os.fstat(fd)
     return Bookmark(about.st_ino, about.st_size, f"{about.st_mtime_ns} ns", memories=memories)
 
 
-def is_untouched(mark: Bookmark, fd: int) -> bool:
-    return whole(fd, mark.memories) == mark
+def is_untouched(mark: Bookmark, about: os.stat_result) -> bool:
+    return whole(about, mark.memories) == mark

@@ -155,6 +155,35 @@ def _one(path: Path, root: Path, *, named: bool = False) -> Iterator[File | Skip
         yield File(path, document, about.st_size if stat.S_ISREG(about.st_mode) else 0, form)
 
 
+def is_there(path: Path) -> bool:
+    """Whether there is something, or one may not look."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def is_below(path: Path, folder: Path) -> bool:
+    """Whether walking a folder comes by a path."""
+    if not path.is_relative_to(folder):
+        return False
+    return not any(part.startswith(".") or part in PASSED_OVER for part in path.relative_to(folder).parts)
+
+
+def file_at(path: Path, paths: Sequence[Path]) -> File | None:
+    """The file at a path, if `files` of these ``paths`` finds it there."""
+    if os.path.realpath(path) != str(path):  # by way of a link
+        return None
+    for root in (one.resolve() for one in paths):
+        if path == root or is_below(path, root):
+            found = next(_one(path, path.parent if path == root else root, named=path == root))
+            return found if isinstance(found, File) else None
+    return None
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
     """A regular file with something in it, open for reading. Raises Unreadable."""

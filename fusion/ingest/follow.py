@@ -80,25 +80,12 @@ class Follower:
         count = 0
         while batch := await asyncio.to_thread(lambda: list(islice(found, BATCH))):
             turns = [item for item in batch if isinstance(item, NewMemory)]
-            await self._keep(turns)
+            await hand_in(self.remember, turns)
             bookmarks.commit()
             count += len(turns)
         bookmarks.commit()
         self._sizes.update(due)
         return count
-
-    async def _keep(self, turns: Sequence[NewMemory]) -> None:
-        """Hands turns in; one that is refused (a secret in its session's name) is left out alone."""
-        if not turns:
-            return
-        try:
-            await self.remember(turns)
-        except BadInput as error:
-            if len(turns) == 1:
-                log.warning("a turn of a session was refused: %s", error)
-                return
-            for turn in turns:
-                await self._keep([turn])
 
     def _due(self, bookmarks: Bookmarks) -> Iterator[tuple[Path, int]]:
         """The transcripts to read now, with their sizes."""
@@ -118,6 +105,20 @@ class Follower:
                 continue  # gone, or not to be read: the next look says the same, or better
             if self.delta.due(*new, rested_s):
                 yield file.path, size
+
+
+async def hand_in(remember: Remember, memories: Sequence[NewMemory]) -> None:
+    """Hands memories in; one that is refused (a secret in its session's name) is left out alone."""
+    if not memories:
+        return
+    try:
+        await remember(memories)
+    except BadInput as error:
+        if len(memories) == 1:
+            log.warning("a memory was refused: %s", error)
+            return
+        for memory in memories:
+            await hand_in(remember, [memory])
 
 
 def _state(path: Path, now: float) -> tuple[int, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ from fusion.ingest.distil import Distiller
 from fusion.ingest.journal import Journal
 from fusion.ingest.journal.append import Stored
 from fusion.ingest.journal.idempotency import reused
+from fusion.ingest.journal.retire import SourceCount, Whole
 from fusion.lib.clean import clean
 from fusion.lib.envelope import without_own_block
 from fusion.lib.ids import uuid7
@@ -125,6 +126,17 @@ class Intake:
         if isinstance(outcome, str):
             return Replayed(Acknowledged(**one) for one in orjson.loads(outcome))
         return _acknowledge(prepared, outcome)
+
+    async def retire(self, scope: Scope, files: Sequence[Whole], *, dry_run: bool = False) -> Mapping[str, int]:
+        """Retires what files do not have any more; by source, how many memories that are."""
+        retired = await self._journal.retire(scope, files, dry_run=dry_run)
+        if retired and not dry_run:
+            self._deliverer.wake()
+        return retired
+
+    async def sources(self, scope: Scope, prefix: str, after: str, limit: int) -> Sequence[SourceCount]:
+        """The sources of a scope's current memories that begin with ``prefix``, by name, after the one named."""
+        return await self._journal.sources(scope, prefix, after, limit)
 
     @contextmanager
     def _alone(self, guard: tuple[str, str, str] | None) -> Iterator[None]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
@@ -316,7 +317,7 @@ def transcript(
 def _archive(
     path: Path, file: BinaryIO, session: Session, bookmarks: Bookmarks | None, mark: Bookmark | None
 ) -> Iterator[NewMemory | Skip]:
-    if bookmarks is not None and mark is not None and is_untouched(mark, file.fileno()):
+    if bookmarks is not None and mark is not None and is_untouched(mark, os.fstat(file.fileno())):
         bookmarks.resumed(mark)
         return
     memories = 0
@@ -327,7 +328,7 @@ def _archive(
         if item is not None:
             yield item
     if bookmarks is not None:
-        bookmarks.reached(str(path), whole(file.fileno(), memories))
+        bookmarks.reached(str(path), whole(os.fstat(file.fileno()), memories))
 
 
 def _turns(

@@ -8,6 +8,7 @@ place and its revision), so that to read the same files again remembers nothing 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ import orjson
 
 from fusion.contract import DIMENSIONS, KINDS, Kind, Moment, Place, Scope, Unit
 from fusion.ingest import sessions
-from fusion.ingest.bookmarks import Bookmarks, is_untouched, whole
+from fusion.ingest.bookmarks import Bookmark, Bookmarks, is_untouched, whole
 from fusion.ingest.files import (
     EMPTY,
     MAX_REF_CHARS,
@@ -41,7 +42,7 @@ from fusion.lib.front_matter import front_matter
 from fusion.lib.moment import moment
 from fusion.lib.words import content_hash
 
-__all__ = ["MAX_LINE_BYTES", "NO_SUCH_FILE", "Skip", "moment", "read", "size"]
+__all__ = ["MAX_LINE_BYTES", "NO_SUCH_FILE", "Skip", "markdown", "moment", "read", "size"]
 
 MAX_MB = 16.0
 """of a Markdown file: what is larger is no note"""
@@ -53,8 +54,13 @@ PRIVATE = frozenset({"memory.md"})
 MAX_ID_CHARS = 256
 MAX_POSITION = 2**53
 
-Wholly = Callable[[str, Sequence[str]], None]
-"""told of a file that was read from its beginning to its end: its source, and the revisions of its pieces"""
+Wholly = Callable[[str, Sequence[str], Bookmark | None], None]
+"""told of a file that was read from its beginning to its end: its source, the revisions of its pieces, and a bookmark
+behind it, where it is worth one"""
+
+
+def _nobody(source: str, revisions: Sequence[str], mark: Bookmark | None) -> None:
+    """Is told, and has no use for it."""
 
 
 def size(paths: Sequence[Path]) -> int:
@@ -70,7 +76,7 @@ def read(
     progress: Progress = lambda count: None,
     bookmarks: Bookmarks | None = None,
     only: Collection[Path] | None = None,
-    wholly: Wholly = lambda source, revisions: None,
+    wholly: Wholly = _nobody,
 ) -> Iterator[NewMemory | Skip]:
     """The memories in files and in folders of files, in a fixed order; ``scope`` is for those that do not say whose.
 
@@ -87,7 +93,7 @@ def read(
         elif only is not None and file.path not in only:
             continue
         elif file.form == "markdown":
-            yield from _markdown(file, whose, max_mb, progress, wholly)
+            yield from markdown(file, whose, wholly, max_mb=max_mb, progress=progress)
         elif file.form == "database":
             yield from sessions.database(file.path, whose, bookmarks)
             progress(file.bytes)
@@ -102,14 +108,15 @@ def read(
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
-def _markdown(
-    file: File, whose: Scope, max_mb: float, progress: Progress, wholly: Wholly
+def markdown(
+    file: File, whose: Scope, wholly: Wholly, *, max_mb: float = MAX_MB, progress: Progress = lambda count: None
 ) -> Iterator[NewMemory | Skip]:
+    """The sections of one Markdown file, as `read` has them."""
     limit = int(max_mb * 1_000_000)
     where = str(file.path)
     try:
         with opened(file.path) as stream, unchanged(stream):
-            data = stream.read(limit + 1)
+            data, about = stream.read(limit + 1), os.fstat(stream.fileno())
             if len(data) > limit:
                 raise Unreadable(f"larger than {max_mb:g} MB")
         if b"\0" in data:
@@ -118,7 +125,7 @@ def _markdown(
     except Unreadable as reason:
         yield Skip(where, str(reason))
         if str(reason) == EMPTY:
-            wholly(f"file:{file.path}", ())
+            wholly(f"file:{file.path}", (), None)
         return
     except UnicodeDecodeError:
         yield Skip(where, "not UTF-8")
@@ -142,7 +149,8 @@ def _markdown(
             revision=content_hash(chunk.text),
             origin="import",
         )
-    wholly(f"file:{file.path}", [content_hash(chunk.text) for chunk in found])
+    revisions = [content_hash(chunk.text) for chunk in found]
+    wholly(f"file:{file.path}", revisions, whole(about, len(set(revisions))))
 
 
 def _day(text: str) -> Moment | None:
@@ -166,7 +174,7 @@ def _jsonl(file: File, whose: Scope, progress: Progress, bookmarks: Bookmarks | 
             if is_packed(stream):
                 raise Unreadable("an archive, but of no session that is known")
             mark = bookmarks.find(where) if bookmarks is not None else None
-            if bookmarks is not None and mark is not None and is_untouched(mark, stream.fileno()):
+            if bookmarks is not None and mark is not None and is_untouched(mark, os.fstat(stream.fileno())):
                 bookmarks.resumed(mark)
                 progress(file.bytes)
                 return
@@ -195,7 +203,7 @@ def _jsonl(file: File, whose: Scope, progress: Progress, bookmarks: Bookmarks | 
                 memories += 1
                 unknown.update(dict.fromkeys(row.unknown()))
             if bookmarks is not None and not senseless:
-                bookmarks.reached(where, whole(stream.fileno(), memories))
+                bookmarks.reached(where, whole(os.fstat(stream.fileno()), memories))
     except Unreadable as reason:
         yield Skip(where, str(reason))
     if unknown:

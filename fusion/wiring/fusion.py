@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -68,6 +68,8 @@ RETRY_S = 1.0
 """before a failed question is worth asking again, where no breaker says more"""
 RETRY_DISABLED_S = 60.0
 """…where all that was asked are disabled: somebody has to mend the configuration first"""
+NOTES_S = 1.0
+"""that an opening home waits for the first look at its notes: its first answer is to know what was edited meanwhile"""
 FIRST_LOOK_S = 0.25
 """that the first answer waits for what backends say of themselves: one that is slow to say is told of by the next"""
 
@@ -100,6 +102,11 @@ class Fusion(Parts):
             if fusion.following is not None:
                 every_s = settings.sessions.every_s
                 stack.push_async_callback(_ended, asyncio.create_task(fusion.following.run(every_s)))
+            if fusion.notes_follower is not None:
+                stack.push_async_callback(_ended, asyncio.create_task(fusion.notes_follower.run()))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(NOTES_S):
+                        await fusion.notes_follower.looked.wait()
             yield fusion
 
     async def fuse(self, request: FuseRequest | str, **fields: Any) -> Fused:
@@ -344,14 +351,11 @@ class Fusion(Parts):
 
     async def retire(self, scope: Scope, files: Sequence[Whole], *, dry_run: bool = False) -> Mapping[str, int]:
         """Retires what files do not have any more; by source, how many memories that are."""
-        retired = await self.journal.retire(scope, files, dry_run=dry_run)
-        if retired and not dry_run:
-            self.deliverer.wake()
-        return retired
+        return await self.intake.retire(scope, files, dry_run=dry_run)
 
     async def origins(self, scope: Scope, prefix: str = "", after: str = "", limit: int = 100) -> Sequence[SourceCount]:
         """The sources of a scope's memories that begin with ``prefix``, by name, after the one named."""
-        return await self.journal.sources(scope, prefix, after, limit)
+        return await self.intake.sources(scope, prefix, after, limit)
 
     async def _recall(self, query: str, scope: Scope) -> list[Found]:
         recipe = self._recipe(FuseRequest(query, scope))
@@ -459,7 +463,8 @@ class Fusion(Parts):
     def _notes(self) -> tuple[str, ...]:
         failing = self.distiller.fault if self.distiller is not None else ""
         waiting = (f"conversations wait to be distilled, the language model fails: {failing}",) if failing else ()
-        return (*self.notes, *self.health.damaged.values(), *waiting)
+        notes = self.notes_follower.faults if self.notes_follower is not None else ()
+        return (*self.notes, *self.health.damaged.values(), *waiting, *notes)
 
     async def check(self) -> Mapping[str, str]:
         """Looks for damage in the journal and in every backend that can be looked through. By store, what was found.

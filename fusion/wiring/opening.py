@@ -38,6 +38,7 @@ from fusion.ingest.forget import Forgetter
 from fusion.ingest.intake import Intake
 from fusion.ingest.journal import Journal
 from fusion.ingest.journal.foreign import Noting
+from fusion.ingest.notes import NotesFollower
 from fusion.ingest.salvage import Salvaged
 from fusion.ingest.verify import Ask
 from fusion.lib.metered import Metered
@@ -85,6 +86,8 @@ class Parts:
     """what is degraded for the whole home, in words with the mend"""
     following: Follower | None = None
     """what reads agents' sessions on behind; None where nobody asked for that"""
+    notes_follower: NotesFollower | None = None
+    """what keeps up with folders of notes; None where none is named"""
 
 
 P = TypeVar("P", bound=Parts)
@@ -159,6 +162,7 @@ async def opened(kind: type[P], settings: Settings) -> AsyncIterator[P]:
             turns=Turns(settings.server.max_in_flight),
             notes=(*notes, *missing),
             following=None if damaged else _following(settings, intake),
+            notes_follower=None if damaged else _notes_follower(settings, intake),
             health=Health(settings, sources, journal, deliverer, damaged),
         )
 
@@ -367,4 +371,17 @@ def _following(settings: Settings, intake: Intake) -> Follower | None:
         home=settings.home,
         remember=intake.remember,
         delta=Delta(chosen.delta_bytes, chosen.delta_lines, chosen.idle_s),
+    )
+
+
+def _notes_follower(settings: Settings, intake: Intake) -> NotesFollower | None:
+    chosen = settings.notes
+    if not chosen.paths:
+        return None
+    return NotesFollower(
+        paths=[path.expanduser() for path in chosen.paths],
+        whose=Scope(user_id=chosen.user_id or None),
+        home=settings.home,
+        keeps=intake,
+        every_s=chosen.every_s,
     )

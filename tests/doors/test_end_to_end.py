@@ -288,6 +288,41 @@ def test_watch_remembers_what_is_written_and_ends_with_ctrl_c(home: Path, tmp_pa
     assert in_the_journal(home) == [f"turn {n} of the workshop" for n in range(3)]
 
 
+def test_a_server_that_follows_a_folder_answers_what_stands_there(home: Path, tmp_path: Path) -> None:
+    """Edited and deleted while a server runs, and while none does; one that was killed in between is made up for."""
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    bike, shed = folder / "bike.md", folder / "shed.md"
+    bike.write_text("The bike is blue.")
+    shed.write_text("The shed is dry.")
+    (home / "fusion.toml").write_text(f"{SMALL}\n[notes]\npaths = [{str(folder)!r}]\n")
+    assert fusion_json("ingest", folder, "--home", home)["stored"] == 2
+
+    def found(client: Client) -> set[str]:
+        return {hit["text"] for word in ("bike", "shed") for hit in client.search("memory", word)["hits"]}
+
+    with Client.of_home(home) as client:
+        bike.write_text("The bike is green.")
+        while found(client) != {"The bike is green.", "The shed is dry."}:
+            pass
+        shed.unlink()
+        while found(client) != {"The bike is green."}:
+            pass
+    holder = owner(home)
+    assert holder is not None
+    os.kill(holder.pid, signal.SIGKILL)
+    bike.write_text("The bike is red.")
+    shed.write_text("The shed is dry.")
+    with Client.of_home(home) as client:
+        assert "The bike is red." in client.fuse("which colour has the bike?")["block"]
+        while found(client) != {"The bike is red.", "The shed is dry."}:
+            pass
+        assert client.status()["notes"] == [
+            "no embedding model is configured: everything is found by its words only",
+        ]
+    assert fusion_json("ingest", folder, "--home", home)["duplicates"] == 2
+
+
 @pytest.mark.parametrize("options", [(), ("--dry-run",), ("--watch",)])
 def test_ingesting_what_is_not_there_fails(home: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
     """Exit code 1 and the path, however it is asked for."""

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -20,7 +21,9 @@ from fusion.doors.encode import encode
 from fusion.doors.ingest import BATCH, BATCH_BYTES, batches, ingest, wire_form
 from fusion.doors.retire import WholeFiles
 from fusion.errors import Overloaded, StoreBusy, StoreFull
+from fusion.ingest.bookmarks import Bookmarks
 from fusion.ingest.intake import NewMemory
+from fusion.ingest.reading import reading_behind
 from fusion.lib.words import content_hash
 from fusion.settings import ServerSettings, Settings, load
 from fusion.wiring import Fusion
@@ -97,6 +100,56 @@ async def test_a_run_that_fails_leaves_no_bookmark_behind_what_was_not_acknowled
     fusion.error = None
     summary = await ingest([file], NOBODY, gateway(fusion), quiet=True, home=tmp_path)
     assert (summary["stored"], summary["duplicates"]) == (2, 0)
+
+
+async def test_a_note_is_marked_when_what_it_has_no_more_is_retired(tmp_path: Path) -> None:
+    """Not before, and not where a piece was refused: a server that follows the note would not read it again."""
+    note, fusion = tmp_path / "note.md", FakeFusion(error=StoreFull("no space"))
+    note.write_text("one")
+    (tmp_path / "journal.sqlite").write_bytes(b"j")
+
+    def marked() -> bool:
+        return Bookmarks(tmp_path, NOBODY).find(str(note)) is not None
+
+    with pytest.raises(StoreFull):
+        await ingest([note], NOBODY, gateway(fusion), quiet=True, home=tmp_path)
+    fusion.error, fusion.refuses = None, "one"
+    await ingest([note], NOBODY, gateway(fusion), quiet=True, home=tmp_path)
+    assert not marked()
+    fusion.refuses = None
+    await ingest([note], NOBODY, gateway(fusion), quiet=True, home=tmp_path)
+    assert marked()
+    assert (await ingest([note], NOBODY, gateway(fusion), quiet=True, home=tmp_path))["read"] == 1
+
+
+async def test_a_server_that_follows_the_files_waits_until_all_is_acknowledged(tmp_path: Path) -> None:
+    """From before it is started to the end of the sending; not for the backends, which may take long."""
+    file = jsonl(tmp_path, "a")
+    waited: list[bool] = []
+
+    def waits() -> bool:
+        try:
+            with reading_behind(tmp_path):
+                return False
+        except StoreBusy:
+            return True
+
+    class Looking(FakeFusion):
+        async def remember(self, *args: Any, **fields: Any) -> Any:
+            waited.append(waits())
+            return await super().remember(*args, **fields)
+
+        async def settle(self) -> None:
+            waited.append(waits())
+
+    @asynccontextmanager
+    async def started() -> AsyncIterator[AsyncClient]:
+        waited.append(waits())
+        async with gateway(Looking()) as client:
+            yield client
+
+    await ingest([file], NOBODY, started(), quiet=True, home=tmp_path)
+    assert waited == [True, True, False]
 
 
 async def test_a_dry_run_only_counts(tmp_path: Path) -> None:
@@ -291,7 +344,7 @@ async def test_a_file_of_ten_thousand_pieces_is_told_in_parts(tmp_path: Path) ->
     fusion = FakeFusion()
     whole = WholeFiles()
     revisions = [content_hash(str(n)) for n in range(12_000)]
-    whole("file:/a.md", revisions)
+    whole("file:/a.md", revisions, None)
     async with gateway(fusion) as client:
         await whole.retire(client, [], NOBODY)
     assert sorted(one for file, _ in fusion.retired for one in file.keep) == sorted(revisions)

@@ -76,13 +76,14 @@ def test_yes_sets_up_reads_in_and_answers(user: Path, home: Path) -> None:
     told = init(asking(user, home, yes=True), over(fusion))
     settings = load(home=home)
     assert settings.backends["markdown"].options["paths"] == [str(user / ".openclaw/workspace")]
+    assert settings.notes.paths == (user / ".openclaw/workspace",)
     assert told["chosen"] == [str(user / ".openclaw/workspace"), str(user / "facts/facts.jsonl")]
     assert told["ingested"]["stored"] == len(fusion.kept) == 36 + 1
     assert told["question"] == fusion.requests[0].query == DECIDED
     assert told["answer"]["block"]
     assert (home / "fusion.toml").stat().st_mode & 0o777 == 0o600
     assert home.stat().st_mode & 0o777 == 0o700
-    assert [file.name for file in home.iterdir()] == ["fusion.toml"]
+    assert {file.name for file in home.iterdir()} == {"fusion.toml", "ingest.lock"}
 
 
 def test_another_program_is_told_where_the_command_is(
@@ -179,10 +180,15 @@ def test_paths_that_were_added_by_hand_are_followed_on(user: Path, home: Path, r
     added = os.path.relpath(vault, home) if relative else str(vault)
     home.mkdir()
     workspace = user / ".openclaw/workspace"
-    (home / "fusion.toml").write_text(f"[backends.markdown]\npaths = [{str(workspace)!r}, {added!r}]\n")
+    paths = f"paths = [{str(workspace)!r}, {added!r}]\n"
+    (home / "fusion.toml").write_text(f"[backends.markdown]\n{paths}")
     init(asking(user, home, force=True, ask=Answers("n", "n")), over(FakeFusion()))
     assert load(home=home).backends["markdown"].options["paths"] == [str(vault)]
     assert f'"{added}",  # as it was before' in (home / "fusion.toml").read_text()
+    assert load(home=home).notes.paths == ()  # one that only the Markdown backend was told of stays that
+    (home / "fusion.toml").write_text(f"[notes]\n{paths}")
+    init(asking(user, home, force=True, ask=Answers("n", "n")), over(FakeFusion()))
+    assert load(home=home).notes.paths == (vault,)
     (home / "fusion.toml").write_text("paths = [")
     init(asking(user, home, force=True, ask=Answers("n", "n")), over(FakeFusion()))
     assert load(home=home).backends["markdown"].options["paths"] == []
@@ -277,12 +283,12 @@ async def test_broken_off_while_reading_in(user: Path, home: Path, capsys: pytes
     fusion = FakeFusion(hold=asyncio.Event())
     how = asking(user, home, yes=True)
     chosen = choose(how, await look(how))
-    task = asyncio.create_task(set_up(how, chosen, over(fusion)))
+    task = asyncio.create_task(set_up(how, chosen, over(fusion), {}))
     await fusion.asked.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert [file.name for file in home.iterdir()] == ["fusion.toml"]
+    assert {file.name for file in home.iterdir()} == {"fusion.toml", "ingest.lock"}
     load(home=home)
     assert f"fusion ingest --home {home} {user / '.openclaw/workspace'}" in capsys.readouterr().err
 
