@@ -325,10 +325,10 @@ def test_a_server_that_follows_a_folder_answers_what_stands_there(home: Path, tm
 
 @pytest.mark.parametrize("options", [(), ("--dry-run",), ("--watch",)])
 def test_ingesting_what_is_not_there_fails(home: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
-    """Exit code 1 and the path, however it is asked for."""
+    """Exit code 2 and the path, however it is asked for."""
     with start("ingest", tmp_path / "nonexistent", "--home", home, *options) as process:
         _, err = process.communicate(timeout=60)
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert f"there is no such file or folder: {tmp_path / 'nonexistent'}" in err
 
 
