@@ -639,10 +639,10 @@ class TestStdio:
             assert "notice" not in done(await client.call_tool("memory_search", {"query": "chains"}))
 
     def test_a_wrong_option_is_told_before_anything_starts(self, home: Path) -> None:
-        """Exit code 1 and one line; stdout is the protocol's and stays empty."""
+        """Exit code 2 and one line; stdout is the protocol's and stays empty."""
         command = [sys.executable, "-m", "fusion", "mcp", "--home", str(home), "--audience", "everybody"]
         done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
-        assert (done.returncode, done.stdout) == (1, "")
+        assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith("fusion: audience: ")
 
     def test_it_ends_with_its_client(self, home: Path) -> None:
