@@ -426,7 +426,10 @@ class Remembered(TypedDict):
 
 
 class Remembrance(TypedDict):
-    """One memory as it was handed in; or, with ``backend``, an item of that backend's own, as it has it now."""
+    """One memory as it was handed in; or, with ``backend``, an item of that backend's own, as it has it now.
+
+    Read by its ref it says, too, which ``backends`` keep it, and the event that it ``supersedes``.
+    """
 
     ref: str
     backend: NotRequired[str]
@@ -442,6 +445,8 @@ class Remembrance(TypedDict):
     trust: str
     origin: str
     scope: dict[str, str]
+    backends: NotRequired[list[str]]
+    supersedes: NotRequired[str | None]
 
 
 class Memories(TypedDict):

@@ -164,7 +164,10 @@ async def from_first_to_last(home: Path, chosen: Settings, names: set[str]) -> N
         packed = {row["ref"] for row in receipt["candidates"] if row["decision"] == "packed"}
         assert ref in packed
         assert DECIDED not in json.dumps(receipt)
-        assert (await fusion.memory(ref, NADIA))["text"] == DECIDED
+        whole = await fusion.memory(ref, NADIA)
+        assert (whole["text"], whole["supersedes"]) == (DECIDED, None)
+        assert whole["backends"]
+        assert set(whole["backends"]) <= names
 
         forgotten = await fusion.forget(ref, NADIA)
         assert forgotten.done

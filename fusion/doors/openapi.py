@@ -297,7 +297,14 @@ def document(*, needs_key: bool = False) -> dict[str, Any]:
             "post": _remember(),
         },
         "/v1/memories/{ref}": {
-            "get": _operation("memory", "Read one memory", wire.Remembrance, _MEMORY, parameters=one, extra=(404,)),
+            "get": _operation(
+                "memory",
+                "Read one memory",
+                wire.Remembrance,
+                {**_MEMORY, "backends": ["cortex", "markdown"], "supersedes": None},
+                parameters=one,
+                extra=(404,),
+            ),
             "delete": _operation(
                 "forget",
                 "Forget one memory, in every backend",

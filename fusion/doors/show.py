@@ -277,6 +277,28 @@ def memories(page: wire.Memories) -> None:
         _say(f"More: --cursor {page['next_cursor']}")
 
 
+def memory(found: wire.Remembrance) -> None:
+    """One memory whole, and below what is known of it."""
+    _say(found["text"].rstrip("\n") + "\n")
+    place = found["document"] and f"{found['document']}:{found['position']}"
+    facts = {
+        "ref": found["ref"],
+        "kind": found["kind"],
+        "speaker": found["speaker"],
+        "happened": found["at"],
+        "recorded": found["recorded_at"],
+        "place": place,
+        "source": found["source"],
+        "of": ", ".join(f"{name} {value}" for name, value in found["scope"].items()),
+        "trust": found["trust"],
+        "kept by": ", ".join(found.get("backends", ())) or "no backend yet",
+        "replaces": found.get("supersedes"),
+    }
+    for name, value in facts.items():
+        if value:
+            _say(f"{name:<9} {value}")
+
+
 def backends(answer: wire.Backends) -> None:
     """What each backend holds; below, what is wrong with it."""
     rows = answer["backends"]

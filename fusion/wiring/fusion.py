@@ -250,7 +250,9 @@ class Fusion(Parts):
         """
         if not is_foreign(ref):
             record = await self.journal.find(ref, scope)
-            return {"ref": record.ref, **public(record.event)}
+            held = await self.journal.outbox.holding([record.ref])
+            more = {"backends": held[record.ref], "supersedes": record.event.supersedes}
+            return {"ref": record.ref, **public(record.event), **more}
         await self.noting.flush()
         item = await self.journal.shown(ref, scope)
         if item.backend not in self.sources:
@@ -260,7 +262,7 @@ class Fusion(Parts):
             raise NobodyAnswered(f"{ref} is a memory of {item.backend}, which does not answer ({answer.status})", {})
         for hit in answer.hits:
             if hit.native_id == item.hit.native_id:
-                return {"ref": item.ref, "backend": item.backend, **public(hit)}
+                return {"ref": item.ref, "backend": item.backend, **public(hit), "backends": [item.backend]}
         raise NotFound(f"there is no memory {ref!r} here: {item.backend} has it no more")
 
     async def memories(

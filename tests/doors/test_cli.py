@@ -82,6 +82,7 @@ def test_wrong_usage_is_exit_code_2() -> None:
         ["receipt", "r0"],
         ["feedback", "r0", "--useful", "m1"],
         ["forget", "m9z", "--yes"],
+        ["get", "m9z"],
         ["fuse", "q", "--recipe", "nope"],
         ["fuse", "q", "--backends", "nope"],
         ["compare", "q", "--a", "nope", "--b", "default"],
@@ -204,6 +205,22 @@ def test_a_folder_in_which_nothing_is_read_is_named(home: Path, tmp_path: Path) 
     result = fusion("ingest", folder, "--home", home, "--direct")
     assert result.exit_code == 0
     assert result.stdout.splitlines()[-1] == f"Nothing there is Markdown or JSONL with a memory in it: {folder}"
+
+
+def test_one_memory_is_shown_whole(home: Path) -> None:
+    """All of its text, where a table cuts it, and what is known of it; a new one names what it replaces."""
+    home.mkdir()
+    (home / "fusion.toml").write_text(SMALL)
+    text = "# The bookings\n\nThey moved to Postgres.\n" + "So it is written, " * 40 + "and so it is."
+    first = fusion("remember", text, "--kind", "decision", "--home", home, "--direct").stdout.split()[0]
+    second = fusion("remember", "They stay.", "--supersedes", first, "--home", home, "--direct").stdout.split()[0]
+    fusion("remember", text, "--speaker", "Ada", "--at", "2026-01-31", "--user", "ada", "--home", home, "--direct")
+    shown = fusion("get", "m3", "--user", "ada", "--home", home, "--direct").stdout
+    assert shown.startswith(f"{text}\n\nref       m3\nkind      note\nspeaker   Ada\nhappened  2026-01-31")
+    assert "\nof        user_id ada\n" in shown
+    told = json.loads(fusion("get", second, "--home", home, "--direct", "--json").stdout)
+    old = json.loads(fusion("get", told["supersedes"], "--home", home, "--direct", "--json").stdout)
+    assert (old["ref"], old["text"], old["kind"]) == (first, text, "decision")
 
 
 def test_stopping_where_nothing_runs(home: Path) -> None:

@@ -13,7 +13,7 @@ import typer
 
 import fusion as package
 from fusion.doors.cli.ask import fuse, receipt, search
-from fusion.doors.cli.keep import forget, forgotten, ingest, memories, remember
+from fusion.doors.cli.keep import forget, forgotten, get, ingest, memories, remember
 from fusion.doors.cli.measure import compare, feedback, tune
 from fusion.doors.cli.operate import backends, doctor, hook, init, mcp, serve, status, stop
 from fusion.doors.verbs import Commands
@@ -60,6 +60,7 @@ for command in (
     search,
     remember,
     memories,
+    get,
     forget,
     forgotten,
     backends,

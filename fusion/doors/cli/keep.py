@@ -184,6 +184,31 @@ def memories(
     run(ask(), as_json)
 
 
+def get(
+    ref: Annotated[str, typer.Argument(help="Which memory, as a block cites it: m1z.")],
+    user: User = None,
+    agent: Agent = None,
+    session: Session = None,
+    home: Home = None,
+    config: Config = None,
+    direct: Direct = False,
+    as_json: Json = False,
+) -> None:
+    """Show one memory whole: its text, where it stands, whose it is, and which backends keep it."""
+
+    async def ask() -> None:
+        async with gateway(home, config, direct=direct) as client:
+            memory = await client.memory(ref, user_id=user, agent_id=agent, session_id=session)
+        if as_json:
+            print_json(memory)
+        else:
+            from fusion.doors import show
+
+            show.memory(memory)
+
+    run(ask(), as_json)
+
+
 def forget(
     refs: Annotated[
         list[str] | None, typer.Argument(metavar="[REF]...", help="Which memories, as a block cites them: m1z.")
