@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from functools import lru_cache
 from itertools import islice
 from math import isfinite
+from operator import attrgetter, is_
 from typing import Any, Literal, SupportsFloat
 
 from fusion.contract import KINDS, Backend, Features, Hit, Moment, Partial, Place, Query, Scope
@@ -73,6 +74,35 @@ class Bulkhead:
         return self.under_way >= self.limit
 
 
+_SAME = attrgetter(*(one.name for one in fields(Hit) if one.name not in ("score", "path", "linked")))
+"""what of a hit does not depend on the question"""
+
+
+class Sound:
+    """The hits of one backend that were whole and clean, and whose words were counted.
+
+    The same memories come back question after question, most of them made of the very objects that were looked at
+    before: values never change, so these need not be looked at again.
+    """
+
+    __slots__ = ("_parts",)
+
+    MOST = 16_384
+    """hits; then it begins anew"""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, tuple[object, ...]] = {}
+
+    def has(self, hit: Hit) -> bool:
+        parts = self._parts.get(hit.native_id)
+        return parts is not None and all(map(is_, parts, _SAME(hit)))
+
+    def add(self, hit: Hit) -> None:
+        if len(self._parts) >= self.MOST:
+            self._parts.clear()
+        self._parts[hit.native_id] = _SAME(hit)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
     """A backend under its configured name, with what guards it. ``disabled`` says why it is not to be asked."""
@@ -82,6 +112,7 @@ class Source:
     deadline_s: float = 1.0
     breaker: Breaker = field(default_factory=Breaker)
     bulkhead: Bulkhead = field(default_factory=Bulkhead)
+    sound: Sound = field(default_factory=Sound)
     disabled: str | None = None
     broken: bool = False
     """it was not switched off but could not be opened, which is a failure and not a wish"""
@@ -243,14 +274,14 @@ class _Search:
         if query.deadline_s != self._budget_s:
             query = replace(query, deadline_s=self._budget_s)
         try:
-            return _read(_sanitised(await backend.search(query), query.limit))
+            return _sanitised(await backend.search(query), query.limit, self._source.sound)
         except BackendUnreachable:
             # A connection that is refused at once is tried once more: reading is idempotent.
             spent_s = self._loop.time() - self._began
             if self._late or permit.probe or spent_s > REFUSED_WITHIN_S or spent_s > self._budget_s / 2:
                 raise
         query = replace(query, deadline_s=self._budget_s - spent_s)
-        return _read(_sanitised(await backend.search(query), query.limit))
+        return _sanitised(await backend.search(query), query.limit, self._source.sound)
 
     def _cut(self) -> None:
         """The budget is over: the search gets its grace, and then nobody waits for it any more."""
@@ -364,7 +395,7 @@ def _report(permit: Permit, error: Exception, status: Status, *, fair: bool, is_
         permit.failed(retry_after_s=retry_after_s, last=is_last())
 
 
-def _sanitised(found: Sequence[Hit], limit: int) -> _Found:
+def _sanitised(found: Sequence[Hit], limit: int, sound: Sound) -> _Found:
     """At most ``limit`` hits of which every field is what the contract says, and what was dropped or mended."""
     if not isinstance(found, (list, tuple)):
         if isinstance(found, (str, bytes, Mapping)) or not hasattr(found, "__iter__"):
@@ -377,7 +408,7 @@ def _sanitised(found: Sequence[Hit], limit: int) -> _Found:
         counts["over_limit"] = len(found) - limit
     kept: dict[str, Hit] = {}
     for hit in found[:limit]:
-        mended = _mended(hit, counts)
+        mended = _mended(hit, counts, sound)
         if mended is None:
             counts["malformed"] += 1
         elif mended.native_id in kept:
@@ -389,15 +420,6 @@ def _sanitised(found: Sequence[Hit], limit: int) -> _Found:
     return tuple(kept.values()), {reason: n for reason, n in counts.items() if n}
 
 
-def _read(found: _Found) -> _Found:
-    """``found``, its words counted now, while others are still waited for: the stages behind find them remembered."""
-    for hit in found[0]:
-        said = spoken(hit.text, hit.speaker)
-        sketch(said)
-        counted(said)
-    return found
-
-
 _KINDS = frozenset(KINDS)
 _TRUST = frozenset({"trusted", "unknown", "untrusted", "quarantined"})
 _ORIGINS = frozenset({"owner", "agent", "tool", "import", "system"})
@@ -407,20 +429,27 @@ _cleaned = lru_cache(maxsize=8192)(clean)
 """remembered: the same memories come back query after query, and most of them have nothing to clean"""
 
 
-def _mended(hit: object, counts: Counter[str]) -> Hit | None:
+def _mended(hit: object, counts: Counter[str], sound: Sound) -> Hit | None:
     """The hit with shown texts cleaned and a score that is a number or ``None``; ``None`` if it is no hit at all."""
     try:
-        if not isinstance(hit, Hit) or not _well_formed(hit):
+        if not isinstance(hit, Hit) or not isinstance(hit.path, (tuple, list)):
             return None
         changes: dict[str, Any] = {}
-        text, score = hit.text, hit.score
-        if len(text) > TEXT_CHARS:
-            counts["cut_text"] += 1
-        text, taken = _cleaned(text[:TEXT_CHARS])
-        if text != hit.text:
-            changes["text"] = text
-        if not text or text.isspace():
-            return None
+        taken = 0
+        if not sound.has(hit):
+            if not _well_formed(hit):
+                return None
+            taken = _clean_words(hit, counts, changes)
+            text = changes.get("text", hit.text)
+            if not text or text.isspace():
+                return None
+            if not changes:
+                sound.add(hit)
+            # Its words are counted now, while others are still waited for: the stages behind find them remembered.
+            said = spoken(text, changes.get("speaker", hit.speaker))
+            sketch(said)
+            counted(said)
+        score = hit.score
         if score is not None and not (type(score) is float and isfinite(score)):
             changes["score"] = _number(score)
             if changes["score"] is None:
@@ -428,12 +457,8 @@ def _mended(hit: object, counts: Counter[str]) -> Hit | None:
         if hit.linked is not None and not (type(hit.linked) is float and 0.0 <= hit.linked <= 1.0):
             changes["linked"] = None
             counts["bad_score"] += 1
-        if hit.speaker is not None:
-            taken += _name("speaker", hit.speaker, changes)
-        if hit.raw_kind is not None:
-            taken += _name("raw_kind", hit.raw_kind, changes)
         if hit.path:
-            steps = [clean(step[:NAME_CHARS]) for step in hit.path]
+            steps = [_cleaned(step[:NAME_CHARS]) for step in hit.path]
             if any(step != old for (step, _), old in zip(steps, hit.path, strict=True)):
                 taken += sum(n for _, n in steps)
                 changes["path"] = tuple(step for step, _ in steps)
@@ -442,6 +467,19 @@ def _mended(hit: object, counts: Counter[str]) -> Hit | None:
         return replace(hit, **changes) if changes else hit
     except (TypeError, ValueError, AttributeError, OverflowError):
         return None
+
+
+def _clean_words(hit: Hit, counts: Counter[str], changes: dict[str, Any]) -> int:
+    """Cleans the text and the names of a hit into ``changes``; the number of characters taken out."""
+    if len(hit.text) > TEXT_CHARS:
+        counts["cut_text"] += 1
+    text, taken = _cleaned(hit.text[:TEXT_CHARS])
+    if text != hit.text:
+        changes["text"] = text
+    for name in ("speaker", "raw_kind"):
+        if (value := getattr(hit, name)) is not None:
+            taken += _name(name, value, changes)
+    return taken
 
 
 def _name(name: str, value: str, changes: dict[str, Any]) -> int:
@@ -480,7 +518,6 @@ def _well_formed(hit: Any) -> bool:
         and (hit.valid_from is None or _is_time(hit.valid_from))
         and (hit.valid_to is None or _is_time(hit.valid_to))
         and (hit.place is None or _is_place(hit.place))
-        and isinstance(hit.path, (tuple, list))
         and isinstance(hit.derived_from, (tuple, list))
         and all(map(_is_id, hit.derived_from))
     )

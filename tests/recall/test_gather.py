@@ -583,6 +583,36 @@ def test_clean_hits_are_not_copied() -> None:
     assert all(a is b for a, b in zip(one(says(*hits)).hits, hits, strict=True))
 
 
+@pytest.mark.parametrize(
+    ("changed", "dropped"),
+    [
+        ({"text": "te\u200ba"}, {"invisible": 1}),
+        ({"speaker": "Ad\u200ba"}, {"invisible": 1}),
+        ({"kind": "secret"}, {"malformed": 1}),
+        ({"path": ("te\u200ba",)}, {"invisible": 1}),
+        ({"path": None}, {"malformed": 1}),
+        ({"score": float("nan")}, {"bad_score": 1}),
+        ({"linked": 7.0}, {"bad_score": 1}),
+    ],
+)
+def test_a_hit_that_was_sound_is_looked_at_again_when_it_changes(changed: dict[str, Any], dropped: object) -> None:
+    """A second answer with the same id, and one part that is not what it was: it is mended or dropped as at first."""
+    good = Hit("1", "tea", speaker="Ada", score=0.5)
+    other, said = Hit("2", "milk"), [good, good.scored(0.4), replace(good, **changed)]
+
+    async def search(query: Query) -> Sequence[Hit]:
+        return [other, said.pop(0)]
+
+    async def work() -> list[Answer]:
+        source = Source("one", Does(search))
+        return [(await gather(QUERY, [source], 10))[0] for _ in range(3)]
+
+    first, second, third = run(work())
+    assert (first.hits, first.dropped, second.dropped) == ((other, good), {}, {})
+    assert second.hits == (other, good.scored(0.4))
+    assert third.dropped == dropped
+
+
 def test_an_id_twice_is_one_hit() -> None:
     """The first keeps its rank; the others are counted."""
     answer = one(says(Hit("1", "first"), Hit("2", "second"), Hit("1", "again"), Hit("1", "and again")))
