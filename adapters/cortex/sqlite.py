@@ -5,6 +5,7 @@ Nothing of what ends, is merged or superseded is written into the text's row but
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -35,6 +36,7 @@ from adapters.graph import (
     walk,
 )
 from adapters.index import Index
+from adapters.index.merge import Scored
 from fusion.contract import Captured, Embedder, Event, Extraction, Hit, Kind, Opening, Scope
 from fusion.lib.sqlite import EVENT_NAMES, Connection, Database, event_in, microseconds, scope_of, storable, tuples
 
@@ -236,16 +238,17 @@ class SqliteGraph(GraphStore):
         return await self._database.read(lambda db: _memories(db.execute(sql, values)))
 
     async def find(self, text: str, vector: Floats | None, view: View, limit: int) -> Found:
+        def read(words: Scored, vectors: Scored) -> tuple[Scored, Scored, dict[str, Memory]]:
+            ids = list({id_: None for id_, _ in (*words, *vectors)})
+            return words, vectors, self._database.look(lambda db: self._brief(db, ids, seen(view)))
+
         found = Found()
-        for deeper in (1, DEEPER):  # the index holds what is superseded and ended too, where there is any
-            many = limit * deeper
-            words: Sequence[tuple[str, float]]
-            vectors: Sequence[tuple[str, float]] = ()
+        for many in (limit, limit * DEEPER):  # the index holds what is superseded and ended too, where there is any
             if vector is None:
                 words = await self._index.lexical(text, view.scope, many)
+                words, vectors, memories = await asyncio.to_thread(read, words, ())
             else:
-                words, vectors = await self._index.halves(text, view.scope, many, vector)
-            memories = await self.seen(view, list({id_: None for id_, _ in (*words, *vectors)}))
+                words, vectors, memories = await self._index.made_of(text, view.scope, many, read, vector)
             found = Found([f for f in words if f[0] in memories], [f for f in vectors if f[0] in memories], memories)
             if all(
                 len(left) >= limit or len(asked) < many

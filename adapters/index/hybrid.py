@@ -205,14 +205,15 @@ class Index:
         scope: Scope,
         limit: int,
         make: Callable[[Scored, Scored], Result],
+        vector: Floats | None = None,
         deadline_s: float | None = None,
     ) -> Result:
         """What ``make`` makes of the ``halves``, in a thread: it may read files."""
         self._check_open()
         if self.size > self.small:
-            by_words, by_vectors = await self._in_two_threads(text, scope, limit, None, deadline_s)
+            by_words, by_vectors = await self._in_two_threads(text, scope, limit, vector, deadline_s)
             return await self._in_thread(lambda: make(by_words, by_vectors))
-        return await self._in_one_thread(text, scope, limit, None, deadline_s, make)
+        return await self._in_one_thread(text, scope, limit, vector, deadline_s, make)
 
     async def _in_two_threads(
         self, text: str, scope: Scope, limit: int, vector: Floats | None, deadline_s: float | None

@@ -228,7 +228,7 @@ class Markdown:
                     return True
             return max(len(by_words), len(by_vectors)) < width
 
-        while not await self._index.made_of(query.text, query.scope, width, take, query.deadline_s):
+        while not await self._index.made_of(query.text, query.scope, width, take, deadline_s=query.deadline_s):
             width *= 4  # some were parts of one entry, or of another time: ask for more
         return list(items.values())[: query.limit]
 

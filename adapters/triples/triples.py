@@ -127,7 +127,7 @@ class Triples(GraphStore):
             return self._database.look(lambda db: self._recall(db, query, keys))
 
         # Read in the thread that has searched: to hand what it found to another one takes as long as a step of a walk.
-        hits = await self._index.made_of(query.text, query.scope, many, recall, query.deadline_s)
+        hits = await self._index.made_of(query.text, query.scope, many, recall, deadline_s=query.deadline_s)
         return [hit for hit in hits if query.scope.admits(hit.scope)]
 
     def accepts(self, event: Event) -> bool:
