@@ -123,7 +123,7 @@ class BoltGraph:
 
     # Reading
 
-    async def get(self, ids: Sequence[str], *, learnt: bool = True) -> Mapping[str, Memory]:
+    async def get(self, ids: Sequence[str]) -> Mapping[str, Memory]:
         rows = await self._rows(cypher.GET, {"ids": list(ids)}) if ids else []
         return {row["event_id"]: cypher.memory_of(row) for row in rows}
 
@@ -189,6 +189,13 @@ class BoltGraph:
         )
         rows = await self._rows(statement, {"ids": list(ids), "vector": vector.tolist()})
         return {row["id"]: row["cosine"] for row in rows}
+
+    async def lacking(
+        self, ids: Sequence[str], vector: Floats | None, bare: Sequence[str]
+    ) -> tuple[Mapping[str, Memory], Mapping[str, float]]:
+        if vector is None:
+            return await self.get(ids), {}
+        return await asyncio.gather(self.get(ids), self.cosines(vector, bare))
 
     async def link(self, text: str, view: View, similar: Sequence[str], limit: int) -> Sequence[Link]:
         return await self._read(lambda run: _Walk(run, view, self._walking).links(text, similar, limit))

@@ -120,8 +120,8 @@ class View:
 class Found:
     """Ids with their scores, best first: BM25 by words, cosine by meaning. Comparable within one list only.
 
-    ``memories`` are those that the store had to read to see which of them the view sees, as ``get`` gives them without
-    ``learnt``: perhaps all, perhaps none.
+    ``memories`` are those that the store had to read to see which of them the view sees, as `Graph.seen` gives them:
+    perhaps all, perhaps none.
     """
 
     words: Sequence[tuple[str, float]] = ()
@@ -213,15 +213,13 @@ class Graph(Protocol):
         """
         ...
 
-    async def get(self, ids: Sequence[str], *, learnt: bool = True) -> Mapping[str, Memory]:
-        """Memories by id, whoever's they are and however they stand.
-
-        Without ``learnt`` a store may leave out of each extraction everything but its kind: recall reads a hundred.
-        """
+    async def get(self, ids: Sequence[str]) -> Mapping[str, Memory]:
+        """Memories by id, whoever's they are and however they stand."""
         ...
 
     async def seen(self, view: View, ids: Sequence[str]) -> Mapping[str, Memory]:
-        """Those of these memories that ``view`` sees; as `get` without ``learnt``."""
+        """Those of these memories that ``view`` sees. Of each extraction a store may leave out everything but its kind:
+        recall reads a hundred."""
         ...
 
     async def versions(self, id: str) -> Sequence[Memory]:
@@ -246,6 +244,13 @@ class Graph(Protocol):
 
     async def cosines(self, vector: Floats, ids: Sequence[str]) -> Mapping[str, float]:
         """Cosines of these memories, -1 to 1; those without a vector are left out."""
+        ...
+
+    async def lacking(
+        self, ids: Sequence[str], vector: Floats | None, bare: Sequence[str]
+    ) -> tuple[Mapping[str, Memory], Mapping[str, float]]:
+        """What is still to be known of what was found and linked: these memories, however they stand and as briefly as
+        in ``seen``, and the cosines of ``bare`` where there is a vector."""
         ...
 
     async def link(self, text: str, view: View, similar: Sequence[str], limit: int) -> Sequence[Link]:

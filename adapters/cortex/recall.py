@@ -59,10 +59,8 @@ async def look(
     links = await _links(graph, query, view, similar, options) if linked else ()
     scores = merged(similar, links or (), options.similar_weight, options.graph_weight)
     cosines = dict(found.vectors)
-    more, others = await asyncio.gather(
-        graph.get([id_ for id_ in scores if id_ not in found.memories], learnt=False),
-        _cosines(graph, vector, [id_ for id_ in scores if id_ not in cosines]),
-    )
+    unread = [id_ for id_ in scores if id_ not in found.memories]
+    more, others = await graph.lacking(unread, vector, [id_ for id_ in scores if id_ not in cosines])
     encoded = vector is not None or graph.embedder is None
     cosines |= others
     pool = Pool(Found(found.words, found.vectors), links or (), scores, cosines, encoded and links is not None)
@@ -100,7 +98,3 @@ async def _links(
     except TimeoutError:
         _log.info("the graph took more than its %d %% of the time; only what is similar is ranked", 100 * GRAPH_SHARE)
         return None
-
-
-async def _cosines(graph: Graph, vector: Floats | None, ids: Sequence[str]) -> Mapping[str, float]:
-    return {} if vector is None else await graph.cosines(vector, ids)

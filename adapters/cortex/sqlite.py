@@ -175,10 +175,8 @@ class SqliteGraph(GraphStore):
 
     # Reading
 
-    async def get(self, ids: Sequence[str], *, learnt: bool = True) -> Mapping[str, Memory]:
+    async def get(self, ids: Sequence[str]) -> Mapping[str, Memory]:
         def look(db: Connection) -> dict[str, Memory]:
-            if not learnt:
-                return self._brief(db, ids, ("true", {}))
             rows = db.execute(f"select * from memory where event_id in {MANY}", (dumps(list(ids)),))
             return {memory.id: memory for memory in _memories(rows)}
 
@@ -259,6 +257,14 @@ class SqliteGraph(GraphStore):
 
     async def cosines(self, vector: Floats, ids: Sequence[str]) -> Mapping[str, float]:
         return await self._index.cosines(vector, ids)
+
+    async def lacking(
+        self, ids: Sequence[str], vector: Floats | None, bare: Sequence[str]
+    ) -> tuple[Mapping[str, Memory], Mapping[str, float]]:
+        def look(db: Connection) -> tuple[Mapping[str, Memory], Mapping[str, float]]:
+            return self._brief(db, ids, _WHATEVER), {} if vector is None else self._index.compared(vector, bare)
+
+        return await self._database.read(look)
 
     async def link(self, text: str, view: View, similar: Sequence[str], limit: int) -> Sequence[Link]:
         def look(db: Connection) -> list[Link]:
@@ -373,6 +379,9 @@ def _of(scope: Scope) -> tuple[str, dict[str, Any]]:
         terms.append("m.audience = 'group'")
     return " and ".join(terms), values
 
+
+_WHATEVER: Seen = ("true", {})
+"""however a memory stands"""
 
 MOST_READ = 4096
 """memories that are kept as they were read: of ordinary length, 4 MB"""

@@ -318,8 +318,12 @@ class Index:
 
     async def cosines(self, vector: Floats, keys: Sequence[str]) -> dict[str, float]:
         """The cosine of a vector of unit length with those of these keys that have one."""
+        return await self._in_thread(lambda: self.compared(vector, keys))
+
+    def compared(self, vector: Floats, keys: Sequence[str]) -> dict[str, float]:
+        """As ``cosines``, in the thread of whoever calls, which may wait."""
         self._check_open()
-        return await self._in_thread(lambda: self._vectors.cosines(vector, keys))
+        return self._vectors.cosines(vector, keys)
 
     async def damage(self) -> str | None:
         """What is wrong with the files, if anything is. Whoever calls holds back what would write to them."""

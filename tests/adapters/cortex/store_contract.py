@@ -215,6 +215,8 @@ class StoreContract(ABC):
         assert found[event_id(2)] < 0.6
         again = await graph.cosines(vector, [event_id(1), event_id(2), event_id(9)])
         assert again == pytest.approx(found, abs=0.001)
+        known, cosines = await graph.lacking([event_id(2), event_id(9)], vector, [event_id(1), event_id(9)])
+        assert (known, cosines) == ({event_id(2): memory(2, "gamma delta")}, {event_id(1): again[event_id(1)]})
 
     async def test_the_limit_counts_what_is_seen(self, graph: Graph) -> None:
         """Other people's better matches, and what is superseded, do not use it up."""
@@ -410,12 +412,12 @@ class StoreContract(ABC):
     # Walking
 
     async def test_what_is_found_is_as_it_stands(self, graph: Graph) -> None:
-        """Memories that come with a finding are as ``get`` gives them, the second time too, when one has changed."""
+        """Memories that come with a finding are as ``lacking`` gives them, also when one has changed."""
         await graph.add([memory(n, f"alpha {n}", ("Ada", "knows", "Ben")) for n in (1, 2)])
         for confidence in (0.5, 0.9):
             await graph.alter({event_id(2): {"confidence": confidence}})
             found = await graph.find("alpha", None, look(), 5)
-            stored = await graph.get([event_id(1), event_id(2)], learnt=False)
+            stored, _ = await graph.lacking([event_id(1), event_id(2)], None, [])
             assert numbers(id_ for id_, _ in found.words) == [1, 2]
             assert stored[event_id(2)].state.confidence == confidence
             assert {**stored, **found.memories} == stored
