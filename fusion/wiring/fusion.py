@@ -68,6 +68,8 @@ RETRY_S = 1.0
 """before a failed question is worth asking again, where no breaker says more"""
 RETRY_DISABLED_S = 60.0
 """…where all that was asked are disabled: somebody has to mend the configuration first"""
+NO_MEMORIES = "no memory is here yet"
+"""why an answer is empty where nothing was ever brought: the wrong home, or a new one"""
 NOTES_S = 1.0
 """that an opening home waits for the first look at its notes: its first answer is to know what was edited meanwhile"""
 FIRST_LOOK_S = 0.25
@@ -132,10 +134,17 @@ class Fusion(Parts):
             self._behind(self._tell_used(told))
         return replace(
             outcome.fused,
+            abstained=await self._abstained(outcome.fused, asked.scope.tenant),
             notes=(*self._notes, *self.health.failing),
             coverage=self.health.coverage(outcome.fused.coverage),
             degraded=outcome.fused.degraded or self.health.degraded,
         )
+
+    async def _abstained(self, fused: Fused, tenant: str) -> str | None:
+        """Why nothing was recalled; where nothing was ever brought here, that: the wrong home, or a new one."""
+        if fused.block or self.health.items != 0 or any(row["count"] for row in fused.backends):
+            return fused.abstained
+        return fused.abstained if (await self.journal.counts(tenant)).current else NO_MEMORIES
 
     def _keep(self, outcome: Outcome, world: Witness, scope: Scope) -> None:
         """Keeps the receipt of an answer, and what stands behind the refs that it cites of other people's memories."""

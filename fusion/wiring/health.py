@@ -72,6 +72,8 @@ class Health:
         self.has_looked = False
         """whether what the backends say of themselves is known at all"""
         self._vectors_pending = 0
+        self.items: int | None = None
+        """what all backends hold, as of the last look; None where not all of them say"""
         self._failing: Mapping[str, str] = {}
         """by backend, what it says that fails, as of the last look"""
         self._leaked: Counter[str] = Counter()
@@ -109,6 +111,8 @@ class Health:
         states = await self.backends()
         self._vectors_pending = sum(state.vectors_pending for state in states)
         self.has_looked = True
+        silent = any(s.disabled is None and s.name not in self._describing for s in self._sources.values())
+        self.items = None if silent else sum(state.items for state in states)
         # What is damaged is told as that, and is well as soon as a check says so.
         failing = [state for state in states if state.degraded and state.name not in self.damaged]
         self._failing = {s.name: f"{s.name}: {'; '.join(s.notes) or s.detail or 'it says no more'}" for s in failing}

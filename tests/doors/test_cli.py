@@ -172,10 +172,13 @@ def test_an_answer_of_a_home_without_memories_says_so(home: Path) -> None:
     said = f"{home} has no memories: fusion init finds what is yours, fusion ingest FOLDER adds it"
     for command in (["fuse", "chains"], ["search", "memory", "chains"]):
         assert fusion(*command, "--home", home, "--direct").stdout.splitlines()[-1] == said
+    programs = ["fuse", "chains", "--home", home, "--direct", "--json"]
+    assert json.loads(fusion(*programs).stdout)["abstained"] == "no memory is here yet"
     fusion("remember", "The bookings moved.", "--home", home, "--direct")
     for command in (["fuse", "chains"], ["search", "memory", "chains"]):
         result = fusion(*command, "--home", home, "--direct")
         assert (result.exit_code, said in result.stdout) == (0, False)
+    assert json.loads(fusion(*programs).stdout)["abstained"] != "no memory is here yet"
 
 
 @pytest.mark.parametrize(
