@@ -36,6 +36,7 @@ from pydantic_settings import SettingsError as UnreadableVariable
 
 from fusion.errors import SettingsError
 from fusion.home import config_root, find_home
+from fusion.lib.ignore import matcher
 from fusion.lib.trees import MAX_BYTES, Trees, digest
 from fusion.recipe import Learned, Recipe
 
@@ -140,8 +141,18 @@ class FlushSettings(_Part):
 
 class NoteSettings(_Part):
     paths: tuple[Path, ...] = ()
+    ignore: tuple[str, ...] = ()
     user_id: str = ""
     every_s: float = Field(default=300.0, gt=0)
+
+    @field_validator("ignore")
+    @classmethod
+    def _sensible(cls, ignore: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            matcher(ignore)
+        except re.error as error:
+            raise ValueError(f"a pattern makes no sense: {error}") from None
+        return ignore
 
 
 class SessionSettings(_Part):

@@ -210,6 +210,11 @@ class TestMistakes:
         with pytest.raises(SettingsError, match=re.escape(wrong)):
             load(written(tmp_path, f"[backends]\n{table}\n"))
 
+    def test_a_pattern_that_makes_no_sense(self, tmp_path: Path) -> None:
+        """Said when the file is read, not when the first note is looked at."""
+        with pytest.raises(SettingsError, match=r"notes.ignore: a pattern makes no sense: bad character range"):
+            load(written(tmp_path, '[notes]\nignore = ["[z-a].md"]\n'))
+
     def test_a_time_zone_that_is_none(self, tmp_path: Path) -> None:
         """Named at the start, and not when the first day is written."""
         with pytest.raises(SettingsError, match=r"flush.zone: there is no such time zone"):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
 
-from adapters.markdown.ignore import matcher
+from fusion.lib.ignore import matcher
 
 SUFFIXES = (".md", ".markdown")
 _TRIES = 3

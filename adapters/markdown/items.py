@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
 from adapters.markdown.files import Content, Root, Seen, Unreadable
-from adapters.markdown.ignore import matcher
 from adapters.markdown.media import SUFFIX as MEDIA
 from adapters.markdown.media import handle, mime_of, shown
 from adapters.markdown.notes import parse
@@ -20,6 +19,7 @@ from adapters.markdown.shelf import Document, Item, keyed
 from fusion.contract import Event, Hit, Moment, Place, Scope
 from fusion.lib.chunk import chunks, tokens
 from fusion.lib.front_matter import front_matter
+from fusion.lib.ignore import matcher
 from fusion.lib.words import content_hash, spoken
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")

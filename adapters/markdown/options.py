@@ -9,11 +9,11 @@ from math import inf
 from pathlib import Path
 
 from adapters.index.merge import TEXT_WEIGHT, VECTOR_WEIGHT
-from adapters.markdown.ignore import ALWAYS, matcher
 from adapters.markdown.media import mime_of
 from adapters.markdown.ranking import MENTION_LIFT, MERGES, Ranking
 from fusion.contract import DIMENSIONS, Scope
 from fusion.errors import SettingsError
+from fusion.lib.ignore import ALWAYS, matcher
 
 MEDIA_MB = 14.0
 """a request may have 20 MB, and a file in it is written with four characters for three bytes"""

@@ -31,6 +31,7 @@ from fusion.ingest.intake import NewMemory
 from fusion.ingest.journal.retire import SourceCount, Whole
 from fusion.ingest.reading import reading_behind
 from fusion.ingest.sources import markdown
+from fusion.lib.ignore import matcher
 
 BATCH = 25
 """memories handed in at once; files are read until there are so many"""
@@ -81,12 +82,14 @@ class _Read:
 
 @dataclass(eq=False)
 class NotesFollower:
-    """Follows the Markdown below ``paths``, which is ``whose``; bookmarks are the home's."""
+    """Follows the Markdown below ``paths``, but for what the patterns ``ignore`` leave out; it is ``whose``, and
+    bookmarks are the home's."""
 
     paths: Sequence[Path]
     whose: Scope
     home: Path
     keeps: Keeps
+    ignore: Sequence[str] = ()
     every_s: float = 300.0
     looked: asyncio.Event = field(default_factory=asyncio.Event)
     """set once the first round is over, whatever came of it"""
@@ -199,11 +202,12 @@ class NotesFollower:
             if gone or path.is_dir():
                 return None
         found = [file_at(path, self.paths) for path in told if form_of(path) == "markdown" and path.is_file()]
-        return [file for file in found if file is not None]
+        return [file for file in found if file is not None and self._is_wanted(file)]
 
     def _look_at_all(self, counts: Mapping[str, int]) -> tuple[list[File], list[str]]:
         marks = Bookmarks(self.home, self.whose)
-        found = {f"file:{f.path}": f for f in files(self.paths) if isinstance(f, File) and f.form == "markdown"}
+        notes = (f for f in files(self.paths) if isinstance(f, File) and f.form == "markdown")
+        found = {f"file:{file.path}": file for file in notes if self._is_wanted(file)}
         self._unread = {source: why for source, why in self._unread.items() if source in found}
         self._away, gone = [], dict[str, None]()
         for path in self.paths:
@@ -216,6 +220,16 @@ class NotesFollower:
                 gone |= dict.fromkeys(s for s in ours if s not in found and not is_there(Path(s[5:])))
         due = [file for source, file in found.items() if not self._is_known(source, file, marks, counts)]
         return due, list(gone)
+
+    def _is_wanted(self, file: File) -> bool:
+        """Whether no pattern leaves a file out, nor a folder on the way to it. A file that was named is wanted."""
+        if not self.ignore:
+            return True
+        ignored = matcher(self.ignore)
+        root = next((r for r in (path.resolve() for path in self.paths) if file.path.is_relative_to(r)), file.path)
+        way = file.path.relative_to(root)
+        folders = (folder.as_posix() for folder in way.parents if folder.name)
+        return root == file.path or not (ignored(way.as_posix(), False) or any(ignored(f, True) for f in folders))
 
     def _is_known(self, source: str, file: File, marks: Bookmarks, counts: Mapping[str, int]) -> bool:
         """Whether nobody touched a file since it was read, nor what is kept of it."""

@@ -383,5 +383,6 @@ def _notes_follower(settings: Settings, intake: Intake) -> NotesFollower | None:
         whose=Scope(user_id=chosen.user_id or None),
         home=settings.home,
         keeps=intake,
+        ignore=chosen.ignore,
         every_s=chosen.every_s,
     )

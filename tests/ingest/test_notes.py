@@ -254,6 +254,21 @@ async def test_notes_are_whose_the_settings_say(home, keeps, folder) -> None:
     assert {record.event.text for record in group} == {"The bike is blue.", "The shed is dry."}
 
 
+async def test_what_is_ignored_is_not_read(home, keeps, folder) -> None:
+    """By a folder's name or a file's, however it is found; what was read of it before stays until it is forgotten."""
+    await follower(home, keeps, folder).round()
+    (folder / "sub" / "shed.md").write_text("The shed is wet.")
+    (folder / "bike.tmp.md").write_text("The bike is")
+    (folder / "new.md").write_text("The key is under the pot.")
+    follow = NotesFollower([folder], Scope(user_id="ada"), home, keeps, ignore=("sub/", "*.tmp.md"))
+    assert await follow.round() == 1
+    follow._tell({folder / "sub" / "shed.md", folder / "bike.tmp.md"})
+    assert await follow.round() == 0
+    assert await keeps.texts() == {"The bike is blue.", "The shed is dry.", "The key is under the pot."}
+    named = NotesFollower([folder / "bike.tmp.md"], Scope(user_id="ada"), home, keeps, ignore=("*.tmp.md",))
+    assert await named.round() == 1
+
+
 async def test_it_hears_of_changes_in_a_folder_and_of_a_file(home, keeps, folder, tmp_path) -> None:
     """Files that are edited, replaced and deleted, and another folder in the followed one's place: all by notices, for
     by itself it would look again in five minutes only."""

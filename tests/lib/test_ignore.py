@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from adapters.markdown.ignore import ALWAYS, matcher
+from fusion.lib.ignore import ALWAYS, matcher
 
 
 def left_out(path: str, patterns: list[str]) -> bool:
