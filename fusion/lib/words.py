@@ -121,6 +121,7 @@ def _pairs(word: str) -> list[str]:
     return terms
 
 
+@lru_cache(maxsize=16_384)
 def spoken(text: str, speaker: str | None) -> str:
     """A text as it was said: ``Speaker: text``. This is what is indexed and what a block shows."""
     return f"{speaker}: {text}" if speaker else text
