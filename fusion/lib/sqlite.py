@@ -86,7 +86,7 @@ class Database:
         self._busy_s = busy_s
         self._writing: Connection | None = None
         self._reading: list[Connection] = []
-        self._mine = threading.local()
+        self._idle: list[Connection] = []
         self._lock = threading.Lock()
         self._looks = 0
         self._beside = threading.Condition()
@@ -234,26 +234,33 @@ class Database:
 
     def _look(self, work: Callable[[Connection], T]) -> T:
         try:
-            db: Connection | None = getattr(self._mine, "db", None)
-            if db is None:
-                if self.refusal:
-                    uri = f"{self.path.absolute().as_uri()}?mode=ro"
-                    db = sqlite3.connect(uri, uri=True, timeout=self._busy_s, check_same_thread=False)
-                    db.isolation_level, db.row_factory = None, sqlite3.Row
-                else:
-                    db = connect(self.path, busy_s=self._busy_s)
-                self._mine.db = db
-                db.execute("pragma query_only = on")
-                with self._lock:
-                    self._reading.append(db)
-            db.execute("begin")
+            db = self._taken() or self._another()
             try:
+                db.execute("begin")
                 return work(db)
             finally:
                 if db.in_transaction:
                     db.execute("rollback")
+                self._idle.append(db)
         except sqlite3.Error as error:
             raise self._translated(error) from error
+
+    def _taken(self) -> Connection | None:
+        """The connection that was read by last: what it read is still in its cache, and in the processor's."""
+        with self._lock:
+            return self._idle.pop() if self._idle else None
+
+    def _another(self) -> Connection:
+        if self.refusal:
+            uri = f"{self.path.absolute().as_uri()}?mode=ro"
+            db = sqlite3.connect(uri, uri=True, timeout=self._busy_s, check_same_thread=False)
+            db.isolation_level, db.row_factory = None, sqlite3.Row
+        else:
+            db = connect(self.path, busy_s=self._busy_s)
+        with self._lock:
+            self._reading.append(db)
+        db.execute("pragma query_only = on")
+        return db
 
     def _shut(self) -> None:
         self._readers.shutdown(wait=True)
