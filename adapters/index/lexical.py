@@ -14,6 +14,7 @@ import shutil
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 from unicodedata import normalize
@@ -59,9 +60,13 @@ def analysis() -> str:
     return content_hash(" ".join([*sorted(STOP_WORDS), *terms(_PROBE)]))
 
 
-def _asked(text: str) -> list[str]:
-    """What a question looks for: its keywords' terms, and once more the names whose humps keywords do not have."""
-    return terms(" ".join([*keywords(text), *_CAMEL.findall(text.replace("_", " "))]))
+@lru_cache(maxsize=64)
+def _asked(text: str) -> tuple[str, ...]:
+    """What a question looks for: its keywords' terms, and once more the names whose humps keywords do not have.
+
+    Remembered, for several indexes are asked the same at once.
+    """
+    return tuple(terms(" ".join([*keywords(text), *_CAMEL.findall(text.replace("_", " "))])))
 
 
 class Lexical:
