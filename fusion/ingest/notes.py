@@ -145,9 +145,9 @@ class NotesFollower:
             return self.every_s
         except StoreBusy:
             return BUSY_S
-        except (FusionError, OSError) as error:
-            self._trouble = str(error)
-            log.warning("notes were not followed this time: %s", error)
+        except Exception as error:  # noqa: BLE001 — whatever it is, notes that nobody follows must not look followed
+            self._trouble = str(error) if isinstance(error, FusionError | OSError) else repr(error)
+            log.warning("notes were not followed this time: %s", self._trouble)
             return AGAIN_S
 
     async def round(self) -> int:
@@ -158,7 +158,8 @@ class NotesFollower:
         self._heard.clear()
         told, self._told = self._told, set()
         try:
-            due, gone = await self._look(told)
+            with reading_behind(self.home):  # while a command reads, even a look would take its time for nothing
+                due, gone = await self._look(told)
             count = len(due) + len(gone)
             marked = time.monotonic()
             while due:
@@ -300,9 +301,9 @@ class NotesFollower:
     async def _hear(self, path: Path) -> None:
         """Tells of what changes at a path or below it, while the same thing is there; then begins anew."""
         while True:
-            root = path.resolve()
-            there = _identity(root)
             try:
+                root = path.resolve()
+                there = _identity(root)
                 async with aclosing(_changes(root)) as found:
                     first = True
                     async for changed in found:
@@ -316,8 +317,8 @@ class NotesFollower:
                         if not same:
                             break
                         first = False
-            except (OSError, RuntimeError) as error:  # no such folder; no more watches to be had
-                if root.exists():
+            except (OSError, RuntimeError) as error:  # no such folder; no more watches to be had; links in a circle
+                if path.exists():
                     self._deaf[path] = str(error)
                     self._tell(None)
                 await asyncio.sleep(AGAIN_S)

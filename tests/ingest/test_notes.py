@@ -32,11 +32,14 @@ class Keeping(Intake):
         self.journal = journal
         self.handed: list[str] = []
         self.full_after: int | None = None
+        self.fault: Exception | None = None
         self.changed = asyncio.Event()
 
     async def remember(
         self, items: Sequence[NewMemory], *, tenant: str = "default", idempotency_key: str | None = None
     ) -> Sequence[Acknowledged]:
+        if self.fault is not None:
+            raise self.fault
         if self.full_after is not None and len(self.handed) + len(items) > self.full_after:
             raise StoreFull("no space left")
         self.handed += [item.text for item in items]
@@ -198,6 +201,23 @@ async def test_a_round_that_breaks_off_is_gone_on_with(home, keeps, tmp_path) ->
     assert all(text.startswith("# b") for text in keeps.handed)
     assert not [text for text in await keeps.texts() if "word" in text]
     assert len(await keeps.texts()) == 2 * each
+
+
+@pytest.mark.parametrize("fault", [StoreFull("no space left"), ValueError("a slip of ours")])
+async def test_a_round_that_fails_is_told_and_tried_again(home, keeps, folder, fault) -> None:
+    """Whatever failed; what was heard of by then is not lost."""
+    follow = follower(home, keeps, folder)
+    assert await follow._attempt() == follow.every_s
+    (folder / "bike.md").write_text("The bike is green.")
+    follow._tell({folder / "bike.md"})
+    keeps.fault = fault
+    assert await follow._attempt() == notes.AGAIN_S
+    [told] = follow.faults
+    assert told.startswith("notes are not followed, which is tried again: ")
+    assert str(fault) in told
+    keeps.fault = None
+    assert (await follow._attempt(), follow.faults) == (follow.every_s, [])
+    assert await keeps.texts() == {"The bike is green.", "The shed is dry."}
 
 
 async def test_the_server_waits_for_a_command_that_reads(home, keeps, folder) -> None:
