@@ -13,7 +13,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,7 +23,7 @@ import fusion as package
 from fusion.client import LOG, Client, running_server
 from fusion.contract import UNNAMED, Verifies
 from fusion.embedders import RECORD
-from fusion.errors import FusionError, PackageMissing
+from fusion.errors import FusionError, PackageMissing, SettingsError
 from fusion.home import explain_lock, owner, read_record
 from fusion.ingest.journal.outbox import deliveries
 from fusion.lib.sqlite import time_of
@@ -78,6 +78,8 @@ def examine(home: Path, config: Path | None = None, *, now: datetime | None = No
     for finding, told in _server(home):
         found.append(finding)
         status = told or status
+    if settings is not None and owner(home) is None:
+        found += _ports(settings, _file(home, config))
     found += _databases(home, owned=owner(home) is not None)
     if settings is not None:
         found += _configured(settings, _file(home, config))
@@ -185,6 +187,27 @@ def _server(home: Path) -> Iterator[tuple[Finding, wire.Status | None]]:
         yield Finding("server", "warn", told, f"{_command(home, 'stop')}; the next command starts this one"), status
     else:
         yield _ok("server", f"{record.url}, process {record.pid}, version {status['version']}"), status
+
+
+def _ports(settings: Settings, file: str) -> Iterator[Finding]:
+    """Where a server would listen, tried as it does: all at once. The server that a command starts takes a free port,
+    but for those at which backends stand in for other systems."""
+    from fusion.doors.serve import listen
+
+    own = "other commands take a free one; for `fusion serve`: --port 0, or another [server] port in"
+    wanted: list[tuple[str, int, Literal["warn", "fail"], str]] = [("server.port", settings.server.port, "warn", own)]
+    for name, backend in settings.backends.items():
+        if backend.compat_port:
+            key = f"backends.{name}.compat_port"
+            wanted.append((key, backend.compat_port, "fail", f"choose another {key} in"))
+    with ExitStack() as doors:
+        for check, port, status, mend in wanted:
+            try:
+                doors.enter_context(closing(listen(settings.server.host, port)))
+            except SettingsError as error:
+                yield Finding(check, status, str(error).partition(". ")[0], f"{mend} {file}")
+            else:
+                yield _ok(check, f"{settings.server.host}:{port} is free" if port else "any that is free")
 
 
 def _last_start(home: Path) -> Finding:

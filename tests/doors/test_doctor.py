@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import sqlite3
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -68,8 +69,9 @@ async def filled(home: Path) -> Path:
 
 
 def wrong(found: list[Finding]) -> dict[str, Finding]:
-    """What is not well, by its check, but for this machine's disk and that there is no model."""
-    return {one.check: one for one in found if one.status != "ok" and one.check not in ("disk", "embedder")}
+    """What is not well, by its check, but for this machine's disk and port, and that there is no model."""
+    machine = ("disk", "server.port", "embedder")
+    return {one.check: one for one in found if one.status != "ok" and one.check not in machine}
 
 
 def contents(home: Path) -> dict[str, bytes]:
@@ -291,6 +293,30 @@ async def test_a_start_that_failed_is_told(filled: Path) -> None:
     assert found.detail.endswith("UTC): the recipe is misspelt")
     log.write_text("fusion: the recipe is misspelt\nINFO: Finished server process [7]\n")
     assert "server" not in wrong(examine(filled, now=NOW))
+
+
+async def test_a_port_that_another_program_has_is_told(filled: Path) -> None:
+    """The server's own is a warning, for commands take a free one; one of a backend stops every server of the home.
+
+    A running server of this home has them itself: then nothing is tried.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        port = door.getsockname()[1]
+        ports = f"{SMALL}compat_port = {port}\n[server]\nport = {port}\n"
+        (filled / "fusion.toml").write_text(ports)
+        found = {one.check: one for one in examine(filled, now=NOW) if one.check.endswith("port")}
+        assert {check: one.status for check, one in found.items()} == {
+            "server.port": "warn",
+            "backends.memory.compat_port": "fail",
+        }
+        for one in found.values():
+            assert one.detail.startswith(f"Cannot listen on 127.0.0.1 port {port}: ")
+            assert one.mend.endswith(f"in {filled / 'fusion.toml'}")
+        async with served(filled, Telling()):
+            assert not [one for one in await asyncio.to_thread(examine, filled) if one.check.endswith("port")]
+    (filled / "fusion.toml").write_text(f"{SMALL}[server]\nport = 0\n")
+    (free,) = [one for one in examine(filled, now=NOW) if one.check.endswith("port")]
+    assert (free.check, free.status) == ("server.port", "ok")
 
 
 async def test_a_recipe_with_a_signal_that_there_is_not(filled: Path) -> None:
