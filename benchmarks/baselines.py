@@ -33,6 +33,7 @@ from fusion.recall.dedup import Candidate
 from fusion.recall.expand import Pooled
 from fusion.recall.pack import Memory, pack
 from fusion.recall.rerank import Judged
+from fusion.recall.signals import Table
 from fusion.recipe import Judging, Packing
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def rows(
                 f"p{i:010d}": [passage] if isinstance(passage, str) else passage for i, passage in enumerate(passages)
             }
             order = [
-                Judged(Pooled(Candidate(ref, _hit(ref, [items[i] for i in ids]), ()), 0.0, {}), {}, score)
+                Judged(Pooled(Candidate(ref, _hit(ref, [items[i] for i in ids]), ()), 0.0, {}), Table(1, {}), 0, score)
                 for (ref, ids), (_, score) in zip(parts.items(), ranking, strict=True)
             ]
             ranked = [refs[i] for ids in parts.values() for i in ids]

@@ -97,7 +97,7 @@ class Scorer:
 
     def row(self, question: Question, arm: Arm, budget: int, outcome: Outcome, took_ms: float, cpu_ms: float) -> Row:
         """The row of an answer of ours."""
-        ranked = [row["ref"] for row in outcome.receipt.body["candidates"]]
+        ranked = list(outcome.receipt.reasons["ref"])
         return self.row_of(
             question,
             (arm.name, arm.recipe.name, arm.recipe.hash, arm.backends),
@@ -106,7 +106,7 @@ class Scorer:
             ranked,
             took_ms,
             cpu_ms,
-            best=round(max((row["local"] for row in outcome.receipt.body["candidates"]), default=0.0), 4),
+            best=round(max(outcome.receipt.reasons["local"], default=0.0), 4),
         )
 
     def row_of(

@@ -11,9 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import log
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fusion.lib.words import stems
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 K1 = 1.2
 B = 0.75
@@ -82,7 +86,7 @@ class Bm25:
                 total += weight * count * (K1 + 1) / (count + scale)
         return total / self._most if total else 0.0
 
-    def scores(self, texts: Sequence[Counted], beside: Sequence[Sequence[int | None]] = ()) -> list[float]:
+    def scores(self, texts: Sequence[Counted], beside: Sequence[Sequence[int | None]] = ()) -> NDArray[np.float64]:
         """`score` of each text read as one with those beside it: ``beside`` has rows of where among the texts one is.
 
         The same to the last digit, for many texts at a fifth of the time.
@@ -101,8 +105,7 @@ class Bm25:
         total = np.zeros(len(texts))
         for weight, count in zip(self._weights.values(), read.T, strict=True):
             total += weight * count * (K1 + 1) / (count + scale)
-        found: list[float] = (total / self._most if self._most else total).tolist()
-        return found
+        return total / self._most if self._most else total
 
 
 def pairs(others: Sequence[int | None]) -> tuple[list[int], list[int]]:

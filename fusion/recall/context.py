@@ -21,12 +21,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from math import log
+from math import log, nan
+from typing import TYPE_CHECKING
 
-from fusion.lib.bm25 import Counted, counted
+from fusion.lib.bm25 import Counted, counted, pairs
 from fusion.lib.words import spoken
 from fusion.recall.expand import Pooled
-from fusion.recall.signals import Signals, document_of, scores, standing_beside
+from fusion.recall.signals import Table, document_of, scores, standing_beside
+
+if TYPE_CHECKING:
+    from fusion.recall.signals import Column
 
 CONTEXT = ("mean", "share", "rank", "before", "after", "session", "question", "reply", "feedback", "found")
 BEST = 3
@@ -35,37 +39,41 @@ FEEDBACK_TERMS = 20
 """words of theirs: Lavrenko and Croft, "Relevance-based language models", SIGIR 2001, take 10 to 100"""
 
 
-def in_context(pool: Sequence[Pooled], rows: Sequence[Signals], weights: Mapping[str, float]) -> list[dict[str, float]]:
-    """The rows with these signals beside those that they have."""
-    means = scores(rows, weights)
+def in_context(pool: Sequence[Pooled], table: Table, weights: Mapping[str, float]) -> Table:
+    """The table with these signals beside those that it has."""
+    import numpy as np
+
+    if not pool:
+        return table
+    means = scores(table, weights)
     order = sorted(range(len(pool)), key=lambda i: (-means[i], -pool[i].rrf, pool[i].ref))
-    rank = {i: place for place, i in enumerate(order, start=1)}
-    best = means[order[0]] if order else 0.0
-    sessions = _sessions(pool, means)
-    asks = [p.candidate.hit.text.rstrip().endswith("?") for p in pool]
+    rank = np.empty(len(pool))
+    rank[order] = np.arange(1, len(pool) + 1)
+    best = means[order[0]]
+    asks = np.array([p.candidate.hit.text.rstrip().endswith("?") for p in pool], dtype=np.float64)
     texts = [counted(spoken(p.candidate.hit.text, p.candidate.hit.speaker)) for p in pool]
-    feedback = _feedback(texts, order)
-    sightings = [0 if p.beside else len(p.candidate.sightings) for p in pool]
-    most = max(sightings, default=0)
+    sightings = np.array([0 if p.beside else len(p.candidate.sightings) for p in pool])
     beside = standing_beside(pool)
-    found = []
-    for i, (row, before, after) in enumerate(zip(rows, beside[-1], beside[1], strict=True)):
-        more = {
-            "mean": means[i],
-            "share": means[i] / best if best else 0.0,
-            "rank": 1 / rank[i],
-            "session": sessions[i],
-            "question": float(asks[i]),
-            "reply": float(before is not None and asks[before]),
-            "feedback": feedback[i],
-            "found": sightings[i] / most if most else 0.0,
-        }
-        if before is not None:
-            more["before"] = means[before]
-        if after is not None:
-            more["after"] = means[after]
-        found.append({**row, **more})
-    return found
+
+    def of_the_one(offset: int, column: Column) -> Column:
+        here, there = pairs(beside[offset])
+        found = np.full(len(pool), nan)
+        found[here] = column[there]
+        return found
+
+    context = {
+        "mean": means,
+        "share": means / best if best else np.zeros(len(pool)),
+        "rank": 1 / rank,
+        "session": np.array(_sessions(pool, means.tolist())),
+        "question": asks,
+        "reply": np.nan_to_num(of_the_one(-1, asks)),
+        "feedback": np.array(_feedback(texts, order)),
+        "found": sightings / (sightings.max() or 1),
+        "before": of_the_one(-1, means),
+        "after": of_the_one(1, means),
+    }
+    return Table(table.size, {**table.columns, **context})
 
 
 def _sessions(pool: Sequence[Pooled], means: Sequence[float]) -> list[float]:

@@ -24,7 +24,15 @@ from fusion.recall.gather import Answer
 from fusion.recall.pack import OUT_OF_ROOM, Block, Memory, pack
 from fusion.recall.parts import asked_parts
 from fusion.recall.receipt import Receipt
-from fusion.recall.rerank import Judged, by_best_part, by_local_score, by_verdict, passages, wants_judge
+from fusion.recall.rerank import (
+    Judged,
+    by_best_part,
+    by_local_score,
+    by_verdict,
+    passages,
+    signals_of,
+    wants_judge,
+)
 from fusion.recall.rrf import Ranked, ceiling, rrf
 from fusion.recall.signals import Likeness, local_signals
 from fusion.recipe import Packing, Recipe
@@ -344,7 +352,7 @@ def _receipt(
     rerank: Mapping[str, Any],
     took_ms: float,
 ) -> Receipt:
-    body = {
+    told = {
         "receipt_id": receipt_id,
         "at": query.now.isoformat(),
         "recipe": {"name": recipe.name, "hash": recipe.hash},
@@ -353,22 +361,25 @@ def _receipt(
         "rerank": rerank,
         "backends": [_summary(a, refused.get(a.backend, {})) for a in answers],
         "weights": dict(recipe.rerank.signals),
-        "candidates": [_reason(j, block) for j in order],
     }
-    return Receipt(receipt_id, query.scope.tenant, query.now.timestamp(), body)
+    return Receipt(receipt_id, query.scope.tenant, query.now.timestamp(), told, _reasons(order, block))
 
 
-def _reason(judged: Judged, block: Block) -> dict[str, Any]:
-    candidate = judged.pooled.candidate
+def _reasons(order: Sequence[Judged], block: Block) -> dict[str, Any]:
+    """Why each memory is in the block or out of it, by column."""
+    found = [judged.pooled for judged in order]
+    refs = [pooled.candidate.ref for pooled in found]
     return {
-        "ref": judged.ref,
-        "decision": block.reasons.get(judged.ref, "not reached"),
-        "local": judged.local,
-        "judge": judged.judge,
-        "rrf": judged.pooled.rrf,
-        "beside": judged.pooled.beside,
-        "sightings": [(s.backend, s.ref, s.native_id, s.rank, s.reason) for s in candidate.sightings],
-        "signals": judged.signals,
+        "ref": refs,
+        "decision": [block.reasons.get(ref, "not reached") for ref in refs],
+        "local": [judged.local for judged in order],
+        "judge": [judged.judge for judged in order],
+        "rrf": [pooled.rrf for pooled in found],
+        "beside": [pooled.beside for pooled in found],
+        "sightings": [
+            [(s.backend, s.ref, s.native_id, s.rank, s.reason) for s in pooled.candidate.sightings] for pooled in found
+        ],
+        "signals": {name: column.tolist() for name, column in signals_of(order).columns.items()},
     }
 
 

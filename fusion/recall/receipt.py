@@ -8,6 +8,7 @@ import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from fusion.errors import NotFound
 
 log = logging.getLogger(__name__)
 
-SCHEMA = 2
+SCHEMA = 3
 """of the file; receipts of another one are dropped: they explain answers long given"""
 MOST_WAITING = 1000
 """receipts that wait to be written; beyond it the oldest is lost"""
@@ -26,13 +27,34 @@ MOST_WAITING = 1000
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """One request's reasons. ``body`` is JSON-ready; it holds no text of any memory, and no query."""
+    """One request's reasons; they hold no text of any memory, and no query. ``told`` is JSON-ready.
+
+    ``reasons`` has the candidates by column, as they are stored: hundreds of rows with the same dozen names would take
+    three times as long to write, and twice the room.
+    """
 
     receipt_id: str
     tenant: str
     at: float
     """seconds since the epoch"""
-    body: Mapping[str, Any]
+    told: Mapping[str, Any]
+    reasons: Mapping[str, Any]
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """All of it as it is read: with a row for each candidate."""
+        return {**self.told, "candidates": rows_of(self.reasons)}
+
+
+def rows_of(reasons: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The candidates row by row; of its signals each has those that are there."""
+    signals = reasons.get("signals", {})
+    columns = {name: column for name, column in reasons.items() if name != "signals"}
+    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    for i, row in enumerate(rows):
+        seen = ((name, column[i]) for name, column in signals.items())
+        row["signals"] = {name: value for name, value in seen if value is not None and not isnan(value)}
+    return rows
 
 
 _Row = tuple[str, str, float, bytes]
@@ -71,7 +93,7 @@ class Receipts:
         if len(self._waiting) >= MOST_WAITING:  # the disk is full, or slower than the questions
             self._waiting.pop(next(iter(self._waiting)))
         # Written out here and now: its thousands of small values die while they are still in the processor's cache.
-        body = orjson.dumps(receipt.body, option=orjson.OPT_NON_STR_KEYS)
+        body = orjson.dumps({**receipt.told, "candidates": receipt.reasons}, option=orjson.OPT_NON_STR_KEYS)
         self._waiting[receipt.receipt_id] = (receipt.receipt_id, receipt.tenant, receipt.at, body)
         if self._writer is None:
             self._writer = asyncio.get_running_loop().create_task(self._linger())
@@ -123,8 +145,8 @@ class Receipts:
             row = await asyncio.to_thread(self._row, receipt_id, tenant)
         if row is None:
             raise NotFound(f"there is no receipt {receipt_id}; receipts are kept for {self._keep_s / 86_400:g} days")
-        body: Mapping[str, Any] = orjson.loads(row)
-        return body
+        body: dict[str, Any] = orjson.loads(row)
+        return {**body, "candidates": rows_of(body["candidates"])}
 
     def _row(self, receipt_id: str, tenant: str) -> bytes | None:
         found = self._database.execute(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import NamedTuple
 
 from fusion.contract import Hit, Passage, Verdict
@@ -16,7 +17,7 @@ from fusion.lib.words import spoken
 from fusion.recall.context import in_context
 from fusion.recall.expand import Pooled
 from fusion.recall.show import shown
-from fusion.recall.signals import Signals, document_of, lifted, scores, whole
+from fusion.recall.signals import Signals, Table, document_of, lifted, scores, whole
 from fusion.recipe import Judging
 
 BESIDE_CHARS = 300
@@ -26,12 +27,13 @@ BESIDE_CHARS = 300
 class Judged(NamedTuple):
     """A memory with everything that was found out about it. ``local`` is 0 to 1, ``judge`` 0 to 10 or None.
 
-    ``whole`` says whether every signal of the recipe was there: a mean over a part of them is on another scale, so
-    that floors do not hold for it.
+    Its signals are a ``row`` of the table. ``whole`` says whether every signal of the recipe was there: a mean over a
+    part of them is on another scale, so that floors do not hold for it.
     """
 
     pooled: Pooled
-    signals: Signals
+    table: Table
+    row: int
     local: float
     judge: float | None = None
     whole: bool = True
@@ -40,19 +42,22 @@ class Judged(NamedTuple):
     def ref(self) -> str:
         return self.pooled.candidate.ref
 
+    @property
+    def signals(self) -> Signals:
+        return self.table.row(self.row)
 
-def by_local_score(pool: Sequence[Pooled], rows: Sequence[Signals], numbers: Judging) -> tuple[Judged, ...]:
+
+def by_local_score(pool: Sequence[Pooled], table: Table, numbers: Judging) -> tuple[Judged, ...]:
     """The pool in the local order, best first; ties go to the better fused, then to the smaller ref."""
     wanted = frozenset(name for name, weight in numbers.signals.items() if weight)
     if numbers.model is None:
-        means = scores(rows, numbers.signals)
-        local = lifted(means, rows, numbers.lift)
+        local = lifted(scores(table, numbers.signals), table, numbers.lift).tolist()
     else:
-        rows = in_context(pool, rows, numbers.signals)
+        table = in_context(pool, table, numbers.signals)
         trees = numbers.model.trees
-        local = trees.shares(rows) if trees is not None else [row["mean"] for row in rows]
-    every = zip(pool, rows, local, whole(rows, wanted), strict=True)
-    return tuple(sorted((Judged(p, row, at, None, all_there) for p, row, at, all_there in every), key=_place))
+        local = trees.shares(table.rows()) if trees is not None else table.column("mean").tolist()
+    every = zip(pool, count(), local, whole(table, wanted).tolist(), strict=False)
+    return tuple(sorted((Judged(p, table, i, mean, None, there) for p, i, mean, there in every), key=_place))
 
 
 def by_best_part(orders: Sequence[tuple[Judged, ...]], numbers: Judging) -> tuple[Judged, ...]:
@@ -74,6 +79,16 @@ def by_best_part(orders: Sequence[tuple[Judged, ...]], numbers: Judging) -> tupl
             if judged.ref not in found or found[judged.ref].local < scaled.local:
                 found[judged.ref] = scaled
     return tuple(sorted(found.values(), key=_place))
+
+
+def signals_of(order: Sequence[Judged]) -> Table:
+    """The signals of an order's memories, in that order."""
+    tables = {id(judged.table): judged.table for judged in order}
+    if len(tables) == 1:
+        (table,) = tables.values()
+        rows = [judged.row for judged in order]
+        return Table(len(rows), {name: column[rows] for name, column in table.columns.items()})
+    return Table.of([judged.signals for judged in order])
 
 
 def _place(judged: Judged) -> tuple[float, float, str]:

@@ -26,7 +26,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import nan
+from math import isnan, nan
 from typing import TYPE_CHECKING
 
 from fusion.contract import Hit, Query
@@ -39,6 +39,8 @@ from fusion.recall.expand import Pooled
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    Column = NDArray[np.float64]
 
 SIGNALS = ("agreement", "bm25", "dense", "maxsim", "window3", "window5", "alone", "speaker", "date", "length")
 EITHER = frozenset({"window3", "window5", "alone"})
@@ -63,45 +65,70 @@ class Likeness:
     dense: Mapping[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """What is known of each memory of a pool, in its order: a column for each signal, NaN where a memory has none.
+
+    A column, because what is done with one memory is done with hundreds.
+    """
+
+    size: int
+    columns: Mapping[str, Column]
+
+    @classmethod
+    def of(cls, rows: Sequence[Signals]) -> Table:
+        import numpy as np
+
+        names = dict.fromkeys(name for row in rows for name in row)
+        return cls(len(rows), {name: np.array([row.get(name, nan) for row in rows]) for name in names})
+
+    def column(self, name: str) -> Column:
+        import numpy as np
+
+        found = self.columns.get(name)
+        return np.full(self.size, nan) if found is None else found
+
+    def row(self, i: int) -> dict[str, float]:
+        return {name: value for name, column in self.columns.items() if not isnan(value := float(column[i]))}
+
+    def rows(self) -> list[dict[str, float]]:
+        return [self.row(i) for i in range(self.size)]
+
+
 def local_signals(
     query: Query, pool: Sequence[Pooled], agreement_ceiling: float, frequencies: Frequencies, likeness: Likeness
-) -> list[dict[str, float]]:
+) -> Table:
     """The signals of each memory of ``pool``, in its order. ``likeness`` is by the memory's spoken text.
 
     Where ``frequencies`` know less than the pool, because foreign memories are not in the journal, the pool's own
     stand in for them.
     """
     if not pool:
-        return []
+        return Table(0, {})
+    import numpy as np
+
     hits = [entry.candidate.hit for entry in pool]
     said = [spoken(hit.text, hit.speaker) for hit in hits]
     texts = [counted(text) for text in said]
     beside = standing_beside(pool)
-    among = [others != NOBODY for others in zip(*beside.values(), strict=True)]
-    turns = [others and _is_turn(hit) for others, hit in zip(among, hits, strict=True)]
+    among = np.array([others != NOBODY for others in zip(*beside.values(), strict=True)])
+    turns = among & np.array([_is_turn(hit) for hit in hits])
     asked = terms(query.text)
     if frequencies.documents < len(pool):
         frequencies = _among(texts, asked)
-    # A column each: what is done with one memory is done with hundreds, so all of a signal is reckoned at once.
-    columns: dict[str, Sequence[float | None]] = {
-        "agreement": [entry.rrf / agreement_ceiling if agreement_ceiling else 0.0 for entry in pool],
+    columns = {
+        "agreement": np.array([entry.rrf for entry in pool]) / (agreement_ceiling or 1.0),
         "bm25": Bm25(asked, frequencies).scores(texts, (beside[-1], beside[1])),
         "speaker": _speakers(query.text, hits),
         "date": _closeness(query, hits),
-        "length": [min(1.0, len(hit.text) / LONG) for hit in hits],
-        "linked": [None if turn else _linked(entry) for entry, turn in zip(pool, turns, strict=True)],
-        "dense": [None if (cosine := likeness.dense.get(text)) is None else max(0.0, cosine) for text in said],
-        **_late_interaction(said, beside, turns, frequencies, likeness),
+        "length": np.minimum(1.0, np.array([len(hit.text) for hit in hits]) / LONG),
+        "linked": np.where(turns, nan, [_linked(entry) for entry in pool]),
+        "dense": np.array([likeness.dense.get(text, nan) for text in said]).clip(0.0),
     }
-    looks = zip(columns["maxsim"], columns["dense"], strict=True)
-    columns["alone"] = [
-        None if turn else _alone(maxsim, dense, among_others=others)
-        for turn, others, (maxsim, dense) in zip(turns, among, looks, strict=True)
-    ]
-    return [
-        {name: value for name, value in zip(columns, row, strict=True) if value is not None}
-        for row in zip(*columns.values(), strict=True)
-    ]
+    if likeness.matches:
+        columns |= _late_interaction(said, beside, turns, frequencies, likeness)
+    columns["alone"] = np.where(turns, nan, _alone(columns.get("maxsim"), columns["dense"], among))
+    return Table(len(pool), columns)
 
 
 def _among(texts: Sequence[Counted], asked: Sequence[str]) -> Frequencies:
@@ -114,13 +141,11 @@ def _among(texts: Sequence[Counted], asked: Sequence[str]) -> Frequencies:
 def _late_interaction(
     said: Sequence[str],
     beside: Mapping[int, Sequence[int | None]],
-    turns: Sequence[bool],
+    turns: NDArray[np.bool_],
     frequencies: Frequencies,
     likeness: Likeness,
-) -> dict[str, Sequence[float | None]]:
+) -> dict[str, Column]:
     """maxsim of each memory that the model saw, window3 and window5 where it is a turn."""
-    if not likeness.matches:
-        return dict.fromkeys(("maxsim", "window3", "window5"), [None] * len(said))
     import numpy as np
 
     weights = np.array(token_weights(likeness.words, frequencies), dtype=np.float32)
@@ -135,53 +160,60 @@ def _late_interaction(
             wider[here] = np.maximum(wider[here], matches[there])
         return wider
 
-    def column(best: NDArray[np.float32], where: Sequence[bool]) -> list[float | None]:
-        return [
-            value if there else None for value, there in zip((best @ weights).clip(0.0).tolist(), where, strict=True)
-        ]
+    def column(best: NDArray[np.float32], where: NDArray[np.bool_]) -> Column:
+        return np.where(where, (best @ weights).clip(0.0), nan)
 
-    seen = [text in likeness.matches for text in said]
-    seen_turns = [one and turn for one, turn in zip(seen, turns, strict=True)]
+    seen = np.array([text in likeness.matches for text in said])
     window3 = widened(matches, -1, 1)
     return {
         "maxsim": column(matches, seen),
-        "window3": column(window3, seen_turns),
-        "window5": column(widened(window3, -2, 2), seen_turns),
+        "window3": column(window3, seen & turns),
+        "window5": column(widened(window3, -2, 2), seen & turns),
     }
 
 
-def _alone(maxsim: float | None, dense: float | None, *, among_others: bool) -> float | None:
-    if maxsim is None or dense is None:
-        return dense if maxsim is None else maxsim
-    return maxsim if among_others else (maxsim + dense) / 2
-
-
-def scores(rows: Sequence[Signals], weights: Mapping[str, float]) -> list[float]:
-    """The local score of each row, 0 to 1: the weighted mean of the signals that are there."""
+def _alone(maxsim: Column | None, dense: Column, among: NDArray[np.bool_]) -> Column:
+    """What there is of the two; of both the mean, and among others MaxSim."""
     import numpy as np
 
-    total, best = np.zeros(len(rows)), np.zeros(len(rows))
+    if maxsim is None:
+        return dense
+    mean = np.where(np.isnan(dense) | among, maxsim, (maxsim + dense) / 2)
+    return np.where(np.isnan(maxsim), dense, mean)
+
+
+def scores(table: Table, weights: Mapping[str, float]) -> Column:
+    """The local score of each memory, 0 to 1: the weighted mean of the signals that are there."""
+    import numpy as np
+
+    total, best = np.zeros(table.size), np.zeros(table.size)
     for name, weight in weights.items():
-        values = np.array([row.get(name, nan) for row in rows])
+        values = table.column(name)
         there = ~np.isnan(values)
         best += weight * there
         total += weight * np.where(there, values, 0.0)
-    found: list[float] = np.divide(total, best, out=np.zeros(len(rows)), where=best > 0).tolist()
-    return found
+    return np.divide(total, best, out=np.zeros(table.size), where=best > 0)
 
 
-def lifted(means: Sequence[float], rows: Sequence[Signals], lift: float) -> list[float]:
+def lifted(means: Column, table: Table, lift: float) -> Column:
     """Means with what the graph says added, 0 to 1: 1 - (1 - mean)(1 - lift · linked), as two independent reasons to
     show a memory are (noisy-or: J. Pearl, "Probabilistic Reasoning in Intelligent Systems", 1988). It never lowers."""
-    return [1 - (1 - mean) * (1 - lift * row.get("linked", 0.0)) for mean, row in zip(means, rows, strict=True)]
+    import numpy as np
+
+    linked = np.nan_to_num(table.column("linked"))
+    return 1 - (1 - means) * (1 - lift * linked)
 
 
-def whole(rows: Sequence[Signals], wanted: frozenset[str]) -> list[bool]:
+def whole(table: Table, wanted: frozenset[str]) -> NDArray[np.bool_]:
     """Whether every signal that a recipe wants is there, as far as a memory can have it."""
-    needs = wanted - EITHER
-    kinds = [tuple(row) for row in rows]  # of which there are few
-    met = {kind: needs.issubset(kind) and (needs == wanted or not EITHER.isdisjoint(kind)) for kind in set(kinds)}
-    return [met[kind] for kind in kinds]
+    import numpy as np
+
+    met = np.ones(table.size, dtype=np.bool_)
+    for name in wanted - EITHER:
+        met &= ~np.isnan(table.column(name))
+    if wanted & EITHER:
+        met &= ~np.isnan([table.column(name) for name in EITHER]).all(axis=0)
+    return met
 
 
 def document_of(hit: Hit) -> tuple[object, ...] | None:
@@ -224,11 +256,13 @@ def standing_beside(pool: Sequence[Pooled]) -> dict[int, list[int | None]]:
 _WORD = re.compile(r"\w+")
 
 
-def _speakers(text: str, hits: Sequence[Hit]) -> list[float | None]:
+def _speakers(text: str, hits: Sequence[Hit]) -> Column:
+    import numpy as np
+
     names = _names(text, {hit.speaker for hit in hits if hit.speaker})
     if not names:
-        return [0.5] * len(hits)
-    return [0.5 if hit.speaker is None else 1.0 if hit.speaker in names else 0.0 for hit in hits]
+        return np.full(len(hits), 0.5)
+    return np.array([0.5 if hit.speaker is None else 1.0 if hit.speaker in names else 0.0 for hit in hits])
 
 
 def _names(text: str, speakers: Collection[str]) -> frozenset[str]:
@@ -239,11 +273,13 @@ def _names(text: str, speakers: Collection[str]) -> frozenset[str]:
     )
 
 
-def _closeness(query: Query, hits: Sequence[Hit]) -> list[float | None]:
+def _closeness(query: Query, hits: Sequence[Hit]) -> Column:
+    import numpy as np
+
     asked_for = dates(query.text, query.now)
-    return [asked_for.closeness(hit.at) for hit in hits] if asked_for else [0.0] * len(hits)
+    return np.array([asked_for.closeness(hit.at) for hit in hits]) if asked_for else np.zeros(len(hits))
 
 
-def _linked(entry: Pooled) -> float | None:
+def _linked(entry: Pooled) -> float:
     ways = [sighting.linked for sighting in entry.candidate.sightings if sighting.linked]
-    return min(1.0, max(ways)) if ways else None
+    return min(1.0, max(ways)) if ways else nan

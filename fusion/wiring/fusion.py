@@ -148,8 +148,8 @@ class Fusion(Parts):
 
     def _keep(self, outcome: Outcome, world: Witness, scope: Scope) -> None:
         """Keeps the receipt of an answer, and what stands behind the refs that it cites of other people's memories."""
-        body = {**outcome.receipt.body, "user_id": scope.user_id}
-        self.receipts.keep(replace(outcome.receipt, body=body))
+        told = {**outcome.receipt.told, "user_id": scope.user_id}
+        self.receipts.keep(replace(outcome.receipt, told=told))
         cited = self.noting.unknown((m.ref for x in outcome.fused.memories for m in x.members), scope)
         if cited:
             self.noting.note(foreign_items(outcome, world, scope, cited))

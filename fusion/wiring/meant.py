@@ -54,8 +54,8 @@ def foreign_items(outcome: Outcome, world: Witness, scope: Scope, refs: Collecti
     """What stands behind refs of an answer that cite no event of ours."""
     where = {
         ref: (backend, native_id)
-        for row in outcome.receipt.body["candidates"]
-        for backend, ref, native_id, *_ in row["sightings"]
+        for sightings in outcome.receipt.reasons["sightings"]
+        for backend, ref, native_id, *_ in sightings
         if ref in refs
     }
     wanted: dict[str, set[str]] = {}

@@ -13,7 +13,7 @@ from fusion.recall.receipt import MOST_WAITING, Receipt, Receipts
 
 
 def receipt(name: str, tenant: str = "default", at: float | None = None) -> Receipt:
-    return Receipt(name, tenant, time.time() if at is None else at, {"receipt_id": name, "candidates": []})
+    return Receipt(name, tenant, time.time() if at is None else at, {"receipt_id": name}, {})
 
 
 async def test_a_receipt_is_there_as_soon_as_it_is_kept(tmp_path: Path) -> None:

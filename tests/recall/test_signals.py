@@ -15,7 +15,7 @@ from fusion.lib.bm25 import K1, B, Bm25, Counted, Frequencies
 from fusion.lib.maxsim import best_matches, token_weights
 from fusion.recall.dedup import Candidate, Sighting
 from fusion.recall.expand import Pooled
-from fusion.recall.signals import LONG, SIGNALS, Likeness, lifted, local_signals, scores, standing_beside, whole
+from fusion.recall.signals import LONG, SIGNALS, Likeness, Table, lifted, local_signals, scores, standing_beside, whole
 from tests.recall.values import at, lone, pooled, query, turn
 
 NOTHING = Likeness()
@@ -51,7 +51,7 @@ def test_bm25_of_many_texts_is_that_of_each(texts: list[dict[str, int]], data: s
     asked = Bm25(["a", "b", "e"], Frequencies(5, 2.5, {"a": 1, "b": 4}))
     windows = [[j for j in near if j is not None] for near in zip(range(len(texts)), before, after, strict=True)]
     alone = [asked.score(*(counted[j] for j in near)) for near in windows]
-    assert asked.scores(counted, (before, after)) == alone
+    assert asked.scores(counted, (before, after)).tolist() == alone
 
 
 def test_token_weights_follow_the_words_document_frequency() -> None:
@@ -101,7 +101,7 @@ def test_windows_let_a_token_match_in_a_neighbour() -> None:
             "Far.": np.array([0.0, 0.0], np.float32),
         },
     )
-    question, reply, far = local_signals(query("cup shelf"), pool, 1.0, Frequencies(), likeness)
+    question, reply, far = local_signals(query("cup shelf"), pool, 1.0, Frequencies(), likeness).rows()
     assert (question["maxsim"], question["window3"]) == (pytest.approx(0.5), pytest.approx(1.0))
     assert (reply["maxsim"], reply["window3"]) == (pytest.approx(0.5), pytest.approx(1.0))
     # Turn 4 has turn 2 two places before it, and turn 1 out of reach.
@@ -113,7 +113,7 @@ def test_neighbours_are_of_the_same_document_only() -> None:
     talks = ((1, "cup", "one"), (2, "shelf", "two"), (3, "door", "two"))
     pool = [pooled(text, turn(number, text, document=document)) for number, text, document in talks]
     matches = {"cup": np.array([1.0], np.float32)} | {t: np.array([0.0], np.float32) for t in ("shelf", "door")}
-    _, other, _ = local_signals(query("cup"), pool, 1.0, Frequencies(), Likeness(("cup",), matches))
+    _, other, _ = local_signals(query("cup"), pool, 1.0, Frequencies(), Likeness(("cup",), matches)).rows()
     assert other["window5"] == 0
 
 
@@ -126,16 +126,16 @@ def test_of_two_turns_in_one_place_the_first_stands_beside_the_others() -> None:
 def test_bm25_reaches_into_the_neighbours() -> None:
     """A reply is found by the words of the question before it."""
     pool = [pooled("q", turn(1, "Which database?")), pooled("a", turn(2, "Postgres, since May."))]
-    _, reply = local_signals(query("which database"), pool, 1.0, TEN, NOTHING)
+    _, reply = local_signals(query("which database"), pool, 1.0, TEN, NOTHING).rows()
     assert reply["bm25"] > 0
 
 
 def test_who_is_named_counts_and_who_is_not_does_not() -> None:
     """1 for the one named, 0 for another, a half where nobody is named or nobody spoke."""
     pool = [pooled("a", turn(1, "x", "Ada Byron")), pooled("b", turn(2, "y", "Bo")), pooled("c", turn(3, "z"))]
-    named = local_signals(query("what did ada say?"), pool, 1.0, TEN, NOTHING)
+    named = local_signals(query("what did ada say?"), pool, 1.0, TEN, NOTHING).rows()
     assert [row["speaker"] for row in named] == [1.0, 0.0, 0.5]
-    unnamed = local_signals(query("what was said?"), pool, 1.0, TEN, NOTHING)
+    unnamed = local_signals(query("what was said?"), pool, 1.0, TEN, NOTHING).rows()
     assert [row["speaker"] for row in unnamed] == [0.5, 0.5, 0.5]
 
 
@@ -143,15 +143,15 @@ def test_what_happened_when_the_query_asks_for_comes_closer() -> None:
     """Asked on 2026-03-01 for last month: February is it, 28 days long, and 4 January as far before it."""
     moments = (at("2026-02-08"), at("2026-01-04"), None)
     pool = [pooled(str(i), lone(str(i), "x", at=moment)) for i, moment in enumerate(moments)]
-    rows = local_signals(query("what did we do last month?"), pool, 1.0, TEN, NOTHING)
+    rows = local_signals(query("what did we do last month?"), pool, 1.0, TEN, NOTHING).rows()
     assert [row["date"] for row in rows] == [1.0, 0.25, 0.0]
-    undated = local_signals(query("what did we do?"), pool, 1.0, TEN, NOTHING)
+    undated = local_signals(query("what did we do?"), pool, 1.0, TEN, NOTHING).rows()
     assert [row["date"] for row in undated] == [0.0, 0.0, 0.0]
 
 
 def test_agreement_is_a_share_of_first_place_with_everyone() -> None:
     """2/61 of four times 1/61 is a half."""
-    (row,) = local_signals(query(), [pooled("a", lone("a", "x" * LONG), rrf=2 / 61)], 4 / 61, TEN, NOTHING)
+    (row,) = local_signals(query(), [pooled("a", lone("a", "x" * LONG), rrf=2 / 61)], 4 / 61, TEN, NOTHING).rows()
     assert row["agreement"] == pytest.approx(0.5)
     assert row["length"] == 1.0
 
@@ -160,16 +160,18 @@ def test_an_absent_signal_leaves_its_weight_to_the_others() -> None:
     """(3 × .5 + 1 × 1) / 4 with both; .5 where the second is not there."""
     weights = {"maxsim": 3.0, "speaker": 1.0, "bm25": 0.0}
     rows = [{"maxsim": 0.5, "speaker": 1.0, "bm25": 0.9}, {"maxsim": 0.5}, {}]
-    assert scores(rows, weights) == [pytest.approx(2.5 / 4), pytest.approx(0.5), 0.0]
-    assert scores([], weights) == []
+    assert scores(Table.of(rows), weights).tolist() == [pytest.approx(2.5 / 4), pytest.approx(0.5), 0.0]
+    assert scores(Table.of([]), weights).tolist() == []
 
 
 def test_the_list_of_signals_is_what_is_computed() -> None:
     """A recipe's weights are checked against this list."""
     likeness = Likeness(("x",), {"x": np.array([1.0], np.float32)}, {"x": 0.7})
-    (row,) = local_signals(query("x"), [pooled("a", turn(1, "x"))], 1.0, TEN, likeness)
+    (row,) = local_signals(query("x"), [pooled("a", turn(1, "x"))], 1.0, TEN, likeness).rows()
     assert set(row) == set(SIGNALS) - {"window3", "window5"}
-    one, _ = local_signals(query("x"), [pooled("a", turn(1, "x")), pooled("b", turn(2, "x"))], 1.0, TEN, likeness)
+    one, _ = local_signals(
+        query("x"), [pooled("a", turn(1, "x")), pooled("b", turn(2, "x"))], 1.0, TEN, likeness
+    ).rows()
     assert set(one) == set(SIGNALS) - {"alone"}
 
 
@@ -177,14 +179,15 @@ def test_a_memory_that_stands_alone_is_judged_by_its_words_and_as_a_whole() -> N
     """(1 + .7) / 2 in place of the windows, which it does not have; both kinds are whole without the other's. By
     a model that gives no tokens, its cosine."""
     likeness = Likeness(("x",), {"x": np.array([1.0], np.float32)}, {"x": 0.7})
-    (row,) = local_signals(query("x"), [pooled("a", turn(1, "x"))], 1.0, TEN, likeness)
+    (row,) = local_signals(query("x"), [pooled("a", turn(1, "x"))], 1.0, TEN, likeness).rows()
     assert (row["alone"], row["maxsim"], row["dense"]) == (pytest.approx(0.85), 1.0, 0.7)
-    assert scores([row], {"window3": 3, "window5": 3, "alone": 6}) == [pytest.approx(0.85)]
+    assert scores(Table.of([row]), {"window3": 3, "window5": 3, "alone": 6}).tolist() == [pytest.approx(0.85)]
     wanted = frozenset({"bm25", "window3", "window5", "alone"})
     turn_row = {"bm25": 1.0, "window3": 1.0, "window5": 1.0}
-    assert whole([row, turn_row, {"window3": 1.0, "window5": 1.0}], wanted) == [True, True, False]
-    assert whole([{"bm25": 1.0}], frozenset({"alone"})) == [False]
-    (row,) = local_signals(query("x"), [pooled("a", turn(1, "x"))], 1.0, TEN, Likeness(dense={"x": 0.7}))
+    assert whole(Table.of([row, turn_row, {"window3": 1.0, "window5": 1.0}]), wanted).tolist() == [True, True, False]
+    assert whole(Table.of([{"bm25": 1.0}]), frozenset({"alone"})).tolist() == [False]
+    assert whole(Table.of([{"bm25": 1.0}, {"alone": 1.0}]), frozenset({"bm25"})).tolist() == [True, False]
+    (row,) = local_signals(query("x"), [pooled("a", turn(1, "x"))], 1.0, TEN, Likeness(dense={"x": 0.7})).rows()
     assert row["alone"] == 0.7
 
 
@@ -195,18 +198,19 @@ def test_a_part_of_a_document_is_judged_by_its_own_words() -> None:
     pool = [Pooled(Candidate(h.text, h, (Sighting("a", "r", "r", 1, None, "", 0.9),)), 0.0, {}) for h in sections]
     matches = {"cup": np.array([1.0, 0.0], np.float32), "shelf": np.array([0.0, 1.0], np.float32)}
     likeness = Likeness(("cup", "shelf"), matches, {"cup": 0.2, "shelf": 0.2})
-    rows = local_signals(query("cup shelf"), pool, 1.0, Frequencies(), likeness)
+    rows = local_signals(query("cup shelf"), pool, 1.0, Frequencies(), likeness).rows()
     assert [(row["alone"], row["linked"]) for row in rows] == [(pytest.approx(0.5), 0.9)] * 2
     assert all(row.keys().isdisjoint({"window3", "window5"}) for row in rows)
 
 
 def test_what_a_graph_leads_to_is_lifted() -> None:
     """1 - (1 - .4)(1 - .3 · .5) = .49; no graph, no lift; nothing is lowered; the backend that says most counts."""
-    assert lifted([0.4, 0.4], [{"linked": 0.5}, {}], 0.3) == [pytest.approx(0.49), pytest.approx(0.4)]
-    assert lifted([0.4], [{"linked": 1.0}], 0.0) == [pytest.approx(0.4)]
+    means = np.array([0.4, 0.4])
+    assert lifted(means, Table.of([{"linked": 0.5}, {}]), 0.3).tolist() == [pytest.approx(0.49), pytest.approx(0.4)]
+    assert lifted(means[:1], Table.of([{"linked": 1.0}]), 0.0).tolist() == [pytest.approx(0.4)]
     sightings = (Sighting("a", "r", "r", 1, None, "", 0.2), Sighting("b", "r", "r", 1, None, "", 0.6))
     pool = [Pooled(Candidate("r", lone("r", "tea"), sightings), 0.0, {}), pooled("s", lone("s", "milk"))]
-    rows = local_signals(query("tea"), pool, 1.0, TEN, NOTHING)
+    rows = local_signals(query("tea"), pool, 1.0, TEN, NOTHING).rows()
     assert (rows[0]["linked"], rows[1].get("linked")) == (0.6, None)
 
 
@@ -216,4 +220,4 @@ def test_turns_of_one_talk_are_not_lifted() -> None:
         Pooled(Candidate(r, turn(n, "tea"), (Sighting("a", r, r, 1, None, "", 0.9),)), 0.0, {})
         for n, r in enumerate("rs", start=1)
     ]
-    assert ["linked" in row for row in local_signals(query("tea"), pool, 1.0, TEN, NOTHING)] == [False, False]
+    assert ["linked" in row for row in local_signals(query("tea"), pool, 1.0, TEN, NOTHING).rows()] == [False, False]

@@ -11,7 +11,7 @@ from fusion.recall.admit import Admitted
 from fusion.recall.dedup import Candidate, Sighting
 from fusion.recall.expand import Pooled
 from fusion.recall.rerank import Judged
-from fusion.recall.signals import Signals
+from fusion.recall.signals import Signals, Table
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -47,7 +47,7 @@ def pooled(ref: str, hit: Hit, rrf: float = 0.0) -> Pooled:
 
 
 def judged(ref: str, hit: Hit, local: float, judge: float | None = None, signals: Signals | None = None) -> Judged:
-    return Judged(pooled(ref, hit), signals or {}, local, judge)
+    return Judged(pooled(ref, hit), Table.of([signals or {}]), 0, local, judge)
 
 
 def at(text: str) -> Moment:
