@@ -161,7 +161,7 @@ def _late_interaction(
         return wider
 
     def column(best: NDArray[np.float32], where: NDArray[np.bool_]) -> Column:
-        return np.where(where, (best @ weights).clip(0.0), nan)
+        return np.where(where, (best @ weights).clip(0.0).astype(np.float64), nan)
 
     seen = np.array([text in likeness.matches for text in said])
     window3 = widened(matches, -1, 1)
