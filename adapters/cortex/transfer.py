@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequ
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 
+from adapters.cortex.conflict import restored
 from adapters.cortex.keep import free_orphans
 from adapters.cortex.lifecycle import pages
 from adapters.cortex.port import Change, Graph, Memory
@@ -31,7 +32,8 @@ class Imported:
     """``known`` were there before, and stay as they were; ``forgotten`` were so since the export, and stay it.
 
     ``freed`` of those imported were merged into, or disputed by, a memory of which there is no line and which the store
-    does not have, or which was forgotten. They stand for themselves now: else nobody would find them.
+    does not have, or which was forgotten; or had lost to one that was. They stand for themselves now: else nobody would
+    find them.
     """
 
     imported: int
@@ -86,16 +88,18 @@ async def imported(graph: Graph, scope: Scope, lines: Sequence[str], forgotten: 
     known = (memories.keys() & there.keys()) - gone
     lost |= {i for i in named - memories.keys() if i not in there or not scope.admits(there[i].event.scope)}
     told = {id_: memory for id_, memory in memories.items() if id_ not in known | gone}
-    new = [_without(memory, lost) for memory in told.values()]
+    again = restored([memories[id_] for id_ in gone], [*told.values(), *(there[id_] for id_ in known)])
+    new = [_without(memory, lost, again.get(memory.id, {})) for memory in told.values()]
     await graph.add(new)
     await free_orphans(graph, {m.id: m.state.merged_into for m in new if m.state.merged_into})
     freed = sum(memory != told[memory.id] for memory in new)
     return Imported(len(new), len(known), len(gone), freed)
 
 
-def _without(memory: Memory, gone: Collection[str]) -> Memory:
-    """A memory as it stands once these are deleted, as `Graph.delete` leaves it: what they said too, it says now."""
-    state = memory.state
+def _without(memory: Memory, gone: Collection[str], won: Change) -> Memory:
+    """A memory as it stands once these are deleted, as `Graph.delete` leaves it: what they said too, it says now, and
+    what it ``won`` by it."""
+    state = replace(memory.state, **won)
     if state.merged_into in gone:
         state = replace(state, merged_into=None)
     if state.contradicts in gone and state.conflict_status == "active":

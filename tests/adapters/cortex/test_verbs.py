@@ -707,6 +707,35 @@ class TestTransfer:
             assert two.state.merged_into is None
             assert (three.state.conflict_status, three.state.contradicts) == (None, None)
 
+    async def test_what_it_lost_a_conflict_to_may_have_been_forgotten(self, tmp_path: Path) -> None:
+        """The best of the losers goes on, as where the winner is forgotten before their eyes; not while one is current,
+        which may be in the store already."""
+        whole = Scope(audience="private")
+        won = State(conflict_group="tea", confidence=0.9)
+        lost = [
+            State(
+                conflict_group="tea", conflict_status="resolved", contradicts=event_id(1), ended_at=NOW, confidence=sure
+            )
+            for sure in (0.7, 0.8)
+        ]
+        lines = [line_of(memory(n, f"Tea at {n}.", state=state)) for n, state in enumerate((won, *lost), start=1)]
+
+        async def forgotten(ids: Collection[str]) -> frozenset[str]:
+            return frozenset({event_id(1)}.intersection(ids))
+
+        async with store(tmp_path / "a") as a:
+            assert await imported(a, whole, lines, forgotten) == Imported(2, 0, 1, freed=1)
+            two, three = (one.state for one in await a.page())
+            assert (two.ended_at, two.conflict_status) == (NOW, "resolved")
+            assert (three.ended_at, three.conflict_status, three.contradicts) == (None, None, None)
+        async with store(tmp_path / "b") as b:
+            assert await imported(b, whole, lines) == Imported(3, 0)
+            assert [one.state.ended_at for one in await b.page()] == [None, NOW, NOW]
+        async with store(tmp_path / "c") as c:
+            await c.add([memory(3, "Tea at 3.", state=won)])
+            assert await imported(c, whole, lines, forgotten) == Imported(1, 1, 1)
+            assert [one.state.ended_at for one in await c.page()] == [NOW, None]
+
     async def test_what_it_was_merged_into_may_be_nowhere(self, tmp_path: Path) -> None:
         """A line was left out, or is another user's: who says the same says so itself, and it is counted. What is
         among the lines, wherever, or in the store, is found."""
