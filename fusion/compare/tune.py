@@ -83,7 +83,7 @@ KNOBS = (
         Knob(f"rerank.signals.{name}", WEIGHTS)
         for name in ("maxsim", "window3", "window5", "dense", "bm25", "agreement", "speaker", "date", "length")
     ),
-    Knob("rerank.signals.alone", WHOLE),
+    Knob("rerank.signals.own", WHOLE),
     Knob("fuse.k", (10, 30, 60, 100)),
     Knob("expand.span", (0, 1, 2)),
     Knob("pack.source_share", (0.4, 0.6, 0.8, 1.0)),

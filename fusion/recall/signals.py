@@ -8,7 +8,7 @@
 | maxsim    | IDF-weighted MaxSim of the query's tokens in the memory |
 | window3   | the same for a turn of a talk, each token matched in it or in what was said right before and after |
 | window5   | the same, two before and two after: a reply by the words of its question, a fact by its occasion |
-| alone     | for what is no turn among others, and says by itself what it says: the mean of its MaxSim and its |
+| own       | for what is no turn among others, and says by itself what it says: the mean of its MaxSim and its |
 |           | cosine; for a section of a document its MaxSim: it is longer than what a model reads as a whole |
 | speaker   | 1: it was said by someone the query names; 0: by another while it names one; else ½ |
 | date      | how close it is to when the query asks for (`fusion.recall.dates`); 0 where that names no date |
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
     Column = NDArray[np.float64]
 
-SIGNALS = ("agreement", "bm25", "dense", "maxsim", "window3", "window5", "alone", "speaker", "date", "length")
-EITHER = frozenset({"window3", "window5", "alone"})
-"""a memory has windows, or it is alone: it never has all of these"""
+SIGNALS = ("agreement", "bm25", "dense", "maxsim", "window3", "window5", "own", "speaker", "date", "length")
+EITHER = frozenset({"window3", "window5", "own"})
+"""a memory has windows or a look of its own: it never has all of these"""
 OFFSETS = (-2, -1, 1, 2)
 """how far from a memory what stands beside it is, in places of its document"""
 LONG = 300
@@ -127,7 +127,7 @@ def local_signals(
     }
     if likeness.matches:
         columns |= _late_interaction(said, beside, turns, frequencies, likeness)
-    columns["alone"] = np.where(turns, nan, _alone(columns.get("maxsim"), columns["dense"], among))
+    columns["own"] = np.where(turns, nan, _own(columns.get("maxsim"), columns["dense"], among))
     return Table(len(pool), columns)
 
 
@@ -172,7 +172,7 @@ def _late_interaction(
     }
 
 
-def _alone(maxsim: Column | None, dense: Column, among: NDArray[np.bool_]) -> Column:
+def _own(maxsim: Column | None, dense: Column, among: NDArray[np.bool_]) -> Column:
     """What there is of the two; of both the mean, and among others MaxSim."""
     import numpy as np
 

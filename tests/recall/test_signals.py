@@ -172,7 +172,7 @@ def test_the_list_of_signals_is_what_is_computed() -> None:
     one, _ = local_signals(
         query("x"), [pooled("a", turn(1, "x")), pooled("b", turn(2, "x"))], 1.0, TEN, likeness
     ).rows()
-    assert set(one) == set(SIGNALS) - {"alone"}
+    assert set(one) == set(SIGNALS) - {"own"}
 
 
 def test_a_memory_that_stands_alone_is_judged_by_its_words_and_as_a_whole() -> None:
@@ -180,15 +180,15 @@ def test_a_memory_that_stands_alone_is_judged_by_its_words_and_as_a_whole() -> N
     a model that gives no tokens, its cosine."""
     likeness = Likeness(("x",), {"x": np.array([1.0], np.float32)}, {"x": 0.7})
     (row,) = local_signals(query("x"), [pooled("a", turn(1, "x"))], 1.0, TEN, likeness).rows()
-    assert (row["alone"], row["maxsim"], row["dense"]) == (pytest.approx(0.85), 1.0, 0.7)
-    assert scores(Table.of([row]), {"window3": 3, "window5": 3, "alone": 6}).tolist() == [pytest.approx(0.85)]
-    wanted = frozenset({"bm25", "window3", "window5", "alone"})
+    assert (row["own"], row["maxsim"], row["dense"]) == (pytest.approx(0.85), 1.0, 0.7)
+    assert scores(Table.of([row]), {"window3": 3, "window5": 3, "own": 6}).tolist() == [pytest.approx(0.85)]
+    wanted = frozenset({"bm25", "window3", "window5", "own"})
     turn_row = {"bm25": 1.0, "window3": 1.0, "window5": 1.0}
     assert whole(Table.of([row, turn_row, {"window3": 1.0, "window5": 1.0}]), wanted).tolist() == [True, True, False]
-    assert whole(Table.of([{"bm25": 1.0}]), frozenset({"alone"})).tolist() == [False]
-    assert whole(Table.of([{"bm25": 1.0}, {"alone": 1.0}]), frozenset({"bm25"})).tolist() == [True, False]
+    assert whole(Table.of([{"bm25": 1.0}]), frozenset({"own"})).tolist() == [False]
+    assert whole(Table.of([{"bm25": 1.0}, {"own": 1.0}]), frozenset({"bm25"})).tolist() == [True, False]
     (row,) = local_signals(query("x"), [pooled("a", turn(1, "x"))], 1.0, TEN, Likeness(dense={"x": 0.7})).rows()
-    assert row["alone"] == 0.7
+    assert row["own"] == 0.7
 
 
 def test_a_part_of_a_document_is_judged_by_its_own_words() -> None:
@@ -199,7 +199,7 @@ def test_a_part_of_a_document_is_judged_by_its_own_words() -> None:
     matches = {"cup": np.array([1.0, 0.0], np.float32), "shelf": np.array([0.0, 1.0], np.float32)}
     likeness = Likeness(("cup", "shelf"), matches, {"cup": 0.2, "shelf": 0.2})
     rows = local_signals(query("cup shelf"), pool, 1.0, Frequencies(), likeness).rows()
-    assert [(row["alone"], row["linked"]) for row in rows] == [(pytest.approx(0.5), 0.9)] * 2
+    assert [(row["own"], row["linked"]) for row in rows] == [(pytest.approx(0.5), 0.9)] * 2
     assert all(row.keys().isdisjoint({"window3", "window5"}) for row in rows)
 
 
