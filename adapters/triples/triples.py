@@ -176,7 +176,7 @@ class Triples(GraphStore):
         kept = self._read
         rows = tuples(
             db,
-            f"select id, {', '.join(EVENT_NAMES)} from memory where id in (select value from json_each(?))",
+            _KEPT,
             (dumps([memory for memory in memories if memory not in kept]),),
         )
         kept |= {row[0]: kept_in(row[1:]) for row in rows}
@@ -255,6 +255,9 @@ class Asserted(NamedTuple):
     event_id: str
     trust: str
     recorded_at: int
+
+
+_KEPT = f"select id, {', '.join(EVENT_NAMES)} from memory where id in (select value from json_each(?))"
 
 
 @lru_cache(maxsize=16_384)
