@@ -119,31 +119,26 @@ def rank(
     """All of ``candidates``, best first; equals by what was fused, then by id."""
     superseded = {c.memory.event.supersedes for c in candidates if c.memory.event.supersedes}
     asked = words(text)
-    alike: dict[tuple[int, Kind, str | None], Standing] = {}  # most have one state, which their store shares
+    # By state, kind and project, the factors that these decide, and what they weigh: most share one state.
+    alike: dict[tuple[int, Kind, str | None], tuple[Standing, float]] = {}
     scored: list[tuple[float, float, str, Ranked]] = []
     for c in candidates:
         memory = c.memory
         which = id(memory.state), memory.kind, memory.event.scope.project
-        if (how := alike.get(which)) is None:
-            how = alike[which] = standing(memory, asked, project, now)
-        seen = _factors(c, how, by_words)
+        if (known := alike.get(which)) is None:
+            stands = standing(memory, asked, project, now)
+            known = alike[which] = stands, weighed(Weights(0.0, *stands, 0.0), weights)
+        stands, weighs = known
+        like, near = similarity(c.cosine, c.words, c.blended, by_words), graph_proximity(c.hops, c.share)
+        seen = Weights(like, *stands, near)
         penalty = penalties(memory, superseded)
-        score = weighed(seen, weights) * penalty
+        score = (weights.similarity * like + weighs + weights.graph * near) * penalty
         scored.append((-score, -c.blended, memory.event.event_id, Ranked(memory, score, seen, penalty, c.path)))
     scored.sort(key=_PLACE)
     return [ranked for *_, ranked in scored]
 
 
 _PLACE = itemgetter(0, 1, 2)
-
-
-def factors(c: Candidate, asked: Collection[str], project: str | None, now: datetime, by_words: float = 0.0) -> Weights:
-    """The nine, each 0 to 1."""
-    return _factors(c, standing(c.memory, asked, project, now), by_words)
-
-
-def _factors(c: Candidate, how: Standing, by_words: float) -> Weights:
-    return Weights(similarity(c.cosine, c.words, c.blended, by_words), *how, graph_proximity(c.hops, c.share))
 
 
 def standing(memory: Memory, asked: Collection[str], project: str | None, now: datetime) -> Standing:
