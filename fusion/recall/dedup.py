@@ -70,7 +70,7 @@ def _in_their_fullest_document(same: list[list[tuple[Hit, Sighting]]]) -> list[l
 
     There stands what belongs to it. A copy that lies alone in another file or store has lost its neighbours.
     """
-    if all(len({_shelf(hit) for hit, _ in sightings}) == 1 for sightings in same if len(sightings) > 1):
+    if all(_in_one_document(sightings[0][0], hit) for sightings in same for hit, _ in sightings[1:]):
         return same
     found = Counter(shelf for sightings in same for shelf in {_shelf(hit) for hit, _ in sightings})
 
@@ -79,6 +79,18 @@ def _in_their_fullest_document(same: list[list[tuple[Hit, Sighting]]]) -> list[l
         return bool(hit.derived_from), hit.event_id is None, -found[_shelf(hit)] if hit.place is not None else 0
 
     return [sorted(sightings, key=worse) for sightings in same]  # stable: then the better rank, then the smaller ref
+
+
+def _in_one_document(hit: Hit, other: Hit) -> bool:
+    """Whether both have the same `_shelf`, without making two."""
+    if hit.place is None or other.place is None:
+        return hit.place is other.place
+    return (
+        hit.place.document == other.place.document
+        and hit.place.unit == other.place.unit
+        and hit.scope.tenant == other.scope.tenant
+        and hit.scope.user_id == other.scope.user_id
+    )
 
 
 def _shelf(hit: Hit) -> tuple[object, ...] | None:

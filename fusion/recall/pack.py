@@ -102,18 +102,21 @@ def pack(order: Sequence[Judged], numbers: Packing, floors: Judging, nonce: str)
     room = numbers.budget_chars - len(begins) - len(ends)
     excerpts: dict[object, _Excerpt] = {}
     reasons: dict[str, str] = {}
-    events = {j.pooled.candidate.hit.event_id for j in order}
-    shelves = [_shelf(j, numbers) for j in order]
-    sources = {shelf for shelf, j in zip(shelves, order, strict=True) if j.local >= floors.floor}
-    share = numbers.budget_chars * numbers.source_share if len(sources) > 1 else numbers.budget_chars
-    for judged, shelf in zip(order, shelves, strict=True):
+    events: set[str | None] = set()
+    sources = (_shelf(j, numbers) for j in order if j.local >= floors.floor)
+    first = next(sources, None)
+    share = numbers.budget_chars * numbers.source_share if any(s != first for s in sources) else numbers.budget_chars
+    for judged in order:
         hit = judged.pooled.candidate.hit
         reason = _unworthy(judged, floors)
-        if reason is None and hit.derived_from and not events.isdisjoint(hit.derived_from):
-            reason = "its source says it"
+        if reason is None and hit.derived_from:
+            events = events or {j.pooled.candidate.hit.event_id for j in order}
+            if not events.isdisjoint(hit.derived_from):
+                reason = "its source says it"
         if reason is not None:
             reasons[judged.ref] = reason
             continue
+        shelf = _shelf(judged, numbers)
         excerpt = excerpts.get(shelf)
         if excerpt is None and len(excerpts) >= numbers.max_results:
             reasons[judged.ref] = f"{numbers.max_results} excerpts are in"
