@@ -30,7 +30,7 @@ from fusion.ingest.journal.listing import Counts, Criteria, Page
 from fusion.ingest.journal.outbox import Deliveries, Outbox
 from fusion.ingest.journal.remembered import Remembered
 from fusion.ingest.journal.retire import CURRENT, SourceCount, Whole
-from fusion.ingest.journal.rows import Record, all_are, forgotten, frequencies, keys_of, record_of, row_of
+from fusion.ingest.journal.rows import Record, all_are, forgotten, keys_of, record_of, row_of
 from fusion.ingest.journal.schema import STEPS
 from fusion.ingest.journal.tombstones import Barred
 from fusion.lib.bm25 import Frequencies
@@ -170,7 +170,7 @@ class Journal:
         """How common each term is among the memories of the scope's user, or of the whole tenant."""
         if not self._counted:
             return Frequencies()
-        return await self._database.read(lambda db: frequencies(db, scope, asked))
+        return await self._known.frequencies(scope, asked)
 
     async def page(
         self,

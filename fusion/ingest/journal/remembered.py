@@ -1,7 +1,7 @@
 """What the read path asks of the journal on every request, answered from memory once it was read.
 
-The records of events, and the order that they stand in within their document, or else their session. Whatever is
-written is brought into line here before anybody is told of it.
+The records of events, the order that they stand in within their document, or else their session, and how common words
+are. Whatever is written is brought into line here before anybody is told of it.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from fusion.contract import Event
-from fusion.ingest.journal.rows import Record, record_of
+from fusion.contract import Event, Scope
+from fusion.ingest.journal.rows import Record, frequencies, record_of
+from fusion.lib.bm25 import Frequencies
 from fusion.lib.sqlite import Database
 
 CACHED_RECORDS = 20_000
 CACHED_DOCUMENTS = 2_000
+CACHED_TERMS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class Remembered:
         self._database = database
         self._records: OrderedDict[str, Record] = OrderedDict()
         self._orders: OrderedDict[tuple[object, ...], _Order] = OrderedDict()
+        self._counts: dict[tuple[str, str | None], Frequencies] = {}
         self._changes = 0
         """counts what was written: what a reader saw before a change must not be cached after it"""
 
@@ -97,9 +100,25 @@ class Remembered:
                 self._orders.popitem(last=False)
         return order
 
+    async def frequencies(self, scope: Scope, asked: Sequence[str]) -> Frequencies:
+        """How common each term is among the memories of the scope's user, or of the whole tenant."""
+        whose = (scope.tenant, scope.user_id)
+        known = self._counts.get(whose)
+        if known is None or not known.counts.keys() >= set(asked):
+            changes = self._changes
+            found = await self._database.read(lambda db: frequencies(db, scope, asked))
+            known = replace(found, counts={**dict.fromkeys(asked, 0), **found.counts})
+            if changes == self._changes:
+                if sum(len(one.counts) for one in self._counts.values()) > CACHED_TERMS:
+                    self._counts.clear()
+                before = self._counts.get(whose, known).counts
+                self._counts[whose] = replace(known, counts={**before, **known.counts})
+        return replace(known, counts={term: n for term in asked if (n := known.counts[term])})
+
     def changed(self) -> None:
-        """Something was written: what is being read at this moment is not kept."""
+        """Something was written: what is being read at this moment is not kept, nor what was counted."""
         self._changes += 1
+        self._counts.clear()
 
     def drop(self, event: Event) -> None:
         """An event is new, or not what it was; so is the order that it stands in."""
