@@ -249,24 +249,27 @@ async def _admitted(
 async def _beside(
     ranked: Sequence[Ranked], query: Query, recipe: Recipe, world: World, deadline_s: float
 ) -> dict[str, tuple[Admitted, ...]]:
-    """What stands beside each candidate and may be shown."""
+    """What stands beside each candidate, and beside none before it, and may be shown."""
     if not recipe.expand.span:
         return {}
     finds = [(r.candidate.ref, r.candidate.sightings[0].backend, r.candidate.hit) for r in ranked]
     found = await world.neighbours(finds, recipe.expand.span, max(0.0, deadline_s * 0.5))
     ids = list(dict.fromkeys(h.event_id for hits in found.values() for h in hits if h.event_id))
     records = await world.records(ids) if ids else {}
-    # A turn stands beside several others, and is looked at once.
-    told: dict[str, dict[int, Hit]] = {}
+    # A turn stands beside several others. It is looked at once, and joins beside the best of them.
+    new: dict[str, list[tuple[str, Hit]]] = {}
+    seen: set[int] = set()
     for ref, backend, _ in finds:
-        told.setdefault(backend, {}).update((id(hit), hit) for hit in found.get(ref, ()))
-    admitted = {backend: admit(backend, [*hits.values()], query, records)[0] for backend, hits in told.items()}
-    shown = {backend: {id(item.hit): item for item in items} for backend, items in admitted.items()}
-    return {
-        ref: tuple(item for hit in found[ref] if (item := shown[backend].get(id(hit))))
-        for ref, backend, _ in finds
-        if ref in found
-    }
+        for hit in found.get(ref, ()):
+            if id(hit) not in seen:
+                seen.add(id(hit))
+                new.setdefault(backend, []).append((ref, hit))
+    beside: dict[str, tuple[Admitted, ...]] = {}
+    for backend, told in new.items():
+        for item in admit(backend, [hit for _, hit in told], query, records)[0]:
+            ref = told[item.rank - 1][0]
+            beside[ref] = (*beside.get(ref, ()), item)
+    return beside
 
 
 async def _judged(
