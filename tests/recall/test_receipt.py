@@ -26,6 +26,25 @@ async def test_a_receipt_is_there_as_soon_as_it_is_kept(tmp_path: Path) -> None:
     await receipts.close()
 
 
+async def test_a_receipt_is_read_with_a_row_for_each_candidate(tmp_path: Path) -> None:
+    """It is kept by column, with NaN where a memory lacks a signal; read from memory, from the file and as it was made
+    each candidate has the signals that it has."""
+    signals = {"bm25": [0.5, float("nan")], "own": [float("nan"), 0.25]}
+    reasons = {"ref": ["m1", "m2"], "decision": ["packed", "under the floor"], "signals": signals}
+    made = Receipt("r1", "default", time.time(), {"receipt_id": "r1"}, reasons)
+    rows = [
+        {"ref": "m1", "decision": "packed", "signals": {"bm25": 0.5}},
+        {"ref": "m2", "decision": "under the floor", "signals": {"own": 0.25}},
+    ]
+    receipts = Receipts(tmp_path / "receipts.sqlite", keep_days=7)
+    receipts.keep(made)
+    waiting = await receipts.read("r1", "default")
+    await receipts.flush()
+    kept = await receipts.read("r1", "default")
+    await receipts.close()
+    assert made.body == waiting == kept == {"receipt_id": "r1", "candidates": rows}
+
+
 async def test_receipts_outlive_the_process(tmp_path: Path) -> None:
     """Closing writes what waits."""
     receipts = Receipts(tmp_path / "receipts.sqlite", keep_days=7)
