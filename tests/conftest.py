@@ -78,6 +78,24 @@ GUARD = NetworkGuard()
 sys.addaudithook(GUARD)
 
 
+class LeftOpen:
+    """Keeps the connections of qdrant-client's local mode, which leaves some to the collector: the one by which it asks
+    SQLite how it was built, and those of deleted collections. Python 3.13 warns of that, as it is to warn of ours."""
+
+    def __init__(self) -> None:
+        self.kept: list[object] = []
+
+    def __call__(self, event: str, arguments: tuple[object, ...]) -> None:
+        if event == "sqlite3.connect/handle":
+            caller = sys._getframe(1).f_globals.get("__name__")
+            if caller == "qdrant_client.local.persistence":
+                self.kept.append(arguments[0])
+
+
+LEFT_OPEN = LeftOpen()
+sys.addaudithook(LEFT_OPEN)
+
+
 @pytest.fixture(autouse=True)
 def _loopback_only(request: pytest.FixtureRequest) -> Iterator[None]:
     GUARD.allowed = request.node.get_closest_marker("live") is not None
