@@ -44,7 +44,9 @@ def possible(texts: Sequence[str], threshold: float, since: int = 0) -> dict[int
     found: dict[int, list[int]] = defaultdict(list)
     for low in range(since, len(texts), AT_ONCE):
         high = min(low + AT_ONCE, len(texts))
-        common = sum(np.bitwise_count(chunk[low:high, None] & chunk[:high]) for chunk in folded)
+        common = np.zeros((high - low, high), dtype=np.uint16)  # a byte is not enough for the bits of long texts
+        for chunk in folded:
+            common += np.bitwise_count(chunk[low:high, None] & chunk[:high])
         met = np.flatnonzero(common >= needed_folded[low:high, None] + needed_folded[:high])
         i, j = met // high + low, met % high
         i, j = i[j < i], j[j < i]

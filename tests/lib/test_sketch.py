@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,3 +29,13 @@ def test_those_from_a_place_on_are_what_they_are_among_all(texts: list[str], sin
     """Only the rows that are asked for, and each of them whole."""
     since = min(since, len(texts))
     assert possible(texts, THRESHOLD, since) == {i: js for i, js in possible(texts, THRESHOLD).items() if i >= since}
+
+
+@pytest.mark.parametrize("length", [10, 100, 300, 400, 1000])
+def test_long_texts_that_are_alike_are_possible(length: int) -> None:
+    """One word in nine differs, a Jaccard of .8; and the very same words: however many bits of their sketches are set."""
+    one = [f"w{i}" for i in range(length)]
+    other = [f"x{i}" if i % 9 == 0 else word for i, word in enumerate(one)]
+    unlike = [f"y{i}" for i in range(length)]
+    assert jaccard(words(" ".join(one)), words(" ".join(other))) > THRESHOLD
+    assert possible([" ".join(unlike), " ".join(one), " ".join(other), " ".join(one)], THRESHOLD)[3][-2:] == [1, 2]
