@@ -91,7 +91,7 @@ def files(paths: Sequence[Path]) -> Iterator[File | Skip]:
         except (OSError, RuntimeError, ValueError):  # not there; links in a circle; a NUL in the name
             yield Skip(shown(path), NO_SUCH_FILE)
             continue
-        found = _walk(real) if real.is_dir() else _one(real, real.parent, named=True)
+        found = _walk(real) if os.path.isdir(real) else _one(real, real.parent, named=True)
         for file in found:
             if isinstance(file, Skip):
                 yield file
@@ -119,20 +119,13 @@ def _walk(root: Path) -> Iterator[File | Skip]:
                 continue
             if entry.is_symlink():
                 # A link within the folder leads to what is read in its own place.
-                if (wanted or _is_folder(path)) and not Path(os.path.realpath(path)).is_relative_to(root):
+                if (wanted or os.path.isdir(path)) and not Path(os.path.realpath(path)).is_relative_to(root):
                     yield Skip(shown(path), "a link that leads out of its folder")
             elif entry.is_dir(follow_symlinks=False):
                 inner.append(path)
             elif wanted:
                 yield from _one(path, root)
         waiting.extend(reversed(inner))
-
-
-def _is_folder(link: Path) -> bool:
-    try:
-        return link.is_dir()
-    except OSError:  # in a folder that is not ours to enter: what is there cannot be read anyway
-        return False
 
 
 def _one(path: Path, root: Path, *, named: bool = False) -> Iterator[File | Skip]:

@@ -200,9 +200,9 @@ class NotesFollower:
         for path in told:
             below = f"file:{path}{os.sep}"
             gone = not is_there(path) and any(s == below[:-1] or s.startswith(below) for s in self._sources)
-            if gone or path.is_dir():
+            if gone or os.path.isdir(path):
                 return None
-        found = [file_at(path, self.paths) for path in told if form_of(path) == "markdown" and path.is_file()]
+        found = [file_at(path, self.paths) for path in told if form_of(path) == "markdown" and os.path.isfile(path)]
         return [file for file in found if file is not None and self._is_wanted(file)]
 
     def _look_at_all(self, counts: Mapping[str, int]) -> tuple[list[File], list[str]]:
@@ -215,9 +215,9 @@ class NotesFollower:
             root = path.resolve()
             below = f"file:{root}{os.sep}"
             ours = [source for source in counts if source.startswith(below)]
-            if not any(source.startswith(below) for source in found) and (ours or not is_there(root)):
+            if not any(source.startswith(below) for source in found) and (ours or not os.path.exists(root)):
                 self._away.append(path)
-            elif root.is_dir():
+            elif os.path.isdir(root):
                 gone |= dict.fromkeys(s for s in ours if s not in found and not is_there(Path(s[5:])))
         due = [file for source, file in found.items() if not self._is_known(source, file, marks, counts)]
         return due, list(gone)
@@ -318,7 +318,7 @@ class NotesFollower:
                             break
                         first = False
             except (OSError, RuntimeError) as error:  # no such folder; no more watches to be had; links in a circle
-                if path.exists():
+                if os.path.exists(path):
                     self._deaf[path] = str(error)
                     self._tell(None)
                 await asyncio.sleep(AGAIN_S)
@@ -328,7 +328,7 @@ async def _changes(root: Path) -> AsyncGenerator[set[Path], None]:
     """What changes below a folder, or beside a file; now and then nothing, for the first time when one hears."""
     from watchfiles import awatch
 
-    recursive = root.is_dir()
+    recursive = os.path.isdir(root)
     # Of a file its folder: an editor that saves under another name and renames would be lost sight of.
     told = awatch(
         root if recursive else root.parent,
@@ -346,13 +346,13 @@ async def _changes(root: Path) -> AsyncGenerator[set[Path], None]:
 
 def _is_meant(path: Path, root: Path) -> bool:
     """Whether a look may find something else there now. What is gone, and a folder, may have held notes."""
-    return path == root or (is_below(path, root) and (form_of(path) == "markdown" or not path.is_file()))
+    return path == root or (is_below(path, root) and (form_of(path) == "markdown" or not os.path.isfile(path)))
 
 
 def _identity(root: Path) -> tuple[bool, int, int] | None:
     """Of what one hears: the folder, or a file's folder; None where there is none."""
     try:
-        about = (root if root.is_dir() else root.parent).stat()
+        about = (root if os.path.isdir(root) else root.parent).stat()
     except OSError:
         return None
-    return root.is_dir(), about.st_dev, about.st_ino
+    return os.path.isdir(root), about.st_dev, about.st_ino

@@ -162,6 +162,23 @@ async def test_a_disk_that_is_away_retires_nothing(home, keeps, folder) -> None:
     assert await keeps.texts() == {"The bike is red.", "The shed is dry."}
 
 
+async def test_what_may_not_be_looked_at_keeps_nothing_else_from_being_read(home, keeps, folder) -> None:
+    """A path that the system refuses to tell of (of 300 letters, which root is refused as well), told of in one round
+    and followed beside the folder: the round goes on, and the second is told as away."""
+    closed = folder.parent / ("x" * 300) / "notes"
+    follow = follower(home, keeps, closed, folder)
+    assert await follow.round() == 2
+    assert follow.faults == [f"{closed} is away or empty: what was read of it is kept"]
+    (folder / "bike.md").write_text("The bike is green.")
+    follow._tell({folder / "bike.md", folder / ("x" * 300) / "a.md", folder / ("x" * 300 + ".md")})
+    assert await follow.round() == 1
+    assert await keeps.texts() == {"The bike is green.", "The shed is dry."}
+    hearing = asyncio.create_task(follow._hear(closed))
+    await asyncio.wait([hearing], timeout=0.1)
+    assert not hearing.done()
+    hearing.cancel()
+
+
 async def test_a_note_that_cannot_be_read_is_answered_as_it_was(home, keeps, folder) -> None:
     """Not UTF-8 any more, say: nothing is retired, the fault is told until it is mended, and the others are read."""
     follow = follower(home, keeps, folder)
