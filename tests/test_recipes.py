@@ -14,9 +14,10 @@ from fusion.errors import SettingsError
 from fusion.home import config_root
 from fusion.lib.trees import Trees
 from fusion.recall.signals import SIGNALS
-from fusion.recipe import Learned, Recipe
+from fusion.recipe import Judging, Learned, Recipe
 from fusion.settings import load, read_recipe, recipes
 from fusion.wiring.opening import checked
+from tests.lib.test_trees import MODEL
 
 SHIPPED = {file.stem: read_recipe(file) for file in (config_root() / "recipes").glob("*.toml")}
 
@@ -142,6 +143,21 @@ class TestOnesOwn:
             checked({"mine": read(tmp_path, "[rerank.signals]\nbm52 = 1\n")})
         assert "recipe mine: no signal is called 'bm52'" in str(caught.value)
         assert all(name in str(caught.value) for name in SIGNALS)
+
+    def test_a_signal_of_an_earlier_version_is_told_by_its_name_of_now(self, tmp_path: Path) -> None:
+        """The recipes of a home are looked at when it opens, whichever is used: the mend is one word."""
+        with pytest.raises(SettingsError, match="write own"):
+            checked({"mine": read(tmp_path, "[rerank.signals]\nalone = 6\n")})
+
+    def test_a_model_of_other_signals_leaves_it_to_the_weights(self) -> None:
+        """Each of its signals that is not there any more would be missing from every memory."""
+        for name, usable in (("own", True), ("alone", False)):
+            model = Learned("learned.txt", "ab", Trees.parse(MODEL.replace("dense", name)))
+            recipe = Recipe(rerank=Judging(model=model))
+            found = checked({"mine": recipe})["mine"].rerank.model
+            assert found is not None
+            assert (found.trees is not None) == usable
+            assert ("'alone'" in found.fault) != usable
 
 
 class TestHash:

@@ -91,7 +91,7 @@ def files(paths: Sequence[Path]) -> Iterator[File | Skip]:
         except (OSError, RuntimeError, ValueError):  # not there; links in a circle; a NUL in the name
             yield Skip(shown(path), NO_SUCH_FILE)
             continue
-        found = _walk(real) if os.path.isdir(real) else _one(real, real.parent, named=True)
+        found = _walk(real) if is_folder(real) else _one(real, real.parent, named=True)
         for file in found:
             if isinstance(file, Skip):
                 yield file
@@ -119,7 +119,7 @@ def _walk(root: Path) -> Iterator[File | Skip]:
                 continue
             if entry.is_symlink():
                 # A link within the folder leads to what is read in its own place.
-                if (wanted or os.path.isdir(path)) and not Path(os.path.realpath(path)).is_relative_to(root):
+                if (wanted or is_folder(path)) and not Path(os.path.realpath(path)).is_relative_to(root):
                     yield Skip(shown(path), "a link that leads out of its folder")
             elif entry.is_dir(follow_symlinks=False):
                 inner.append(path)
@@ -157,6 +157,22 @@ def is_there(path: Path) -> bool:
     except OSError:
         return True
     return True
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a folder is there, as far as one may look: `Path.is_dir` raises below what is closed to us."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def is_file(path: Path) -> bool:
+    """Whether a file is there, as far as one may look."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def is_below(path: Path, folder: Path) -> bool:

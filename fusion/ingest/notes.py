@@ -25,7 +25,7 @@ from typing import Protocol
 from fusion.contract import Scope
 from fusion.errors import FusionError, StoreBusy
 from fusion.ingest.bookmarks import Bookmark, Bookmarks, is_untouched
-from fusion.ingest.files import File, Skip, file_at, files, form_of, is_below, is_there
+from fusion.ingest.files import File, Skip, file_at, files, form_of, is_below, is_file, is_folder, is_there
 from fusion.ingest.follow import Remember, hand_in
 from fusion.ingest.intake import NewMemory
 from fusion.ingest.journal.retire import SourceCount, Whole
@@ -200,9 +200,9 @@ class NotesFollower:
         for path in told:
             below = f"file:{path}{os.sep}"
             gone = not is_there(path) and any(s == below[:-1] or s.startswith(below) for s in self._sources)
-            if gone or os.path.isdir(path):
+            if gone or is_folder(path):
                 return None
-        found = [file_at(path, self.paths) for path in told if form_of(path) == "markdown" and os.path.isfile(path)]
+        found = [file_at(path, self.paths) for path in told if form_of(path) == "markdown" and is_file(path)]
         return [file for file in found if file is not None and self._is_wanted(file)]
 
     def _look_at_all(self, counts: Mapping[str, int]) -> tuple[list[File], list[str]]:
@@ -215,9 +215,11 @@ class NotesFollower:
             root = path.resolve()
             below = f"file:{root}{os.sep}"
             ours = [source for source in counts if source.startswith(below)]
-            if not any(source.startswith(below) for source in found) and (ours or not os.path.exists(root)):
+            if not any(source.startswith(below) for source in found) and (
+                ours or not (is_folder(root) or is_file(root))
+            ):
                 self._away.append(path)
-            elif os.path.isdir(root):
+            elif is_folder(root):
                 gone |= dict.fromkeys(s for s in ours if s not in found and not is_there(Path(s[5:])))
         due = [file for source, file in found.items() if not self._is_known(source, file, marks, counts)]
         return due, list(gone)
@@ -318,7 +320,7 @@ class NotesFollower:
                             break
                         first = False
             except (OSError, RuntimeError) as error:  # no such folder; no more watches to be had; links in a circle
-                if os.path.exists(path):
+                if is_folder(path) or is_file(path):
                     self._deaf[path] = str(error)
                     self._tell(None)
                 await asyncio.sleep(AGAIN_S)
@@ -328,7 +330,7 @@ async def _changes(root: Path) -> AsyncGenerator[set[Path], None]:
     """What changes below a folder, or beside a file; now and then nothing, for the first time when one hears."""
     from watchfiles import awatch
 
-    recursive = os.path.isdir(root)
+    recursive = is_folder(root)
     # Of a file its folder: an editor that saves under another name and renames would be lost sight of.
     told = awatch(
         root if recursive else root.parent,
@@ -346,13 +348,13 @@ async def _changes(root: Path) -> AsyncGenerator[set[Path], None]:
 
 def _is_meant(path: Path, root: Path) -> bool:
     """Whether a look may find something else there now. What is gone, and a folder, may have held notes."""
-    return path == root or (is_below(path, root) and (form_of(path) == "markdown" or not os.path.isfile(path)))
+    return path == root or (is_below(path, root) and (form_of(path) == "markdown" or not is_file(path)))
 
 
 def _identity(root: Path) -> tuple[bool, int, int] | None:
     """Of what one hears: the folder, or a file's folder; None where there is none."""
     try:
-        about = (root if os.path.isdir(root) else root.parent).stat()
+        about = (root if is_folder(root) else root.parent).stat()
     except OSError:
         return None
-    return os.path.isdir(root), about.st_dev, about.st_ino
+    return is_folder(root), about.st_dev, about.st_ino

@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -43,12 +43,13 @@ from fusion.ingest.salvage import Salvaged
 from fusion.ingest.verify import Ask
 from fusion.lib.metered import Metered
 from fusion.recall.breaker import Breaker
+from fusion.recall.context import CONTEXT
 from fusion.recall.gather import Bulkhead, Source, gather
 from fusion.recall.receipt import Receipts
 from fusion.recall.signals import SIGNALS
 from fusion.recall.turns import Turns
 from fusion.recall.world import Known, Live
-from fusion.recipe import Recipe
+from fusion.recipe import Learned, Recipe
 from fusion.resolve import resolve, why
 from fusion.settings import BackendSettings, EmbedderSettings, Settings, recipes
 from fusion.wiring.health import Health
@@ -167,15 +168,28 @@ async def opened(kind: type[P], settings: Settings) -> AsyncIterator[P]:
         )
 
 
+RENAMED = {"alone": "it is called own now: write own = …"}
+"""signals that recipes of earlier versions have"""
+
+
 def checked(found: Mapping[str, Recipe]) -> Mapping[str, Recipe]:
     """Recipes whose signals exist. Raises SettingsError for a misspelt one: it would silently weigh nothing."""
     for recipe in found.values():
         for name in recipe.rerank.signals:
             if name not in SIGNALS:
-                raise SettingsError(
-                    f"recipe {recipe.name}: no signal is called {name!r}; there are {', '.join(SIGNALS)}"
-                )
-    return found
+                mend = RENAMED.get(name) or f"there are {', '.join(SIGNALS)}"
+                raise SettingsError(f"recipe {recipe.name}: no signal is called {name!r}; {mend}")
+    return {name: _with_a_model_of_todays_signals(recipe) for name, recipe in found.items()}
+
+
+def _with_a_model_of_todays_signals(recipe: Recipe) -> Recipe:
+    """A recipe whose model was learned of other signals goes by its weights, and says so: they would all be missing."""
+    model = recipe.rerank.model
+    strange = [] if model is None or model.trees is None else sorted({*model.trees.names} - {*SIGNALS, *CONTEXT})
+    if model is None or not strange:
+        return recipe
+    why = f"{model.file} cannot be used, so the weights score: no signal is called {strange[0]!r}; learn it anew"
+    return replace(recipe, rerank=replace(recipe.rerank, model=Learned(model.file, model.hash, None, why)))
 
 
 async def _journal(file: Path, keys_kept_s: float) -> tuple[Journal, dict[str, str]]:

@@ -33,7 +33,7 @@ def test_those_from_a_place_on_are_what_they_are_among_all(texts: list[str], sin
 
 @pytest.mark.parametrize("length", [10, 100, 300, 400, 1000])
 def test_long_texts_that_are_alike_are_possible(length: int) -> None:
-    """One word in nine differs, a Jaccard of .8; and the very same words: however many bits of their sketches are set."""
+    """One word in nine differs, a Jaccard of .8; and the very same words: however many bits their sketches have."""
     one = [f"w{i}" for i in range(length)]
     other = [f"x{i}" if i % 9 == 0 else word for i, word in enumerate(one)]
     unlike = [f"y{i}" for i in range(length)]
