@@ -77,18 +77,21 @@ class Table:
 
     @classmethod
     def of(cls, rows: Sequence[Signals]) -> Table:
+        """A row for each memory, with the signals that it has."""
         import numpy as np
 
         names = dict.fromkeys(name for row in rows for name in row)
         return cls(len(rows), {name: np.array([row.get(name, nan) for row in rows]) for name in names})
 
     def column(self, name: str) -> Column:
+        """A signal of each; one that no memory has is NaN throughout."""
         import numpy as np
 
         found = self.columns.get(name)
         return np.full(self.size, nan) if found is None else found
 
     def row(self, i: int) -> dict[str, float]:
+        """The signals that one memory has."""
         return {name: value for name, column in self.columns.items() if not isnan(value := float(column[i]))}
 
     def rows(self) -> list[dict[str, float]]:
