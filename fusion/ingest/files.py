@@ -159,6 +159,11 @@ def is_there(path: Path) -> bool:
     return True
 
 
+def is_gone(path: Path) -> bool:
+    """Whether nothing is there any more, or only what links lead to, which are not followed."""
+    return not is_there(path) or os.path.realpath(path) != str(path)
+
+
 def is_folder(path: Path) -> bool:
     """Whether a folder is there, as far as one may look: `Path.is_dir` raises below what is closed to us."""
     try:

@@ -7,7 +7,7 @@ file was journalled and what it has no more is retired, so that what breaks off 
 the journal has as many memories of the file as it had then, so that what others did to them is made up for.
 
 As with `fusion ingest`, a file that could not be read retires nothing, and neither does a folder in which no note is
-found: a disk that is not mounted looks like that.
+found, nor a file that was named and whose folder is empty: a disk that is not mounted looks like that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,19 @@ from typing import Protocol
 from fusion.contract import Scope
 from fusion.errors import FusionError, StoreBusy
 from fusion.ingest.bookmarks import Bookmark, Bookmarks, is_untouched
-from fusion.ingest.files import File, Skip, file_at, files, form_of, is_below, is_file, is_folder, is_there
+from fusion.ingest.files import (
+    File,
+    Skip,
+    Unreadable,
+    file_at,
+    files,
+    form_of,
+    is_below,
+    is_file,
+    is_folder,
+    is_gone,
+    opened,
+)
 from fusion.ingest.follow import Remember, hand_in
 from fusion.ingest.intake import NewMemory
 from fusion.ingest.journal.retire import SourceCount, Whole
@@ -103,7 +115,8 @@ class NotesFollower:
     _sources: set[str] = field(default_factory=set)
     """what the journal has of these paths"""
     _trouble: str = ""
-    _away: list[Path] = field(default_factory=list)
+    _away: dict[Path, bool] = field(default_factory=dict)
+    """paths where nothing is found, and whether there are memories of it"""
     _deaf: dict[Path, str] = field(default_factory=dict)
     _unread: dict[str, str] = field(default_factory=dict)
     """why notes could not be read, by source"""
@@ -112,7 +125,8 @@ class NotesFollower:
     def faults(self) -> list[str]:
         """What does not work that should."""
         said = [f"notes are not followed, which is tried again: {self._trouble}"] if self._trouble else []
-        said += [f"{path} is away or empty: what was read of it is kept" for path in self._away]
+        for path, kept in self._away.items():
+            said.append(f"{path} is away or empty" + (": what was read of it is kept" if kept else ""))
         said += [f"{path}: changes are not heard of, so it is looked at: {why}" for path, why in self._deaf.items()]
         if self._unread:
             source, reason = next(iter(self._unread.items()))
@@ -172,7 +186,7 @@ class NotesFollower:
                 await asyncio.sleep(time.monotonic() - began)  # half of the time is for questions
             if gone:
                 with reading_behind(self.home):
-                    still = [Whole(source) for source in gone if not is_there(Path(source[5:]))]
+                    still = [Whole(source) for source in gone if is_gone(Path(source[5:]))]
                     await self.keeps.retire(self.whose, still)
                 self._sources.difference_update(gone)
             return count
@@ -199,40 +213,49 @@ class NotesFollower:
         """The files at these paths; None where only a look at everything tells what there is."""
         for path in told:
             below = f"file:{path}{os.sep}"
-            gone = not is_there(path) and any(s == below[:-1] or s.startswith(below) for s in self._sources)
+            gone = is_gone(path) and any(s == below[:-1] or s.startswith(below) for s in self._sources)
             if gone or is_folder(path):
                 return None
         found = [file_at(path, self.paths) for path in told if form_of(path) == "markdown" and is_file(path)]
-        return [file for file in found if file is not None and self._is_wanted(file)]
+        return [file for file in found if file is not None and self._is_wanted(file.path)]
 
     def _look_at_all(self, counts: Mapping[str, int]) -> tuple[list[File], list[str]]:
         marks = Bookmarks(self.home, self.whose)
         notes = (f for f in files(self.paths) if isinstance(f, File) and f.form == "markdown")
-        found = {f"file:{file.path}": file for file in notes if self._is_wanted(file)}
+        found = {f"file:{file.path}": file for file in notes if self._is_wanted(file.path)}
         self._unread = {source: why for source, why in self._unread.items() if source in found}
-        self._away, gone = [], dict[str, None]()
+        self._away, gone = {}, dict[str, None]()
         for path in self.paths:
             root = path.resolve()
-            below = f"file:{root}{os.sep}"
-            ours = [source for source in counts if source.startswith(below)]
-            if not any(source.startswith(below) for source in found) and (
+            here = f"file:{root}"
+            ours = {source for source in counts if source == here or source.startswith(here + os.sep)}
+            if here in ours and _was_deleted(root):
+                ours.remove(here)
+                gone[here] = None
+            if not any(s == here or s.startswith(here + os.sep) for s in found) and (
                 ours or not (is_folder(root) or is_file(root))
             ):
-                self._away.append(path)
-            elif is_folder(root):
-                gone |= dict.fromkeys(s for s in ours if s not in found and not is_there(Path(s[5:])))
+                self._away[path] = bool(ours)
+                continue
+            for source in sorted(ours - found.keys()):
+                missing = Path(source[5:])
+                if is_gone(missing):
+                    gone[source] = None
+                elif form_of(missing) == "markdown" and is_below(missing, root) and self._is_wanted(missing):
+                    self._unread[source] = _why_not_found(missing)
         due = [file for source, file in found.items() if not self._is_known(source, file, marks, counts)]
-        return due, list(gone)
+        kept = tuple(f"file:{path.resolve()}{os.sep}" for path in self._away)  # a disk below another folder, say
+        return due, [source for source in gone if not source.startswith(kept)]
 
-    def _is_wanted(self, file: File) -> bool:
+    def _is_wanted(self, path: Path) -> bool:
         """Whether no pattern leaves a file out, nor a folder on the way to it. A file that was named is wanted."""
         if not self.ignore:
             return True
         ignored = matcher(self.ignore)
-        root = next((r for r in (path.resolve() for path in self.paths) if file.path.is_relative_to(r)), file.path)
-        way = file.path.relative_to(root)
+        root = next((r for r in (one.resolve() for one in self.paths) if path.is_relative_to(r)), path)
+        way = path.relative_to(root)
         folders = (folder.as_posix() for folder in way.parents if folder.name)
-        return root == file.path or not (ignored(way.as_posix(), False) or any(ignored(f, True) for f in folders))
+        return root == path or not (ignored(way.as_posix(), False) or any(ignored(f, True) for f in folders))
 
     def _is_known(self, source: str, file: File, marks: Bookmarks, counts: Mapping[str, int]) -> bool:
         """Whether nobody touched a file since it was read, nor what is kept of it."""
@@ -349,6 +372,23 @@ async def _changes(root: Path) -> AsyncGenerator[set[Path], None]:
 def _is_meant(path: Path, root: Path) -> bool:
     """Whether a look may find something else there now. What is gone, and a folder, may have held notes."""
     return path == root or (is_below(path, root) and (form_of(path) == "markdown" or not is_file(path)))
+
+
+def _was_deleted(file: Path) -> bool:
+    """Whether a file is gone from a folder in which something else is: a disk that is not mounted has nothing."""
+    try:
+        return is_gone(file) and any(file.parent.iterdir())
+    except OSError:
+        return False
+
+
+def _why_not_found(path: Path) -> str:
+    """Why a walk did not come by a note that is there."""
+    try:
+        with opened(path):
+            return "not found in its folder"
+    except Unreadable as reason:
+        return str(reason)
 
 
 def _identity(root: Path) -> tuple[bool, int, int] | None:

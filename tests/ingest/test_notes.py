@@ -162,13 +162,85 @@ async def test_a_disk_that_is_away_retires_nothing(home, keeps, folder) -> None:
     assert await keeps.texts() == {"The bike is red.", "The shed is dry."}
 
 
+async def test_a_disk_below_a_followed_folder_is_kept_when_it_is_followed_itself(home, keeps, folder) -> None:
+    """Its mount point is empty: the folder around it would have its notes retired, as it has those deleted there."""
+    follow = follower(home, keeps, folder, folder / "sub")
+    await follow.round()
+    (folder / "sub" / "shed.md").unlink()
+    assert await look(follow) == 0
+    assert follow.faults == [f"{folder / 'sub'} is away or empty: what was read of it is kept"]
+    assert len(await keeps.texts()) == 2
+    assert await look(follower(home, keeps, folder)) == 1
+    assert await keeps.texts() == {"The bike is blue."}
+
+
+async def test_a_named_file_that_is_deleted_is_retired(home, keeps, folder) -> None:
+    """While its folder is there with something else in it: a missing or an empty one may be a disk that is away."""
+    single = folder / "sub" / "shed.md"
+    follow = follower(home, keeps, single)
+    await follow.round()
+    (folder / "sub").rename(folder / "away")
+    for empty in (False, True):
+        if empty:
+            (folder / "sub").mkdir()
+        follow._tell({single})
+        assert await follow.round() == 0
+        assert follow.faults == [f"{single} is away or empty: what was read of it is kept"]
+        assert await keeps.texts() == {"The shed is dry."}
+    (folder / "sub" / "other.md").write_text("not meant")
+    follow._tell({single})
+    assert await follow.round() == 1
+    assert await keeps.texts() == set()
+    assert (await look(follow), follow.faults) == (0, [f"{single} is away or empty"])
+
+
+async def test_a_note_that_became_a_link_is_retired(home, keeps, folder) -> None:
+    """As one that is deleted, whether it is the file or a folder on the way, and wherever the link leads: none is
+    followed. Told of alone or found by a look at everything."""
+    follow = follower(home, keeps, folder)
+    await follow.round()
+    (folder / "bike.md").rename(folder.parent / "bike.md")
+    (folder / "bike.md").symlink_to(folder.parent / "bike.md")
+    (folder / "new.md").write_text("The key is under the pot.")
+    follow._tell({folder / "bike.md"})
+    assert await follow.round() == 2
+    assert await keeps.texts() == {"The key is under the pot.", "The shed is dry."}
+    (folder / "sub").rename(folder.parent / "sub")
+    (folder / "sub").symlink_to(folder.parent / "sub")
+    assert (await look(follow), follow.faults) == (1, [])
+    assert await keeps.texts() == {"The key is under the pot."}
+
+
+async def test_a_note_that_is_there_and_not_found_is_told(home, keeps, folder) -> None:
+    """What stands in its place is no file, say: it is answered as it was until there is a note or nothing. Of what is
+    left out, and of other kinds of files, nothing is said."""
+    await keeps.remember(
+        [NewMemory("A line.", Scope(user_id="ada"), source=f"file:{folder / 'log.jsonl'}", revision="r")]
+    )
+    (folder / "log.jsonl").write_text("{}")
+    follow = follower(home, keeps, folder)
+    await follow.round()
+    (folder / "bike.md").unlink()
+    (folder / "bike.md").mkdir()
+    assert await look(follow) == 0
+    assert follow.faults == [
+        f"notes that cannot be read are answered as they were: {folder / 'bike.md'}: is a directory"
+    ]
+    ignoring = NotesFollower([folder], Scope(user_id="ada"), home, keeps, ignore=("bike.md",))
+    assert (await ignoring.round(), ignoring.faults) == (0, [])
+    assert await keeps.texts() == {"The bike is blue.", "The shed is dry.", "A line."}
+    (folder / "bike.md").rmdir()
+    assert (await look(follow), follow.faults) == (1, [])
+    assert await keeps.texts() == {"The shed is dry.", "A line."}
+
+
 async def test_what_may_not_be_looked_at_keeps_nothing_else_from_being_read(home, keeps, folder) -> None:
     """A path that the system refuses to tell of (of 300 letters, which root is refused as well), told of in one round
     and followed beside the folder: the round goes on, and the second is told as away."""
     closed = folder.parent / ("x" * 300) / "notes"
     follow = follower(home, keeps, closed, folder)
     assert await follow.round() == 2
-    assert follow.faults == [f"{closed} is away or empty: what was read of it is kept"]
+    assert follow.faults == [f"{closed} is away or empty"]
     (folder / "bike.md").write_text("The bike is green.")
     follow._tell({folder / "bike.md", folder / ("x" * 300) / "a.md", folder / ("x" * 300 + ".md")})
     assert await follow.round() == 1
