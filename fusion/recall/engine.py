@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, Protocol
 
 from fusion.contract import Hit, Passage, Query, Scope, Verdict
@@ -18,7 +19,7 @@ from fusion.errors import BadInput, NobodyAnswered, TooLarge
 from fusion.lib.bm25 import Frequencies, terms
 from fusion.lib.words import spoken
 from fusion.recall.admit import Admitted, Record, admit
-from fusion.recall.dedup import dedup
+from fusion.recall.dedup import Sighting, dedup
 from fusion.recall.expand import Pooled, expand
 from fusion.recall.gather import Answer
 from fusion.recall.pack import OUT_OF_ROOM, Block, Memory, pack
@@ -379,14 +380,13 @@ def _reasons(order: Sequence[Judged], block: Block) -> dict[str, Any]:
         "judge": [judged.judge for judged in order],
         "rrf": [pooled.rrf for pooled in found],
         "beside": [pooled.beside for pooled in found],
-        "sightings": [
-            [(s.backend, s.ref, s.native_id, s.rank, s.reason) for s in pooled.candidate.sightings] for pooled in found
-        ],
+        "sightings": [[*map(_told_of, pooled.candidate.sightings)] for pooled in found],
         "signals": {name: column.tolist() for name, column in signals_of(order).columns.items()},
     }
 
 
 _SIGHTING = ("backend", "ref", "native_id", "rank", "reason")
+_told_of = itemgetter(*(Sighting._fields.index(name) for name in _SIGHTING))
 
 
 def explain(body: Mapping[str, Any]) -> dict[str, Any]:

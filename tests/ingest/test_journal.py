@@ -211,6 +211,7 @@ async def test_neighbours_are_the_turns_before_and_after_in_document_order(journ
     await append(journal, event("not mine", 2, scope=Scope(user_id="ben")))
     assert await texts_beside(journal, stored[4], 1) == ["turn 1", "turn 3"]
     assert await texts_beside(journal, stored[3], 2) == ["turn 1", "turn 2"]
+    assert await texts_beside(journal, stored[0], 1) == ["turn 3"]
     await append(journal, event("turn 5", 5))
     assert await texts_beside(journal, stored[0], 1) == ["turn 3", "turn 5"]
 
@@ -226,8 +227,9 @@ async def test_agents_accounts_of_one_conversation_are_orders_of_their_own(journ
 async def test_what_was_forgotten_or_superseded_is_nobodys_neighbour(journal):
     """Its place is closed up, or taken by what replaced it."""
     stored = await append(journal, *(event(f"turn {n}", n) for n in range(4)))
-    assert await texts_beside(journal, stored[0], 1) == ["turn 1"]
+    assert await texts_beside(journal, stored[0], 2) == ["turn 1", "turn 2"]
     await journal.bury(stored[1].ref, ME)
+    assert await texts_beside(journal, stored[0], 2) == ["turn 2", "turn 3"]
     await append(journal, event("turn 2, mended", 2))
     assert await texts_beside(journal, stored[0], 2) == ["turn 2, mended", "turn 3"]
 

@@ -159,12 +159,10 @@ class Journal:
 
         Without a piece of a file that shares a line with a forgotten one: no answer shows it either.
         """
-        at_hand = await self.records(event_ids)
-        beside = await self._known.beside(at_hand.values(), span)
-        every = await self.records(list(dict.fromkeys(i for ids in beside.values() for i in ids)))
-        if self._barred.lines:
-            every = {i: record for i, record in every.items() if not self._barred.bars(record.event)}
-        return {event_id: [every[i] for i in ids if i in every] for event_id, ids in beside.items()}
+        beside = await self._known.neighbours(event_ids, span)
+        if not self._barred.lines:
+            return beside
+        return {i: [one for one in records if not self._barred.bars(one.event)] for i, records in beside.items()}
 
     async def frequencies(self, scope: Scope, asked: Sequence[str]) -> Frequencies:
         """How common each term is among the memories of the scope's user, or of the whole tenant."""

@@ -36,6 +36,7 @@ class Remembered:
         self._database = database
         self._records: OrderedDict[str, Record] = OrderedDict()
         self._orders: OrderedDict[tuple[object, ...], _Order] = OrderedDict()
+        self._beside: dict[tuple[str, int], tuple[Record, ...]] = {}
         self._counts: dict[tuple[str, str | None], Frequencies] = {}
         self._changes = 0
         """counts what was written: what a reader saw before a change must not be cached after it"""
@@ -60,7 +61,22 @@ class Remembered:
                 self._records.popitem(last=False)
         return found
 
-    async def beside(self, records: Iterable[Record], span: int) -> Mapping[str, Sequence[str]]:
+    async def neighbours(self, event_ids: Sequence[str], span: int) -> Mapping[str, Sequence[Record]]:
+        """By event id, up to ``span`` events before it and after it in its order; what is unknown is not in it."""
+        found = {i: beside for i in event_ids if (beside := self._beside.get((i, span))) is not None}
+        if missing := [i for i in event_ids if i not in found]:
+            changes = self._changes
+            ids = await self._ids_beside((await self.records(missing)).values(), span)
+            every = await self.records(list(dict.fromkeys(i for near in ids.values() for i in near)))
+            read = {event_id: tuple(every[i] for i in near if i in every) for event_id, near in ids.items()}
+            found |= read
+            if changes == self._changes:
+                if len(self._beside) > CACHED_RECORDS:
+                    self._beside.clear()
+                self._beside |= {(event_id, span): records for event_id, records in read.items()}
+        return found
+
+    async def _ids_beside(self, records: Iterable[Record], span: int) -> Mapping[str, Sequence[str]]:
         """By event id, those of up to ``span`` events before each and after it in its order."""
         found: dict[str, list[str]] = {}
         orders: dict[tuple[object, ...], _Order] = {}
@@ -116,8 +132,9 @@ class Remembered:
         return replace(known, counts={term: n for term in asked if (n := known.counts[term])})
 
     def changed(self) -> None:
-        """Something was written: what is being read at this moment is not kept, nor what was counted."""
+        """Something was written: what is being read at this moment is not kept; what was counted is not so any more."""
         self._changes += 1
+        self._beside.clear()
         self._counts.clear()
 
     def drop(self, event: Event) -> None:
