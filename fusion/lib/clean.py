@@ -19,14 +19,14 @@ _UNSEEN = (
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"  # shorthand and musical format controls
     "\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"  # tags: a whole hidden ASCII
 )
-_JOINERS = "\u200c\u200d"
-_SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
+JOINERS = "\u200c\u200d"
+SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 
-_SUSPECT = re.compile(f"[{_BREAKS}{_SURROGATES}{_UNSEEN}{_JOINERS}{_SELECTORS}]")
+_SUSPECT = re.compile(f"[{_BREAKS}{_SURROGATES}{_UNSEEN}{JOINERS}{SELECTORS}]")
 _CRLF_OR_BREAK = re.compile(f"\r\n|[{_BREAKS}]")
 _SURROGATE = re.compile(f"[{_SURROGATES}]")
 _HIDDEN = re.compile(f"[{_UNSEEN}]+")
-_MODIFIERS = re.compile(f"[{_JOINERS}{_SELECTORS}]+")
+_MODIFIERS = re.compile(f"[{JOINERS}{SELECTORS}]+")
 
 
 def clean(text: str) -> tuple[str, int]:
@@ -50,9 +50,10 @@ def _earned(run: re.Match[str]) -> str:
     text, characters = run.string, run.group()
     before = text[run.start() - 1 : run.start()] if run.start() else ""
     after = text[run.end() : run.end() + 1]
-    if not before or (before.isascii() and not (before in "0123456789#*" and characters == "\ufe0f")):
+    keycap = before in "0123456789#*" and characters == "\ufe0f" and after == "\u20e3"
+    if not before or (before.isascii() and not keycap):
         return ""  # keycaps (1️⃣) are the one use behind ASCII
-    selector = characters[0] if characters[0] not in _JOINERS else ""
+    selector = characters[0] if characters[0] not in JOINERS else ""
     joiner = characters[len(selector) : len(selector) + 1]
-    joins = joiner in _JOINERS and after and not after.isascii() and not before.isspace() and not after.isspace()
+    joins = joiner in JOINERS and after and not after.isascii() and not before.isspace() and not after.isspace()
     return selector + (joiner if joins else "")

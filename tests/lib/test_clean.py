@@ -57,6 +57,7 @@ def test_what_is_seen_stays(text: str) -> None:
         ("one\r\ntwo\rthree\u2028four\x85five", "one\ntwo\nthree\nfour\nfive", 4),
         ("é\u200d\u200d\u200dé", "é\u200dé", 2),
         ("é\u200d", "é", 1),
+        ("[m2\ufe0f] #\ufe0f 1", "[m2] # 1", 2),
     ],
 )
 def test_what_is_not_seen_goes(text: str, expected: str, count: int) -> None:
