@@ -147,8 +147,11 @@ def begins_so(mark: Bookmark, fd: int) -> bool:
 
 
 def whole(about: os.stat_result, memories: int) -> Bookmark:
-    """A bookmark behind a file that anybody may have edited anywhere: it holds while nobody touched it."""
-    return Bookmark(about.st_ino, about.st_size, f"{about.st_mtime_ns} ns", memories=memories)
+    """A bookmark behind a file that anybody may have edited anywhere: it holds while nobody touched it.
+
+    By the time of its last change, which nobody can put back, as rsync and touch do with that of the last edit.
+    """
+    return Bookmark(about.st_ino, about.st_size, f"{about.st_ctime_ns} ns", memories=memories)
 
 
 def is_untouched(mark: Bookmark, about: os.stat_result) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -118,6 +119,19 @@ async def test_nothing_is_read_that_nobody_touched(home, keeps, folder) -> None:
     (folder / "bike.md").write_text("The bike is green.")
     assert await follower(home, keeps, folder).round() == 1
     assert await keeps.texts() == {"The bike is green.", "The shed is dry."}
+
+
+async def test_an_edit_is_seen_whose_time_was_put_back(home, keeps, folder) -> None:
+    """And that left the size as it was, as `rsync --times --inplace` does."""
+    follow = follower(home, keeps, folder)
+    await follow.round()
+    before = (folder / "bike.md").stat()
+    (folder / "bike.md").write_text("The bike is pink.")
+    while (folder / "bike.md").stat().st_ctime_ns == before.st_ctime_ns:  # the clock of a file system may be coarse
+        os.utime(folder / "bike.md", ns=(before.st_atime_ns, before.st_mtime_ns))
+    os.utime(folder / "bike.md", ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (await look(follow), await look(follow)) == (1, 0)
+    assert await keeps.texts() == {"The bike is pink.", "The shed is dry."}
 
 
 async def test_what_was_told_of_is_looked_at_alone(home, keeps, folder) -> None:
