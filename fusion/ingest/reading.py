@@ -7,13 +7,14 @@ what the other one has remembered since. A lock on ``home/ingest.lock`` keeps th
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from fusion.errors import StoreBusy
+from fusion.errors import BadInput, StoreBusy
 
 FILE = "ingest.lock"
 AGAIN_S = 0.05
@@ -24,9 +25,9 @@ AGAIN_S = 0.05
 async def reading(home: Path | None) -> AsyncIterator[Callable[[], None]]:
     """For a command, beside others: the server waits until the end, or until what this gives is called.
 
-    Without a home, or before it is there, nobody is kept waiting.
+    Without a home, before it is there, and in one that may not be written to, nobody is kept waiting.
     """
-    if home is None or not home.is_dir():
+    if home is None or not (home.is_dir() and os.access(home, os.W_OK)):
         yield lambda: None
         return
     with _file(home) as descriptor:
@@ -46,7 +47,12 @@ def reading_behind(home: Path) -> Iterator[None]:
 
 @contextmanager
 def _file(home: Path) -> Iterator[int]:
-    descriptor = os.open(home / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        descriptor = os.open(home / FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise BadInput(f"{home / FILE} is a link, which is not followed: delete it") from error
+        raise
     try:
         yield descriptor
     finally:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fusion.contract import Scope
-from fusion.errors import StoreBusy, StoreFull
+from fusion.errors import BadInput, StoreBusy, StoreFull
 from fusion.ingest import notes
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.forget import Forgetter
@@ -346,6 +346,25 @@ async def test_a_home_that_is_not_there_keeps_nobody_waiting(tmp_path) -> None:
     """And is not made."""
     async with reading(tmp_path / "none"), reading(None):
         assert not (tmp_path / "none").exists()
+
+
+async def test_a_lock_that_is_a_link_is_not_followed(home, keeps, folder, tmp_path) -> None:
+    """Nothing is made where it leads; who reads is told to delete it."""
+    (home / "ingest.lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(BadInput, match=r"ingest\.lock is a link, which is not followed: delete it"):
+        await follower(home, keeps, folder).round()
+    with pytest.raises(BadInput, match="is a link"):
+        await reading(home).__aenter__()
+    assert not (tmp_path / "elsewhere").exists()
+
+
+async def test_a_home_that_may_not_be_written_to_keeps_nobody_waiting(tmp_path) -> None:
+    """A command sends what it reads to the server, and needs no more than the server's address of the home."""
+    (tmp_path / "closed").mkdir(mode=0o500)
+    if os.access(tmp_path / "closed", os.W_OK):
+        pytest.skip("root may write everywhere")
+    async with reading(tmp_path / "closed"):
+        assert list((tmp_path / "closed").iterdir()) == []
 
 
 async def test_what_others_did_to_a_notes_memories_is_made_up_for(home, keeps, folder) -> None:
