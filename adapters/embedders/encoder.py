@@ -5,6 +5,7 @@ all-MiniLM-L6-v2 (N. Reimers, I. Gurevych, "Sentence-BERT", 2019): mean of the l
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import file_digest
@@ -137,6 +138,9 @@ def _check(path: Path, digest: str, mend: str) -> None:
 
 
 def _session(model: Path) -> Any:
+    # Its builds from PyPI tell Microsoft of the process, and keep an id of the device in the user's home, unless they
+    # are told not to before they are loaded.
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     try:
         import onnxruntime
     except ImportError as error:

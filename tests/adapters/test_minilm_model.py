@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from hashlib import sha256
 from pathlib import Path
 
@@ -33,6 +36,15 @@ def encoder() -> Encoder:
 
 def restored(tokens: TokenVectors) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
     return tokens.vectors.astype(np.float32) * tokens.scale
+
+
+def test_nobody_is_told_that_it_runs(tmp_path: Path) -> None:
+    """ONNX Runtime of PyPI would make an id of this device in the user's home, and tell its makers of the process."""
+    encode = "from adapters.embedders.encoder import Encoder; print(len(Encoder().encode(['tea'])))"
+    environment = {**os.environ, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environment.pop("ORT_DISABLE_TELEMETRY", None)
+    run = subprocess.run([sys.executable, "-c", encode], env=environment, capture_output=True, text=True, check=True)
+    assert (run.stdout, [*tmp_path.rglob("*")]) == ("1\n", [])
 
 
 def test_the_files_are_the_pinned_ones(tmp_path: Path) -> None:
