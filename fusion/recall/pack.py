@@ -119,7 +119,8 @@ def pack(order: Sequence[Judged], numbers: Packing, floors: Judging, nonce: str)
         shelf = _shelf(judged, numbers)
         excerpt = excerpts.get(shelf)
         if excerpt is None and len(excerpts) >= numbers.max_results:
-            reasons[judged.ref] = f"{numbers.max_results} excerpts are in"
+            full = "1 excerpt is in" if numbers.max_results == 1 else f"{numbers.max_results} excerpts are in"
+            reasons[judged.ref] = full
             continue
         if excerpts and len(hit.text) > room:
             reasons[judged.ref] = UNFIT
@@ -146,7 +147,9 @@ def pack(order: Sequence[Judged], numbers: Packing, floors: Judging, nonce: str)
         reasons[judged.ref] = "packed"
     if not excerpts:
         return Block("", (), reasons)
-    body = "".join(_render(e.header, e.lines) for e in excerpts.values())
+    # What has no heading of its own would be read under the one before it: it comes first.
+    shown = sorted(excerpts.values(), key=lambda excerpt: bool(excerpt.header))
+    body = "".join(_render(e.header, e.lines) for e in shown)
     return Block(begins + body + ends, tuple(_memory(e) for e in excerpts.values()), reasons)
 
 

@@ -205,7 +205,7 @@ async def test_what_only_one_arm_has_is_told_with_the_reason() -> None:
     why = {texts[row["ref"]]: row["b"]["decision"] for row in found.why}
     assert why == {
         "database": "packed",
-        "postgres database": "1 excerpts are in",
+        "postgres database": "1 excerpt is in",
         "postgres": "not among its candidates",
         "postgres backup": "its backends were not asked",
     }

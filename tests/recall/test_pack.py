@@ -24,6 +24,18 @@ def packed(order: Sequence[Judged], *, floors: Judging = FREE, **numbers: object
     return pack(order, Packing(**numbers), floors, NONCE)  # type: ignore[arg-type]
 
 
+def test_what_has_no_heading_is_read_under_none() -> None:
+    """The best stands in a talk, the second nowhere: printed behind the talk it would be taken for a part of it. The
+    memories of the answer stay in their order."""
+    block = packed(
+        [judged("m1", turn(1, "In the talk.", document="talk.md"), 0.9), judged("m2", lone("m2", "Apart."), 0.8)]
+    )
+    lines = block.text.splitlines()[2:]
+    assert lines[0] == "[m2] Apart."
+    assert lines[1].startswith("# ")
+    assert [memory.ref for memory in block.memories] == ["m1", "m2"]
+
+
 def test_a_block_is_fenced_cited_and_in_reading_order() -> None:
     """The better turn is chosen first, and stands where it was said; the gap between is marked."""
     order = [
