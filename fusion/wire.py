@@ -428,7 +428,8 @@ class Remembered(TypedDict):
 class Remembrance(TypedDict):
     """One memory as it was handed in; or, with ``backend``, an item of that backend's own, as it has it now.
 
-    Read by its ref it says, too, which ``backends`` keep it, and the event that it ``supersedes``.
+    Read by its ref it says, too, which ``backends`` keep it, the event that it ``supersedes``, and whether it is
+    ``current``: another may have replaced it since, or its file have it no more.
     """
 
     ref: str
@@ -447,6 +448,7 @@ class Remembrance(TypedDict):
     scope: dict[str, str]
     backends: NotRequired[list[str]]
     supersedes: NotRequired[str | None]
+    current: NotRequired[bool]
 
 
 class Memories(TypedDict):

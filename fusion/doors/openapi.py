@@ -301,7 +301,7 @@ def document(*, needs_key: bool = False) -> dict[str, Any]:
                 "memory",
                 "Read one memory",
                 wire.Remembrance,
-                {**_MEMORY, "backends": ["cortex", "markdown"], "supersedes": None},
+                {**_MEMORY, "backends": ["cortex", "markdown"], "supersedes": None, "current": True},
                 parameters=one,
                 extra=(404,),
             ),

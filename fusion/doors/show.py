@@ -291,7 +291,8 @@ def memory(found: wire.Remembrance) -> None:
         "source": found["source"],
         "of": ", ".join(f"{name} {value}" for name, value in found["scope"].items()),
         "trust": found["trust"],
-        "kept by": ", ".join(found.get("backends", ())) or "no backend yet",
+        "current": None if found.get("current", True) else "no: it was replaced, or its file has it no more",
+        "kept by": ", ".join(found.get("backends", ())) or ("no backend yet" if found.get("current", True) else None),
         "replaces": found.get("supersedes"),
     }
     for name, value in facts.items():

@@ -260,7 +260,8 @@ class Fusion(Parts):
         if not is_foreign(ref):
             record = await self.journal.find(ref, scope)
             held = await self.journal.outbox.holding([record.ref])
-            more = {"backends": held[record.ref], "supersedes": record.event.supersedes}
+            current = record.superseded_by is None
+            more = {"backends": held[record.ref], "supersedes": record.event.supersedes, "current": current}
             return {"ref": record.ref, **public(record.event), **more}
         await self.noting.flush()
         item = await self.journal.shown(ref, scope)

@@ -224,6 +224,11 @@ def test_one_memory_is_shown_whole(home: Path) -> None:
     told = json.loads(fusion("get", second, "--home", home, "--direct", "--json").stdout)
     old = json.loads(fusion("get", told["supersedes"], "--home", home, "--direct", "--json").stdout)
     assert (old["ref"], old["text"], old["kind"]) == (first, text, "decision")
+    assert (told["current"], old["current"]) == (True, False)
+    assert (
+        "\ncurrent   no: it was replaced, or its file has it no more\n"
+        in fusion("get", first, "--home", home, "--direct").stdout
+    )
 
 
 def test_stopping_where_nothing_runs(home: Path) -> None:
