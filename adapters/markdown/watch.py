@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
+from fusion.lib.watch import changes
+
 Notices = Callable[[Path, bool], AsyncGenerator[set[Path], None]]
 """Of a folder, recursively or not: an empty set as soon as changes are heard of and now and then after, and the paths
 that changed. Raises ``OSError`` where the system has no more watches to give."""
@@ -14,23 +16,8 @@ STEP_MS = 50
 would tell within 20 ms, and take half a percent of a core, all day, for each folder"""
 TOGETHER_MS = 100
 """and at the latest after this"""
-TICK_MS = 1000
-"""between two empty sets"""
 
 
-async def notices(folder: Path, recursive: bool) -> AsyncGenerator[set[Path], None]:
+def notices(folder: Path, recursive: bool) -> AsyncGenerator[set[Path], None]:
     """`Notices` of a real folder."""
-    from watchfiles import awatch
-
-    told = awatch(
-        folder,
-        watch_filter=None,
-        debounce=TOGETHER_MS,
-        step=STEP_MS,
-        rust_timeout=TICK_MS,
-        yield_on_timeout=True,
-        recursive=recursive,
-        ignore_permission_denied=True,
-    )
-    async for changes in told:
-        yield {Path(path) for _, path in changes}
+    return changes(folder, recursive, quiet_ms=STEP_MS, most_ms=TOGETHER_MS)

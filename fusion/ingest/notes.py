@@ -44,6 +44,7 @@ from fusion.ingest.journal.retire import SourceCount, Whole
 from fusion.ingest.reading import reading_behind
 from fusion.ingest.sources import markdown
 from fusion.lib.ignore import matcher
+from fusion.lib.watch import changes
 
 BATCH = 25
 """memories handed in at once; files are read until there are so many"""
@@ -54,8 +55,6 @@ QUIET_MS = 300
 """a change is read when there was no other for so long"""
 DEBOUNCE_MS = 1500
 """and at the latest after this (seed 001)"""
-TICK_MS = 1000
-"""between two looks whether a folder is still the one of whose changes one hears"""
 MARKED_S = 2.0
 """between two writings of bookmarks in a long round; a server that is killed reads so much again"""
 AGAIN_S = 5.0
@@ -349,24 +348,11 @@ class NotesFollower:
                 await asyncio.sleep(AGAIN_S)
 
 
-async def _changes(root: Path) -> AsyncGenerator[set[Path], None]:
+def _changes(root: Path) -> AsyncGenerator[set[Path], None]:
     """What changes below a folder, or beside a file; now and then nothing, for the first time when one hears."""
-    from watchfiles import awatch
-
     recursive = is_folder(root)
     # Of a file its folder: an editor that saves under another name and renames would be lost sight of.
-    told = awatch(
-        root if recursive else root.parent,
-        watch_filter=None,
-        debounce=DEBOUNCE_MS,
-        step=QUIET_MS,
-        rust_timeout=TICK_MS,
-        yield_on_timeout=True,
-        recursive=recursive,
-        ignore_permission_denied=True,
-    )
-    async for changes in told:
-        yield {Path(path) for _, path in changes}
+    return changes(root if recursive else root.parent, recursive, quiet_ms=QUIET_MS, most_ms=DEBOUNCE_MS)
 
 
 def _is_meant(path: Path, root: Path) -> bool:
