@@ -148,8 +148,8 @@ def pack(order: Sequence[Judged], numbers: Packing, floors: Judging, nonce: str)
     if not excerpts:
         return Block("", (), reasons)
     # What has no heading of its own would be read under the one before it: it comes first.
-    shown = sorted(excerpts.values(), key=lambda excerpt: bool(excerpt.header))
-    body = "".join(_render(e.header, e.lines) for e in shown)
+    as_read = sorted(excerpts.values(), key=lambda excerpt: bool(excerpt.header))
+    body = "".join(_render(e.header, e.lines) for e in as_read)
     return Block(begins + body + ends, tuple(_memory(e) for e in excerpts.values()), reasons)
 
 
