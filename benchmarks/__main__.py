@@ -133,6 +133,11 @@ def _parser() -> argparse.ArgumentParser:
     cortex.add_argument("--data", type=Path, help="a copy of LoCoMo of yours, for what the graph adds")
     cortex.set_defaults(measure=_cortex)
 
+    fire = commands.add_parser("fire", help="attacks and accidents: what escapes, leaks, stalls, misleads or is lost")
+    fire.add_argument("parts", nargs="*", metavar="PART", help="only these; all by default")
+    fire.add_argument("--short", action="store_true", help="some 20 s a part, as the tests run it")
+    fire.set_defaults(measure=_fire)
+
     for command in commands.choices.values():
         command.add_argument("--json", action="store_true", help="print nothing but the JSON object")
     return parser
@@ -304,6 +309,12 @@ def _doors(options: argparse.Namespace) -> Mapping[str, Any]:
     from benchmarks.doors import run
 
     return run(options.memories, options.concurrent, options.requests)
+
+
+def _fire(options: argparse.Namespace) -> Mapping[str, Any]:
+    from benchmarks.fire import run
+
+    return run(options.parts, full=not options.short)
 
 
 def _cortex(options: argparse.Namespace) -> Mapping[str, Any]:
