@@ -320,6 +320,8 @@ class Appended(TypedDict):
     status: str
     """appended, or what became of the note: stored, duplicate, blocked, skipped"""
     redacted: int
+    reason: str
+    """why nothing was kept; of what is kept, how it differs from what was sent"""
     startLine: NotRequired[int]
     endLine: NotRequired[int]
 
@@ -419,6 +421,7 @@ class Kept(TypedDict):
     redacted: int
     """secrets taken out"""
     reason: str
+    """why it was not kept; of what is kept, how it differs from what was sent"""
 
 
 class Remembered(TypedDict):

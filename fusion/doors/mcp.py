@@ -189,18 +189,20 @@ class Appended(Result):
     ref: str | None = None
     status: Literal["appended", "stored", "superseded", "duplicate", "blocked", "skipped"]
     redacted: int = Field(description="secrets that were masked before it was written")
+    reason: str = Field(default="", description="why nothing was kept, or how what is kept differs from what was sent")
     startLine: int | None = None  # noqa: N815
     endLine: int | None = None  # noqa: N815
 
     def shown(self) -> str:
-        return f"{self.path}: {self.status}." if self.path else "There was nothing to keep."
+        what = f"{self.path}: {self.status}" if self.path else "There was nothing to keep"
+        return f"{what}: {self.reason}" if self.reason else f"{what}."
 
 
 class Stored(Result):
     ref: str = Field(description="what cites it from now on; empty when nothing was kept")
     status: Literal["stored", "superseded", "duplicate", "blocked", "skipped"]
     redacted: int = Field(description="secrets that were masked before it was kept")
-    reason: str
+    reason: str = Field(description="why nothing was kept, or how what is kept differs from what was sent")
 
     def shown(self) -> str:
         what = f"{self.ref} {self.status}".strip()

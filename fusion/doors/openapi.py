@@ -388,7 +388,7 @@ def document(*, needs_key: bool = False) -> dict[str, Any]:
                 "memory_append",
                 "An agent's tool: append to today's log, and to nothing else",
                 wire.Appended,
-                {"path": _REFERENCE, "ref": _REFERENCE, "status": "stored", "redacted": 0},
+                {"path": _REFERENCE, "ref": _REFERENCE, "status": "stored", "redacted": 0, "reason": ""},
                 body=(bodies.AppendToolBody, {"text": "Moved the bookings to Postgres.", "user_id": "nadia"}),
                 extra=(507,),
             )

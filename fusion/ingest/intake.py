@@ -20,7 +20,7 @@ from fusion.ingest.journal.append import Stored
 from fusion.ingest.journal.idempotency import reused
 from fusion.ingest.journal.retire import SourceCount, Whole
 from fusion.lib.clean import clean
-from fusion.lib.envelope import without_own_block
+from fusion.lib.envelope import without_own_block, without_whole_blocks
 from fusion.lib.ids import uuid7
 from fusion.lib.redact import redact
 
@@ -64,6 +64,18 @@ class NewMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class Prepared:
+    """What an item would be kept as; ``event`` is None when nothing is left of it.
+
+    ``changes`` says how the text differs from what was sent, empty where it does not.
+    """
+
+    event: Event | None
+    redacted: int = 0
+    changes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Acknowledged:
     """What became of one memory. stored, superseded (an earlier one at its place) and duplicate are kept.
 
@@ -76,6 +88,7 @@ class Acknowledged:
     redacted: int = 0
     """secrets taken out"""
     reason: str = ""
+    """why it was not kept; of what is kept, how it differs from what was sent"""
 
 
 class Replayed(list[Acknowledged]):
@@ -108,7 +121,7 @@ class Intake:
         the item, KeyReused, KeyInUse, StoreFull and StoreBusy.
         """
         prepared = [self._prepare(number, item, tenant) for number, item in enumerate(items)]
-        events = [event for event, _ in prepared if event is not None]
+        events = [one.event for one in prepared if one.event is not None]
 
         def reply(stored: Sequence[Stored]) -> list[dict[str, object]]:
             return [asdict(one) for one in _acknowledge(prepared, stored)]
@@ -159,12 +172,12 @@ class Intake:
         finally:
             del self._under_way[tenant, key]
 
-    def prepared(self, item: NewMemory, tenant: str) -> tuple[Event | None, int]:
-        """What an item would be kept as, and how many secrets were masked in it; None when nothing is left of it."""
+    def prepared(self, item: NewMemory, tenant: str) -> Prepared:
+        """What an item would be kept as."""
         return self._prepare(0, item, tenant)
 
-    def _prepare(self, number: int, item: NewMemory, tenant: str) -> tuple[Event | None, int]:
-        """The event that an item is, and how many secrets were taken out of it; None when nothing is left."""
+    def _prepare(self, number: int, item: NewMemory, tenant: str) -> Prepared:
+        """The event that an item is, and what was taken out of it."""
         if not item.text.strip():
             raise BadInput(f"memories[{number}].text is empty: say what to remember")
         if len(item.text) > MAX_TEXT_CHARS:
@@ -172,15 +185,18 @@ class Intake:
                 f"memories[{number}].text has {len(item.text)} characters; at most {MAX_TEXT_CHARS} are one memory. "
                 "Save it as a file and use `fusion ingest`, which takes it in sections"
             )
-        text, _ = clean(without_own_block(item.text))
+        text, recalled = _without_recalled(item)
+        text, cleaned = clean(text)
         text, secrets = redact(text)
-        speaker, in_speaker = redact(clean(item.speaker)[0]) if item.speaker else (None, {})
+        named, in_name = clean(item.speaker) if item.speaker else (None, 0)
+        speaker, in_speaker = redact(named) if named else (None, {})
         raw_kind, in_kind = redact(item.raw_kind) if item.raw_kind else (None, {})
         self._refuse_secrets(number, item)
         if not text.strip() or text.strip().upper() in HEARTBEATS:
-            return None, 0
+            return Prepared(None, changes=_nothing_left(text, recalled))
+        redacted = sum([*secrets.values(), *in_speaker.values(), *in_kind.values()])
         now = self._clock()
-        return Event(
+        event = Event(
             event_id=str(uuid7(int(now.timestamp() * 1000))),
             text=text,
             recorded_at=now,
@@ -198,7 +214,8 @@ class Intake:
             valid_to=item.valid_to,
             supersedes=item.supersedes,
             stated=item.stated,
-        ), sum([*secrets.values(), *in_speaker.values(), *in_kind.values()])
+        )
+        return Prepared(event, redacted, _changes(recalled, cleaned + in_name, redacted))
 
     @staticmethod
     def _refuse_secrets(number: int, item: NewMemory) -> None:
@@ -217,12 +234,47 @@ class Intake:
                 raise BadInput(f"memories[{number}].{name} has a secret in it; take it out")
 
 
-def _acknowledge(prepared: Sequence[tuple[Event | None, int]], stored: Sequence[Stored]) -> list[Acknowledged]:
+def _without_recalled(item: NewMemory) -> tuple[str, int]:
+    """The text without memories that were recalled into it, and how many characters these had.
+
+    A turn comes from a transcript, where a block may be cut off. Elsewhere only whole blocks are taken out, since
+    somebody may be writing about them.
+    """
+    text = without_own_block(item.text) if item.kind == "turn" else without_whole_blocks(item.text)[0]
+    return text, len(item.text) - len(text)
+
+
+def _changes(recalled: int, cleaned: int, redacted: int) -> str:
+    """How what is kept differs from what was sent, in words; empty where it does not."""
+    told = []
+    if recalled:
+        told.append(f"{_counted(recalled, 'character')} of recalled memories left out")
+    if cleaned:
+        told.append(f"{_counted(cleaned, 'character')} replaced or removed (line ends, controls, invisible or broken)")
+    if redacted:
+        told.append(f"{_counted(redacted, 'secret')} masked")
+    return "; ".join(told)
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+
+
+def _nothing_left(text: str, recalled: int) -> str:
+    """Why nothing of a text is kept."""
+    if text.strip():
+        return "nothing to remember: a heartbeat"
+    if recalled:
+        return "nothing to remember: all of it is a block of recalled memories"
+    return "nothing to remember: it has no visible character"
+
+
+def _acknowledge(prepared: Sequence[Prepared], stored: Sequence[Stored]) -> list[Acknowledged]:
     kept = iter(stored)
     told = []
-    for event, redacted in prepared:
-        if event is None:
-            told.append(Acknowledged("", "", "skipped", reason="nothing to remember: a heartbeat, or our own block"))
+    for item in prepared:
+        if item.event is None:
+            told.append(Acknowledged("", "", "skipped", reason=item.changes))
             continue
         one = next(kept)
         if one.state == "blocked":
@@ -230,5 +282,6 @@ def _acknowledge(prepared: Sequence[tuple[Event | None, int]], stored: Sequence[
             told.append(Acknowledged("", "", "blocked", reason=why))
         else:
             fresh = one.state != "duplicate"
-            told.append(Acknowledged(one.ref, one.event.event_id, one.state, redacted if fresh else 0))
+            redacted, changes = (item.redacted, item.changes) if fresh else (0, "")
+            told.append(Acknowledged(one.ref, one.event.event_id, one.state, redacted, changes))
     return told

@@ -8,6 +8,7 @@ marked as private is not for keeping. Every function here is pure and linear in 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Literal
 
@@ -62,18 +63,71 @@ def _cut(text: str, opening: re.Pattern[str], closing: re.Pattern[str]) -> str:
 
 # Memories that were recalled ----------------------------------------------------------------------------------------
 
-_OURS = re.compile(r"<memories nonce=[^<>\n]{0,80}(?:>|\Z)")
-_OURS_END = re.compile(r"</memories(?: nonce=[^<>\n]{0,80})?>")
-_OURS_TAIL = re.compile(r"</memories nonce=[^<>\n]{0,80}>")
+_TAG = r'<memories nonce="([^"<>\n]{1,80})">'
+_FIRST_LINE = r"(?:Recalled data|\[[mx][0-9a-z]{1,12}\])"
+_OPENED = re.compile(_TAG)
+_OURS = re.compile(rf"{_TAG}[ \t]*\n(?={_FIRST_LINE})")
+_OURS_END = re.compile(r'</memories nonce="([^"<>\n]{1,80})">')
+_CODE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
+_CUT_TAG = re.compile(r'<memories nonce=(?:"[^"<>\n]{0,80}"?)?\Z')
+_CUT_FIRST_LINE = re.compile(rf"{_TAG}[ \t]*\n(?=(.{{1,13}})\Z)")
+_CUT_BEGINNING = re.compile(r"^(?:\[[mx][0-9a-z]{1,12}\] |[^\n]{0,60}Cite by \[ref\]\.$)", re.MULTILINE)
+
+
+def without_whole_blocks(text: str) -> tuple[str, int]:
+    """The text without whole blocks as `recall/pack.py` fences them, and how many there were.
+
+    A whole block is an opening tag that ends its line, a first line as ours have it, and the end tag with the same
+    nonce. A text that only mentions the tags is kept as it is, and so is a block that is quoted in a Markdown code
+    fence: then somebody writes about it.
+    """
+    if "<memories nonce=" not in text:
+        return text, 0
+    ends: dict[str, list[re.Match[str]]] = {}
+    for end in _OURS_END.finditer(text):
+        ends.setdefault(end[1], []).append(end)
+    kept: list[str] = []
+    at = count = fences = 0
+    for found in _OURS.finditer(text):
+        if found.start() < at:
+            continue
+        closing = ends.get(found[1], [])
+        following = bisect_left(closing, found.end(), key=lambda end: end.start())
+        if following == len(closing):
+            continue
+        before = text[at : found.start()]
+        fences += len(_CODE.findall(before))
+        kept.append(before)
+        at = found.start()
+        if fences % 2 == 0:
+            at = closing[following].end()
+            count += 1
+    return "".join([*kept, text[at:]]), count
 
 
 def without_own_block(text: str) -> str:
-    """The text without blocks of ours, as `recall/pack.py` fences them; also where one was cut off at either end."""
+    """A turn of a transcript without our blocks: whole ones, and one that was cut off at either end of the text."""
     if "memories nonce=" not in text:
         return text
-    text = _cut(text, _OURS, _OURS_END)
-    *_, tail = (0, *(end.end() for end in _OURS_TAIL.finditer(text)))
-    return text[tail:]
+    text, _ = without_whole_blocks(text)
+    openings = [found.start() for found in _OURS.finditer(text)]
+    if (cut := _CUT_FIRST_LINE.search(text)) and "Recalled data".startswith(cut[2]):
+        openings.append(cut.start())
+    if cut := _CUT_TAG.search(text):
+        openings.append(cut.start())
+    fences = at = 0
+    for start in openings:
+        fences, at = fences + len(_CODE.findall(text[at:start])), start
+        if fences % 2 == 0:  # else it is quoted
+            text = text[:start]
+            break
+    # A text has one beginning, so one block at most was cut off there.
+    if inside := _CUT_BEGINNING.search(text):
+        opened = {found[1] for found in _OPENED.finditer(text)}
+        for end in _OURS_END.finditer(text, inside.start()):
+            if text[end.start() - 1] == "\n" and end[1] not in opened:
+                return text[end.end() :]
+    return text
 
 
 # What a harness puts in ---------------------------------------------------------------------------------------------

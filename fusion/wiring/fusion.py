@@ -237,9 +237,10 @@ class Fusion(Parts):
         The day is that of the user's zone (``[flush] zone``), as in the plan of a flush. Raises BadInput, StoreFull.
         """
         note = NewMemory(text=text, scope=scope, kind="note", origin="agent")
-        event, redacted = self.intake.prepared(note, scope.tenant)
+        prepared = self.intake.prepared(note, scope.tenant)
+        event, redacted, reason = prepared.event, prepared.redacted, prepared.changes
         if event is None:
-            return {"path": None, "ref": None, "status": "skipped", "redacted": 0}
+            return {"path": None, "ref": None, "status": "skipped", "redacted": 0, "reason": reason}
         day = local(event.recorded_at, self.settings.flush.zone).date()
         asked = Query("", scope, event.recorded_at)
         for source in self.sources.values():
@@ -248,9 +249,11 @@ class Fusion(Parts):
                 place = await log_of.append(event.text, scope, day)
                 if place is not None:
                     lines = {"startLine": place.start, "endLine": place.end}
-                    return {"path": place.document, **lines, "ref": None, "status": "appended", "redacted": redacted}
+                    kept_as = {"status": "appended", "redacted": redacted, "reason": reason}
+                    return {"path": place.document, **lines, "ref": None, **kept_as}
         (kept,) = await self.intake.remember([note], tenant=scope.tenant)
-        return {"path": kept.ref, "ref": kept.ref, "status": kept.status, "redacted": kept.redacted}
+        told = {"status": kept.status, "redacted": kept.redacted, "reason": kept.reason}
+        return {"path": kept.ref, "ref": kept.ref, **told}
 
     async def memory(self, ref: str, scope: Scope) -> Mapping[str, Any]:
         """One event as the journal has it, or one item of a backend's own, as that has it now.

@@ -146,7 +146,7 @@ class FakeFusion:
     async def append(self, text: str, scope: Scope) -> dict[str, Any]:
         await self._work()
         self.appended.append((text, scope))
-        return {"path": "m1z", "ref": "m1z", "status": "stored", "redacted": 0}
+        return {"path": "m1z", "ref": "m1z", "status": "stored", "redacted": 0, "reason": ""}
 
     async def forget(self, ref: str, scope: Scope) -> dict[str, Any]:
         if ref != "m1z":

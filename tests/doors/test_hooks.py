@@ -152,7 +152,8 @@ class TestRecall:
         ask = "where do chains come from?"
         assert question_of(f"{BLOCK}{END}\n{ask}") == ask
         assert question_of(f"{ask}\n{BLOCK[:-9]}") == ask
-        assert question_of(f"Kedjan.\n{END}\n{ask}") == ask
+        assert question_of(f"from Kedjan.\n[m2z] Chains are dear.\n{END}\n{ask}") == ask
+        assert question_of(f"why does {END} come twice here?") == f"why does {END} come twice here?"
         assert question_of(f"<system-reminder>\nBe brief.\n</system-reminder>\n{ask}") == ask
 
     def test_a_path_is_no_command(self) -> None:

@@ -9,12 +9,15 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from fusion.contract import Place, Scope
 from fusion.errors import BadInput, KeyInUse, KeyReused, NotFound
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.intake import MAX_TEXT_CHARS, Intake, NewMemory, Replayed
 from fusion.ingest.journal import Journal
+from fusion.lib.clean import clean
 from fusion.lib.ids import parse_short_ref
 from tests.ingest.stores import ME, START, Shelf, Time
 
@@ -82,20 +85,89 @@ async def test_bad_input_names_the_item_and_the_mend_and_keeps_nothing(home, tex
 async def test_secrets_are_masked_before_anything_is_stored(home, tmp_path):
     """The count is in the answer; the key is in no file and no store."""
     (answer,) = await home.remember(f"The key is {KEY}, keep it.")
-    assert answer.redacted == 1
+    assert (answer.redacted, answer.reason) == (1, "1 secret masked")
     await home.deliverer.settle()
     assert home.shelf.texts == [f"The key is sk-ant…{KEY[-4:]}, keep it."]
     assert all(KEY.encode() not in file.read_bytes() for file in tmp_path.iterdir())
 
 
+BLOCK = '<memories nonce="0a1b2c">\nRecalled data\n[m1] We chose SQLite.\n</memories nonce="0a1b2c">'
+
+
 async def test_our_own_block_is_not_captured_again(home):
-    """What a prompt carried of ours is taken out, closed or cut off; with nothing else there, nothing is kept."""
-    block = '<memories nonce="0a1b2c">\nRecalled data\n[m1] We chose SQLite.\n</memories nonce="0a1b2c">'
-    cut = '<memories nonce="0a1b2c">\nRecalled'
-    answers = await home.remember(f"Before. {block} After.", f"Question {cut}", block)
-    assert [a.status for a in answers] == ["stored", "stored", "skipped"]
+    """What a prompt carried of ours is left out, and the answer says so; with nothing else there, nothing is kept."""
+    answers = await home.remember(f"Before. {BLOCK} After.", BLOCK)
+    assert [a.status for a in answers] == ["stored", "skipped"]
+    assert answers[0].reason == f"{len(BLOCK)} characters of recalled memories left out"
+    assert "recalled memories" in answers[1].reason
     await home.deliverer.settle()
-    assert home.shelf.texts == ["Before.  After.", "Question "]
+    assert home.shelf.texts == ["Before.  After."]
+
+
+async def test_a_block_that_was_cut_off_is_left_out_of_a_turn(home):
+    """A turn comes from a transcript, where a block may have lost an end; the answer says what was left out."""
+    (answer,) = await home.remember(f"Question {BLOCK[:40]}", kind="turn")
+    assert "left out" in answer.reason
+    await home.deliverer.settle()
+    assert home.shelf.texts == ["Question "]
+
+
+QUOTED = [
+    'Our fence is <memories nonce="0a1b2c"> and ends with </memories nonce="0a1b2c">; keep this sentence.',
+    'The end tag </memories nonce="0a1b2c"> came twice.\nThe second was a bug.',
+    "Never write <memories nonce= by hand.\nThe parser takes it for its own.",
+    f"This is how a block looks:\n```\n{BLOCK}\n```\nIt ends with its nonce.",
+    f"> {BLOCK.replace(chr(10), chr(10) + '> ')}\nis what he quoted.",
+    f"A prompt was cut off here: {BLOCK[:40]}",
+    'Half of it:\n[m1] We chose SQLite.\n</memories nonce="0a1b2c">\nand then it stopped.',
+]
+
+
+@pytest.mark.parametrize("text", QUOTED)
+async def test_a_text_that_quotes_the_fence_is_kept_whole(home, text):
+    """Whoever writes about blocks loses no word of it."""
+    (answer,) = await home.remember(text)
+    assert (answer.status, answer.reason) == ("stored", "")
+    assert (await home.journal.find(answer.ref, ME)).event.text == text
+
+
+@pytest.mark.parametrize("text", QUOTED[:5])
+async def test_a_turn_that_quotes_the_fence_is_kept_whole(home, text):
+    """Also where a transcript says that somebody did."""
+    (answer,) = await home.remember(text, kind="turn")
+    assert (answer.status, answer.reason) == ("stored", "")
+
+
+_PARTS = st.sampled_from(
+    [
+        *(BLOCK, BLOCK[:30], BLOCK[30:], *QUOTED, "<private>", "</private>", "[NOMEM]", "[PRIVATE]", "HEARTBEAT_OK"),
+        *("\r\n", "\n", "\0", "\x1b[31m", "\ud800", "\u202e", "\u200b", "```\n", "---\ntitle: a\n---\n", "\ufeff"),
+        *(f"The key is {KEY}, keep it.", "password: hunter2hunter2", "x" * 5_000, "<system-reminder>\n", "words "),
+    ]
+)
+
+
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(_PARTS | st.text(max_size=30), min_size=1, max_size=8).map("".join), st.sampled_from(["note", "turn"]))
+def test_what_is_kept_is_what_was_sent_or_the_answer_says_why_not(text, kind):
+    """Whatever a text has in it: it is kept to the letter, or `reason` says what became of the rest."""
+    prepared = _alone().prepared(NewMemory(text or "x", ANA, kind=kind), "default") if text.strip() else None
+    if prepared is None:
+        return
+    if prepared.event is None:
+        assert prepared.changes.startswith("nothing to remember")
+    elif prepared.event.text != text:
+        assert prepared.changes
+        plain = clean(text)[0]
+        if "left out" not in prepared.changes and "masked" not in prepared.changes:
+            assert prepared.event.text == plain
+    else:
+        assert prepared.changes == ""
+
+
+def _alone() -> Intake:
+    """An intake that keeps nothing: it only prepares."""
+    return Intake(None, None)  # type: ignore[arg-type]
 
 
 async def test_a_memory_that_only_speaks_of_memories_is_kept(home):
@@ -116,7 +188,8 @@ async def test_heartbeats_and_invisible_texts_are_skipped(home, text):
 
 async def test_a_text_that_cannot_be_stored_as_it_is_is_cleaned(home):
     """NUL, a lone surrogate and a direction override: gone or replaced, and the rest is there."""
-    await home.remember("a\0b\ud800c\u202ed", speaker="M\0ara")
+    (answer,) = await home.remember("a\0b\ud800c\u202ed", speaker="M\0ara")
+    assert answer.reason.startswith("4 characters replaced or removed")
     await home.deliverer.settle()
     (captured,) = home.shelf.kept.values()
     assert (captured.event.text, captured.event.speaker) == ("ab\ufffdcd", "Mara")

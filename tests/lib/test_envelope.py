@@ -22,7 +22,13 @@ BLOCK = f'<memories nonce="{NONCE}">\n{NOTE}\n# workshop\n[m1] Chains come from 
         (f"Before. {BLOCK[:27]}", "Before. "),
         (f"{BLOCK[40:]}\nAfter.", "\nAfter."),
         (f"{BLOCK}{BLOCK}Twice.", "Twice."),
+        (f"Before. {BLOCK[:37]}", "Before. "),
         ("The <memories> tag of our XML", "The <memories> tag of our XML"),
+        (f'The tag <memories nonce="{NONCE}"> opens it.', f'The tag <memories nonce="{NONCE}"> opens it.'),
+        (f'It ends with </memories nonce="{NONCE}"> then.', f'It ends with </memories nonce="{NONCE}"> then.'),
+        (f"So it looks:\n```\n{BLOCK}\n```\nDone.", f"So it looks:\n```\n{BLOCK}\n```\nDone."),
+        (f"So it looks:\n```\n{BLOCK[:60]}", f"So it looks:\n```\n{BLOCK[:60]}"),
+        (f"```\ncode\n```\n{BLOCK}", "```\ncode\n```\n"),
     ],
 )
 def test_our_own_block_is_taken_out_wherever_it_was_cut_off(text: str, left: str):
@@ -151,14 +157,24 @@ pieces = st.sampled_from(
 
 @given(st.lists(pieces | st.text(max_size=20), max_size=12).map("".join), st.sampled_from(["user", "assistant"]))
 def test_it_never_raises_and_never_keeps_a_block_of_ours(text: str, speaker: str):
-    """Whatever is put together, no opening of our own block is left."""
+    """Whatever is put together, no opening of our own block is left but where a code fence quotes it."""
     found = said(text, speaker)  # type: ignore[arg-type]
-    assert "<memories nonce=" not in found.text
+    assert "<memories nonce=" not in found.text or "```" in text or "~~~" in text
     assert not (found.text and found.unattended)
 
 
 @pytest.mark.parametrize(
-    "piece", ["<system-reminder>\n", '<memories nonce="a">', "<private>", "[a 2026-", "[message_id:"]
+    "piece",
+    [
+        "<system-reminder>\n",
+        '<memories nonce="a">',
+        BLOCK[:50] + "\n",
+        BLOCK[50:] + "\n",
+        f"```\n{BLOCK}",
+        "<private>",
+        "[a 2026-",
+        "[message_id:",
+    ],
 )
 def test_a_flood_of_openings_takes_linear_time(piece: str):
     """200,000 characters of unclosed openings are done at once, which a quadratic scan would not be."""
