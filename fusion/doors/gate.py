@@ -15,7 +15,7 @@ import hmac
 import math
 import re
 import time
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -117,8 +117,17 @@ class Refused(Exception):
 class Gate:
     """The ASGI layer. ``scope["tenant"]`` and ``scope["request_id"]`` are its gifts to the routes."""
 
-    def __init__(self, app: ASGIApp, rules: Rules, *, public: Collection[str] = PUBLIC) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        rules: Rules,
+        *,
+        public: Collection[str] = PUBLIC,
+        require: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``require`` raises the FusionError for which nothing but probes is answered: the home is gone."""
         self._app = app
+        self._require = require
         self.rules = rules
         self._public = public
         self._places = asyncio.Semaphore(rules.max_in_flight)
@@ -190,6 +199,8 @@ class Gate:
             public = scope["path"] in self._public
             self._check_names(scope, head)
             scope["tenant"] = "default" if public else self._tenant(head)
+            if not public:
+                self._require_home()
             self._check_body(scope["method"], head)
             if scope["method"] in ("POST", "PUT", "PATCH"):
                 receive = await self._read(receive)
@@ -212,6 +223,12 @@ class Gate:
             # The drain's time is up. A reset would leave the client guessing; this tells it to ask the next server.
             late = Overloaded("The server stopped before this was done. Ask again: another one will answer.")
             await Problem.of(late)(scope, receive, stamped)
+
+    def _require_home(self) -> None:
+        try:
+            self._require()
+        except FusionError as error:
+            raise Refused(error) from None
 
     def _check_names(self, scope: Scope, head: Mapping[bytes, bytes]) -> None:
         hosts = [value for name, value in scope["headers"] if name == b"host"]

@@ -80,7 +80,8 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         },
     )
     public = {compat_path(name, one) for name, many in fusion.routes().items() for one in many if one.public}
-    gate = Gate(app, Rules.of(settings, local_token=local_token), public=PUBLIC | public)
+    rules = Rules.of(settings, local_token=local_token)
+    gate = Gate(app, rules, public=PUBLIC | public, require=fusion.require_home)
 
     async def fuse(request: Request) -> Response:
         body = bodies.parse(FUSE, await request.body())

@@ -14,7 +14,7 @@ import signal
 import socket
 from collections.abc import Callable, Generator, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import orjson
 import uvicorn
@@ -24,7 +24,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from fusion import problem
 from fusion.doors.gate import Gate
 from fusion.doors.http import create_app
-from fusion.errors import HomeLocked, Overloaded, SettingsError
+from fusion.errors import FusionError, HomeGone, HomeLocked, Overloaded, SettingsError
 from fusion.heap import settled_heap
 from fusion.home import ServerRecord, explain_lock, owner, remove_record, write_record
 from fusion.settings import LOOPBACK, Settings
@@ -40,6 +40,11 @@ SURPLUS_TIMEOUT_S = 1.0
 """for a connection over the cap to say something, so that it can be told"""
 OWN_FILES = 256
 """file descriptors that the stores and connections to backends need beside those of clients"""
+
+HOME_S = 1.0
+"""between two looks at the home of a server that nobody asks anything"""
+GONE_STATUS = 3
+"""exit status of a server whose home is gone"""
 
 M_ARENA_MAX = -8
 """malloc.h"""
@@ -124,6 +129,34 @@ async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
         async with Fusion.open(settings) as fusion:
             doors.enter_context(settled_heap())
             await serve_on(door, fusion, settings, on_ready, drop_ins)
+            try:
+                fusion.require_home()
+            except HomeGone as error:
+                abandon(error)
+
+
+def abandon(error: HomeGone) -> NoReturn:
+    """Ends this process without closing its stores: to close them would write by path into what is there now.
+
+    The stores are as safe as after ``kill -9``.
+    """
+    log.error("%s", error)
+    logging.shutdown()
+    os._exit(GONE_STATUS)
+
+
+async def _leave_when_gone(server: Server, fusion: Fusion) -> None:
+    """Stops the server when its home is gone, also when nobody asks anything."""
+    while True:
+        try:
+            await fusion.look_at_home()
+        except HomeGone as error:
+            log.error("%s", error)
+            server.stop()
+            return
+        except FusionError as error:
+            log.warning("the home could not be looked at: %s", error)
+        await asyncio.sleep(HOME_S)
 
 
 async def serve_on(
@@ -147,11 +180,13 @@ async def serve_on(
         loop.add_signal_handler(number, server.stop)
     write_record(settings.home, ServerRecord(os.getpid(), url_of(door), datetime.now(UTC).isoformat(), token))
     idle = asyncio.ensure_future(_leave_when_idle(server, gate, fusion, settings.server.idle_exit_s))
+    watching = asyncio.ensure_future(_leave_when_gone(server, fusion))
     try:
         on_ready(url_of(door))
         await server.serve(sockets=[door, *drop_ins])
     finally:
         idle.cancel()
+        watching.cancel()
         remove_record(settings.home)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
