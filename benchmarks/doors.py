@@ -26,10 +26,9 @@ from mcp import StdioServerParameters, stdio_client
 
 from benchmarks.figures import commit
 from benchmarks.metrics import percentile
-from benchmarks.processes import Child, serving
+from benchmarks.processes import Address, Child, serving
 from benchmarks.progress import bar
 from benchmarks.synthetic import question, sentence
-from fusion.client import Client
 
 BATCH = 100
 USERS = tuple(f"user-{n}" for n in range(8))
@@ -56,15 +55,15 @@ def run(memories: int, concurrent: int, requests: int) -> dict[str, Any]:
         (home / "fusion.toml").write_text(settings, encoding="utf-8")
         command = ["-m", "fusion", "serve", "--home", str(home), "--port", "0", "--idle-exit", "120", "--json"]
         with serving(command) as server:
-            url = server.said["url"]
-            _fill(url, memories)
-            figures = _hook(home, url) | {"mcp_ready_s": round(_median(_mcp_start(home) for _ in range(STARTS)), 3)}
-            _ask(url, _questions(min(WARM_UP, requests), seed=2), PLACES, "warm-up")
+            door = server.address
+            _fill(door, memories)
+            figures = _hook(home, door) | {"mcp_ready_s": round(_median(_mcp_start(home) for _ in range(STARTS)), 3)}
+            _ask(door, _questions(min(WARM_UP, requests), seed=2), PLACES, "warm-up")
             files = server.files()
-            figures |= _load(url, concurrent)
-            with Client(url) as client:
+            figures |= _load(door, concurrent)
+            with door.client() as client:
                 after_load = client.fuse(question(Random(3)))
-                figures |= _endurance(server, url, requests)
+                figures |= _endurance(server, door, requests)
                 at_the_end = client.fuse(question(Random(3)))
             return {
                 "memories": memories,
@@ -72,13 +71,13 @@ def run(memories: int, concurrent: int, requests: int) -> dict[str, Any]:
                 "commit": commit(),
                 "date": datetime.now(UTC).date().isoformat(),
                 **figures,
-                "fds_leaked": _leaked(server, url, files),
+                "fds_leaked": _leaked(server, door, files),
                 "degraded_after_load": after_load["degraded"],
                 "degraded_at_the_end": at_the_end["degraded"],
             }
 
 
-def _fill(url: str, memories: int) -> None:
+def _fill(door: Address, memories: int) -> None:
     """Turns of 40 to 240 characters, in sessions of thirty, of each user in turn."""
     draw = Random(0)
     turns = [
@@ -93,7 +92,7 @@ def _fill(url: str, memories: int) -> None:
         }
         for n in range(memories)
     ]
-    with Client(url, timeout_s=SETTLE_S) as client, bar("memories", memories) as advance:
+    with door.client(SETTLE_S) as client, bar("memories", memories) as advance:
         for start in range(0, memories, BATCH):
             client.remember(turns[start : start + BATCH])
             advance(BATCH)
@@ -104,7 +103,7 @@ def _fill(url: str, memories: int) -> None:
 # A hook ----------------------------------------------------------------------------------------------------------
 
 
-def _hook(home: Path, url: str) -> dict[str, Any]:
+def _hook(home: Path, door: Address) -> dict[str, Any]:
     """The command's wall time beyond the server's own for the same question, as its Server-Timing has it.
 
     The server is asked again for that, when it has seen the question once: what it saves then counts as the hook's.
@@ -126,7 +125,7 @@ def _hook(home: Path, url: str) -> dict[str, Any]:
         hook_ms = (time.perf_counter() - started) * 1000
         if not json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]:
             said = done.stderr
-        elif (server_ms := _server_ms(url, {"query": prompt, "recipe": "hook"})) is not None:
+        elif (server_ms := _server_ms(door, {"query": prompt, "recipe": "hook"})) is not None:
             took.append(hook_ms)
             own.append(server_ms)
             if len(took) == HOOKS + 1:  # the first one warms the disk's cache
@@ -141,11 +140,14 @@ def _hook(home: Path, url: str) -> dict[str, Any]:
     }
 
 
-def _server_ms(url: str, body: dict[str, str]) -> float | None:
+def _server_ms(door: Address, body: dict[str, str]) -> float | None:
     """What the server says it spent on a question, from its first byte to the reply's; None if all were late."""
 
     async def ask() -> str | None:
-        async with aiohttp.ClientSession() as session, session.post(f"{url}/v1/fuse", json=body) as response:
+        async with (
+            aiohttp.ClientSession(headers=door.headers) as session,
+            session.post(f"{door.url}/v1/fuse", json=body) as response,
+        ):
             if response.status == 503:
                 return None
             response.raise_for_status()
@@ -182,9 +184,9 @@ def _mcp_start(home: Path) -> float:
 # Load ------------------------------------------------------------------------------------------------------------
 
 
-def _load(url: str, concurrent: int) -> dict[str, Any]:
+def _load(door: Address, concurrent: int) -> dict[str, Any]:
     """``concurrent`` questions in the same moment, each over a connection of its own."""
-    replies = _ask(url, _questions(concurrent, seed=4), concurrent, "at once")
+    replies = _ask(door, _questions(concurrent, seed=4), concurrent, "at once")
     statuses = Counter(status for status, _, _ in replies)
     admitted = [took for status, took, _ in replies if status == 200]
     return {
@@ -198,10 +200,10 @@ def _load(url: str, concurrent: int) -> dict[str, Any]:
     }
 
 
-def _endurance(server: Child, url: str, requests: int) -> dict[str, Any]:
+def _endurance(server: Child, door: Address, requests: int) -> dict[str, Any]:
     """What ``requests`` questions leave in the server's resident memory."""
     before = server.memory_mb()
-    replies = _ask(url, _questions(requests, seed=5), AT_ONCE, "in a row")
+    replies = _ask(door, _questions(requests, seed=5), AT_ONCE, "in a row")
     if any(status != 200 for status, _, _ in replies):
         raise RuntimeError(f"not every question was answered: {Counter(fault for _, _, fault in replies)}")
     name = f"{requests // 1000}k" if requests >= 1000 else str(requests)
@@ -217,7 +219,7 @@ def _questions(number: int, *, seed: int) -> list[dict[str, str]]:
     return [{"query": question(draw), "user_id": USERS[n % len(USERS)]} for n in range(number)]
 
 
-def _ask(url: str, questions: Sequence[dict[str, str]], at_once: int, title: str) -> list[tuple[int, float, str]]:
+def _ask(door: Address, questions: Sequence[dict[str, str]], at_once: int, title: str) -> list[tuple[int, float, str]]:
     """The status of each question, its milliseconds and what was wrong, with at most ``at_once`` of them under way."""
 
     async def ask() -> list[tuple[int, float, str]]:
@@ -225,12 +227,12 @@ def _ask(url: str, questions: Sequence[dict[str, str]], at_once: int, title: str
         left = iter(questions)
         connector = aiohttp.TCPConnector(limit=0)
         timeout = aiohttp.ClientTimeout(total=SETTLE_S)
-        async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+        async with aiohttp.ClientSession(headers=door.headers, connector=connector, timeout=timeout) as session:
 
             async def one_after_the_other() -> None:
                 for body in left:
                     started = time.perf_counter()
-                    async with session.post(f"{url}/fuse", json=body) as response:
+                    async with session.post(f"{door.url}/fuse", json=body) as response:
                         reply = await response.json(content_type=None)
                     took_ms = (time.perf_counter() - started) * 1000
                     refused = response.status != 200
@@ -245,11 +247,11 @@ def _ask(url: str, questions: Sequence[dict[str, str]], at_once: int, title: str
     return asyncio.run(ask())
 
 
-def _leaked(server: Child, url: str, before: int) -> int:
+def _leaked(server: Child, door: Address, before: int) -> int:
     """Descriptors that the server has more than before, when it has had the time to close what is done with."""
     deadline = time.monotonic() + 10
     while (now := server.files()) > before and time.monotonic() < deadline:
-        with Client(url) as client:
+        with door.client() as client:
             client.health()
     return max(0, now - before)
 

@@ -15,7 +15,6 @@ from benchmarks.figures import commit
 from benchmarks.processes import serving
 from benchmarks.progress import bar
 from benchmarks.synthetic import question, sentence
-from fusion.client import Client
 
 BATCH = 100
 QUESTIONS = 50
@@ -31,7 +30,7 @@ def run(memories: int) -> dict[str, Any]:
         home.mkdir(mode=0o700)
         (home / "fusion.toml").write_text("[backends.markdown]\nremember_turns = true\n", encoding="utf-8")
         command = ["-m", "fusion", "serve", "--home", str(home), "--port", "0", "--idle-exit", "120", "--json"]
-        with serving(command) as server, Client(server.said["url"], timeout_s=SETTLE_S) as client:
+        with serving(command) as server, server.address.client(SETTLE_S) as client:
             empty_mb = server.memory_mb()
             draw = Random(0)
             with bar("memories", memories) as advance:

@@ -45,7 +45,8 @@ async def _run(requests: int, rounds: int) -> dict[str, Any]:
         _gateway(backends.said["urls"]) as gateway,
         bar("requests", (WARM_UP + requests * rounds + SLOW_REQUESTS) * 2) as advance,
     ):
-        async with aiohttp.ClientSession() as session:
+        # The bare server looks at no header: both are sent the same.
+        async with aiohttp.ClientSession(headers=gateway.address.headers) as session:
             sides = {"bare": _Side(session, bare), "fuse": _Side(session, gateway)}
             for side in sides.values():
                 await side.ask(WARM_UP)

@@ -11,9 +11,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from fusion.access import home_token
+from fusion.client import TIMEOUT_S, Client
 
 STOP_S = 20.0
+
+
+class Address(NamedTuple):
+    """Where a gateway is, and what opens it."""
+
+    url: str
+    token: str
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return {"authorization": f"Bearer {self.token}"}
+
+    def client(self, timeout_s: float = TIMEOUT_S) -> Client:
+        return Client(self.url, api_key=self.token, timeout_s=timeout_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +39,11 @@ class Child:
 
     pid: int
     said: Mapping[str, Any]
+
+    @property
+    def address(self) -> Address:
+        """Of a gateway: where it is, and the token of its home."""
+        return Address(self.said["url"], home_token(Path(self.said["home"])))
 
     def cpu_s(self) -> float:
         """User and system time so far, all threads, in seconds; the kernel counts in hundredths."""

@@ -532,13 +532,14 @@ class Route:
     """A route of another memory system that a backend stands in for, below /compat/<backend>.
 
     ``handle`` gets what came in the body, the query string and the path (``/v1/memories/{id}``), the path winning, as
-    one mapping, not yet checked; what it returns is the JSON reply. ``public``: no key is asked for.
+    one mapping, not yet checked; what it returns is the JSON reply. ``probe``: it is answered when
+    the queue is full.
     """
 
     method: Literal["GET", "POST", "PUT", "DELETE"]
     path: str
     handle: Callable[[Any, Call, Mapping[str, object]], Awaitable[object]]
-    public: bool = False
+    probe: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,7 @@ class ServerSettings(_Part):
     idle_exit_s: float = Field(default=0.0, ge=0)
     notice_s: float = Field(default=0.2, ge=0)
     drain_s: float = Field(default=10.0, ge=0)
+    open_to_local_users: bool = False
     keys: tuple[KeySettings, ...] = ()
 
 
@@ -264,6 +265,8 @@ class Settings(BaseSettings):
                 f"server.host = {self.server.host!r} is reachable from other machines: set FUSION_API_KEY "
                 "or add [[server.keys]] first, or bind 127.0.0.1"
             )
+        if self.server.open_to_local_users and self.keys:
+            raise ValueError("server.open_to_local_users lets everyone in without a key: leave it or the keys out")
         for name, backend in self.backends.items():
             for other in backend.fallback_for:
                 if other not in self.backends:

@@ -100,7 +100,7 @@ def test_every_import_is_a_declared_dependency() -> None:
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
                 names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
                 imported |= {name.partition(".")[0] for name in names}
-    others = imported - sys.stdlib_module_names - {"fusion", "adapters", "benchmarks"}
+    others = imported - sys.stdlib_module_names - {"fusion", "adapters", "benchmarks", "tests"}  # tests: the attacks
     distributions = packages_distributions()
     # What an extra brings need not be installed here; its distribution then is taken to have the module's name.
     strays = {name for name in others if not declared & {normalised(d) for d in distributions.get(name, (name,))}}

@@ -81,5 +81,5 @@ ROUTES = (
     Route("PUT", "/v1/memories/{id}", put),
     Route("DELETE", "/v1/memories/{id}", delete),
     Route("GET", "/v1/stats", stats),
-    Route("GET", "/healthz", healthz, public=True),
+    Route("GET", "/healthz", healthz, probe=True),
 )

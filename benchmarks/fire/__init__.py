@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.datasets import DataError
 from benchmarks.figures import commit
+from benchmarks.fire import others
 
 Measure = Callable[[bool], Mapping[str, Any]]
 
@@ -43,7 +44,11 @@ AIMS: Mapping[str, Aim] = MappingProxyType(
     }
 )
 
-PARTS: Mapping[str, Measure] = MappingProxyType({})
+PARTS: Mapping[str, Measure] = MappingProxyType(
+    {
+        "others": others.measure,
+    }
+)
 
 
 def run(names: Sequence[str] = (), *, full: bool = True, parts: Mapping[str, Measure] = PARTS) -> dict[str, Any]:

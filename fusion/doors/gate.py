@@ -1,8 +1,8 @@
 """What every request passes before a route sees it, as one ASGI layer.
 
 In this order, so that the cheapest refusal comes first and nothing of a refused body is read:
-Host (421) and Origin (403) against DNS rebinding and cross-site posts → API key (401), which names the tenant →
-media type (415) → announced size (413) → the body itself, bounded in bytes (413) and time (408) → a place among the
+Host (421) and Origin (403) against DNS rebinding and cross-site posts → token or API key (401), which names the tenant
+→ media type (415) → announced size (413) → the body itself, bounded in bytes (413) and time (408) → a place among the
 requests in flight (503; behind it the questions among them take turns, `fusion.recall.turns`). Every reply carries a
 request id, its timing and the security headers; while the server drains, also ``Connection: close``, so that no client
 sends its next request into a connection that is about to end.
@@ -15,9 +15,9 @@ import hmac
 import math
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 from uuid import uuid4
@@ -27,11 +27,14 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fusion import problem
+from fusion.access import is_nonce, proof
 from fusion.errors import FusionError, Overloaded, TooLarge
 from fusion.settings import Settings
 
 PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json"})
-"""No key and no place in the queue: probes must get through when nothing else does."""
+"""No token: these say nothing of memories."""
+COMPAT = "/compat/"
+"""the routes of other systems, whose clients send a key in their own ways"""
 WAITING = frozenset({"/v1/settle"})
 """These wait for work that goes on anyway and do none, so they hold no place; as many as there are places may wait."""
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -57,7 +60,9 @@ class Rules:
     origins: frozenset[str] = frozenset()
     """origins of other sites whose pages may call us, "https://notes.example"; our own always may"""
     keys: tuple[tuple[str, str], ...] = ()
-    """(SHA-256 in hex, tenant) of each API key; none: open, tenant `default`"""
+    """(SHA-256 in hex, tenant) of the token and each API key; none: open, tenant `default`"""
+    token: str | None = field(default=None, repr=False)
+    """what `proof_of` proves to be known; it opens the server only where it is one of ``keys``"""
     max_body_bytes: int = 262_144
     max_in_flight: int = 64
     max_queued: int = 128
@@ -68,20 +73,25 @@ class Rules:
 
     @classmethod
     def of(cls, settings: Settings, *, local_token: str | None = None) -> Rules:
-        """``local_token`` is one more key, for this machine's own clients, of the tenant `default`."""
+        """``local_token`` is the home's: one more key, of the tenant `default`."""
         server = settings.server
         keys = [(key.sha256, key.tenant) for key in settings.keys]
-        if keys and local_token is not None:
+        if local_token is not None and not server.open_to_local_users:
             keys.append((sha256(local_token.encode()).hexdigest(), "default"))
         bound = f"[{server.host}]" if ":" in server.host else server.host
         return cls(
             hosts=LOOPBACK_NAMES | {bound.lower()} | {name.lower() for name in server.allowed_hosts},
             origins=frozenset(origin.lower().rstrip("/") for origin in server.allowed_origins),
             keys=tuple(keys),
+            token=local_token,
             max_body_bytes=server.max_body_bytes,
             max_in_flight=server.max_in_flight,
             max_queued=server.max_queued,
         )
+
+    def proof_of(self, challenge: bytes) -> str | None:
+        """What shows a client that this server knows its home's token; None for what is no challenge."""
+        return proof(self.token, challenge) if self.token is not None and is_nonce(challenge) else None
 
 
 class Problem(Response):
@@ -115,21 +125,14 @@ class Refused(Exception):
 
 
 class Gate:
-    """The ASGI layer. ``scope["tenant"]`` and ``scope["request_id"]`` are its gifts to the routes."""
+    """The ASGI layer. It sets ``scope["tenant"]``, ``scope["request_id"]``, and ``scope["admitted"]``: whether the
+    request has the token or a key, without which only the public routes are reached."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        rules: Rules,
-        *,
-        public: Collection[str] = PUBLIC,
-        require: Callable[[], None] = lambda: None,
-    ) -> None:
-        """``require`` raises the FusionError for which nothing but probes is answered: the home is gone."""
+    def __init__(self, app: ASGIApp, rules: Rules, *, probes: Collection[str] = PUBLIC) -> None:
+        """``probes`` are paths that take no place in the queue: they must get through when nothing else does."""
         self._app = app
-        self._require = require
         self.rules = rules
-        self._public = public
+        self._probes = probes
         self._places = asyncio.Semaphore(rules.max_in_flight)
         self.queued = 0
         self.in_flight = 0
@@ -196,15 +199,15 @@ class Gate:
             await send(message)
 
         try:
-            public = scope["path"] in self._public
             self._check_names(scope, head)
-            scope["tenant"] = "default" if public else self._tenant(head)
-            if not public:
-                self._require_home()
+            tenant = self._tenant(head, compat=scope["path"].startswith(COMPAT))
+            if tenant is None and scope["path"] not in PUBLIC:
+                raise _unknown()
+            scope["tenant"], scope["admitted"] = tenant or "default", tenant is not None
             self._check_body(scope["method"], head)
             if scope["method"] in ("POST", "PUT", "PATCH"):
                 receive = await self._read(receive)
-            if public:
+            if scope["path"] in self._probes:
                 await self._app(scope, receive, stamped)
                 return
             if scope["path"] in WAITING:
@@ -224,12 +227,6 @@ class Gate:
             late = Overloaded("The server stopped before this was done. Ask again: another one will answer.")
             await Problem.of(late)(scope, receive, stamped)
 
-    def _require_home(self) -> None:
-        try:
-            self._require()
-        except FusionError as error:
-            raise Refused(error) from None
-
     def _check_names(self, scope: Scope, head: Mapping[bytes, bytes]) -> None:
         hosts = [value for name, value in scope["headers"] if name == b"host"]
         host = hosts[0].decode("latin-1").lower() if len(hosts) == 1 else ""
@@ -245,21 +242,15 @@ class Gate:
                     403, "Pages of that Origin may not call this server; server.allowed_origins names those that may."
                 )
 
-    def _tenant(self, head: Mapping[bytes, bytes]) -> str:
+    def _tenant(self, head: Mapping[bytes, bytes], *, compat: bool) -> str | None:
+        """Whose memories a request may see; None: nobody's."""
         if not self.rules.keys:
             return "default"
-        scheme, _, key = head.get(b"authorization", b"").partition(b" ")
-        digest = sha256(key.strip()).hexdigest()
+        digest = sha256(_key(head, compat=compat)).hexdigest()
         found = None
         for known, tenant in self.rules.keys:  # every key is compared, so that time tells nothing
             if hmac.compare_digest(digest, known):
                 found = tenant
-        if found is None or scheme.lower() != b"bearer":
-            raise Refused(
-                401,
-                "This server wants an API key: Authorization: Bearer <key>; our clients take it from FUSION_API_KEY.",
-                www_authenticate='Bearer realm="memory-fusion"',
-            )
         return found
 
     def _check_body(self, method: str, head: Mapping[bytes, bytes]) -> None:
@@ -342,6 +333,27 @@ class Gate:
         self.in_flight -= 1
         self._last_active = time.monotonic()
         self._places.release()
+
+
+def _key(head: Mapping[bytes, bytes], *, compat: bool) -> bytes:
+    """The token or key that a request carries, b"" for none.
+
+    ``Authorization: Bearer`` everywhere; what mimics another system takes that system's ways as well: mem0's clients
+    send ``Authorization: Token`` or ``X-API-Key``.
+    """
+    scheme, _, key = head.get(b"authorization", b"").partition(b" ")
+    if scheme.lower() == b"bearer" or (compat and scheme.lower() == b"token"):
+        return key.strip()
+    return head.get(b"x-api-key", b"").strip() if compat else b""
+
+
+def _unknown() -> Refused:
+    return Refused(
+        401,
+        "This server wants its token: `fusion token` prints it, send it as Authorization: Bearer <token>. The command "
+        "line, hooks, `fusion mcp` and Client.of_home send it by themselves; an API key of the server does as well.",
+        www_authenticate='Bearer realm="memory-fusion"',
+    )
 
 
 def without_port(host: str) -> str:

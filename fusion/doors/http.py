@@ -23,6 +23,7 @@ from starlette.types import Scope as Connection
 
 import fusion as package
 from fusion import problem
+from fusion.access import CHALLENGE, PROOF
 from fusion.contract import Hit, Scope
 from fusion.contract import Route as DropIn
 from fusion.doors import bodies, openapi, tools
@@ -64,7 +65,7 @@ class ClientGone(Exception):
 
 
 def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = None) -> Gate:
-    """The ASGI application over an open `Fusion`; ``local_token`` is one more API key, for this machine's clients."""
+    """The ASGI application over an open `Fusion`; ``local_token`` is the home's, which every request needs."""
     app = FastAPI(
         title="memory-fusion",
         version=package.__version__,
@@ -79,9 +80,8 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
             Exception: on_error,
         },
     )
-    public = {compat_path(name, one) for name, many in fusion.routes().items() for one in many if one.public}
-    rules = Rules.of(settings, local_token=local_token)
-    gate = Gate(app, rules, public=PUBLIC | public, require=fusion.require_home)
+    probes = {compat_path(name, one) for name, many in fusion.routes().items() for one in many if one.probe}
+    gate = Gate(app, Rules.of(settings, local_token=local_token), probes=PUBLIC | probes)
 
     async def fuse(request: Request) -> Response:
         body = bodies.parse(FUSE, await request.body())
@@ -233,10 +233,16 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         return reply({"settled": settled, "backends": await fusion.backends()})
 
     async def healthz(request: Request) -> Response:
-        return reply({"status": "ok", "version": package.__version__, "pid": os.getpid()})
+        proof = gate.rules.proof_of(request.headers.get(CHALLENGE, "").encode("latin-1"))
+        response = reply({"status": "ok", "version": package.__version__, "pid": os.getpid()})
+        if proof is not None:
+            response.headers[PROOF] = proof
+        return response
 
     async def readyz(request: Request) -> Response:
         state = {"ready": True, **(await fusion.ready())}
+        if not request.scope["admitted"]:  # a probe needs no names of backends, and no paths
+            state = {"ready": state["ready"]}
         if gate.draining:
             state |= {"ready": False, "reason": "the server is stopping"}
         if state["ready"]:

@@ -9,12 +9,11 @@ import logging
 import math
 import os
 import resource
-import secrets
 import signal
 import socket
 from collections.abc import Callable, Generator, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import uvicorn
@@ -22,9 +21,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from fusion import problem
+from fusion.access import home_token
 from fusion.doors.gate import Gate
 from fusion.doors.http import create_app
-from fusion.errors import FusionError, HomeGone, HomeLocked, Overloaded, SettingsError
+from fusion.errors import HomeLocked, Overloaded, SettingsError
 from fusion.heap import settled_heap
 from fusion.home import ServerRecord, explain_lock, owner, remove_record, write_record
 from fusion.settings import LOOPBACK, Settings
@@ -41,10 +41,10 @@ SURPLUS_TIMEOUT_S = 1.0
 OWN_FILES = 256
 """file descriptors that the stores and connections to backends need beside those of clients"""
 
-HOME_S = 1.0
-"""between two looks at the home of a server that nobody asks anything"""
-GONE_STATUS = 3
-"""exit status of a server whose home is gone"""
+OPEN = (
+    "Requests need no token: every user and every program of this computer can read, change and forget all memories of "
+    "this home (--no-token, server.open_to_local_users)"
+)
 
 M_ARENA_MAX = -8
 """malloc.h"""
@@ -63,6 +63,8 @@ def serve(settings: Settings, *, on_ready: Callable[[str], None] = lambda url: N
     os.umask(0o077)  # whatever a backend writes is the owner's alone
     _log_to_stderr(settings.log_level)
     refuse_open_door(settings)
+    if settings.server.open_to_local_users:
+        log.warning(OPEN)
     config = uvicorn.Config("", loop="auto")
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(_serve(settings, on_ready))
@@ -84,6 +86,13 @@ def _log_to_stderr(level: str) -> None:
 def refuse_open_door(settings: Settings) -> None:
     """Raises SettingsError when other machines could reach the server and nothing asks them for a key."""
     host = settings.server.host
+    if settings.server.open_to_local_users and host not in LOOPBACK:
+        raise SettingsError(
+            f"{host} is reachable from other machines, so the server does not serve there without a token: leave out "
+            "--no-token and server.open_to_local_users, or serve on 127.0.0.1."
+        )
+    if settings.server.open_to_local_users and settings.keys:
+        raise SettingsError("--no-token lets everyone in without a key: leave it or the API keys out.")
     if host not in LOOPBACK and not settings.keys:
         raise SettingsError(
             f"{host} is reachable from other machines, so the server wants an API key first: set FUSION_API_KEY or add "
@@ -129,34 +138,6 @@ async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
         async with Fusion.open(settings) as fusion:
             doors.enter_context(settled_heap())
             await serve_on(door, fusion, settings, on_ready, drop_ins)
-            try:
-                fusion.require_home()
-            except HomeGone as error:
-                abandon(error)
-
-
-def abandon(error: HomeGone) -> NoReturn:
-    """Ends this process without closing its stores: to close them would write by path into what is there now.
-
-    The stores are as safe as after ``kill -9``.
-    """
-    log.error("%s", error)
-    logging.shutdown()
-    os._exit(GONE_STATUS)
-
-
-async def _leave_when_gone(server: Server, fusion: Fusion) -> None:
-    """Stops the server when its home is gone, also when nobody asks anything."""
-    while True:
-        try:
-            await fusion.look_at_home()
-        except HomeGone as error:
-            log.error("%s", error)
-            server.stop()
-            return
-        except FusionError as error:
-            log.warning("the home could not be looked at: %s", error)
-        await asyncio.sleep(HOME_S)
 
 
 async def serve_on(
@@ -171,7 +152,7 @@ async def serve_on(
     ``drop_ins`` are further doors, each with the backend whose drop-in routes are at its root.
     """
     drop_ins = drop_ins or {}
-    token = secrets.token_urlsafe(32) if settings.keys else None
+    token = home_token(settings.home)
     gate = create_app(fusion, settings, local_token=token)
     rooted = Rooted(gate, {one.getsockname()[1]: f"/compat/{name}" for one, name in drop_ins.items()})
     server = Server(gate, settings, app=rooted)
@@ -180,13 +161,11 @@ async def serve_on(
         loop.add_signal_handler(number, server.stop)
     write_record(settings.home, ServerRecord(os.getpid(), url_of(door), datetime.now(UTC).isoformat(), token))
     idle = asyncio.ensure_future(_leave_when_idle(server, gate, fusion, settings.server.idle_exit_s))
-    watching = asyncio.ensure_future(_leave_when_gone(server, fusion))
     try:
         on_ready(url_of(door))
         await server.serve(sockets=[door, *drop_ins])
     finally:
         idle.cancel()
-        watching.cancel()
         remove_record(settings.home)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)

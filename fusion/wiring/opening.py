@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
+from fusion.access import make_private
 from fusion.contract import (
     Backend,
     Delegates,
@@ -103,6 +104,7 @@ async def opened(kind: type[P], settings: Settings) -> AsyncIterator[P]:
     known = checked(recipes(settings))
     async with AsyncExitStack() as stack:
         stack.enter_context(HomeLock.take(settings.home))
+        make_private(settings.home)
         stack.callback(os.umask, os.umask(0o077))  # tantivy's and Qdrant's files are their owner's only, too
         embedders, notes = await _embedders(settings)
         stack.push_async_callback(embedders.close)

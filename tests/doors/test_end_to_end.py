@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
+from fusion.access import home_token
 from fusion.client import Client, ensure_server, running_server, stop_server
 from fusion.home import ServerRecord, owner, read_record
 from tests.doors.fakes import SMALL
@@ -178,8 +179,8 @@ def test_sigterm_finishes_what_is_under_way_and_cleans_up(home: Path) -> None:
         ready = json.loads(process.stdout.readline())
         record = read_record(home)
         assert record is not None
-        assert record == ServerRecord(process.pid, ready["url"], record.started)
-        assert httpx.get(ready["url"] + "/readyz").json()["ready"] is True
+        assert record == ServerRecord(process.pid, ready["url"], record.started, home_token(home))
+        assert httpx.get(ready["url"] + "/readyz").json() == {"ready": True}
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=30)
     assert process.returncode == 0

@@ -583,8 +583,8 @@ class TestGate:
             assert (await client.get("/healthz")).status_code == 200
         assert [request.scope.tenant for request in fusion.requests] == ["acme"]
 
-    async def test_the_local_token_is_a_key_only_where_keys_are_wanted(self, fusion: FakeFusion) -> None:
-        """This machine's clients get in by the token of server.json, as the tenant `default`."""
+    async def test_the_home_token_opens_the_tenant_default_next_to_keys(self, fusion: FakeFusion) -> None:
+        """This machine's clients get in by the token of server.json."""
         settings = server(keys=(KeySettings(name="acme", sha256="0" * 64, tenant="acme"),))
         app = app_over(fusion, settings, local_token="t0ken")
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:

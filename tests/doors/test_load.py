@@ -22,14 +22,17 @@ THOUSAND = 1000
 LOADERS = 16
 TOLD = b'{"text": "The bookings move to Postgres in April", "user_id": "nadia"}'
 ASKED = b'{"query": "where do the bookings move?", "user_id": "nadia"}'
-JSON = {"content-type": "application/json"}
+TOKEN = "t0ken" * 9
+JSON = {"content-type": "application/json", "authorization": f"Bearer {TOKEN}"}
 
 
 @contextmanager
 def serve(home: Path, settings: str = "") -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """`fusion serve` as a process, and its URL."""
+    """`fusion serve` as a process, and its URL; every request needs the header of `JSON`."""
     home.mkdir(mode=0o700, exist_ok=True)
     (home / "fusion.toml").write_text(SMALL + settings)
+    (home / "token").touch(0o600)
+    (home / "token").write_text(TOKEN)
     command = [sys.executable, "-m", "fusion", "serve", "--home", str(home), "--port", "0", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         try:
@@ -54,7 +57,7 @@ async def one(url: str, body: bytes) -> tuple[int, bool]:
     host, port = url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     head = f"POST /fuse HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
-    writer.write(f"{head}\r\nConnection: close\r\n\r\n".encode() + body)
+    writer.write(f"{head}\r\nAuthorization: Bearer {TOKEN}\r\nConnection: close\r\n\r\n".encode() + body)
     reply = await reader.read()
     writer.close()
     await writer.wait_closed()
@@ -118,7 +121,7 @@ async def test_sigterm_under_load_drops_nothing(home: Path) -> None:
     assert set(statuses) == {200, 201}
     with serve(home) as (_, url):
         kept, cursor = 0, None
-        async with AsyncClient(url) as client:
+        async with AsyncClient(url, api_key=TOKEN) as client:
             while True:
                 page = await client.memories(user_id="nadia", limit=100, cursor=cursor)
                 kept += len(page["memories"])

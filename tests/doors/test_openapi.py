@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from fusion.client import ensure_server, stop_server
 from fusion.doors import bodies
 from fusion.doors.openapi import document
+from fusion.home import ServerRecord
 from fusion.settings import ServerSettings, Settings
 from tests.doors.fakes import SMALL, FakeFusion, app_over
 
@@ -41,20 +42,21 @@ real = schemathesis.openapi.from_dict(document(), config=REAL)
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerRecord]:
     """A server with an engine, a journal and a backend behind it."""
     home = tmp_path_factory.mktemp("openapi") / "home"
     home.mkdir()
     (home / "fusion.toml").write_text(SMALL)
-    yield ensure_server(home).url
+    yield ensure_server(home)
     stop_server(home)
 
 
 @real.parametrize()
 @settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-def test_schemathesis_finds_nothing_in_the_whole_server(case: schemathesis.Case[Any], url: str) -> None:
+def test_schemathesis_finds_nothing_in_the_whole_server(case: schemathesis.Case[Any], served: ServerRecord) -> None:
     """The same over a real connection, down to the stores: what gets through the door breaks nothing behind it."""
-    case.call_and_validate(base_url=url, excluded_checks=NOT_OURS)
+    headers = {"authorization": f"Bearer {served.token}"}
+    case.call_and_validate(base_url=served.url, headers=headers, excluded_checks=NOT_OURS)
 
 
 def operations() -> list[tuple[str, str, dict[str, Any]]]:

@@ -19,6 +19,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import adapters
+from fusion.access import home_token
 from fusion.client import AsyncClient, do
 from fusion.doors.cli import app
 from fusion.doors.http import create_app
@@ -297,14 +298,16 @@ class TestDropInRoutes:
         """Refused before the handler."""
         assert (await client.post("/compat/memory/v1/things/tea", json=[1])).status_code == 422
 
-    async def test_only_public_ones_want_no_key(self, home: Path) -> None:
-        """A probe must get through; memories are private."""
+    async def test_a_probe_wants_a_key_as_every_route_of_a_backend_does(self, home: Path) -> None:
+        """Without one nobody learns which backends there are."""
         settings = load(home=home, api_key="k")
         async with Fusion.open(settings) as fusion:
             transport = httpx.ASGITransport(create_app(fusion, settings))
             async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+                for path in ("/compat/memory/healthz", "/compat/memory/v1/things/tea", "/compat/none"):
+                    assert (await client.get(path)).status_code == 401
+                client.headers["authorization"] = "Bearer k"
                 assert (await client.get("/compat/memory/healthz")).json() == {"status": "fine"}
-                assert (await client.get("/compat/memory/v1/things/tea")).status_code == 401
 
     async def test_at_the_root_of_a_port_of_their_own(self, home: Path) -> None:
         """With one setting: there / is /compat/<backend>, and nothing else; the main port is as ever."""
@@ -314,7 +317,8 @@ class TestDropInRoutes:
         async with Fusion.open(settings) as fusion:
             serving = asyncio.create_task(serve_on(door, fusion, settings, lambda url: ready.set(), {own: "memory"}))
             await ready.wait()
-            async with httpx.AsyncClient(trust_env=False) as client:
+            headers = {"authorization": f"Bearer {home_token(home)}"}
+            async with httpx.AsyncClient(trust_env=False, headers=headers) as client:
 
                 async def status(url: str, path: str) -> int:
                     return (await client.get(url + path)).status_code

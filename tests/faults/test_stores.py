@@ -17,6 +17,7 @@ from typing import Self
 import httpx
 import pytest
 
+from fusion.access import home_token
 from fusion.contract import Scope
 from fusion.errors import ModelMissing, StoreDamaged
 from fusion.ingest.intake import NewMemory
@@ -93,6 +94,7 @@ def test_disk_full(tmp_path: Path) -> None:
     config.write_text(f'backends_only = true\n[embedder]\nadapter = ""\n[backends.cortex]\nadapter = "{CORTEX}"\n')
     kept: list[str] = []
     with server_on_a_small_disk(tmp_path / "home", config) as (url, home), httpx.Client(base_url=url) as client:
+        client.headers["authorization"] = f"Bearer {home_token(home)}"
 
         def remember(n: int) -> httpx.Response:
             words = " ".join(f"word{n}x{i}" for i in range(3000))

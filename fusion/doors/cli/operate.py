@@ -59,6 +59,9 @@ def serve(
     idle_exit: Annotated[
         float | None, typer.Option(min=0, help="Leave after so many seconds without a request.")
     ] = None,
+    no_token: Annotated[
+        bool, typer.Option("--no-token", help="Let every user and program of this computer in; on loopback only.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Serve a home until told to stop."""
@@ -67,7 +70,9 @@ def serve(
 
         settings = settings_of(home, config)
         given = {"host": host, "port": port, "idle_exit_s": idle_exit}
-        changes = {name: value for name, value in given.items() if value is not None}
+        changes: dict[str, object] = {name: value for name, value in given.items() if value is not None}
+        if no_token:
+            changes["open_to_local_users"] = True
         settings = settings.model_copy(update={"server": settings.server.model_copy(update=changes)})
 
         def ready(url: str) -> None:
@@ -77,6 +82,21 @@ def serve(
                 print(f"memory-fusion serves {settings.home} on {url}", file=sys.stderr, flush=True)
 
         run(settings, on_ready=ready)
+
+
+def token(home: Home = None, config: Config = None, as_json: Json = False) -> None:
+    """Print the token that requests to a home's server need: -H "authorization: Bearer $(fusion token)"."""
+    with friendly(as_json):
+        from fusion.access import home_token
+
+        folder = home_of(home, config)
+        if not folder.is_dir():
+            raise NotFound(f"There is no home {folder}. To make one: fusion init")
+        found = home_token(folder)
+        if as_json:
+            print_json({"home": str(folder), "token": found})
+        else:
+            print(found)
 
 
 def stop(home: Home = None, config: Config = None, as_json: Json = False) -> None:

@@ -20,5 +20,5 @@ async def healthy(backend: Any, call: Call, request: Mapping[str, object]) -> Ma
 ROUTES = (
     Route("GET", "/v1/things/{id}", look),
     Route("POST", "/v1/things/{id}", look),
-    Route("GET", "/healthz", healthy, public=True),
+    Route("GET", "/healthz", healthy, probe=True),
 )

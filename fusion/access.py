@@ -1,0 +1,137 @@
+"""What keeps other users of this computer out of a home: its token, and the permissions of its files.
+
+Loopback is no identity: every local user can connect to 127.0.0.1. So each home has a token, 256 random bits in
+``home/token`` that only its owner can read. The server wants it on every request, and shows by `proof` that it knows
+it, so that a client sends nothing to another program that has taken the port.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import os
+import re
+import secrets
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from fusion.errors import SettingsError
+
+log = logging.getLogger(__name__)
+
+TOKEN = "token"  # noqa: S105 — the file's name
+CHALLENGE = "x-fusion-challenge"
+PROOF = "x-fusion-proof"
+
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{43,128}")
+_NONCE = re.compile(rb"[!-~]{1,64}")
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def home_token(home: Path) -> str:
+    """The home's token, made now if there is none yet. Raises SettingsError for one that may not be believed."""
+    token = read_token(home)
+    if token is None:
+        _make_token(home)
+        token = read_token(home)
+    if token is None:
+        raise SettingsError(f"{home / TOKEN} was removed while it was made. Try again.")
+    return token
+
+
+def read_token(home: Path) -> str | None:
+    """The home's token; None where there is none.
+
+    Raises SettingsError unless it is a regular file of this user that nobody else can read or write: what others can
+    read, they may have; what others can write, they may have chosen.
+    """
+    path = home / TOKEN
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be opened ({error.strerror}). {_anew(path)}") from None
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise SettingsError(f"{path} is not a regular file. {_anew(path)}")
+        if found.st_uid != os.geteuid():
+            raise SettingsError(f"{path} belongs to another user (uid {found.st_uid}). {_anew(path)}")
+        if found.st_mode & _OTHERS:
+            raise SettingsError(f"Other users can read or change {path}. {_anew(path)}")
+        text = os.read(descriptor, 200).decode("ascii", "replace").strip()
+    finally:
+        os.close(descriptor)
+    if not _TOKEN.fullmatch(text):
+        raise SettingsError(f"{path} does not hold a token. {_anew(path)}")
+    return text
+
+
+def proof(token: str, nonce: str | bytes) -> str:
+    """What shows that a server knows the token, for a client's nonce: HMAC-SHA256 in hex."""
+    return hmac.new(token.encode(), nonce if isinstance(nonce, bytes) else nonce.encode(), hashlib.sha256).hexdigest()
+
+
+def is_nonce(nonce: bytes) -> bool:
+    """Whether a challenge is one that is answered: 1 to 64 visible ASCII characters."""
+    return _NONCE.fullmatch(nonce) is not None
+
+
+def make_private(home: Path) -> int:
+    """Takes the permissions of group and others from a home and all in it; how many files and folders had some.
+
+    Links are not followed, and what belongs to another user stays as it is. So does the token: one that others could
+    read must be replaced, see `read_token`. Raises SettingsError where the home itself can't be made private.
+    """
+    loosened = int(_tighten(home))
+    if home.stat().st_mode & _OTHERS:
+        raise SettingsError(
+            f"Other users of this computer can look into the home {home}, and its permissions can't be changed by this "
+            f"user. Run as its owner: chmod -R go= {home}"
+        )
+    for folder, folders, files in os.walk(home):
+        paths = (Path(folder, name) for name in (*folders, *files))
+        loosened += sum(_tighten(path) for path in paths if path != home / TOKEN)
+    if loosened:
+        log.warning("other users could read or list %d files or folders of %s: no longer", loosened, home)
+    return loosened
+
+
+def _tighten(path: Path) -> bool:
+    """Whether ``path`` was open to others and is not any more."""
+    with suppress(OSError):  # it went away meanwhile, or is another user's
+        found = path.lstat()
+        if found.st_mode & _OTHERS and (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:  # by descriptor: a link that takes the file's place now is not followed
+                os.fchmod(descriptor, stat.S_IMODE(os.fstat(descriptor).st_mode) & ~_OTHERS)
+            finally:
+                os.close(descriptor)
+            return True
+    return False
+
+
+def _make_token(home: Path) -> None:
+    """Writes a new token, whole or not at all; one that another process has just made stays."""
+    descriptor, name = tempfile.mkstemp(dir=home, prefix=".token-")  # O_CREAT | O_EXCL | O_NOFOLLOW, 0600
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(secrets.token_urlsafe(32) + "\n")
+            file.flush()
+            os.fsync(descriptor)
+        try:
+            os.link(name, home / TOKEN)
+        except FileExistsError:
+            return
+        except OSError:  # a file system without hard links
+            Path(name).replace(home / TOKEN)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def _anew(path: Path) -> str:
+    return f"Remove it, and the next start makes a new one: rm {path}"
