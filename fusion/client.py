@@ -33,7 +33,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import orjson
 
 from fusion import problem, wire
-from fusion.errors import FusionError, HomeLocked, ServerUnreachable
+from fusion.errors import FusionError, HomeGone, HomeLocked, ServerUnreachable
 from fusion.home import ServerRecord, explain_lock, find_home, owner, read_record
 
 if TYPE_CHECKING:
@@ -361,6 +361,18 @@ class Address:
             raise ServerUnreachable(f"No server runs for the home {home}. Start it: fusion serve --home {home}")
         return record
 
+    def wait_for_another(self, timeout_s: float = CONNECT_S) -> bool:
+        """Waits until the server of a home that was deleted or replaced has left; whether it did."""
+        if self.home is None:
+            return False
+        deadline = time.monotonic() + timeout_s
+        left = read_record(self.home)
+        while left is not None and left == read_record(self.home):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.02)
+        return True
+
     def give_up_or_retry(self, error: Exception, *, unsent: bool, last: bool) -> None:
         """Returns where another try makes sense: a home's server had left before it got anything. Raises otherwise."""
         if unsent and self.home is not None and not last:
@@ -436,6 +448,10 @@ class Client(_Either):
             try:
                 found: T = read(*_exchange(url, headers, call, call.timeout_s or self._timeout_s))
                 return found
+            except HomeGone:
+                self.close()
+                if last or not self._address.wait_for_another():
+                    raise
             except (_Unsent, OSError, HTTPException) as error:
                 self.close()
                 self._address.give_up_or_retry(error, unsent=isinstance(error, _Unsent), last=last)
@@ -506,6 +522,10 @@ class AsyncClient(_Either):
                     response = await there.send(request)
                 found: T = read(str(request.url), response.status_code, response.content)
                 return found
+            except HomeGone:
+                await self.close()
+                if last or not await asyncio.to_thread(self._address.wait_for_another):
+                    raise
             except (httpx.TransportError, TimeoutError) as error:
                 await self.close()
                 cause = TimeoutError(str(error)) if isinstance(error, httpx.TimeoutException) else error

@@ -4,6 +4,7 @@ FusionError
 ├── SettingsError            the configuration is wrong; says which line and what to write
 │   └── PackageMissing       …or an optional package is not installed; says how to install it
 ├── HomeLocked               another process owns this home; names it
+├── HomeGone                 the home or its journal was deleted, moved or replaced   (HTTP 503)
 ├── ServerUnreachable        no gateway answers this client; says where it looked, and the server's last words
 ├── BadInput                 the caller's request is wrong; says what to change       (HTTP 422)
 │   ├── TooLarge             …it is over a limit                                      (HTTP 413)
@@ -45,6 +46,10 @@ class PackageMissing(SettingsError):
 
 
 class HomeLocked(FusionError):
+    pass
+
+
+class HomeGone(FusionError):
     pass
 
 

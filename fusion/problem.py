@@ -21,6 +21,7 @@ STATUS: Mapping[type[errors.FusionError], int] = {
     errors.SettingsError: 500,
     errors.PackageMissing: 500,
     errors.HomeLocked: 503,
+    errors.HomeGone: 503,
     errors.BadInput: 422,
     errors.TooLarge: 413,
     errors.KeyReused: 422,

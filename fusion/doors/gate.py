@@ -15,7 +15,7 @@ import hmac
 import math
 import re
 import time
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -128,9 +128,20 @@ class Gate:
     """The ASGI layer. It sets ``scope["tenant"]``, ``scope["request_id"]``, and ``scope["admitted"]``: whether the
     request has the token or a key, without which only the public routes are reached."""
 
-    def __init__(self, app: ASGIApp, rules: Rules, *, probes: Collection[str] = PUBLIC) -> None:
-        """``probes`` are paths that take no place in the queue: they must get through when nothing else does."""
+    def __init__(
+        self,
+        app: ASGIApp,
+        rules: Rules,
+        *,
+        probes: Collection[str] = PUBLIC,
+        require: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``probes`` are paths that take no place in the queue: they must get through when nothing else does.
+
+        ``require`` raises the FusionError for which nothing but probes is answered: the home is gone.
+        """
         self._app = app
+        self._require = require
         self.rules = rules
         self._probes = probes
         self._places = asyncio.Semaphore(rules.max_in_flight)
@@ -204,6 +215,8 @@ class Gate:
             if tenant is None and scope["path"] not in PUBLIC:
                 raise _unknown()
             scope["tenant"], scope["admitted"] = tenant or "default", tenant is not None
+            if scope["path"] not in self._probes:
+                self._require_home()
             self._check_body(scope["method"], head)
             if scope["method"] in ("POST", "PUT", "PATCH"):
                 receive = await self._read(receive)
@@ -226,6 +239,12 @@ class Gate:
             # The drain's time is up. A reset would leave the client guessing; this tells it to ask the next server.
             late = Overloaded("The server stopped before this was done. Ask again: another one will answer.")
             await Problem.of(late)(scope, receive, stamped)
+
+    def _require_home(self) -> None:
+        try:
+            self._require()
+        except FusionError as error:
+            raise Refused(error) from None
 
     def _check_names(self, scope: Scope, head: Mapping[bytes, bytes]) -> None:
         hosts = [value for name, value in scope["headers"] if name == b"host"]

@@ -81,7 +81,8 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         },
     )
     probes = {compat_path(name, one) for name, many in fusion.routes().items() for one in many if one.probe}
-    gate = Gate(app, Rules.of(settings, local_token=local_token), probes=PUBLIC | probes)
+    rules = Rules.of(settings, local_token=local_token)
+    gate = Gate(app, rules, probes=PUBLIC | probes, require=fusion.require_home)
 
     async def fuse(request: Request) -> Response:
         body = bodies.parse(FUSE, await request.body())

@@ -13,7 +13,7 @@ import signal
 import socket
 from collections.abc import Callable, Generator, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import orjson
 import uvicorn
@@ -24,7 +24,7 @@ from fusion import problem
 from fusion.access import home_token
 from fusion.doors.gate import Gate
 from fusion.doors.http import create_app
-from fusion.errors import HomeLocked, Overloaded, SettingsError
+from fusion.errors import FusionError, HomeGone, HomeLocked, Overloaded, SettingsError
 from fusion.heap import settled_heap
 from fusion.home import ServerRecord, explain_lock, owner, remove_record, write_record
 from fusion.settings import LOOPBACK, Settings
@@ -41,6 +41,10 @@ SURPLUS_TIMEOUT_S = 1.0
 OWN_FILES = 256
 """file descriptors that the stores and connections to backends need beside those of clients"""
 
+HOME_S = 1.0
+"""between two looks at the home of a server that nobody asks anything"""
+GONE_STATUS = 3
+"""exit status of a server whose home is gone"""
 OPEN = (
     "Requests need no token: every user and every program of this computer can read, change and forget all memories of "
     "this home (--no-token, server.open_to_local_users)"
@@ -138,6 +142,34 @@ async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
         async with Fusion.open(settings) as fusion:
             doors.enter_context(settled_heap())
             await serve_on(door, fusion, settings, on_ready, drop_ins)
+            try:
+                fusion.require_home()
+            except HomeGone as error:
+                abandon(error)
+
+
+def abandon(error: HomeGone) -> NoReturn:
+    """Ends this process without closing its stores: to close them would write by path into what is there now.
+
+    The stores are as safe as after ``kill -9``.
+    """
+    log.error("%s", error)
+    logging.shutdown()
+    os._exit(GONE_STATUS)
+
+
+async def _leave_when_gone(server: Server, fusion: Fusion) -> None:
+    """Stops the server when its home is gone, also when nobody asks anything."""
+    while True:
+        try:
+            await fusion.look_at_home()
+        except HomeGone as error:
+            log.error("%s", error)
+            server.stop()
+            return
+        except FusionError as error:
+            log.warning("the home could not be looked at: %s", error)
+        await asyncio.sleep(HOME_S)
 
 
 async def serve_on(
@@ -161,11 +193,13 @@ async def serve_on(
         loop.add_signal_handler(number, server.stop)
     write_record(settings.home, ServerRecord(os.getpid(), url_of(door), datetime.now(UTC).isoformat(), token))
     idle = asyncio.ensure_future(_leave_when_idle(server, gate, fusion, settings.server.idle_exit_s))
+    watching = asyncio.ensure_future(_leave_when_gone(server, fusion))
     try:
         on_ready(url_of(door))
         await server.serve(sockets=[door, *drop_ins])
     finally:
         idle.cancel()
+        watching.cancel()
         remove_record(settings.home)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)

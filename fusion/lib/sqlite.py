@@ -12,6 +12,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from json import dumps, loads
@@ -21,6 +22,7 @@ from typing import Any, Self, TypeVar
 
 from fusion.contract import Event, Hit, Moment, Place, Query, Scope
 from fusion.errors import BackendUnreachable, FusionError, StoreBusy, StoreDamaged, StoreFull
+from fusion.lib.reachable import Reachable, same_content
 
 T = TypeVar("T")
 Connection = sqlite3.Connection
@@ -52,7 +54,8 @@ pragma temp_store = memory;
 def connect(path: Path, *, busy_s: float = BUSY_S) -> Connection:
     """A connection in WAL mode whose transactions are begun and ended by hand; the file is its owner's only (0600)."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path.touch(mode=0o600)
+    if not path.exists():
+        path.touch(mode=0o600)
     db = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False)
     try:
         db.row_factory = sqlite3.Row
@@ -70,6 +73,16 @@ def tuples(db: Connection, sql: str, values: Sequence[object] | Mapping[str, obj
     cursor = db.cursor()
     cursor.row_factory = None
     return cursor.execute(sql, values)
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What protects a database that is the only copy: ``count`` is executed in every transaction and counts it,
+    ``state`` reads that count and whatever else a sound copy of the files must have too."""
+
+    reachable: Reachable
+    count: str
+    state: str
 
 
 class Database:
@@ -94,14 +107,27 @@ class Database:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"write-{path.stem}")
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix=f"read-{path.stem}")
         self._closed = False
+        self._guard: Guard | None = None
         self.refusal = ""
         """why nothing is written, where nothing is"""
 
     @classmethod
-    async def open(cls, path: Path, steps: Sequence[str], *, busy_s: float = BUSY_S, mend: str = REFILL) -> Self:
+    async def open(
+        cls,
+        path: Path,
+        steps: Sequence[str],
+        *,
+        busy_s: float = BUSY_S,
+        mend: str = REFILL,
+        guard: Guard | None = None,
+    ) -> Self:
         """Opens ``path``, checked for damage and brought to the newest schema: ``steps[n]`` is the SQL that leads from
-        version n to n + 1, version 0 being an empty file. ``mend`` says what to do when it is damaged."""
+        version n to n + 1, version 0 being an empty file. ``mend`` says what to do when it is damaged.
+
+        With a ``guard`` nothing is read or acknowledged once its files are not at ``path`` any more: HomeGone.
+        """
         database = cls(path, busy_s, mend)
+        database._guard = guard
         loop = asyncio.get_running_loop()
         try:
             await loop.run_in_executor(database._writer, database._prepare, tuple(steps))
@@ -142,7 +168,19 @@ class Database:
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Runs ``work`` over one snapshot, beside the writer; it must not write."""
         self._refuse_when_closed()
+        self.require_reachable()
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._look, work)
+
+    def require_reachable(self) -> None:
+        """Raises HomeGone when a guarded file is not at its path any more; some microseconds."""
+        if self._guard is not None:
+            self._guard.reachable.require()
+
+    async def compare_with_files(self) -> None:
+        """Raises HomeGone when another process wrote to a guarded file, and what it holds is not what was kept."""
+        self._refuse_when_closed()
+        if self._guard is not None:
+            await asyncio.get_running_loop().run_in_executor(self._writer, self._compare)
 
     def look(self, work: Callable[[Connection], T]) -> T:
         """As ``read``, in the thread of whoever calls, which may wait; closing waits for it."""
@@ -191,6 +229,8 @@ class Database:
                 )
             for number, step in enumerate(steps[version:], start=version + 1):
                 db.executescript(f"begin immediate; {step}; pragma user_version = {number}; commit;")
+            if self._guard is not None:
+                self._guard.reachable.hold()
         except (sqlite3.Error, OSError) as error:
             raise self._translated(error) from error
 
@@ -203,6 +243,7 @@ class Database:
             return
         outcomes: list[tuple[Future[Any], Any, Exception | None]] = []
         try:
+            self._compare()
             db.execute("begin immediate")
             for work, done in group:
                 db.execute("savepoint work")
@@ -214,7 +255,10 @@ class Database:
                     db.execute("rollback to work")
                     outcomes.append((done, None, error))
                 db.execute("release work")
+            if self._guard is not None:
+                db.execute(self._guard.count)
             db.execute("commit")
+            self._require_kept()
         except Exception as error:  # noqa: BLE001 – nothing of the group is kept, and all of it must hear so
             if db.in_transaction:
                 db.execute("rollback")
@@ -225,10 +269,33 @@ class Database:
             else:
                 done.set_exception(self._translated(failure))
 
+    def _compare(self) -> None:
+        """Before a commit: the files are at their path, and hold what was kept, if another process wrote to them."""
+        guard, db = self._guard, self._writing
+        if guard is None or db is None:
+            return
+        guard.reachable.require()
+        if guard.reachable.touched():
+            expected = tuple(db.execute(guard.state).fetchone())
+            if (fault := same_content(guard.reachable, guard.state, expected)) is not None:
+                raise guard.reachable.give_up(f"{self.path} was written to by another process ({fault})")
+            guard.reachable.seal()
+
+    def _require_kept(self) -> None:
+        """After a commit: what was written is at the path, so it may be acknowledged."""
+        if self._guard is not None:
+            self._guard.reachable.require()
+            if not self._guard.reachable.log_is_sound:
+                raise self._guard.reachable.give_up(f"the write-ahead log of {self.path} was cut")
+            self._guard.reachable.seal()
+
     def _empty_log(self) -> None:
         if self._writing is not None:
             try:
+                self._compare()
                 self._writing.execute("pragma wal_checkpoint(truncate)").fetchall()
+                if self._guard is not None:
+                    self._guard.reachable.seal()
             except sqlite3.Error as error:
                 raise self._translated(error) from error
 
@@ -271,6 +338,8 @@ class Database:
                 if db is not None:
                     db.close()
             self._reading, self._writing = [], None
+            if self._guard is not None:
+                self._guard.reachable.close()
 
     def _refuse_when_closed(self) -> None:
         if self._closed:

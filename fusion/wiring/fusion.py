@@ -33,6 +33,7 @@ from fusion.errors import (
     BackendUnreachable,
     BadInput,
     FusionError,
+    HomeGone,
     NobodyAnswered,
     NotFound,
 )
@@ -118,6 +119,7 @@ class Fusion(Parts):
         its turn did not come within the time that it may take.
         """
         asked = FuseRequest(request, **fields) if isinstance(request, str) else replace(request, **fields)
+        self.require_home()
         world, recipe = Witness(self._world(asked)), self._recipe(asked)
         try:
             async with self.turns.one(_patience_s(asked, recipe)):
@@ -469,10 +471,23 @@ class Fusion(Parts):
                 log.warning("backend %s could not finish what it works at behind: %s", name, type(end).__name__)
 
     async def ready(self) -> dict[str, Any]:
-        """Whether questions can be answered: at least one backend is open. With what is degraded."""
+        """Whether questions can be answered: the home is there, a backend is open. With what is degraded."""
+        try:
+            await self.look_at_home()
+        except HomeGone as error:
+            return {"ready": False, "reason": str(error), "backends": {}, "notes": [str(error)]}
         states = {name: status_of(source) for name, source in self.sources.items()}
         usable = [name for name, status in states.items() if status in ("ready", "half_open")]
         return {"ready": bool(usable), "backends": states, "notes": list(self._notes)}
+
+    def require_home(self) -> None:
+        """Raises HomeGone when the home or its journal is not at its path any more; some microseconds."""
+        self.journal.require_reachable()
+
+    async def look_at_home(self) -> None:
+        """As `require_home`, and looks into the journal's files where another process wrote to them."""
+        self.require_home()
+        await self.journal.compare_with_files()
 
     @property
     def _notes(self) -> tuple[str, ...]:

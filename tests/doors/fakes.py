@@ -14,7 +14,7 @@ from fusion.doors import openapi
 from fusion.doors.gate import Gate
 from fusion.doors.http import create_app
 from fusion.doors.serve import PatientProtocol, Server, listen, url_of
-from fusion.errors import BadInput, NotFound
+from fusion.errors import BadInput, HomeGone, NotFound
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, Forgetting, Found
 from fusion.ingest.journal.retire import Whole
 from fusion.recall.engine import Fused, FuseRequest
@@ -64,7 +64,15 @@ class FakeFusion:
         self.appended: list[tuple[str, Scope]] = []
         self.kept_sources: set[str] = set()
         self.retired: list[tuple[Whole, bool]] = []
+        self.gone: HomeGone | None = None
         self.text = "We move to Postgres in April."
+
+    def require_home(self) -> None:
+        if self.gone is not None:
+            raise self.gone
+
+    async def look_at_home(self) -> None:
+        self.require_home()
 
     async def fuse(self, request: str | FuseRequest, **fields: Any) -> Fused:
         assert isinstance(request, FuseRequest)

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self
 
 from fusion.contract import Event, Extraction, Hit, Scope
 from fusion.errors import NotFound
-from fusion.ingest.journal import audit, foreign, idempotency, labels, lessons, listing, outbox, retire
+from fusion.ingest.journal import audit, foreign, idempotency, labels, lessons, listing, mark, outbox, retire
 from fusion.ingest.journal.append import Stored, append
 from fusion.ingest.journal.audit import Audited
 from fusion.ingest.journal.burial import Burial, doomed, forget, in_the_same_words
@@ -27,6 +27,7 @@ from fusion.ingest.journal.foreign import Shown, is_foreign
 from fusion.ingest.journal.labels import LabelPage, Vote
 from fusion.ingest.journal.lessons import Lesson
 from fusion.ingest.journal.listing import Counts, Criteria, Page
+from fusion.ingest.journal.mark import Mark
 from fusion.ingest.journal.outbox import Deliveries, Outbox
 from fusion.ingest.journal.remembered import Remembered
 from fusion.ingest.journal.retire import CURRENT, SourceCount, Whole
@@ -34,7 +35,8 @@ from fusion.ingest.journal.rows import Record, all_are, forgotten, keys_of, reco
 from fusion.ingest.journal.schema import STEPS
 from fusion.ingest.journal.tombstones import Barred
 from fusion.lib.bm25 import Frequencies
-from fusion.lib.sqlite import Connection, Database, event_of
+from fusion.lib.reachable import Reachable
+from fusion.lib.sqlite import Connection, Database, Guard, event_of
 
 
 class Journal:
@@ -60,9 +62,10 @@ class Journal:
         ``keys_kept_s`` is for how long a second request of an Idempotency-Key is known for one.
 
         A damaged journal is never replaced by an empty one: it is the truth, and what became of it is its owner's to
-        decide.
+        decide. Once the file, its log or its folder is not at its path any more, everything raises HomeGone.
         """
-        journal = cls(await Database.open(file, cls.schema, mend=cls.mend(file)), keys_kept_s)
+        guard = Guard(Reachable(file), mark.COUNT, mark.STATE)
+        journal = cls(await Database.open(file, cls.schema, mend=cls.mend(file), guard=guard), keys_kept_s)
         await journal.load()
         return journal
 
@@ -81,8 +84,21 @@ class Journal:
         self._counted = bool(await self._database.read(lambda db: db.execute("select 1 from owner limit 1").fetchone()))
 
     async def check(self) -> None:
-        """Looks through the file. Raises StoreDamaged when it is not what was written."""
+        """Looks through the file. Raises StoreDamaged when it is not what was written, and HomeGone."""
+        await self._database.compare_with_files()
         await self._database.check()
+
+    def require_reachable(self) -> None:
+        """Raises HomeGone when the journal is not at its path any more; some microseconds."""
+        self._database.require_reachable()
+
+    async def compare_with_files(self) -> None:
+        """Raises HomeGone when another process wrote to the files, and they do not hold what was acknowledged."""
+        await self._database.compare_with_files()
+
+    async def mark(self) -> Mark:
+        """The journal's id and how much it holds, now."""
+        return await self._database.read(mark.read)
 
     async def close(self) -> None:
         await self._database.close()

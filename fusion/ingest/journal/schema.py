@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fusion.ingest.journal import audit, copies, foreign, labels, lessons, retire, tombstones
+from fusion.ingest.journal import audit, copies, foreign, labels, lessons, mark, retire, tombstones
 from fusion.lib.sqlite import EVENT_COLUMNS
 
 _SCHEMA = f"""
@@ -48,5 +48,6 @@ STEPS = (
     lessons.SCHEMA,
     _STATED,
     copies.SCHEMA,
+    mark.SCHEMA,
 )
 """by version: ``STEPS[n]`` leads from n to n + 1"""

@@ -1,0 +1,39 @@
+"""The mark of a journal: its random id and how many transactions it has committed.
+
+The id tells a journal from one that was put in its place, and the count tells it from an older copy of itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fusion.lib.sqlite import Connection
+
+SCHEMA = """
+create table mark(id text not null, commits integer not null);
+insert into mark select lower(hex(randomblob(8))), 0;
+"""
+
+COUNT = "update mark set commits = commits + 1"
+"""executed in every transaction"""
+
+STATE = (
+    "select id, commits, (select count(*) from event), (select coalesce(max(seq), 0) from event), "
+    "(select count(*) from tombstone) from mark"
+)
+"""what a sound copy of the files has as their connection sees it"""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The state of one journal: ``id``, transactions, and events of all time, forgotten ones among them."""
+
+    id: str
+    commits: int
+    events: int
+
+
+def read(db: Connection) -> Mark:
+    """The mark of a journal now."""
+    journal, commits, events, *_ = db.execute(STATE).fetchone()
+    return Mark(journal, commits, events)

@@ -1,0 +1,172 @@
+"""A home that is deleted, moved, emptied or replaced under a running server: nothing is acknowledged and lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from fusion.client import Client, stop_server
+from fusion.errors import HomeGone
+from fusion.home import read_record
+from fusion.ingest.intake import NewMemory
+from fusion.lib.reachable import Reachable
+from tests.doors.fakes import SMALL
+from tests.faults.home import door, settings_of
+from tests.faults.test_stores import NADIA, QUESTION, body
+from tests.fire.losses import ACCIDENTS
+
+ROOT = Path(__file__).resolve().parents[2]
+CORTEX = "adapters.cortex:Cortex"
+
+
+@pytest.mark.parametrize("name", ACCIDENTS)
+async def test_nothing_is_acknowledged_once_it_is_not_there(home: Path, name: str) -> None:
+    """Every write and question is answered 503 with what happened and what to do, and `/readyz` is false.
+
+    What was acknowledged before stays where the accident left it, and nothing is written into what is there now.
+    """
+    accident = ACCIDENTS[name]
+    async with door(settings_of(home, cortex=CORTEX)) as (fusion, client):
+        kept = (await client.post("/v1/memories", json=body("The harbour is in Lyon"))).json()["memories"][0]["ref"]
+        await fusion.settle()
+        await fusion.journal._database.checkpoint()  # so that the file and its log both hold something
+        await client.post("/v1/memories", json=body("The cranes are in Nantes"))
+        await fusion.settle()
+        assert (await client.get("/readyz")).json()["ready"]
+        accident.happen(home)
+        before = listing(home)
+        replies = [
+            await client.post("/v1/memories", json=body("The lighthouse is in Brest")),
+            await client.delete(f"/v1/memories/{kept}", params={"user_id": "nadia"}),
+            await client.post("/v1/retire", json={"files": [{"source": "file:/a.md", "texts": []}]}),
+            await client.post("/fuse", json=QUESTION),
+        ]
+        ready = await client.get("/readyz")
+        health = await client.get("/healthz")
+        assert listing(home) == before
+    for reply in replies:
+        assert reply.status_code == 503, reply.text
+        assert reply.headers["content-type"] == "application/problem+json"
+        assert reply.json()["type"].endswith("HomeGone")
+        assert accident.named in reply.json()["detail"]
+        assert "backup" in reply.json()["detail"]
+    assert ready.status_code == 503
+    assert accident.named in ready.json()["reason"]
+    assert health.status_code == 200
+
+
+def listing(home: Path) -> list[str]:
+    """What is in a home; below that, an index merges its files when it likes."""
+    return sorted(path.name for path in home.iterdir()) if home.is_dir() else []
+
+
+async def test_a_file_that_was_only_touched_is_compared_and_kept(home: Path) -> None:
+    """Another process may read, touch or write the journal as SQLite does: that loses nothing."""
+    async with door(settings_of(home, cortex=CORTEX)) as (fusion, client):
+        await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
+        await fusion.settle()
+        os.utime(home / "journal.sqlite")
+        os.utime(home / "journal.sqlite-wal")
+        with closing(sqlite3.connect(home / "journal.sqlite")) as other, other:
+            other.execute("update mark set commits = commits + 1")
+        reply = await client.post("/v1/memories", json=body("The lighthouse is in Brest"))
+        assert reply.status_code == 201, reply.text
+        assert (await client.get("/readyz")).json()["ready"]
+
+
+class Lagging(Reachable):
+    """Files that are deleted between a look and the commit behind it."""
+
+    looks = 0
+
+    def require(self) -> None:
+        super().require()
+        self.looks += 1
+        if self.looks == 1:
+            shutil.rmtree(self._file.parent)
+
+
+async def test_deleted_between_the_look_and_the_commit(home: Path) -> None:
+    """What was committed into a deleted file is not acknowledged."""
+    async with door(settings_of(home, cortex=CORTEX)) as (fusion, _):
+        await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
+        await fusion.settle()
+        database = fusion.journal._database
+        assert database._guard is not None
+        lagging = Lagging(home / "journal.sqlite")
+        lagging.hold()
+        held = database._guard.reachable
+        object.__setattr__(database._guard, "reachable", lagging)
+        with pytest.raises(HomeGone, match="was deleted or moved away"):
+            await fusion.remember([NewMemory("The lighthouse is in Brest", scope=NADIA)])
+        held.close()
+    assert not home.exists()
+
+
+@contextmanager
+def served(home: Path, config: Path) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "fusion",
+            "serve",
+            "--home",
+            str(home),
+            "--config",
+            str(config),
+            "--port",
+            "0",
+            "--json",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    try:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["url"]
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=60)
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced"])
+def test_the_server_ends_and_the_client_starts_another(tmp_path: Path, how: str) -> None:
+    """A server nobody asks anything ends by itself, says why, and leaves the new home alone; a client that still knows
+    its address gets an answer from a new server."""
+    home, config = tmp_path / "home", tmp_path / "fusion.toml"
+    home.mkdir(mode=0o700)
+    config.write_text(SMALL)
+    with served(home, config) as process:
+        with Client.of_home(home, config=config, start=True) as client:
+            client.remember([{"text": "The harbour is in Lyon"}])
+            if how == "replaced":
+                home.rename(tmp_path / "elsewhere")
+                home.mkdir(mode=0o700)
+                (home / "journal.sqlite").touch()
+            else:
+                shutil.rmtree(home)
+            client.remember([{"text": "The lighthouse is in Brest"}])
+            record = read_record(home)
+            assert record is not None
+            assert record.pid != process.pid
+            assert [one["text"] for one in client.memories()["memories"]] == ["The lighthouse is in Brest"]
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 3
+        assert "while a server had it open" in errors
+        stop_server(home)
+    if how == "replaced":
+        with closing(sqlite3.connect(tmp_path / "elsewhere" / "journal.sqlite")) as db:
+            assert db.execute("select text from event").fetchall() == [("The harbour is in Lyon",)]
