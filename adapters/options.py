@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from fusion.contract import DIMENSIONS, UNNAMED, Features, Opening
 from fusion.errors import SettingsError
+from fusion.lib.nearest import hint
 
 T = TypeVar("T")
 
@@ -36,7 +37,7 @@ def read(kind: type[T], opening: Opening) -> T:
     given: dict[str, Any] = dict(opening.options)
     for name, value in given.items():
         if name not in known:
-            raise SettingsError(f"{where} has no option {name!r}, only: {', '.join(known)}")
+            raise SettingsError(f"{where} has no option {name!r}, only: {', '.join(known)}{hint(name, known)}")
         if not _fits(value, known[name]):
             raise SettingsError(f"{where} {name} must be a {_SAID[type(known[name])]}")
         if isinstance(value, list):

@@ -41,6 +41,7 @@ from fusion.contract import (
     Query,
 )
 from fusion.errors import FusionError, SettingsError
+from fusion.lib.nearest import hint
 from fusion.lib.sqlite import EVENT_COLUMNS, INSERT_EVENT, Connection, Database, Row, event_row, hit_of, visible
 from fusion.lib.words import spoken, stems
 
@@ -81,7 +82,8 @@ class Options:
         known = [one.name for one in fields(cls)]
         for name, value in opening.options.items():
             if name not in known:
-                raise SettingsError(f"[backends.{opening.name}] has no option {name!r}, only: {', '.join(known)}")
+                only = f"only: {', '.join(known)}{hint(name, known)}"
+                raise SettingsError(f"[backends.{opening.name}] has no option {name!r}, {only}")
             if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
                 raise SettingsError(f"[backends.{opening.name}] {name} = {value!r} must be a number from 0 to 1")
         options = cls(**opening.options)  # type: ignore[arg-type]  # each was looked at

@@ -45,6 +45,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 DEFAULT_URL = "http://127.0.0.1:8765"
+REPORTED = "fusion: "
+"""how a command of ours begins the line that says what is wrong"""
 LOG = "server.log"
 TIMEOUT_S = 30.0
 """for a whole request, until its last byte"""
@@ -667,7 +669,7 @@ def ensure_server(home: Path, config: Path | None = None, *, timeout_s: float = 
         if holder is None and started is None:
             started = _Start.of(home, config)
         elif holder is None and started is not None and started.child.poll() is not None:
-            raise ServerUnreachable(f"The server of {home} did not start:\n{started.last_words()}")
+            raise ServerUnreachable(f"The server of {home} did not start:{started.last_words()}")
         time.sleep(0.05)
     holder = owner(home)
     silent = f" Process {holder.pid} has the home: it is still starting, or hangs." if holder and holder.pid else ""
@@ -723,10 +725,12 @@ class _Start:
         return cls(child, home / LOG, begin)
 
     def last_words(self) -> str:
-        """The end of what was logged since, where the reason stands."""
+        """The end of what was logged since, where the reason stands: one line where the server itself gave it."""
         try:
             with self.log.open("rb") as log:
                 log.seek(self.begin)
-                return log.read().decode("utf-8", "replace")[-1500:].strip() or "(it said nothing)"
+                said = log.read().decode("utf-8", "replace")[-1500:].strip()
         except OSError as error:
-            return f"(its log {self.log} cannot be read: {error.strerror})"
+            return f" (its log {self.log} cannot be read: {error.strerror})"
+        last = said.rpartition("\n")[2]
+        return f" {last.removeprefix(REPORTED)}" if last.startswith(REPORTED) else f"\n{said or '(it said nothing)'}"

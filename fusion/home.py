@@ -121,11 +121,11 @@ def owner(home: Path) -> Owner | None:
         os.close(descriptor)
 
 
-def explain_lock(home: Path, holder: Owner) -> str:
-    """One sentence that says who has the home, and one that says what to do about it."""
+def explain_lock(home: Path, holder: Owner, instead: str = "Talk to it (leave out --direct)") -> str:
+    """One sentence that says who has the home, and one that says what to do about it, or ``instead`` of it."""
     who = f"{'this process' if holder.pid == os.getpid() else f'process {holder.pid}'} ({holder.what})"
     mend = (
-        f"Talk to it (leave out --direct), or stop it: fusion stop --home {home}"
+        f"{instead}, or stop it: fusion stop --home {home}"
         if holder.serves
         else f"Wait until it has finished, or end it: kill {holder.pid}"
     )

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import pkgutil
+import sys
 from pathlib import Path
 from typing import Any
 
 from fusion.errors import FusionError, PackageMissing, SettingsError
+from fusion.lib.nearest import hint
 
 _EXTRAS = {"mem0": "mem0", "qdrant_client": "mem0", "anthropic": "anthropic", "json_repair": "anthropic"}
 
@@ -25,10 +28,14 @@ def resolve(path: str, key: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name and module.startswith(error.name):
             beside = Path(__file__).resolve().parent.parent / "adapters"
-            raise SettingsError(f"{key} = {path!r}: there is no module {error.name}; ours are in {beside}") from None
+            near = hint(str(error.name), (f"adapters.{one.name}" for one in pkgutil.iter_modules([str(beside)])))
+            ours = "" if near else f"; ours are in {beside}"
+            raise SettingsError(f"{key} = {path!r}: there is no module {error.name}{near}{ours}") from None
         raise PackageMissing(f"{key} = {path!r} needs the package {error.name}: {_mend(str(error.name))}") from None
     except (AttributeError, ValueError):
-        raise SettingsError(f"{key} = {path!r}: write package.module:Class") from None
+        loaded = sys.modules.get(module)
+        near = hint(name, (one for one in vars(loaded) if one[0].isupper())) if loaded and name else ""
+        raise SettingsError(f"{key} = {path!r}: write package.module:Class{near}") from None
 
 
 def _require_our_adapters() -> None:

@@ -13,10 +13,9 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
@@ -37,6 +36,7 @@ from pydantic_settings import SettingsError as UnreadableVariable
 from fusion.errors import SettingsError
 from fusion.home import config_root, find_home
 from fusion.lib.ignore import matcher
+from fusion.lib.nearest import hint, nearest
 from fusion.lib.trees import MAX_BYTES, Trees, digest
 from fusion.recipe import Learned, Recipe
 
@@ -358,6 +358,10 @@ def toml_text(text: str) -> str:
 
 
 def _environment() -> dict[str, Any]:
+    for variable in os.environ:
+        key, nested, _ = variable.lower().removeprefix("fusion_").partition("__")
+        if variable.lower().startswith("fusion_") and nested and key not in Settings.model_fields:
+            raise SettingsError(f"{variable}: there is no table [{key}]{hint(key, Settings.model_fields)}")
     try:
         return EnvSettingsSource(Settings)()
     except UnreadableVariable as error:
@@ -413,7 +417,8 @@ def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 def _explain(error: ValidationError, file: Path | None) -> str:
     return "; ".join(
-        f"{_where(e['loc'], file)}: {_no_adapter(e) or _WORDS.get(e['type']) or e['msg'].removeprefix('Value error, ')}"
+        f"{_where(e['loc'], file)}: "
+        f"{_no_adapter(e) or _WORDS.get(e['type']) or e['msg'].removeprefix('Value error, ')}{_near(e)}"
         for e in error.errors(include_input=False, include_url=False)
     )
 
@@ -422,13 +427,41 @@ def _no_adapter(error: Mapping[str, object]) -> str:
     """Of a backend that is none of ours and names no adapter, what was meant: most likely one of ours; else ''."""
     match error:
         case {"type": "missing", "loc": ("backends", str(name), "adapter")}:
-            meant = get_close_matches(name, _four(), 1)
-            mend = f"is {meant[0]} meant?" if meant else f"ours are {', '.join(_four())}."
+            near = nearest(name, _four())
+            mend = f"is {near} meant?" if near else f"ours are {', '.join(_four())}."
             return f"{mend} A backend of your own names its adapter, package.module:Class"
     return ""
 
 
 _WORDS = {"extra_forbidden": "there is no such setting", "unexpected_keyword_argument": "there is no such number"}
+
+
+def _near(error: Any) -> str:
+    """For a key that does not exist: the one in the same table that is most like it, or the table that has it."""
+    if error["type"] not in _WORDS:
+        return ""
+    *path, key = error["loc"]
+    root: Any = Settings if error["type"] == "extra_forbidden" else Recipe
+    if said := hint(str(key), _keys(_table(root, path))):
+        return said
+    homes = [name for name in _keys(root) if str(key) in _keys(_table(root, [name]))]
+    return f"; it belongs in [{homes[0]}]" if homes else ""
+
+
+def _keys(kind: Any) -> Sequence[str]:
+    """The keys of a table: the fields of a model or a dataclass."""
+    fields: Mapping[str, Any] = getattr(kind, "model_fields", None) or getattr(kind, "__dataclass_fields__", {})
+    return tuple(fields)
+
+
+def _table(kind: Any, path: Sequence[int | str]) -> Any:
+    """The type of the table at ``path`` below a model or dataclass; None where that is no table."""
+    for step in path:
+        if isinstance(step, str):
+            kind = get_type_hints(kind).get(step) if _keys(kind) else None
+        while get_args(kind):
+            kind = next((one for one in reversed(get_args(kind)) if _keys(one)), None)
+    return kind
 
 
 def _where(loc: Sequence[int | str], file: Path | None) -> str:
@@ -450,7 +483,8 @@ def recipes(settings: Settings) -> dict[str, Recipe]:
         for file in sorted(folder.glob("*.toml")):
             found[file.stem] = read_recipe(file)
     if settings.recipe not in found:
-        raise SettingsError(f"recipe = {settings.recipe!r}: there are {', '.join(sorted(found))}")
+        known = ", ".join(sorted(found))
+        raise SettingsError(f"recipe = {settings.recipe!r}: there are {known}{hint(settings.recipe, found)}")
     return found
 
 

@@ -7,6 +7,7 @@ from typing import Self
 
 from fusion.contract import Opening
 from fusion.errors import SettingsError
+from fusion.lib.nearest import hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,8 @@ class Walking:
         allowed = [field.name for field in fields(cls)]
         for name in opening.options:
             if name not in allowed:
-                raise SettingsError(f"[backends.{opening.name}] has no option {name!r}, only: {', '.join(allowed)}")
+                only = f"only: {', '.join(allowed)}{hint(name, allowed)}"
+                raise SettingsError(f"[backends.{opening.name}] has no option {name!r}, {only}")
         try:
             return cls(**opening.options)  # type: ignore[arg-type]  # each value is checked in __post_init__
         except SettingsError as error:

@@ -14,6 +14,7 @@ from adapters.markdown.ranking import MENTION_LIFT, MERGES, Ranking
 from fusion.contract import DIMENSIONS, Scope
 from fusion.errors import SettingsError
 from fusion.lib.ignore import ALWAYS, matcher
+from fusion.lib.nearest import hint
 
 MEDIA_MB = 14.0
 """a request may have 20 MB, and a file in it is written with four characters for three bytes"""
@@ -71,7 +72,8 @@ class Options:
         known = [f.name for f in (*fields(cls), *fields(Ranking)) if f.name != "ranking"]
         for key in given:
             if key not in known:
-                raise SettingsError(f"[backends.markdown] has no setting {key!r}; it has {', '.join(known)}")
+                has = f"it has {', '.join(known)}{hint(key, known)}"
+                raise SettingsError(f"[backends.markdown] has no setting {key!r}; {has}")
         options = cls(
             paths=tuple(Path(path).expanduser() for path in _texts(given, "paths", ())),
             bind=_scope(given.get("bind", {})),

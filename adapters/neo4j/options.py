@@ -11,6 +11,7 @@ from adapters.bolt.dialects import named
 from adapters.bolt.options import NAMES
 from fusion.contract import DIMENSIONS, Audience, Dimension, Features
 from fusion.errors import BadInput, SettingsError
+from fusion.lib.nearest import hint
 
 OWNERS = ("tenant", *DIMENSIONS, "audience")
 """what a property may say of whose something is"""
@@ -92,7 +93,8 @@ class Options:
         known = [one.name for one in fields(cls)]
         for key, value in given.items():
             if key not in known:
-                raise SettingsError(f"[{where}] has no option {key!r}, only: {', '.join((*NAMES, *known))}")
+                only = f"only: {', '.join((*NAMES, *known))}{hint(key, (*NAMES, *known))}"
+                raise SettingsError(f"[{where}] has no option {key!r}, {only}")
             if isinstance(value, list):
                 given[key] = tuple(value)
         try:

@@ -112,6 +112,9 @@ def _machine() -> Iterator[Finding]:
 
 def _folder(home: Path) -> Iterator[Finding]:
     """The home is ours, nobody else's to read, and there is room on its disk."""
+    if home.exists() and not home.is_dir():
+        yield Finding("home", "fail", f"{home} is a file, and a home is a folder", "--home FOLDER, or FUSION_HOME")
+        return
     if not home.is_dir():
         yield Finding("home", "warn", f"{home} is not there yet", _command(home, "init"))
         return

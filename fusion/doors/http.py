@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import importlib
 import os
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from functools import partial
@@ -34,7 +34,6 @@ from fusion.errors import BadInput, FusionError, NobodyAnswered, NotFound
 from fusion.ingest import flush
 from fusion.ingest.intake import Replayed
 from fusion.lib.budget import clip
-from fusion.recall.admit import foreign_ref
 from fusion.recall.document import MAX_CHARS
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         answer = await while_connected(request, asked)
         if answer.status not in ("ok", "empty", "skipped"):
             raise nobody(answer, fusion.retry_after_s([answer.backend]))
-        return reply(found(answer))
+        return reply(found(answer, await fusion.refs(answer)))
 
     async def remember(request: Request) -> Response:
         items = bodies.memories(await request.body())
@@ -381,13 +380,13 @@ def nobody(answer: Answer, retry_after_s: float) -> NobodyAnswered:
     why = f": {answer.detail}" if answer.detail else ""
     return NobodyAnswered(
         f"{answer.backend} did not answer ({answer.status}){why}",
-        {"backends": [found(answer)["backend"]]},
+        {"backends": [found(answer, ())["backend"]]},
         retry_after_s,
     )
 
 
-def found(answer: Answer) -> dict[str, Any]:
-    """One backend's answer with its raw hits, in the form that `adapters.remote` reads."""
+def found(answer: Answer, refs: Sequence[str]) -> dict[str, Any]:
+    """One backend's answer with its raw hits, each under its ref, in the form that `adapters.remote` reads."""
     return {
         "backend": {
             "name": answer.backend,
@@ -399,10 +398,10 @@ def found(answer: Answer) -> dict[str, Any]:
         },
         "hits": [
             {
-                "ref": hit.event_id or foreign_ref(answer.backend, hit.native_id),
+                "ref": ref,
                 **{name: getattr(hit, name) for name in _HIT},
             }
-            for hit in answer.hits
+            for ref, hit in zip(refs, answer.hits, strict=False)
         ],
     }
 

@@ -26,7 +26,7 @@ from fusion.doors.gate import Gate
 from fusion.doors.http import create_app
 from fusion.errors import FusionError, HomeGone, HomeLocked, Overloaded, SettingsError
 from fusion.heap import settled_heap
-from fusion.home import ServerRecord, explain_lock, owner, remove_record, write_record
+from fusion.home import ServerRecord, explain_lock, owner, read_record, remove_record, write_record
 from fusion.settings import LOOPBACK, Settings
 
 if TYPE_CHECKING:
@@ -130,7 +130,9 @@ async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
 
     # Before the port: that is most likely taken by the very server that has the home, and another port is no mend.
     if (holder := owner(settings.home)) is not None:
-        raise HomeLocked(explain_lock(settings.home, holder))
+        record = read_record(settings.home)
+        where = f" on {record.url}" if record else ""
+        raise HomeLocked(explain_lock(settings.home, holder, f"It answers{where}, so nothing needs to be started"))
     with contextlib.ExitStack() as doors:
         door = doors.enter_context(contextlib.closing(listen(settings.server.host, settings.server.port)))
         drop_ins: dict[socket.socket, str] = {}

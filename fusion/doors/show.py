@@ -13,8 +13,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fusion.lib.budget import clip
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
 
 FINE = {"ok", "empty", "ready", "closed", "deleted", "absent"}
 SIGNALS_SHOWN = 3
-CLIPPED = 80
-"""characters of a memory in a list of what would be forgotten"""
 OUTCOMES = ("deleted", "absent", "hidden", "pending", "still_there")
 PENDING = "Where it is pending it will be deleted as soon as the backend answers; it is not shown any more."
 HIDDEN = (
@@ -34,10 +30,10 @@ HIDDEN = (
     "No answer shows it; to be rid of it, change it there."
 )
 STILL_THERE = "Where it is still_there the backend returned it after deleting it; it is asked until it does not."
+LINE_CHARS = 2000
+"""of a text that becomes one line of a table: more than any terminal is wide"""
 NAMED = 10
 """memories named one by one, where they were forgotten for the same words"""
-EXCERPT_CHARS = 50
-"""of a memory where only the gist is wanted"""
 
 
 def discovered(found: Discovery, user: Path) -> None:
@@ -90,27 +86,65 @@ def _below(path: Path, user: Path) -> str:
     return f"~/{path.relative_to(user).as_posix()}" if path.is_relative_to(user) else str(path)
 
 
-def fused(answer: wire.Fused, *, left_out: bool = False) -> None:
-    """The block as it goes into a prompt; under it who answered, and why each memory is in."""
-    console = _console()
-    _say(answer["block"] or f"(nothing: {answer['abstained'] or 'no memory was worth it'})")
+def fused(answer: wire.Fused, *, reasons: bool = False, left_out: bool = False) -> None:
+    """The block as it goes into a prompt, and nothing else on stdout; on stderr a line where something failed.
+
+    With ``reasons`` also how each backend did and why each memory is in, with ``left_out`` why the others are not.
+    """
+    if answer["block"]:
+        _say(answer["block"])
+    sys.stdout.flush()
+    if reasons:
+        _backends_asked(answer["backends"])
+        _memories_shown(answer, left_out=left_out)
+    _remark(answer)
+    if reasons or sys.stderr.isatty():
+        told = f"{answer['took_ms']:.0f} ms · recipe {answer['recipe']['name']} · receipt {answer['receipt_id']}"
+        _console(stderr=not reasons).print(Text(told, "dim"))
+
+
+def _remark(answer: wire.Fused) -> None:
+    """On stderr, a line each: that nothing was found, that the question was cut, that something failed."""
+    if not answer["block"]:
+        _warn(f"nothing found: {answer['abstained'] or 'no memory was worth it'}")
+    if answer["query_truncated"]:
+        _warn("the question was long: its first and last 2,000 characters were asked")
+    if answer["degraded"]:
+        _warn(_degraded(answer["backends"], answer["notes"]))
+
+
+def _degraded(asked: Sequence[wire.Asked], notes: Sequence[str]) -> str:
+    """What failed, and what is wrong with the home as a whole, in one line."""
+    named = {name: rest.strip() for name, _, rest in (note.partition(":") for note in notes)}
+    failed = {row["name"]: row for row in asked if row["status"] not in FINE}
+    why = {name: named.get(name) or row.get("detail", "") for name, row in failed.items()}
+    said = [f"{name} {row['status']}" + (f" ({why[name]})" if why[name] else "") for name, row in failed.items()]
+    said += [note for note in notes if note.partition(":")[0] not in failed]
+    return f"degraded: {'; '.join(said) or 'a backend needs a look'} (fusion status shows more)"
+
+
+def _backends_asked(asked: Sequence[wire.Asked]) -> None:
     _say("")
     _table(
-        console,
+        _console(),
         ("backend", "status", "found", "ms", ""),
         (
             (row["name"], _status(row["status"]), row["count"], f"{row['took_ms']:.0f}", row.get("detail", ""))
-            for row in answer["backends"]
+            for row in asked
         ),
         right=(2, 3),
     )
+
+
+def _memories_shown(answer: wire.Fused, *, left_out: bool) -> None:
+    """Score, backends and signals of each memory in the block, and where wanted of those that are not in it."""
     candidates = (answer["explain"] or {}).get("candidates", [])
     reasons = {row["ref"]: row for row in candidates}
     weights = (answer["explain"] or {}).get("weights", {})
     members = [member for excerpt in answer["memories"] for member in excerpt["members"]]
     if members:
         _table(
-            console,
+            _console(),
             ("memory", "score", "found by", "why"),
             (
                 (
@@ -126,7 +160,7 @@ def fused(answer: wire.Fused, *, left_out: bool = False) -> None:
     if left_out:
         shown = {member["ref"] for member in members}
         _table(
-            console,
+            _console(),
             ("left out", "score", "decision", "signals"),
             (
                 (row["ref"], f"{row['local']:.2f}", row["decision"], _why(row, weights, ()))
@@ -135,20 +169,12 @@ def fused(answer: wire.Fused, *, left_out: bool = False) -> None:
             ),
             right=(1,),
         )
-    notes = [f"{answer['took_ms']:.0f} ms", f"recipe {answer['recipe']['name']}", f"receipt {answer['receipt_id']}"]
-    if answer["degraded"]:
-        notes.insert(0, "degraded")
-    if answer["query_truncated"]:
-        notes.insert(0, "the question was long: its first and last 2,000 characters were asked")
-    console.print(Text(" · ".join(notes), "dim"))
-    if answer["degraded"]:
-        _reasons(answer["notes"])
 
 
 def _reasons(notes: Sequence[str]) -> None:
-    """What ails the home as a whole, with the mend: nobody else would say why all answers are degraded."""
+    """What is wrong with the home as a whole, with the fix: no other line says why all answers are degraded."""
     for note in notes:
-        _say(f"degraded: {note}")
+        _warn(f"degraded: {note}")
 
 
 def compared(answer: wire.Compared) -> None:
@@ -184,8 +210,8 @@ def compared(answer: wire.Compared) -> None:
                     (
                         ref,
                         ", ".join(sorted(_reason(reasons[ref], name)["found_by"])) or "beside a hit",
-                        _reason(reasons[ref], other)["decision"],
-                        Text(clip(" ".join(texts[ref].split()), EXCERPT_CHARS)),
+                        _one_line(_reason(reasons[ref], other)["decision"]),
+                        _one_line(texts[ref]),
                     )
                     for ref in refs
                 ),
@@ -255,14 +281,18 @@ def _winner(better: str | None) -> str:
     return "no difference is shown" if better is None else f"{better} is better"
 
 
-def found(answer: wire.Found) -> None:
-    """One backend's hits."""
-    rows = ((i, h["ref"], _score(h["score"]), _one_line(h["text"])) for i, h in enumerate(answer["hits"], start=1))
+def found(answer: wire.Found, *, native: bool = False) -> None:
+    """One backend's hits, a line each; ``native`` shows its own ids, too."""
+    titles = ("", "memory", "score", *(("its own id",) if native else ()), "text")
+    rows = (
+        (i, h["ref"], _score(h["score"]), *((h["native_id"],) if native else ()), _one_line(h["text"]))
+        for i, h in enumerate(answer["hits"], start=1)
+    )
     backend = answer["backend"]
     if answer["hits"]:
-        _table(_console(), ("", "memory", "score", "text"), rows, right=(0, 2), whole=(1,))
+        _table(_console(), titles, rows, right=(0, 2), whole=(1, 3) if native else (1,))
     else:
-        _say(f"{backend['name']}: nothing ({backend['status']}) {backend.get('detail', '')}".rstrip())
+        _warn(f"{backend['name']}: nothing ({backend['status']}) {backend.get('detail', '')}".rstrip())
 
 
 def memories(page: wire.Memories) -> None:
@@ -402,7 +432,7 @@ def to_forget(found: Sequence[wire.FoundToForget]) -> None:
             one["ref"],
             (one["at"] or "")[:10],
             ", ".join(one["backends"]) if len(one["backends"]) < 3 else f"{len(one['backends'])} backends",
-            f"(the same words as {one['same_as']})" if one.get("same_as") else _clipped(one["text"]),
+            f"(the same words as {one['same_as']})" if one.get("same_as") else _one_line(one["text"]),
         )
         for one in found
     )
@@ -445,13 +475,21 @@ def audit(page: wire.ForgottenPage) -> None:
             one["ref"],
             one["at"][:19].replace("T", " "),
             one["by"],
-            ", ".join(f"{name} {what}" for name, what in one["backends"].items()),
+            _outcomes(one["backends"]),
         )
         for one in page["forgotten"]
     )
     _table(_console(), ("memory", "forgotten (UTC)", "by", "backends"), rows)
     if page["next_cursor"]:
         _say(f"More: --cursor {page['next_cursor']}")
+
+
+def _outcomes(backends: Mapping[str, str]) -> Text:
+    """What became of a memory in all backends, on one line: those that agree are counted."""
+    kinds = Counter(backends.values())
+    if len(backends) > 1 and len(kinds) == 1:
+        return _one_line(f"{next(iter(kinds))} in all {len(backends)}")
+    return _one_line(", ".join(f"{name} {what}" for name, what in backends.items()))
 
 
 def ingested(summary: Summary) -> None:
@@ -549,16 +587,17 @@ def _score(score: float | None) -> str:
 
 
 def _one_line(text: str) -> Text:
-    return Text(" ".join(text.split()))
+    """A text as one line, which a table clips where the terminal ends."""
+    return Text(" ".join(text[:LINE_CHARS].split()), no_wrap=True, overflow="ellipsis")
 
 
-def _clipped(text: str) -> Text:
-    """As much of a text as it takes to know it again."""
-    return Text(text if len(text) <= CLIPPED else text[: CLIPPED - 1] + "…")
+def _warn(line: str) -> None:
+    """A remark for people, on stderr: programs read stdout."""
+    sys.stderr.write(f"fusion: {' '.join(line.split())}\n")
 
 
-def _console() -> Console:
-    return Console(highlight=False, markup=False, emoji=False)
+def _console(*, stderr: bool = False) -> Console:
+    return Console(highlight=False, markup=False, emoji=False, stderr=stderr)
 
 
 def _table(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import shlex
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,8 +21,10 @@ import typer
 from typer.core import TyperGroup
 
 from fusion.contract import Lines, Tells, Verb
+from fusion.doors.usage import OneLine
 from fusion.errors import NotFound
 from fusion.home import config_root, find_home
+from fusion.lib.nearest import nearest
 from fusion.mounts import has_verbs, verbs_of
 
 if TYPE_CHECKING:
@@ -33,7 +36,7 @@ BATCH_BYTES = 200_000
 BATCH_LINES = 500
 
 
-class Commands(TyperGroup):
+class Commands(OneLine):
     """Our own commands, and a group of them for each backend that has verbs; a command of ours wins the name."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -51,7 +54,17 @@ class Commands(TyperGroup):
         name, *rest = args
         if self.get_command(ctx, name) is None and (chosen := _configured(rest).get(name)) and has_verbs(chosen):
             return name, BackendCommands(name, chosen), rest
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            ctx.fail(self._unknown(ctx, args))
         return super().resolve_command(ctx, args)
+
+    def _unknown(self, ctx: Any, args: Sequence[str]) -> str:
+        """What a name that is no command probably stands for: a command like it, or the first word of a question."""
+        if near := nearest(args[0], self.list_commands(ctx)):
+            return f"No such command {args[0]!r}. Did you mean {near}?"
+        if len(args) > 2 or " " in args[0]:
+            return f"No such command {args[0]!r}. To ask: fusion fuse {shlex.join(args)}"
+        return f"No such command {args[0]!r}."
 
     def _backends(self) -> Mapping[str, BackendCommands]:
         return {name: BackendCommands(name, adapter) for name, adapter in backends().items() if has_verbs(adapter)}

@@ -47,9 +47,10 @@ from fusion.ingest.journal.outbox import Deliveries
 from fusion.ingest.journal.retire import SourceCount, Whole
 from fusion.ingest.verify import PROBE_CHARS
 from fusion.lib.ids import cursor as cursor_of
+from fusion.lib.nearest import hint
 from fusion.lib.words import spoken
 from fusion.mounts import routes_of, verbs_of
-from fusion.recall.admit import admit
+from fusion.recall.admit import admit, foreign_ref
 from fusion.recall.document import PAGE_LINES
 from fusion.recall.engine import Fused, FuseRequest, Outcome, explain, fuse
 from fusion.recall.gather import Answer, Source, unable
@@ -221,6 +222,15 @@ class Fusion(Parts):
         fresh = self.noting.unknown((item.ref for item in kept), scope)
         self.noting.note([Shown(item.ref, backend, item.hit, scope) for item in kept if item.ref in fresh])
         return replace(answer, hits=tuple(shown(item.hit) for item in kept))
+
+    async def refs(self, answer: Answer) -> Sequence[str]:
+        """The ref of each hit of one backend's answer, which `memory` and `forget` take."""
+        records = await self.journal.records([hit.event_id for hit in answer.hits if hit.event_id])
+        known = (records.get(hit.event_id) if hit.event_id else None for hit in answer.hits)
+        return [
+            record.ref if record else foreign_ref(answer.backend, hit.native_id)
+            for hit, record in zip(answer.hits, known, strict=True)
+        ]
 
     async def remember(
         self, items: Sequence[NewMemory], *, idempotency_key: str | None = None, tenant: str = "default"
@@ -511,7 +521,7 @@ class Fusion(Parts):
     def _recipe(self, request: FuseRequest) -> Recipe:
         name = request.recipe or self.settings.recipe
         if name not in self.recipes:
-            raise BadInput(f"recipe {name!r}: there are {', '.join(sorted(self.recipes))}")
+            raise BadInput(f"recipe {name!r}: there are {', '.join(sorted(self.recipes))}{hint(name, self.recipes)}")
         return self.recipes[name]
 
     def _world(self, request: FuseRequest) -> Live:
@@ -521,7 +531,7 @@ class Fusion(Parts):
 
     def _source(self, name: str) -> Source:
         if name not in self.sources:
-            raise BadInput(f"backend {name!r}: there are {', '.join(sorted(self.sources))}")
+            raise BadInput(f"backend {name!r}: there are {', '.join(sorted(self.sources))}{hint(name, self.sources)}")
         return self.sources[name]
 
     async def _tell_used(self, used: Mapping[str, Sequence[str]]) -> None:

@@ -111,7 +111,7 @@ def test_one_question_is_answered_by_all_four(home: Path) -> None:
     """
     fusion(home, "ingest", SAMPLE / "facts.jsonl")
     asked = (QUESTION, "--budget", 1500, "--max-results", 8, *PATIENTLY)
-    shown = fusion(home, "fuse", *asked)
+    shown = fusion(home, "fuse", *asked, "-v")
     print(shown)  # noqa: T201  # for who asks for it, by -s
     told = json.loads(fusion(home, "fuse", *asked, "--json"))
     four = ("markdown", "mem0", "cognee", "neo4j")

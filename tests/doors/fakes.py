@@ -17,6 +17,7 @@ from fusion.doors.serve import PatientProtocol, Server, listen, url_of
 from fusion.errors import BadInput, HomeGone, NotFound
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, Forgetting, Found
 from fusion.ingest.journal.retire import Whole
+from fusion.recall.admit import foreign_ref
 from fusion.recall.engine import Fused, FuseRequest
 from fusion.recall.gather import Answer
 from fusion.recall.pack import Member, Memory
@@ -114,6 +115,9 @@ class FakeFusion:
         if backend != "markdown":
             raise BadInput(f"there is no backend {backend!r}; there is markdown")
         return Answer(backend, "ok", (Hit("n1", self.text, scope, score=float("nan")),)[:limit], 1.0)
+
+    async def refs(self, answer: Answer) -> list[str]:
+        return [foreign_ref(answer.backend, hit.native_id) for hit in answer.hits]
 
     def retry_after_s(self, names: Sequence[str] | None = None) -> float:
         return 7.0

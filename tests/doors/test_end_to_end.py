@@ -114,7 +114,7 @@ def test_people_see_the_block_and_why(home: Path) -> None:
     fusion("remember", "The bookings move to [bold]Postgres[/bold]", "--home", home)
     with Client.of_home(home, start=False) as client:
         client.settle(30)
-    out = fusion("fuse", "where do bookings live?", "--home", home)
+    out = fusion("fuse", "where do bookings live?", "--home", home, "-v")
     assert "The bookings move to [bold]Postgres[/bold]" in out
     assert "memory" in out
     assert "receipt r" in out

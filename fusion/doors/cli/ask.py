@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fusion.doors.cli.asking import gateway, print_json, run, say_if_empty
+from fusion.doors.cli.asking import gateway, print_json, run, say_if_empty, say_if_expanded
 from fusion.doors.cli.options import (
     Agent,
     AsOf,
@@ -20,11 +20,14 @@ from fusion.doors.cli.options import (
     Session,
     TimeoutMs,
     User,
+    Verbose,
 )
 
 
 def fuse(
-    question: Annotated[str, typer.Argument(help="What to recall.")],
+    question: Annotated[
+        list[str], typer.Argument(metavar="QUESTION...", help="What to recall; its words need no quotes.")
+    ],
     user: User = None,
     agent: Agent = None,
     session: Session = None,
@@ -35,18 +38,19 @@ def fuse(
     backend: Annotated[list[str] | None, typer.Option(help="Ask only this backend; may be given again.")] = None,
     recipe: Annotated[str | None, typer.Option(help="default, hook, deep, seed003, or one of yours.")] = None,
     timeout_ms: TimeoutMs = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Also what was left out, and why.")] = False,
+    verbose: Verbose = False,
+    explain: Annotated[bool, typer.Option("--explain", help="As -v, and what was left out, and why.")] = False,
     home: Home = None,
     config: Config = None,
     direct: Direct = False,
     as_json: Json = False,
 ) -> None:
-    """Ask all memories; print one block, and why each memory is in it."""
+    """Ask all memories; print one block. With -v also how each backend did, and why each memory is in it."""
 
     async def ask() -> None:
         async with gateway(home, config, direct=direct) as client:
             fused = await client.fuse(
-                question,
+                " ".join(question),
                 user_id=user,
                 agent_id=agent,
                 session_id=session,
@@ -57,24 +61,26 @@ def fuse(
                 backends=backend or None,
                 recipe=recipe,
                 timeout_ms=timeout_ms,
-                explain=explain or not as_json,
+                explain=explain or (verbose and not as_json),
             )
             if as_json:
                 print_json(fused)
                 return
             from fusion.doors import show
 
-            show.fused(fused, left_out=explain)
+            show.fused(fused, reasons=verbose or explain, left_out=explain)
             if not fused["memories"]:
                 await say_if_empty(client, home, config)
+                say_if_expanded(question)
 
     run(ask(), as_json)
 
 
 def search(
     backend: Annotated[str, typer.Argument(help="Which backend; `fusion backends` lists them.")],
-    query: Annotated[str, typer.Argument(help="What to look for.")],
+    query: Annotated[list[str], typer.Argument(metavar="QUERY...", help="What to look for; its words need no quotes.")],
     limit: Annotated[int, typer.Option(min=1, max=100)] = 10,
+    verbose: Verbose = False,
     user: User = None,
     agent: Agent = None,
     session: Session = None,
@@ -83,20 +89,21 @@ def search(
     direct: Direct = False,
     as_json: Json = False,
 ) -> None:
-    """Ask one backend; print its raw hits."""
+    """Ask one backend; print its raw hits under the refs that `fusion get` and `fusion forget` take."""
 
     async def ask() -> None:
         async with gateway(home, config, direct=direct) as client:
             scope = {"user_id": user, "agent_id": agent, "session_id": session}
-            found = await client.search(backend, query, limit=limit, **scope)
+            found = await client.search(backend, " ".join(query), limit=limit, **scope)
             if as_json:
                 print_json(found)
                 return
             from fusion.doors import show
 
-            show.found(found)
+            show.found(found, native=verbose)
             if not found["hits"]:
                 await say_if_empty(client, home, config)
+                say_if_expanded(query)
 
     run(ask(), as_json)
 

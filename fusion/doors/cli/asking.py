@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
 
+from fusion.doors.usage import USAGE, report
 from fusion.errors import BadInput, FusionError, NotFound, SettingsError
 
 if TYPE_CHECKING:
@@ -20,16 +22,27 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-USAGE = 2
-"""the exit code where what was asked cannot be: a wrong option, and what names something that is not there"""
+VARIABLES = ("FUSION_HOME", "FUSION_API_KEY", "FUSION_RECIPE", "FUSION_LOG_LEVEL")
+"""those without a table that people set by hand"""
+
 BROKEN_PIPE = 141
 """the exit code of a command that nobody reads any more: what a shell shows of SIGPIPE"""
 
 
 def home_of(home: Path | None, config: Path | None) -> Path:
-    """The home that is meant; a configuration file may name it."""
+    """The home that is meant; a configuration file may name it. Raises SettingsError for a file in its place."""
+    folder = _home_of(home, config)
+    if folder.exists() and not folder.is_dir():
+        raise SettingsError(f"{folder} is a file, and a home is a folder{_named_by(home)}")
+    return folder
+
+
+def _home_of(home: Path | None, config: Path | None) -> Path:
     from fusion.home import find_home
 
+    if config is not None and not config.is_file():
+        wrong = "is a folder, not a configuration file" if config.is_dir() else "is not there"
+        raise SettingsError(f"there is no configuration file {config}: it {wrong}{_near(config, Path.is_file)}")
     if home is None and config is not None:
         from fusion.settings import load
 
@@ -37,6 +50,41 @@ def home_of(home: Path | None, config: Path | None) -> Path:
         if "home" in settings.model_fields_set:
             return settings.home
     return find_home(home)
+
+
+def existing(home: Path | None, config: Path | None) -> Path:
+    """The home that is meant, which has to be there if somebody named it. Raises SettingsError with the nearest name.
+
+    Asked in a home that is made for the question, people learn only that nothing was found.
+    """
+    folder = home_of(home, config)
+    if (home is not None or os.environ.get("FUSION_HOME")) and not folder.is_dir():
+        named = folder if home is None else home
+        make = f"To make one: fusion init --home {shlex.quote(str(named))}"
+        raise SettingsError(f"there is no home {named}{_named_by(home)}{near_home(folder)}. {make}")
+    return folder
+
+
+def _named_by(home: Path | None) -> str:
+    """That a variable, which is easily forgotten, names the home."""
+    return " (FUSION_HOME names it)" if home is None and os.environ.get("FUSION_HOME") else ""
+
+
+def near_home(folder: Path) -> str:
+    """'; did you mean FOLDER?' where the home that is not there is like one that is."""
+    return _near(folder, lambda near: any((near / name).exists() for name in ("fusion.toml", "journal.sqlite")))
+
+
+def _near(path: Path, fits: Callable[[Path], bool]) -> str:
+    """'; did you mean PATH?' for a fitting path that differs from a missing one in the spelling of one part, or ''."""
+    path = path.expanduser().absolute()
+    there = next(folder for folder in path.parents if folder.is_dir())
+    wrong, *rest = path.relative_to(there).parts
+    with suppress(OSError):
+        for name in get_close_matches(wrong, [one.name for one in there.iterdir()]):
+            if fits(near := there.joinpath(name, *rest)):
+                return f"; did you mean {near}?"
+    return ""
 
 
 def settings_of(home: Path | None, config: Path | None) -> Settings:
@@ -53,15 +101,16 @@ async def gateway(
 ) -> AsyncIterator[AsyncClient]:
     """A client of the home's server, which is started if need be; or of the home itself, opened here.
 
-    Raises SettingsError for a ``home`` that is named and not there, where it may not be a ``new`` one: who asks a home
-    that is made for the question learns only that nothing was found.
+    Raises SettingsError for a home that is named and not there, where it may not be a ``new`` one.
     """
     from fusion.client import AsyncClient
 
-    if home is not None and not new and not home.expanduser().is_dir():
-        raise SettingsError(f"there is no home {home}. To make one: fusion init --home {shlex.quote(str(home))}")
+    _point_out_variables()
+    folder = home_of(home, config) if new else existing(home, config)
+    if new and not folder.exists() and (near := near_home(folder)):
+        say(f"{folder} is a new home{_named_by(home)}{near}")
     if not direct:
-        async with AsyncClient.of_home(home_of(home, config), config=config) as client:
+        async with AsyncClient.of_home(folder, config=config) as client:
             yield client
         return
 
@@ -85,7 +134,14 @@ async def say_if_empty(client: AsyncClient, home: Path | None, config: Path | No
     """Why nothing can be found, where no memory was ever brought here: the wrong home, or one that is new."""
     status = await client.status()
     if not status["memories"]["current"] and not any(row["items"] for row in status["backends"]):
-        print(f"{home_of(home, config)} has no memories: fusion init finds what is yours, fusion ingest FOLDER adds it")
+        where = home_of(home, config)
+        say(f"{where} has no memories: fusion init finds what is yours, fusion ingest FOLDER adds it")
+
+
+def say_if_expanded(words: Sequence[str]) -> None:
+    """That a shell may have put the name of a file in the place of a word with ? or *, where the last word is one."""
+    if len(words) > 1 and Path(words[-1]).exists():
+        say(f"{words[-1]!r} is a file here: where your shell took ? or * for its name, put the question in quotes")
 
 
 def run(work: Coroutine[Any, Any, T], as_json: bool) -> T:
@@ -108,10 +164,27 @@ def friendly(as_json: bool) -> Iterator[None]:
     except BrokenPipeError:  # who read what we print has seen enough, as `head` has: nothing is wrong
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(BROKEN_PIPE) from None
+    except PermissionError as error:
+        where = error.filename or "a file"
+        look = f"see whose it is: ls -ld {shlex.quote(str(where))}"
+        fail(SettingsError(f"no permission for {where}; {look}; --home FOLDER names another home"), as_json)
     except OSError as error:
         fail(SettingsError(f"{error.strerror or error}: {error.filename}" if error.filename else str(error)), as_json)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+
+
+def _point_out_variables() -> None:
+    """A remark on each variable that is probably one of ours, misspelt: nothing reads it."""
+    for name in os.environ:
+        near = get_close_matches(name, VARIABLES, 1, 0.8) if name.startswith("FUSION_") else []
+        if near and near != [name]:
+            say(f"nothing reads the variable {name}; did you mean {near[0]}?")
+
+
+def say(line: str) -> None:
+    """Prints a remark on stderr: what is on stdout is the answer alone."""
+    print(f"fusion: {line}", file=sys.stderr)
 
 
 def typed(question: str) -> str:
@@ -123,18 +196,6 @@ def fail(error: FusionError, as_json: bool, code: int = 1) -> NoReturn:
     """Tells of an error, on stderr, and ends with an exit code."""
     report(error, as_json)
     raise typer.Exit(code) from None
-
-
-def report(error: FusionError, as_json: bool) -> None:
-    """Tells of an error, on stderr."""
-    from fusion.problem import problem_of
-
-    if as_json:
-        import orjson
-
-        print(orjson.dumps(problem_of(error), default=str).decode(), file=sys.stderr)
-    else:
-        print(f"fusion: {error}", file=sys.stderr)
 
 
 def print_json(content: Mapping[str, object]) -> None:

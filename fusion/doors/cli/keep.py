@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fusion.doors.cli.asking import gateway, home_of, print_json, report, run
+from fusion.doors.cli.asking import gateway, home_of, print_json, run
 from fusion.doors.cli.options import Agent, Config, Cursor, Direct, Home, Json, PageSize, Session, User
+from fusion.doors.usage import report
 from fusion.errors import NotFound, ServerUnreachable
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ RUN_AGAIN = "What it has acknowledged is kept: run this again, and it goes on fr
 
 
 def remember(
-    text: Annotated[str, typer.Argument(help="What to remember.")],
+    text: Annotated[list[str], typer.Argument(metavar="TEXT...", help="What to remember; its words need no quotes.")],
     kind: Annotated[
         str, typer.Option(help="rule, procedure, fact, episode, preference, decision, plan, note, turn.")
     ] = "note",
@@ -34,7 +35,7 @@ def remember(
     as_json: Json = False,
 ) -> None:
     """Remember one thing, in every backend that takes it."""
-    given = {"text": text, "kind": kind, "speaker": speaker, "at": at, "supersedes": supersedes}
+    given = {"text": " ".join(text), "kind": kind, "speaker": speaker, "at": at, "supersedes": supersedes}
     given |= {"user_id": user, "agent_id": agent, "session_id": session}
 
     async def tell() -> None:

@@ -25,7 +25,10 @@ from fusion.errors import BadInput
 
 
 def compare(
-    question: Annotated[str | None, typer.Argument(help="What to recall; or give --queries.")] = None,
+    question: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[QUESTION]...", help="What to recall, its words without quotes; or give --queries."),
+    ] = None,
     a: Annotated[
         str, typer.Option("--a", metavar="ARM", help="all, default, seed003@markdown+cortex, @markdown, -mem0, …")
     ] = "all",
@@ -51,7 +54,7 @@ def compare(
 
     An arm is a recipe, the backends it asks, or both: default, seed003@markdown+cortex, @markdown, all, -mem0.
     """
-    if (question is None) == (queries is None):
+    if (not question) == (queries is None):
         raise typer.BadParameter("give a question, or --queries FILE")
 
     async def ask() -> None:
@@ -63,7 +66,7 @@ def compare(
         numbers: dict[str, Any] = {"budget_chars": budget, "max_results": max_results, "timeout_ms": timeout_ms}
         if queries is None:
             async with gateway(home, config, direct=direct) as client:
-                compared = await client.compare(question or "", a, b, **numbers, **given)
+                compared = await client.compare(" ".join(question or ()), a, b, **numbers, **given)
             print_json(compared) if as_json else show.compared(compared)
             return
         asked = read_queries(queries)

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from fusion.doors.cli.asking import USAGE, fail, friendly, gateway, home_of, print_json, run, settings_of, typed
+from fusion.doors.cli.asking import fail, friendly, gateway, home_of, print_json, run, settings_of, typed
 from fusion.doors.cli.options import Agent, Config, Direct, Home, Json, Project, Session, User
+from fusion.doors.usage import USAGE
 from fusion.errors import NotFound, SettingsError
 
 
@@ -25,10 +26,9 @@ def init(
     with friendly(as_json):
         from fusion.doors.init import Asking, Unanswered
         from fusion.doors.init import init as set_up
-        from fusion.home import find_home
 
         asking = Asking(
-            home=find_home(home),
+            home=home_of(home, None),
             user=Path.home(),
             cwd=Path.cwd(),
             scan=scan or (),

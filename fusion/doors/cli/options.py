@@ -24,3 +24,4 @@ MaxResults = Annotated[int | None, typer.Option(help="Excerpts in a block at mos
 TimeoutMs = Annotated[int | None, typer.Option(help="For everything, end to end.")]
 Cursor = Annotated[str | None, typer.Option(help="Where the page before ended, as it says.")]
 PageSize = Annotated[int, typer.Option("--limit", min=1, max=100, help="How many a page.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also what stands behind the answer.")]

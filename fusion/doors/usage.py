@@ -1,0 +1,85 @@
+"""Wrong usage as one line: what is wrong, what was probably wanted, and where the help is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+from typer.exceptions import TyperException
+
+from fusion.errors import BadInput, FusionError
+
+USAGE = 2
+"""the exit code where what was asked for cannot be: a wrong option, or a name of something that is not there"""
+STOPPED = 1
+"""the exit code after a question of ours was not answered"""
+_QUOTE = "Write it after the command; quote it where your shell takes ? and * for file names"
+MISSING = {"question": f"{_QUOTE}: fusion fuse 'why?'", "query": _QUOTE, "text": _QUOTE}
+"""hints for arguments that are missing, by name"""
+
+
+class OneLine(TyperGroup):
+    """A group of commands that reports wrong usage in one line on stderr, or as JSON where ``--json`` is given."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        words = sys.argv[1:] if args is None else list(args)
+        given = (words, prog_name, complete_var, False, windows_expand_args)
+        if not standalone_mode:
+            return super().main(*given, **extra)
+        try:
+            code = super().main(*given, **extra)
+        except TyperException as error:
+            _end(error, as_json="--json" in words)
+        except FusionError as error:  # while a command was looked for: settings name backends, which are commands
+            report(error, as_json="--json" in words)
+            sys.exit(1)
+        except typer.Abort:
+            sys.stderr.write("fusion: stopped; nothing was changed\n")
+            sys.exit(STOPPED)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def report(error: FusionError, as_json: bool) -> None:
+    """Prints an error on stderr: one line, or problem details."""
+    if as_json:
+        import orjson
+
+        from fusion.problem import problem_of
+
+        sys.stderr.write(orjson.dumps(problem_of(error), default=str).decode() + "\n")
+    else:
+        sys.stderr.write(f"fusion: {error}\n")
+
+
+def _end(error: Any, as_json: bool) -> NoReturn:
+    """Reports wrong usage. The error without a message is the one for no arguments at all: the help was printed."""
+    if message := " ".join(_worded(error).split()):
+        report(BadInput(message), as_json)
+    sys.exit(error.exit_code)
+
+
+def _worded(error: Any) -> str:
+    """What is wrong, with the nearest name or the hint that belongs to it, and the command that prints the help."""
+    said: str = error.message if (near := getattr(error, "possibilities", None)) else error.format_message()
+    if not said.strip():
+        return ""
+    context = getattr(error, "ctx", None)
+    hint = MISSING.get(getattr(getattr(error, "param", None), "name", None) or "", "")
+    if near:
+        hint = f"Did you mean {' or '.join(sorted(near)[:3])}?"
+    whole = f"{said[0].lower()}{said[1:].rstrip()}"
+    whole += ("" if whole.endswith((".", "?")) else ".") + (f" {hint}" if hint else "")
+    whole += "" if whole.endswith((".", "?")) else "."
+    _, *path = context.command_path.split() if context else [""]
+    return f"{whole} See: {' '.join(['fusion', *path])} --help"
