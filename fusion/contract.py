@@ -287,6 +287,8 @@ class Description:
 class Opening:
     """What a backend is opened with. ``folder`` is its own and may not exist yet.
 
+    ``tenant`` is the one whose memories it stores: each tenant opens each backend with a folder of its own. A backend
+    that stores outside its folder keeps the tenants apart there, too, or serves one tenant alone (`Features.tenant`).
     ``model`` is there where the configuration names one; it is within its budget, or says so by an error.
     """
 
@@ -295,6 +297,7 @@ class Opening:
     options: Mapping[str, object] = field(default_factory=dict)
     embedder: Embedder | None = None
     model: LanguageModel | None = None
+    tenant: str = "default"
 
 
 class Backend(Protocol):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import sys
 import tempfile
 import time
@@ -18,6 +19,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -156,6 +158,17 @@ def _part(inside: tuple[str, ...]) -> str:
         return "log"
     stem = inside[0].partition(".")[0]  # a store and its write-ahead log are one
     return stem if stem in ("journal", "receipts") else "other"
+
+
+TENANTS = "tenants"
+"""the folder of a home that has the folders of its tenants but the owner's own"""
+_NO_NAME = re.compile(r"[^a-z0-9]+")
+
+
+def tenant_folder(home: Path, tenant: str) -> Path:
+    """Where a home keeps everything of one tenant: a name that people can read, and a hash that no two share."""
+    readable = _NO_NAME.sub("-", tenant.lower()).strip("-")[:32] or "tenant"
+    return home / TENANTS / f"{readable}-{sha256(tenant.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
 def command_line() -> str:

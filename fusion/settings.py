@@ -62,6 +62,7 @@ class ServerSettings(_Part):
     max_in_flight: int = Field(default=64, gt=0)
     max_queued: int = Field(default=128, ge=0)
     max_connections: int = Field(default=2048, gt=0)
+    max_open_tenants: int = Field(default=8, ge=1)
     idle_exit_s: float = Field(default=0.0, ge=0)
     notice_s: float = Field(default=0.2, ge=0)
     drain_s: float = Field(default=10.0, ge=0)

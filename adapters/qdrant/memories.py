@@ -15,6 +15,7 @@ import contextlib
 import logging
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from adapters.mem0.payload import NOBODY, Payload, conditions, hit_of, payload_of, visible
@@ -38,6 +39,7 @@ from fusion.contract import (
     Opening,
     Partial,
     Query,
+    Scope,
 )
 from fusion.errors import BackendError, FusionError, HttpStatus, InvalidAnswer
 from fusion.lib.words import content_hash, spoken
@@ -85,7 +87,7 @@ class Qdrant:
     @classmethod
     async def open(cls, opening: Opening) -> Self:
         """Does not wait for the server: one that is down now may be up at the first question."""
-        options = read(Ours, opening)
+        options = of_tenant(read(Ours, opening), opening.tenant)
         self = cls(options.client(f"wait=true&ordering={options.ordering}"), options, opening.embedder)
         self._go_on()
         return self
@@ -352,6 +354,14 @@ class Qdrant:
         if self._fault is None:
             log.warning("Qdrant works by words only: %s", error)
         self._fault = str(error)
+
+
+def of_tenant(options: Ours, tenant: str) -> Ours:
+    """The options for a tenant: its memories are in a collection of their own, for Qdrant counts how rare a word is
+    over the whole of a collection, whatever filter a question has."""
+    if tenant == Scope().tenant:
+        return options
+    return replace(options, collection=f"{options.collection[:40]}-t{content_hash(tenant)[:16]}")
 
 
 def collection_of(prefix: str, embedder: Embedder | None) -> str:

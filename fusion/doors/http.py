@@ -112,8 +112,8 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         )
         answer = await while_connected(request, asked)
         if answer.status not in ("ok", "empty", "skipped"):
-            raise nobody(answer, fusion.retry_after_s([answer.backend]))
-        return reply(found(answer, await fusion.refs(answer)))
+            raise nobody(answer, await fusion.worth_asking_s([answer.backend], request.scope["tenant"]))
+        return reply(found(answer, await fusion.refs(answer, request.scope["tenant"])))
 
     async def remember(request: Request) -> Response:
         items = bodies.memories(await request.body())
@@ -213,7 +213,7 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         return reply(await while_connected(request, work(no_lines, no_progress)))
 
     async def backends(request: Request) -> Response:
-        return reply({"backends": await fusion.backends()})
+        return reply({"backends": await fusion.backends(request.scope["tenant"])})
 
     async def status(request: Request) -> Response:
         requests = {"in_flight": gate.in_flight - 1, "queued": gate.queued}
@@ -228,9 +228,9 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         settled = False
         with contextlib.suppress(TimeoutError):
             async with gate.patience(body.timeout_s):
-                await while_connected(request, fusion.settle())
+                await while_connected(request, fusion.settle(request.scope["tenant"]))
                 settled = True
-        return reply({"settled": settled, "backends": await fusion.backends()})
+        return reply({"settled": settled, "backends": await fusion.backends(request.scope["tenant"])})
 
     async def healthz(request: Request) -> Response:
         proof = gate.rules.proof_of(request.headers.get(CHALLENGE, "").encode("latin-1"))
@@ -240,7 +240,7 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         return response
 
     async def readyz(request: Request) -> Response:
-        state = {"ready": True, **(await fusion.ready())}
+        state = {"ready": True, **(await fusion.ready(request.scope["tenant"]))}
         if not request.scope["admitted"]:  # a probe needs no names of backends, and no paths
             state = {"ready": state["ready"]}
         if gate.draining:

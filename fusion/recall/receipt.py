@@ -7,6 +7,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
@@ -192,3 +193,17 @@ def _opened(file: Path) -> sqlite3.Connection:
         database.close()
         raise
     return database
+
+
+def move_receipts(file: Path, tenant: str, target: Path) -> None:
+    """Moves a tenant's receipts out of a file that several tenants shared; what cannot be read stays where it is."""
+    if not file.exists():
+        return
+    try:
+        _opened(target).close()
+        with closing(_opened(file)) as db:
+            db.execute("attach ? as own", (str(target),))
+            db.execute("insert or ignore into own.receipt select * from main.receipt where tenant = ?", (tenant,))
+            db.execute("delete from main.receipt where tenant = ?", (tenant,))
+    except sqlite3.DatabaseError as error:
+        log.warning("receipts of a tenant were not moved: %s", error)

@@ -7,13 +7,16 @@ async with Fusion.open() as fusion:
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import fusion as package
 from fusion.compare.arms import Choice
@@ -60,8 +63,9 @@ from fusion.recipe import Recipe
 from fusion.settings import Settings, load
 from fusion.wiring.health import BackendState, breaker_of, status_of
 from fusion.wiring.meant import foreign_items, meant_by
-from fusion.wiring.opening import Parts, opened
+from fusion.wiring.opening import DEFAULT, Parts, Shared, opened, shared
 from fusion.wiring.pages import beginning, document, public
+from fusion.wiring.tenants import Tenants
 from fusion.wiring.within import Within
 
 log = logging.getLogger(__name__)
@@ -81,11 +85,41 @@ Line = Callable[[str], Awaitable[None]]
 Progress = Callable[[int, int | None], None]
 """how a verb sends a line of its answer, and how far it is, as `fusion.contract.Call` has them"""
 
+M = TypeVar("M", bound=Callable[..., Awaitable[Any]])
+
+
+def in_its_tenant(method: M) -> M:
+    """Has a call answered by the parts of the tenant that its ``tenant``, or the scope of what it asks, names."""
+    signature = inspect.signature(method)
+
+    @functools.wraps(method)
+    async def answer(fusion: Fusion, *args: Any, **given: Any) -> Any:
+        tenant = _tenant(signature.bind(fusion, *args, **given).arguments)
+        if tenant in (None, fusion.tenant):
+            return await method(fusion, *args, **given)
+        if fusion.tenants is None:
+            raise BadInput("these are the parts of another tenant")
+        async with fusion.tenants.at(tenant) as parts:
+            return await method(parts, *args, **given)
+
+    return cast("M", answer)
+
+
+def _tenant(arguments: Mapping[str, Any]) -> str | None:
+    """The tenant that a call's arguments name, or else that of the scope in them; None where they say nothing."""
+    if "tenant" in arguments:
+        return str(arguments["tenant"])
+    scopes = (arguments.get("scope"), arguments.get("fields", {}).get("scope"), arguments.get("request"))
+    found = next((s for s in (getattr(one, "scope", one) for one in scopes) if isinstance(s, Scope)), None)
+    return None if found is None else found.tenant
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fusion(Parts):
     """An open home: everything that a door may ask for. Build it with `Fusion.open`."""
 
+    tenants: Tenants[Fusion] | None = None
+    """the other tenants of the home; None in their own parts"""
     _after: set[asyncio.Task[None]] = field(default_factory=set)
 
     @classmethod
@@ -100,11 +134,25 @@ class Fusion(Parts):
         that cannot be opened costs its own answers only.
         """
         settings = config if isinstance(config, Settings) else load(Path(config) if config else None, home=home)
-        async with opened(cls, settings) as fusion, AsyncExitStack() as stack:
+        async with shared(settings) as common, AsyncExitStack() as stack:
+            most_open = settings.server.max_open_tenants
+            tenants: Tenants[Fusion] = Tenants(settings.home, partial(cls._of, common), most_open)
+            fusion = await stack.enter_async_context(cls._of(common, DEFAULT, tenants))
+            stack.push_async_callback(tenants.close)
+            tenants.refusal = fusion.health.damaged.get("journal", "")
+            stack.push_async_callback(_ended, asyncio.create_task(tenants.deliver()))
+            yield fusion
+
+    @classmethod
+    @asynccontextmanager
+    async def _of(cls, common: Shared, tenant: str, tenants: Tenants[Fusion] | None = None) -> AsyncIterator[Fusion]:
+        """A tenant's parts, at work until the end of the block."""
+        async with opened(cls, common, tenant) as parts, AsyncExitStack() as stack:
+            fusion = replace(parts, tenants=tenants)
             stack.push_async_callback(fusion._finish)
             stack.push_async_callback(_ended, asyncio.create_task(fusion._check_now_and_then()))
             if fusion.following is not None:
-                every_s = settings.sessions.every_s
+                every_s = fusion.settings.sessions.every_s
                 stack.push_async_callback(_ended, asyncio.create_task(fusion.following.run(every_s)))
             if fusion.notes_follower is not None:
                 stack.push_async_callback(_ended, asyncio.create_task(fusion.notes_follower.run()))
@@ -113,6 +161,7 @@ class Fusion(Parts):
                         await fusion.notes_follower.looked.wait()
             yield fusion
 
+    @in_its_tenant
     async def fuse(self, request: FuseRequest | str, **fields: Any) -> Fused:
         """Asks every backend and packs one block; ``fields`` are those of `FuseRequest` beside a plain query.
 
@@ -165,11 +214,17 @@ class Fusion(Parts):
             if not self.health.has_looked:
                 await asyncio.wait([looking], timeout=FIRST_LOOK_S)
 
+    @in_its_tenant
+    async def worth_asking_s(self, names: Sequence[str] | None, tenant: str) -> float:
+        """As `retry_after_s`, for a tenant."""
+        return self.retry_after_s(names)
+
     def retry_after_s(self, names: Sequence[str] | None = None) -> float:
         """When it is worth asking these backends again after they all failed: as soon as a breaker lets one through."""
         asked = [self.sources[name] for name in names or self.sources]
         return max(RETRY_S, min((s.breaker.wait_s for s in asked if s.disabled is None), default=RETRY_DISABLED_S))
 
+    @in_its_tenant
     async def record(self, request: FuseRequest) -> tuple[Fused, Recording]:
         """As `fuse`, with all I/O written down, so that any recipe or subset of backends can be replayed.
 
@@ -179,6 +234,7 @@ class Fusion(Parts):
         outcome = await fuse(request, self._recipe(request), recorder)
         return outcome.fused, recorder.recording
 
+    @in_its_tenant
     async def compare(self, request: FuseRequest, a: str, b: str) -> Comparison:
         """One question to two arms (`fusion.compare.arms` says how they are written) over one gather.
 
@@ -207,6 +263,7 @@ class Fusion(Parts):
         degraded = side.degraded or self.health.degraded
         return replace(side, coverage=self.health.coverage(side.coverage), degraded=degraded)
 
+    @in_its_tenant
     async def search(self, backend: str, query: str, scope: Scope, limit: int = 10) -> Answer:
         """One backend's own answer, filtered but not ranked by us.
 
@@ -223,7 +280,8 @@ class Fusion(Parts):
         self.noting.note([Shown(item.ref, backend, item.hit, scope) for item in kept if item.ref in fresh])
         return replace(answer, hits=tuple(shown(item.hit) for item in kept))
 
-    async def refs(self, answer: Answer) -> Sequence[str]:
+    @in_its_tenant
+    async def refs(self, answer: Answer, tenant: str = DEFAULT) -> Sequence[str]:
         """The ref of each hit of one backend's answer, which `memory` and `forget` take."""
         records = await self.journal.records([hit.event_id for hit in answer.hits if hit.event_id])
         known = (records.get(hit.event_id) if hit.event_id else None for hit in answer.hits)
@@ -232,6 +290,7 @@ class Fusion(Parts):
             for hit, record in zip(answer.hits, known, strict=True)
         ]
 
+    @in_its_tenant
     async def remember(
         self, items: Sequence[NewMemory], *, idempotency_key: str | None = None, tenant: str = "default"
     ) -> Sequence[Acknowledged]:
@@ -243,6 +302,7 @@ class Fusion(Parts):
         """The identity of the model that texts are compared by."""
         return None if (configured := self.embedders.configured) is None else configured.identity
 
+    @in_its_tenant
     async def append(self, text: str, scope: Scope) -> Mapping[str, Any]:
         """Keeps lines in today's log: the user's own where a backend keeps one for that scope, else as a note of ours.
 
@@ -267,6 +327,7 @@ class Fusion(Parts):
         told = {"status": kept.status, "redacted": kept.redacted, "reason": kept.reason}
         return {"path": kept.ref, "ref": kept.ref, **told}
 
+    @in_its_tenant
     async def memory(self, ref: str, scope: Scope) -> Mapping[str, Any]:
         """One event as the journal has it, or one item of a backend's own, as that has it now.
 
@@ -290,6 +351,7 @@ class Fusion(Parts):
                 return {"ref": item.ref, "backend": item.backend, **public(hit), "backends": [item.backend]}
         raise NotFound(f"there is no memory {ref!r} here: {item.backend} has it no more")
 
+    @in_its_tenant
     async def memories(
         self,
         scope: Scope,
@@ -309,6 +371,7 @@ class Fusion(Parts):
             "next_cursor": None if page.next is None else cursor_of(page.next),
         }
 
+    @in_its_tenant
     async def document(self, path: str, scope: Scope, *, start: int = 1, lines: int = PAGE_LINES) -> Mapping[str, Any]:
         """A page of a document that a hit named: from its file where a backend reads it, else from the journal.
 
@@ -316,6 +379,7 @@ class Fusion(Parts):
         """
         return await document(path, scope, start, lines, sources=self.sources.values(), journal=self.journal)
 
+    @in_its_tenant
     async def forget(self, ref: str, scope: Scope) -> ForgetReceipt:
         """Deletes a memory everywhere, and says of each backend what became of it there. Raises NotFound."""
         await self.noting.flush()
@@ -324,6 +388,7 @@ class Fusion(Parts):
         finally:
             self.noting.forget()
 
+    @in_its_tenant
     async def forget_many(self, request: ForgetRequest) -> Forgetting:
         """Deletes what a request means, or shows what it would delete. Raises BadInput, which says what to change."""
         await self.noting.flush()
@@ -332,6 +397,7 @@ class Fusion(Parts):
         finally:
             self.noting.forget()
 
+    @in_its_tenant
     async def forgotten(self, scope: Scope, limit: int = 20, *, cursor: str | None = None) -> Mapping[str, Any]:
         """The audit of a scope's user, newest first: what was forgotten when, and what became of it where."""
         entries = await self.journal.audit(scope, limit + 1, beginning(cursor))
@@ -355,12 +421,18 @@ class Fusion(Parts):
         found = {name: routes_of(chosen.adapter) for name, chosen in self.settings.backends.items()}
         return {name: routes for name, routes in found.items() if routes}
 
+    @in_its_tenant
     async def do(self, backend: str, verb: Verb, scope: Scope, line: Line, progress: Progress) -> object:
         """Tells a backend to do what one of its verbs says. Raises BadInput, and BackendUnreachable where it is not."""
         if isinstance(verb, Operates) and scope.tenant != Scope().tenant:
             raise BadInput("That works on the whole store: it wants a key of the tenant default.")
-        return await verb(self._open(backend), self._call(backend, scope, line, progress))
+        try:
+            return await verb(self._open(backend), self._call(backend, scope, line, progress))
+        finally:
+            if isinstance(verb, Operates) and self.tenants is not None:
+                await self.tenants.reopen()  # what was changed for the whole home holds for the other tenants, too
 
+    @in_its_tenant
     async def serve(
         self, backend: str, route: Route, scope: Scope, request: Mapping[str, object], line: Line, progress: Progress
     ) -> object:
@@ -376,10 +448,12 @@ class Fusion(Parts):
     def _call(self, backend: str, scope: Scope, line: Line, progress: Progress) -> Call:
         return Call(scope, datetime.now(UTC), Within(self, backend, scope), line, progress)
 
+    @in_its_tenant
     async def retire(self, scope: Scope, files: Sequence[Whole], *, dry_run: bool = False) -> Mapping[str, int]:
         """Retires what files do not have any more; by source, how many memories that are."""
         return await self.intake.retire(scope, files, dry_run=dry_run)
 
+    @in_its_tenant
     async def origins(self, scope: Scope, prefix: str = "", after: str = "", limit: int = 100) -> Sequence[SourceCount]:
         """The sources of a scope's memories that begin with ``prefix``, by name, after the one named."""
         return await self.intake.sources(scope, prefix, after, limit)
@@ -395,17 +469,22 @@ class Fusion(Parts):
         task.add_done_callback(self._after.discard)
         return task
 
-    async def backends(self) -> list[BackendState]:
-        """Every configured backend as it is now."""
+    @in_its_tenant
+    async def backends(self, tenant: str = DEFAULT) -> list[BackendState]:
+        """Every configured backend as it is now, for a tenant."""
         return await self.health.backends()
 
-    async def status(self, tenant: str = "default") -> dict[str, Any]:
-        """The home at a glance, as `wire.Status` has it; memories and receipts are counted for ``tenant`` alone."""
+    @in_its_tenant
+    async def status(self, tenant: str = DEFAULT) -> dict[str, Any]:
+        """The home at a glance, as `wire.Status` has it, for ``tenant`` alone.
+
+        The bytes of `DEFAULT` are those of the whole home, with every tenant's: that is the owner's.
+        """
         states, deliveries, counts, kept, parts = await asyncio.gather(
             self.backends(),
             self.journal.deliveries(),
-            self.journal.counts(tenant),
-            self.receipts.kept(tenant),
+            self.journal.counts(self.tenant),
+            self.receipts.kept(self.tenant),
             asyncio.to_thread(sizes, self.settings.home),
         )
         return {
@@ -427,6 +506,7 @@ class Fusion(Parts):
             "notes": list(self._notes),
         }
 
+    @in_its_tenant
     async def receipt(
         self, receipt_id: str, tenant: str = "default", *, user_id: str | None = None
     ) -> Mapping[str, Any]:
@@ -444,6 +524,7 @@ class Fusion(Parts):
             )
         return body
 
+    @in_its_tenant
     async def feedback(
         self, receipt_id: str, scope: Scope, *, useful: Sequence[str] = (), useless: Sequence[str] = ()
     ) -> Mapping[str, Any]:
@@ -461,13 +542,15 @@ class Fusion(Parts):
             "useless": [vote.ref for vote in votes if not vote.useful],
         }
 
+    @in_its_tenant
     async def labels(self, tenant: str, limit: int = 100, *, cursor: str | None = None) -> Mapping[str, Any]:
         """A page of a tenant's feedback, oldest first, as labels for `fusion tune`; raises BadInput as `memories`."""
         page = await self.journal.labels(tenant, limit, after=beginning(cursor) or 0)
         return {"labels": page.labels, "next_cursor": None if page.next is None else cursor_of(page.next)}
 
-    async def settle(self) -> None:
-        """Returns when everything acknowledged is delivered and searchable in every way, or failed for good.
+    @in_its_tenant
+    async def settle(self, tenant: str = DEFAULT) -> None:
+        """Returns when all that a tenant has is delivered and searchable in every way, or failed for good.
 
         With a model, what it has to distil by now is distilled; the last turns of a conversation still wait for more.
         """
@@ -480,7 +563,8 @@ class Fusion(Parts):
             if isinstance(end, Exception):
                 log.warning("backend %s could not finish what it works at behind: %s", name, type(end).__name__)
 
-    async def ready(self) -> dict[str, Any]:
+    @in_its_tenant
+    async def ready(self, tenant: str = DEFAULT) -> dict[str, Any]:
         """Whether questions can be answered: the home is there, a backend is open. With what is degraded."""
         try:
             await self.look_at_home()

@@ -31,7 +31,7 @@ from fusion.contract import (
 )
 from fusion.embedders import Embedders
 from fusion.errors import BackendUnreachable, ModelMissing, PackageMissing, SettingsError, StoreDamaged
-from fusion.home import HomeLock
+from fusion.home import HomeLock, tenant_folder
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
 from fusion.ingest.follow import Delta, Follower
@@ -52,22 +52,47 @@ from fusion.recall.turns import Turns
 from fusion.recall.world import Known, Live
 from fusion.recipe import Learned, Recipe
 from fusion.resolve import resolve, why
-from fusion.settings import BackendSettings, EmbedderSettings, Settings, recipes
+from fusion.settings import BackendSettings, EmbedderSettings, NoteSettings, SessionSettings, Settings, recipes
 from fusion.wiring.health import Health
+from fusion.wiring.tenants import move_tenants, moved
 
 log = logging.getLogger(__name__)
 
 OPEN_S = 120.0
 """for one backend at start: a large index may be rebuilt, but one that hangs must not keep the others from opening"""
 
+DEFAULT = Scope().tenant
+"""the tenant of the home's owner, whose folder is the home itself"""
+
 NOT_OPENED = "it could not be opened"
 """how the reason begins why a backend is disabled that nobody switched off"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Parts:
-    """What an open home is made of."""
+class Shared:
+    """What the tenants of one home have in common: models with their budgets, and the queue of questions.
 
+    Nothing of it says anything of a memory but by how long it takes.
+    """
+
+    settings: Settings
+    recipes: Mapping[str, Recipe]
+    embedders: Embedders
+    judge: Judge | None
+    model: LanguageModel | None
+    turns: Turns
+    notes: tuple[str, ...] = ()
+    """what is degraded for everybody, in words with the fix"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parts:
+    """What an open home is made of, for one tenant: nothing in it holds, counts or numbers another tenant's memories.
+
+    ``settings.home`` is the tenant's own folder; that of `DEFAULT` is the home itself.
+    """
+
+    tenant: str
     settings: Settings
     recipes: Mapping[str, Recipe]
     sources: Mapping[str, Source]
@@ -96,11 +121,8 @@ P = TypeVar("P", bound=Parts)
 
 
 @asynccontextmanager
-async def opened(kind: type[P], settings: Settings) -> AsyncIterator[P]:
-    """The parts of a home, as a ``kind`` of `Parts`; the home is owned until the end of the block.
-
-    Raises as `Fusion.open`.
-    """
+async def shared(settings: Settings) -> AsyncIterator[Shared]:
+    """What the tenants of a home share; the home is owned until the end of the block. Raises as `Fusion.open`."""
     known = checked(recipes(settings))
     async with AsyncExitStack() as stack:
         stack.enter_context(HomeLock.take(settings.home))
@@ -108,23 +130,36 @@ async def opened(kind: type[P], settings: Settings) -> AsyncIterator[P]:
         stack.callback(os.umask, os.umask(0o077))  # tantivy's and Qdrant's files are their owner's only, too
         embedders, notes = await _embedders(settings)
         stack.push_async_callback(embedders.close)
-        embedder = embedders.configured
-        keys_kept_s = settings.journal.idempotency_keep_days * 86_400
-        journal, damaged = await _journal(settings.home / "journal.sqlite", keys_kept_s)
-        stack.push_async_callback(journal.close)
         judge = await _judge(settings)
         if judge is not None:
             stack.push_async_callback(judge.close)
         model, missing = _model(settings)
         if model is not None:
             stack.push_async_callback(model.close)
+        turns = Turns(settings.server.max_in_flight)
+        yield Shared(settings, known, embedders, judge, model, turns, (*notes, *missing))
+
+
+@asynccontextmanager
+async def opened(kind: type[P], common: Shared, tenant: str = DEFAULT) -> AsyncIterator[P]:
+    """The parts of a home for one tenant, as a ``kind`` of `Parts`. Raises as `Fusion.open`."""
+    settings = of_tenant(common.settings, tenant)
+    embedders, embedder = common.embedders, common.embedders.configured
+    async with AsyncExitStack() as stack:
+        keys_kept_s = settings.journal.idempotency_keep_days * 86_400
+        journal, damaged = await _journal(settings.home / "journal.sqlite", keys_kept_s)
+        stack.push_async_callback(journal.close)
+        if tenant == DEFAULT and not damaged:
+            await move_tenants(journal, settings.home)
         receipts = Receipts(settings.home / "receipts.sqlite", settings.receipts.keep_days)
         stack.push_async_callback(receipts.close)
         # A folder that is not there was moved away to mend a damaged store, or never was: it holds nothing.
         folders = {name: settings.home / "backends" / name for name in settings.backends}
         if not damaged:
-            await journal.outbox.refill([name for name, folder in folders.items() if not folder.exists()])
-        sources = await _sources(settings, embedders, model, stack)
+            elsewhere, note = ([], _nothing) if tenant == DEFAULT else moved(settings, settings.home)
+            await journal.outbox.refill([n for n, folder in folders.items() if n in elsewhere or not folder.exists()])
+            note()
+        sources = await _sources(settings, common, tenant, stack)
         stores = {name: s.backend for name, s in sources.items() if s.disabled is None}
         # What cannot be marked as delivered is not delivered.
         deliverer = Deliverer(journal, {} if damaged else stores, ask=_asking(sources))
@@ -133,15 +168,15 @@ async def opened(kind: type[P], settings: Settings) -> AsyncIterator[P]:
             await deliverer.start()
         stack.push_async_callback(deliverer.close)
         distiller = None
-        if model is not None and not damaged:
-            distiller = Distiller(journal, deliverer, model, quiet_s=settings.model.quiet_s)
+        if common.model is not None and not damaged:
+            distiller = Distiller(journal, deliverer, common.model, quiet_s=settings.model.quiet_s)
             distiller.start()
             stack.push_async_callback(distiller.close)
         live = Live(
             sources=sources,
             known=Known(journal.records, journal.neighbours, journal.frequencies, journal.without_forgotten),
             embedder=_at_hand(embedder),
-            judge=judge,
+            judge=common.judge,
             judge_timeout_s=settings.judge.timeout_ms / 1000,
             lexical=settings.embedder.none or (embedder is not None and _at_hand(embedder) is None),
         )
@@ -149,8 +184,9 @@ async def opened(kind: type[P], settings: Settings) -> AsyncIterator[P]:
         stack.push_async_callback(noting.close)
         intake = Intake(journal, deliverer, distiller=distiller)
         yield kind(
+            tenant=tenant,
             settings=settings,
-            recipes=known,
+            recipes=common.recipes,
             sources=sources,
             journal=journal,
             intake=intake,
@@ -162,12 +198,20 @@ async def opened(kind: type[P], settings: Settings) -> AsyncIterator[P]:
             live=live,
             users={n: b for n, b in stores.items() if isinstance(b, Used)},
             embedders=embedders,
-            turns=Turns(settings.server.max_in_flight),
-            notes=(*notes, *missing),
+            turns=common.turns,
+            notes=common.notes,
             following=None if damaged else _following(settings, intake),
             notes_follower=None if damaged else _notes_follower(settings, intake),
             health=Health(settings, sources, journal, deliverer, damaged),
         )
+
+
+def of_tenant(settings: Settings, tenant: str) -> Settings:
+    """The settings of a tenant's part of a home: its own folder, and nothing that is read in for the owner alone."""
+    if tenant == DEFAULT:
+        return settings
+    changes = {"home": tenant_folder(settings.home, tenant), "notes": NoteSettings(), "sessions": SessionSettings()}
+    return settings.model_copy(update=changes)
 
 
 RENAMED = {"alone": "it is called own now: write own = …"}
@@ -270,12 +314,10 @@ def _model(settings: Settings) -> tuple[LanguageModel | None, tuple[str, ...]]:
     return metered, ()
 
 
-async def _sources(
-    settings: Settings, embedders: Embedders, model: LanguageModel | None, stack: AsyncExitStack
-) -> dict[str, Source]:
+async def _sources(settings: Settings, common: Shared, tenant: str, stack: AsyncExitStack) -> dict[str, Source]:
     """Every backend, opened at once and closed by ``stack``, also when the settings of another one are wrong."""
     opened = await asyncio.gather(
-        *(_source(name, chosen, settings, embedders, model) for name, chosen in settings.backends.items()),
+        *(_source(name, chosen, settings, common, tenant) for name, chosen in settings.backends.items()),
         return_exceptions=True,
     )
     sources = [one for one in opened if isinstance(one, Source)]
@@ -289,9 +331,7 @@ async def _sources(
     return {source.name: source for source in sources}
 
 
-async def _source(
-    name: str, chosen: BackendSettings, settings: Settings, embedders: Embedders, model: LanguageModel | None
-) -> Source:
+async def _source(name: str, chosen: BackendSettings, settings: Settings, common: Shared, tenant: str) -> Source:
     """The backend of that name, open; or one that is disabled and says why.
 
     One that nobody asked for, and whose optional package is not installed, is as good as switched off.
@@ -307,10 +347,15 @@ async def _source(
         try:
             kind = resolve(chosen.adapter, f"backends.{name}.adapter")
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            opening = Opening(name, folder, chosen.options, await embedders.of(folder), model)
+            # Where a backend was moved to another embedder, it was for all tenants.
+            embedder = await common.embedders.of(common.settings.home / "backends" / name)
+            opening = Opening(name, folder, chosen.options, embedder, common.model, tenant)
             async with asyncio.timeout(OPEN_S):
                 backend = await kind.open(opening)
             broken = False
+            if not backend.features.tenants and backend.features.tenant != tenant:
+                await backend.close()
+                backend = Absent("it serves another tenant", backend.features)
         except SettingsError as error:
             if name in settings.asked_for or not isinstance(error, PackageMissing):
                 raise
@@ -335,10 +380,8 @@ async def _source(
 class Absent:
     """Stands where a backend could not be opened, so that it has a name and a reason in every answer."""
 
-    features = Features()
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
+    def __init__(self, reason: str, features: Features | None = None) -> None:
+        self.reason, self.features = reason, features or Features()
 
     @classmethod
     async def open(cls, opening: Opening) -> Absent:
@@ -375,6 +418,10 @@ def _asking(sources: Mapping[str, Source]) -> Ask:
         return answer.hits
 
     return ask
+
+
+def _nothing() -> None:
+    """There is nothing to note."""
 
 
 def _following(settings: Settings, intake: Intake) -> Follower | None:

@@ -116,10 +116,10 @@ class FakeFusion:
             raise BadInput(f"there is no backend {backend!r}; there is markdown")
         return Answer(backend, "ok", (Hit("n1", self.text, scope, score=float("nan")),)[:limit], 1.0)
 
-    async def refs(self, answer: Answer) -> list[str]:
+    async def refs(self, answer: Answer, tenant: str) -> list[str]:
         return [foreign_ref(answer.backend, hit.native_id) for hit in answer.hits]
 
-    def retry_after_s(self, names: Sequence[str] | None = None) -> float:
+    async def worth_asking_s(self, names: Sequence[str] | None, tenant: str) -> float:
         return 7.0
 
     async def remember(
@@ -194,7 +194,7 @@ class FakeFusion:
         await self._work()
         return await verb(self, Call(scope, datetime(2026, 3, 14, tzinfo=UTC), None, line, progress))  # type: ignore[arg-type]
 
-    async def backends(self) -> list[dict[str, Any]]:
+    async def backends(self, tenant: str) -> list[dict[str, Any]]:
         return [openapi._STATE]
 
     async def status(self, tenant: str) -> dict[str, Any]:
@@ -205,10 +205,10 @@ class FakeFusion:
             raise NotFound("There is no such receipt here.")
         return {"receipt_id": receipt_id, "tenant": tenant}
 
-    async def settle(self) -> None:
+    async def settle(self, tenant: str) -> None:
         await self._work()
 
-    async def ready(self) -> dict[str, Any]:
+    async def ready(self, tenant: str) -> dict[str, Any]:
         return {"ready": True, "backends": {"memory": "ready"}, "notes": []}
 
     async def _work(self) -> None:

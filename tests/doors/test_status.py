@@ -48,16 +48,18 @@ def small(home: Path) -> Settings:
 
 
 async def test_each_tenant_counts_its_own(home: Path) -> None:
-    """Two memories of one tenant, one of another; a receipt for each question; the stores are everybody's."""
+    """Two memories of one tenant, one of another; a receipt for each question; what stores hold is counted alike."""
     async with Fusion.open(small(home)) as fusion:
         await fusion.remember([NewMemory("the bookings moved"), NewMemory("the notes did not")], tenant="a")
         await fusion.remember([NewMemory("something else")], tenant="b")
-        await fusion.settle()
+        for tenant in ("a", "b"):
+            await fusion.settle(tenant)
         await fusion.fuse("where are the bookings?", scope=Scope(tenant="a"))
         of_a, of_b = await fusion.status("a"), await fusion.status("b")
         assert (of_a["memories"]["current"], of_b["memories"]["current"]) == (2, 1)
         assert (of_a["receipts"]["kept"], of_b["receipts"]["kept"]) == (1, 0)
-        assert [row["items"] for row in of_a["backends"]] == [3, 3]
+        assert [row["items"] for row in of_a["backends"]] == [2, 2]
+        assert [row["items"] for row in of_b["backends"]] == [1, 1]
         assert of_a["embedder"] is None
         assert of_a["notes"] == list(fusion.notes)
 

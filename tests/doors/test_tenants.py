@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -21,6 +22,8 @@ from hypothesis import strategies as st
 from starlette.routing import Route
 
 from fusion.doors.http import create_app
+from fusion.home import tenant_folder
+from fusion.ingest.journal import Journal
 from fusion.settings import load
 from fusion.wiring import Fusion
 from tests.doors.fakes import FakeFusion, app_over
@@ -129,7 +132,7 @@ async def asks(me: Tenant, other: Tenant, word: str) -> Replies:
 async def compares(me: Tenant, other: Tenant, word: str) -> Replies:
     for scope in ({}, {"user_id": "ana"}, {"project": other.mark}):
         for query in (word, f"what did {other.mark} say?"):
-            arms = {"a": "default", "b": "seed003@-memory"}
+            arms = {"a": "patient", "b": "seed003@-memory"}
             yield (reply := await me.post("/v1/compare", {"query": query, **arms, **scope}))
             me.receipts += [reply.json()[side]["receipt_id"] for side in ("a", "b")]
 
@@ -321,12 +324,20 @@ def test_every_route_has_a_case() -> None:
 async def two_tenants(home: Path) -> AsyncIterator[tuple[Fusion, Mapping[str, httpx.AsyncClient]]]:
     """One server over the four embedded backends and the reference one, and by tenant a client with its key."""
     keys = [{"name": n, "sha256": sha256(f"key of {n}".encode()).hexdigest(), "tenant": n} for n in TENANTS]
-    backends = {
+    backends: dict[str, dict[str, Any]] = {
         "memory": {"adapter": "adapters.inmemory:InMemory"},
         "verbed": {"adapter": "tests.doors.verbed:Verbed"},
         "markdown": {"remember_turns": True},
     }
-    chosen = load(home=home, embedder={"adapter": ""}, server={"keys": keys}, backends=backends)
+    backends = {name: {**backends.get(name, {}), "deadline_ms": 60_000} for name in (*BACKENDS, "verbed")}
+    (home / "recipes").mkdir(parents=True)  # no answer depends on how busy the machine is
+    (home / "recipes" / "patient.toml").write_text('name = "patient"\n[gather]\ntimeout_ms = 60_000\n')
+    chosen = load(home=home, recipe="patient", embedder={"adapter": ""}, server={"keys": keys}, backends=backends)
+    # Each tenant's refs begin at m1. Those of one are moved far away, so that no ref is a memory of both.
+    journal = tenant_folder(home, TENANTS[1]) / "journal.sqlite"
+    await (await Journal.open(journal)).close()
+    with closing(sqlite3.connect(journal)) as db, db:
+        db.execute("insert into sqlite_sequence(name, seq) values('event', ?)", (1 << 20,))
     async with Fusion.open(chosen) as fusion:
         transport = httpx.ASGITransport(create_app(fusion, chosen))
         clients = {
@@ -358,7 +369,8 @@ async def keeps(tenant: Tenant, told: Told) -> None:
 
 async def trespass(fusion: Fusion, one: Tenant, two: Tenant, word: str) -> None:
     """Each asks every route for what is the other's."""
-    await fusion.settle()
+    for tenant in (one, two):
+        await fusion.settle(tenant.name)
     for function in dict.fromkeys(CASES.values()):
         for me, other in ((one, two), (two, one)):
             before = await kept_by(other)

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self
 
 from fusion.contract import Event, Extraction, Hit, Scope
 from fusion.errors import NotFound
-from fusion.ingest.journal import audit, foreign, idempotency, labels, lessons, listing, mark, outbox, retire
+from fusion.ingest.journal import audit, foreign, idempotency, labels, lessons, listing, mark, outbox, retire, tenants
 from fusion.ingest.journal.append import Stored, append
 from fusion.ingest.journal.audit import Audited
 from fusion.ingest.journal.burial import Burial, doomed, forget, in_the_same_words
@@ -404,6 +404,22 @@ class Journal:
     async def audit(self, scope: Scope, limit: int, before: int | None = None) -> Sequence[tuple[int, Audited]]:
         """What was forgotten of a scope's user, or of the whole tenant, newest first; with each entry's number."""
         return await self._database.read(lambda db: audit.page(db, scope, limit, before))
+
+    # Tenants
+
+    async def other_tenants(self, own: str) -> Sequence[str]:
+        """The tenants but ``own`` that this journal has anything of: it is from before each had its own."""
+        return await self._database.read(lambda db: tenants.others(db, own))
+
+    async def move_tenant(self, tenant: str, target: Path) -> bool:
+        """Moves a tenant's memories to a journal of its own, as far as that was not done; whether it is done now."""
+        if not target.exists():
+            await asyncio.to_thread(tenants.copy, self._database.path, tenant, target)
+        kept = await asyncio.to_thread(tenants.events_in, target)
+        moved = await self._database.write(lambda db: tenants.release(db, tenant, kept))
+        await self._database.checkpoint()
+        await self.load()
+        return moved
 
     # What a file does not have any more
 

@@ -8,9 +8,11 @@ here. A delivery is ``pending`` until it is ``done``, ``declined`` or ``failed``
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from fusion.contract import Event, Forgotten, Scope
@@ -226,6 +228,21 @@ class Outbox:
             ).fetchall()
         )
         return {row["backend"]: row["n"] for row in rows}
+
+
+def has_open_deliveries(file: Path) -> bool:
+    """Whether a journal that is not open has deliveries left, or cannot say; nothing is written to it."""
+    if not file.exists():
+        return False
+    try:
+        db = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
+        try:
+            row = db.execute("select 1 from delivery where state in ('pending', 'forget') limit 1").fetchone()
+            return row is not None
+        finally:
+            db.close()
+    except sqlite3.Error:
+        return True
 
 
 def enter(db: Connection, seq: int, stores: Sequence[str]) -> None:
