@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ class Cost:
     cpu_ms: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Kept:
     """What the journal knew of an event."""
 
@@ -56,6 +57,12 @@ class Kept:
     event: Event
     forgotten: bool
     superseded_by: str | None
+
+    @cached_property
+    def hit(self) -> Hit:
+        hit = Hit.of(self.event)
+        hit.stated_by = self.event.stated_by
+        return hit
 
 
 @dataclass(frozen=True)

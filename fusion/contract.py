@@ -144,6 +144,19 @@ class Event:
     derived_from: tuple[str, ...] = ()
     stated: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def stated_by(self) -> str | None:
+        """Who states the place: the file that was read for lines of it, else the kind of source ("jsonl", "web").
+
+        Places of one document belong together only where the same one states them. A tool, and an untrusted memory,
+        never speaks for the others of its kind.
+        """
+        kind, colon, _ = (self.source or "").partition(":")
+        if kind == "file" and colon and self.place is not None and self.place.unit == "line":
+            return self.source
+        doubtful = " (untrusted)" if self.trust == "untrusted" or self.origin == "tool" else ""
+        return (kind if colon else "") + doubtful or None
+
 
 @dataclass(frozen=True, slots=True)
 class Entity:
@@ -190,6 +203,10 @@ class Captured:
     extraction: Extraction = Extraction()
 
 
+FILE, BACKEND = "file:", "backend:"
+"""what `Hit.stated_by` begins with where a file was read, and where only a backend says so"""
+
+
 # Not frozen, as every other value here is: a frozen one takes five times as long to make, and a question makes
 # hundreds. Nobody changes one all the same, for they are shared and remembered: `dataclasses.replace` makes another.
 @dataclass(slots=True, unsafe_hash=True)
@@ -200,6 +217,9 @@ class Hit:
     ``(backend, native_id)`` is its identity. ``path`` justifies a hit that a graph found
     ("julien", "corrected_by", "bug gateway"). ``linked``, 0 to 1, is how strongly the graph leads there from what the
     query names and from what is like it, whatever words the hit shares with the query; `None` where there is no graph.
+
+    ``stated_by`` says who states the place. An adapter that reads the user's files sets it to ``file:`` and the path of
+    the file; every other adapter leaves it out, and the gateway sets it to ``backend:`` and the backend's name.
     """
 
     native_id: str
@@ -220,6 +240,7 @@ class Hit:
     derived_from: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
     linked: float | None = None
+    stated_by: str | None = None
 
     @classmethod
     def of(
@@ -234,6 +255,27 @@ class Hit:
         hit = Hit(*_VALUES(self))
         hit.score = score
         return hit
+
+    def found_as(self, found: Hit) -> Hit:
+        """This hit as a backend found it: under its native id, with its score and the way to it."""
+        hit = Hit(*_VALUES(self))
+        hit.native_id, hit.score, hit.path, hit.linked = found.native_id, found.score, found.path, found.linked
+        return hit
+
+    def external_to(self, backend: str) -> Hit:
+        """This hit as the word of ``backend`` alone: it cannot raise its trust, nor say what its own graph is worth."""
+        hit = Hit(*_VALUES(self))
+        hit.linked = None
+        if hit.trust == "trusted":
+            hit.trust = "unknown"
+        if hit.place is None or hit.place.unit != "line" or not (hit.stated_by or "").startswith(FILE):
+            hit.stated_by = BACKEND + backend
+        return hit
+
+    @property
+    def external(self) -> bool:
+        """Whether a backend alone vouches for it: the journal has no such event, and no file of the user's has it."""
+        return self.stated_by is not None and self.stated_by.startswith(BACKEND)
 
 
 _NAMES = tuple(one.name for one in fields(Hit))

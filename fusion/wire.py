@@ -218,6 +218,9 @@ class Hit(TypedDict):
     origin: str
     derived_from: list[str]
     path: list[str]
+    linked: float | None
+    stated_by: str | None
+    """who states the place: a file that was read ("file:…"), or only this backend ("backend:…")"""
 
 
 class Found(TypedDict):

@@ -15,6 +15,9 @@ from typing import NamedTuple, Protocol
 
 from fusion.contract import Event, Hit, Query
 
+TEXT_CHARS = 4_000
+"""of one hit; a flood of words must not become a flood of work in the later stages"""
+
 
 class Record(Protocol):
     """What the journal knows of an event: its ref, and whether it was forgotten or superseded since."""
@@ -23,6 +26,11 @@ class Record(Protocol):
     def ref(self) -> str: ...
     @property
     def event(self) -> Event: ...
+    @property
+    def hit(self) -> Hit:
+        """The event as what a search finds."""
+        ...
+
     @property
     def forgotten(self) -> bool: ...
     @property
@@ -42,8 +50,9 @@ def admit(
 ) -> tuple[tuple[Admitted, ...], Mapping[str, int]]:
     """The hits of one backend that ``query`` may see, in their order, and how many were dropped for which reason.
 
-    ``records`` has the journal's word on each event that came through the gateway; a hit whose event the journal
-    does not know is foreign, and has a `foreign_ref`.
+    ``records`` has the journal's word on each event that came through the gateway: its text, place, speaker, times,
+    scope and trust are shown, whatever the backend says of them; the backend adds its rank and score. A hit whose
+    event the journal does not know is foreign, has a `foreign_ref`, and is the word of that backend alone.
     """
     kept: list[Admitted] = []
     dropped: Counter[str] = Counter()
@@ -54,9 +63,26 @@ def admit(
             reason = _unsupported(hit, query, records)
         if reason:
             dropped[reason] += 1
+        elif record is None:
+            kept.append(Admitted(foreign_ref(backend, hit.native_id), hit.external_to(backend), rank))
         else:
-            kept.append(Admitted(record.ref if record else foreign_ref(backend, hit.native_id), hit, rank))
+            kept.append(Admitted(record.ref, as_journalled(hit, record), rank))
     return tuple(kept), dropped
+
+
+def as_journalled(found: Hit, record: Record) -> Hit:
+    """What a backend found of an event, as the journal has that event.
+
+    Of a text longer than `TEXT_CHARS` it is the part around what was found.
+    """
+    if found is record.hit:
+        return found
+    hit = record.hit.found_as(found)
+    if len(hit.text) > TEXT_CHARS:
+        at = hit.text.find(found.text)
+        begin = max(0, at - (TEXT_CHARS - len(found.text)) // 2) if at >= 0 else 0
+        hit.text = hit.text[begin : begin + TEXT_CHARS]
+    return hit
 
 
 @lru_cache(maxsize=65_536)
@@ -97,8 +123,19 @@ def _refusal(hit: Hit, query: Query, record: Record | None) -> str | None:
         return "scope"
     if hit.trust == "quarantined":
         return "quarantined"
-    if record is not None and (reason := _silenced(record, query)):
-        return reason
+    if record is not None:
+        if reason := _silenced(record, query):
+            return reason
+        if record.event.trust == "quarantined":
+            return "quarantined"
+        ended = record.event.valid_to
+        if ended is not None and query.as_of is None and ended <= query.now:
+            return "no longer valid"
+    return _out_of_time(hit, query)
+
+
+def _out_of_time(hit: Hit, query: Query) -> str | None:
+    """Why a hit does not hold at the time that is asked about, or None."""
     asked = query.as_of
     if asked is None:
         if hit.valid_to is not None and hit.valid_to <= query.now:

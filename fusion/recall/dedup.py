@@ -47,7 +47,7 @@ class Candidate(NamedTuple):
 def dedup(answers: Mapping[str, Sequence[Admitted]], rules: Dedup) -> tuple[Candidate, ...]:
     """Distinct memories of all ``answers``, best rank first; at most ``rules.max_candidates``."""
     seen = [(backend, item) for backend, items in answers.items() for item in items]
-    seen.sort(key=lambda s: (bool(s[1].hit.derived_from), s[1].hit.event_id is None, s[1].rank, s[1].ref))
+    seen.sort(key=lambda s: (bool(s[1].hit.derived_from), not _ours(s[1].hit), s[1].rank, s[1].ref))
     known = Known(rules, [item.hit for _, item in seen])
     kept: dict[int, list[tuple[Hit, Sighting]]] = {}
     for i, (backend, item) in enumerate(seen):
@@ -76,7 +76,7 @@ def _in_their_fullest_document(same: list[list[tuple[Hit, Sighting]]]) -> list[l
 
     def worse(one: tuple[Hit, Sighting]) -> tuple[bool, bool, int]:
         hit = one[0]
-        return bool(hit.derived_from), hit.event_id is None, -found[_shelf(hit)] if hit.place is not None else 0
+        return bool(hit.derived_from), not _ours(hit), -found[_shelf(hit)] if hit.place is not None else 0
 
     return [sorted(sightings, key=worse) for sightings in same]  # stable: then the better rank, then the smaller ref
 
@@ -88,9 +88,15 @@ def _in_one_document(hit: Hit, other: Hit) -> bool:
     return (
         hit.place.document == other.place.document
         and hit.place.unit == other.place.unit
+        and hit.stated_by == other.stated_by
         and hit.scope.tenant == other.scope.tenant
         and hit.scope.user_id == other.scope.user_id
     )
+
+
+def _ours(hit: Hit) -> bool:
+    """Whether the journal has it: then it can be forgotten by its ref."""
+    return hit.event_id is not None and not hit.external
 
 
 def _shelf(hit: Hit) -> tuple[object, ...] | None:
@@ -219,7 +225,7 @@ def _within(hit: Hit, other: Hit) -> bool:
 
 
 def _document(hit: Hit, place: Place) -> tuple[object, ...]:
-    return (hit.scope.tenant, hit.scope.user_id, place.document, place.unit)
+    return (hit.scope.tenant, hit.scope.user_id, place.document, place.unit, hit.stated_by)
 
 
 def _related(hit: Hit, other: Hit) -> bool:

@@ -34,6 +34,7 @@ from fusion.lib.bm25 import counted
 from fusion.lib.clean import clean
 from fusion.lib.sketch import sketch
 from fusion.lib.words import spoken
+from fusion.recall.admit import TEXT_CHARS
 from fusion.recall.breaker import Breaker, Permit
 
 Status = Literal[
@@ -53,7 +54,6 @@ Status = Literal[
 
 _Found = tuple[tuple[Hit, ...], Mapping[str, int]]  # what is left of an answer, and what was dropped of it by reason
 
-TEXT_CHARS = 4_000  # of one hit; a flood of words must not become a flood of work behind
 NAME_CHARS = 256  # of a speaker or a step of a path: longer ones are no names
 ID_CHARS = 1_024  # of an id or a document; ids may be paths of files
 REFUSED_WITHIN_S = 0.1  # a refusal comes at once; what took longer was no refusal, and is not worth a second try
@@ -518,6 +518,7 @@ def _well_formed(hit: Any) -> bool:
         and (hit.valid_from is None or _is_time(hit.valid_from))
         and (hit.valid_to is None or _is_time(hit.valid_to))
         and (hit.place is None or _is_place(hit.place))
+        and (hit.stated_by is None or _is_id(hit.stated_by))
         and isinstance(hit.derived_from, (tuple, list))
         and all(map(_is_id, hit.derived_from))
     )

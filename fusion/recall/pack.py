@@ -12,7 +12,7 @@ from bisect import insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fusion.contract import Hit, Place
+from fusion.contract import BACKEND, FILE, Hit, Place
 from fusion.lib.budget import clip
 from fusion.lib.words import spoken
 from fusion.recall.fence import cited, closing, escape, opening
@@ -167,14 +167,35 @@ def _shelf(judged: Judged, numbers: Packing) -> object:
 
 
 def _header(hit: Hit) -> str:
-    document = " ".join(escape(hit.place.document).split()) if hit.place else ""
+    document = _document(hit) if hit.place else ""
     parts = [hit.at.utc.date().isoformat() if hit.at else "", document]
     return " ".join(["#", *(p for p in parts if p)]) + "\n" if any(parts) else ""
 
 
+def _document(hit: Hit) -> str:
+    """The document's name; where nobody read that file, with the one who states the place."""
+    assert hit.place is not None  # noqa: S101 — only what has a place has a document
+    name = " ".join(escape(hit.place.document).split())
+    if hit.external:
+        return f"{name} (by {stater(hit)})"
+    return f"{name} (remembered)" if hit.place.unit == "line" and not _was_read(hit) else name
+
+
+def stater(hit: Hit) -> str:
+    """The name of the backend that alone vouches for a hit."""
+    return " ".join(escape((hit.stated_by or "").removeprefix(BACKEND)).split())
+
+
+def _was_read(hit: Hit) -> bool:
+    return (hit.stated_by or "").startswith(FILE)
+
+
 def _line(judged: Judged, limit: int) -> _Line:
     hit = shown(judged.pooled.candidate.hit)
-    text = cited(judged.ref, clip(spoken(hit.text, hit.speaker), limit))
+    said = spoken(hit.text, hit.speaker)
+    if hit.speaker and hit.external:  # nobody else says who spoke
+        said = f"(by {stater(hit)}) {said}"
+    text = cited(judged.ref, clip(said, limit))
     start, end = (hit.place.start, hit.place.end) if hit.place else (0, 0)
     return _Line(start, judged.ref, end, text, judged, hit)
 

@@ -14,7 +14,7 @@ def shown(hit: Hit) -> Hit:
 
     What came through the gateway was redacted before it was kept; a user's own file or another memory system was not.
     """
-    if hit.event_id is not None:
+    if hit.event_id is not None and not hit.external:
         return hit
     text = _masked(hit.text)
     return hit if text is hit.text or text == hit.text else replace(hit, text=text)

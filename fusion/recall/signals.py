@@ -10,7 +10,8 @@
 | window5   | the same, two before and two after: a reply by the words of its question, a fact by its occasion |
 | own       | for what is no turn among others, and says by itself what it says: the mean of its MaxSim and its |
 |           | cosine; for a section of a document its MaxSim: it is longer than what a model reads as a whole |
-| speaker   | 1: it was said by someone the query names; 0: by another while it names one; else ½ |
+| speaker   | 1: a turn of a talk said by someone the query names; 0: one said by another while it names one; else ½, |
+|           | which is also what a memory has that stands alone or that only a backend vouches for |
 | date      | how close it is to when the query asks for (`fusion.recall.dates`); 0 where that names no date |
 | length    | how much it says, up to `LONG` characters |
 | linked    | how strongly a graph leads to it from what the query names and finds, by the backend that says most; for |
@@ -122,7 +123,7 @@ def local_signals(
     columns = {
         "agreement": np.array([entry.rrf for entry in pool]) / (agreement_ceiling or 1.0),
         "bm25": Bm25(asked, frequencies).scores(texts, (beside[-1], beside[1])),
-        "speaker": _speakers(query.text, hits),
+        "speaker": _speakers(query.text, hits, turns),
         "date": _closeness(query, hits),
         "length": np.minimum(1.0, np.array([len(hit.text) for hit in hits]) / LONG),
         "linked": np.where(turns, nan, [_linked(entry) for entry in pool]),
@@ -223,7 +224,7 @@ def document_of(hit: Hit) -> tuple[object, ...] | None:
     """What groups memories that stand beside each other."""
     if hit.place is None:
         return None
-    return (hit.scope.tenant, hit.scope.user_id, hit.place.document, hit.place.unit)
+    return (hit.scope.tenant, hit.scope.user_id, hit.place.document, hit.place.unit, hit.stated_by)
 
 
 def _is_turn(hit: Hit) -> bool:
@@ -259,13 +260,18 @@ def standing_beside(pool: Sequence[Pooled]) -> dict[int, list[int | None]]:
 _WORD = re.compile(r"\w+")
 
 
-def _speakers(text: str, hits: Sequence[Hit]) -> Column:
+def _speakers(text: str, hits: Sequence[Hit], turns: NDArray[np.bool_]) -> Column:
+    """A speaker counts where the talk that was captured around a turn bears it out; else anybody could claim a name."""
     import numpy as np
 
-    names = _names(text, {hit.speaker for hit in hits if hit.speaker})
+    known = [
+        hit.speaker if turn and not hit.external and hit.trust != "untrusted" and hit.origin != "tool" else None
+        for hit, turn in zip(hits, turns.tolist(), strict=True)
+    ]
+    names = _names(text, {speaker for speaker in known if speaker})
     if not names:
         return np.full(len(hits), 0.5)
-    return np.array([0.5 if hit.speaker is None else 1.0 if hit.speaker in names else 0.0 for hit in hits])
+    return np.array([0.5 if speaker is None else 1.0 if speaker in names else 0.0 for speaker in known])
 
 
 def _names(text: str, speakers: Collection[str]) -> frozenset[str]:

@@ -224,6 +224,35 @@ async def test_agents_accounts_of_one_conversation_are_orders_of_their_own(journ
     assert await texts_beside(journal, heard[1], 1) == ["alpha 0", "alpha 2"]
 
 
+async def test_who_claims_a_notes_lines_is_not_among_them(journal):
+    """The reader of a file states its lines; what was remembered under that name has neighbours of its own kind."""
+    lines = [Place("notes/a.md", n, n, "line") for n in (1, 2, 3)]
+    read = {"source": "file:/home/ana/notes/a.md"}
+    notes = await append(journal, *(event(f"line {p.start}", place=p, **read) for p in lines))
+    claims = [
+        event("claimed 2", place=lines[1], source="web:evil.example"),
+        event("claimed 2 too", place=lines[1]),
+        event("claimed by a clone", place=lines[1], source="file:/tmp/clone/notes/a.md"),
+        event("claimed as a turn", place=Place("notes/a.md", 2, 2)),
+    ]
+    planted = await append(journal, *claims)
+    assert await texts_beside(journal, notes[0], 2) == ["line 2", "line 3"]
+    assert await texts_beside(journal, planted[0], 2) == []
+    page = await journal.document("notes/a.md", ME, 1, 10)
+    assert [r.event.text for r in page if r.event.source == read["source"]] == ["line 1", "line 2", "line 3"]
+    assert not {r.event.text for r in page} & {"claimed 2", "claimed 2 too", "claimed as a turn"}
+
+
+async def test_a_tools_turn_is_no_neighbour_of_a_talks(journal):
+    """What a tool or another source states is not taken for the talk; its own places keep their order."""
+    talk = await append(journal, *(event(f"turn {n}", n) for n in range(3)))
+    tool = await append(journal, *(event(f"tool {n}", n, origin="tool") for n in range(3)))
+    web = await append(journal, *(event(f"web {n}", n, source="web:page") for n in range(2)))
+    assert await texts_beside(journal, talk[1], 2) == ["turn 0", "turn 2"]
+    assert await texts_beside(journal, tool[1], 1) == ["tool 0", "tool 2"]
+    assert await texts_beside(journal, web[0], 1) == ["web 1"]
+
+
 async def test_what_was_forgotten_or_superseded_is_nobodys_neighbour(journal):
     """Its place is closed up, or taken by what replaced it."""
     stored = await append(journal, *(event(f"turn {n}", n) for n in range(4)))

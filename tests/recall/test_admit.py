@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion.contract import Hit, Scope
-from fusion.recall.admit import admit, foreign_ref
+from fusion.contract import Hit, Place, Scope
+from fusion.recall.admit import TEXT_CHARS, admit, foreign_ref
 from tests.recall.values import NOW, at, by_id, lone, query, record
 
 DAY = timedelta(days=1)
@@ -73,6 +73,61 @@ def test_history_is_shown_to_who_asks_for_a_past() -> None:
     past = lone("x", "t", event_id="e1", valid_from=NOW - 9 * DAY, valid_to=NOW - DAY)
     kept, _ = admit("b", [past], query(as_of=NOW - 2 * DAY), by_id(record("e1", superseded_by="e2")))
     assert len(kept) == 1
+
+
+def test_what_the_journal_knows_of_an_event_is_shown_whatever_a_backend_says() -> None:
+    """Text, place, speaker, time, trust and kind are the journal's; the backend adds its id, rank, score and path."""
+    place = Place("talk", 3, 3)
+    kept = record("e1", "We chose Postgres.", speaker="Ada", place=place, at=at("2026-02-01"), source="jsonl:talk")
+    lie = lone(
+        "n1",
+        "We chose MongoDB.",
+        event_id="e1",
+        speaker="Bo",
+        place=Place("notes/a.md", 1, 1, "line"),
+        at=at("2026-02-28"),
+        trust="trusted",
+        kind="rule",
+        score=0.9,
+        path=("a", "b"),
+    )
+    ((ref, hit, rank),), _ = admit("mem0", [lie], query(), by_id(kept))
+    assert (ref, rank, hit.native_id, hit.score, hit.path) == ("me1", 1, "n1", 0.9, ("a", "b"))
+    assert (hit.text, hit.speaker, hit.place, hit.at) == ("We chose Postgres.", "Ada", place, at("2026-02-01"))
+    assert (hit.trust, hit.kind, hit.stated_by) == ("unknown", "note", "jsonl")
+
+
+def test_a_quarantined_event_stays_out_whatever_trust_a_backend_says() -> None:
+    """Quarantine is the journal's word."""
+    lie = lone("n1", "run this", event_id="e1", trust="trusted")
+    assert admit("b", [lie], query(), by_id(record("e1", "run this", trust="quarantined")))[1] == {"quarantined": 1}
+
+
+def test_a_long_event_is_shown_around_what_was_found() -> None:
+    """A backend that keeps a long text in pieces says which piece; the words are the journal's."""
+    text = "alpha " * 2000 + "We do not deploy on Fridays. " + "omega " * 2000
+    for piece in ("deploy on Fridays", "We never said this"):
+        ((_, hit, _),), _ = admit("b", [lone("n", piece, event_id="e1")], query(), by_id(record("e1", text)))
+        assert len(hit.text) == TEXT_CHARS
+        assert hit.text in text
+        assert ("We do not deploy on Fridays" in hit.text) == (piece in text)
+
+
+def test_an_external_item_is_its_backends_word_alone() -> None:
+    """It cannot raise its trust, rate its own graph, or stand in the place of a document that others state."""
+    item = lone("n", "x", trust="trusted", linked=1.0, place=Place("notes/a.md", 1, 1, "line"), speaker="Ada")
+    ((_, hit, _),), _ = admit("mem0", [item], query(), {})
+    assert (hit.trust, hit.linked, hit.stated_by, hit.external) == ("unknown", None, "backend:mem0", True)
+    assert admit("mem0", [lone("n", "x", trust="untrusted")], query(), {})[0][0].hit.trust == "untrusted"
+
+
+def test_a_reader_of_the_users_files_states_their_lines_and_no_turns() -> None:
+    """An adapter that reads a file vouches for its lines."""
+    read = lone("n", "x", place=Place("notes/a.md", 1, 1, "line"), stated_by="file:/notes/a.md")
+    turned = lone("m", "x", place=Place("talk", 1, 1), stated_by="file:/notes/a.md")
+    lines, turn = (item.hit for item in admit("markdown", [read, turned], query(), {})[0])
+    assert (lines.stated_by, lines.external) == ("file:/notes/a.md", False)
+    assert (turn.stated_by, turn.external) == ("backend:markdown", True)
 
 
 people = st.sampled_from([None, "a", "b"])

@@ -139,6 +139,22 @@ def test_who_is_named_counts_and_who_is_not_does_not() -> None:
     assert [row["speaker"] for row in unnamed] == [0.5, 0.5, 0.5]
 
 
+def test_a_speaker_that_no_talk_bears_out_is_no_signal() -> None:
+    """Alone, outside a talk, from a tool, untrusted or vouched for by a backend only, a name is a claim."""
+    claims = [
+        turn(9, "v", "Ada", document="elsewhere"),
+        lone("w", "w", speaker="Ada"),
+        turn(3, "x", "Ada", origin="tool"),
+        turn(4, "y", "Ada", trust="untrusted"),
+        turn(2, "z", "Ada", document="theirs", stated_by="backend:mem0"),
+        turn(3, "z2", "Ada", document="theirs", stated_by="backend:mem0"),
+    ]
+    talk = [turn(1, "p", "Ada"), turn(2, "q", "Bo")]
+    pool = [pooled(f"r{i}", hit) for i, hit in enumerate([*talk, *claims])]
+    rows = local_signals(query("what did Ada say?"), pool, 1.0, TEN, NOTHING).rows()
+    assert [row["speaker"] for row in rows] == [1.0, 0.0, *[0.5] * len(claims)]
+
+
 def test_what_happened_when_the_query_asks_for_comes_closer() -> None:
     """Asked on 2026-03-01 for last month: February is it, 28 days long, and 4 January as far before it."""
     moments = (at("2026-02-08"), at("2026-01-04"), None)

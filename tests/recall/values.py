@@ -65,12 +65,16 @@ class Kept:
 
     @property
     def hit(self) -> Hit:
-        return Hit.of(self.event)
+        hit = Hit.of(self.event)
+        hit.stated_by = self.event.stated_by
+        return hit
 
 
 def record(event_id: str, text: str = "", scope: Scope | None = None, **more: object) -> Kept:
-    event = Event(event_id=event_id, text=text, recorded_at=NOW, scope=scope or Scope())
-    return Kept(ref=f"m{event_id}", event=event, **more)  # type: ignore[arg-type]
+    """A record; what is no field of it is one of its event."""
+    of_record = {name: more.pop(name) for name in ("forgotten", "superseded_by") if name in more}
+    event = Event(event_id=event_id, text=text, recorded_at=NOW, scope=scope or Scope(), **more)  # type: ignore[arg-type]
+    return Kept(ref=f"m{event_id}", event=event, **of_record)  # type: ignore[arg-type]
 
 
 def by_id(*records: Kept) -> Mapping[str, Kept]:

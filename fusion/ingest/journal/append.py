@@ -45,7 +45,7 @@ def append(db: Connection, event: Event, *, last: bool, stores: Sequence[str], b
             if row["superseded_by"] == RETIRED:
                 retire.revive(db, row, stores)
                 return Stored(short_ref(row["seq"]), event_of(row), "stored")
-            if row["superseded_by"] is None or not last or _current(db, place_key) is None:
+            if row["superseded_by"] is None or not last or _current(db, place_key, event) is None:
                 return Stored(short_ref(row["seq"]), event_of(row), "duplicate")
         marks = [natural, *([words] if words.startswith(WORDS) else ())]
         found = db.execute(
@@ -103,15 +103,15 @@ def _superseding(db: Connection, event: Event, place_key: str | None) -> tuple[E
     # Lines of a file move when something is written above them, so only turns hold their place.
     if place_key is None or (event.place is not None and event.place.unit == "line"):
         return event, "stored"
-    there = _current(db, place_key)
+    there = _current(db, place_key, event)
     return (event, "stored") if there is None else (replace(event, supersedes=there), "superseded")
 
 
-def _current(db: Connection, place_key: str | None) -> str | None:
-    """The id of the event that stands at a place now."""
-    row = db.execute(
-        "select event_id from event where place_key = ? and superseded_by is null and forgotten = 0 "
-        "order by seq desc limit 1",
+def _current(db: Connection, place_key: str | None, event: Event) -> str | None:
+    """The id of the event at a place now, among those stated by the one that states ``event``: nobody else edits it."""
+    rows = db.execute(
+        "select * from event where place_key = ? and superseded_by is null and forgotten = 0 order by seq desc",
         (place_key,),
-    ).fetchone()
-    return None if row is None else str(row["event_id"])
+    )
+    there = (known.event_id for known in map(event_of, rows) if known.stated_by == event.stated_by)
+    return next(there, None)

@@ -106,8 +106,14 @@ def matching(
     return [record_of(row) for row in rows]
 
 
+_READ = "place_unit = 'line' and substr(source, 1, 5) = 'file:'"
+"""the condition on an event for being what a reader found in a file"""
+
+
 def document(db: Connection, name: str, scope: Scope, start: int, limit: int) -> list[Record]:
     """The memories that stand in a document at or after ``start``, in its order, at most ``limit``.
+
+    Where a file of that name was read, its own lines: what was remembered elsewhere under that name is not in it.
 
     Where it ends before ``start`` its last one, and nothing where there is no such document. Raises BadInput when
     several users have one of that name and ``scope`` does not say whose.
@@ -118,6 +124,8 @@ def document(db: Connection, name: str, scope: Scope, start: int, limit: int) ->
     if scope.audience == "group":
         conditions.append("audience = 'group'")
     which, values = " and ".join(conditions), (scope.tenant, name, *named.values())
+    if db.execute(f"select 1 from event where {which} and {_READ} limit 1", values).fetchone():
+        which += f" and {_READ}"
     owners = db.execute(f"select distinct user_id, place_unit from event where {which} limit 2", values).fetchall()
     if len(owners) > 1:
         raise BadInput(f"several documents are called {name!r}: name the user_id whose you mean")

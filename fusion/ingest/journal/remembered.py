@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fusion.contract import Event, Scope
 from fusion.ingest.journal.rows import Record, frequencies, record_of
 from fusion.lib.bm25 import Frequencies
-from fusion.lib.sqlite import Database
+from fusion.lib.sqlite import Database, event_of
 
 CACHED_RECORDS = 20_000
 CACHED_DOCUMENTS = 2_000
@@ -101,14 +101,15 @@ class Remembered:
                 if key[0] == "document"
                 else "document is null and session_id = ? and agent_id is ? and run_id is ?"
             )
+            *owner, stated_by = key[1:]
             rows = await self._database.read(
                 lambda db: db.execute(
-                    f"select event_id from event where tenant = ? and user_id is ? and {by} "
+                    f"select * from event where tenant = ? and user_id is ? and {by} "
                     "and forgotten = 0 and superseded_by is null order by place_start, seq",
-                    key[1:],
+                    owner,
                 ).fetchall()
             )
-            ids = tuple(row["event_id"] for row in rows)
+            ids = tuple(row["event_id"] for row in rows if event_of(row).stated_by == stated_by)
             order = _Order(ids, {event_id: at for at, event_id in enumerate(ids)})
             if changes == self._changes:
                 self._orders[key] = order
@@ -151,12 +152,13 @@ class Remembered:
 
 
 def _shelf(event: Event) -> tuple[object, ...] | None:
-    """What an event stands in order in: its document, or else its session."""
+    """What an event stands in order in: its document as the same one states it, or else its session."""
+    scope = event.scope
     if event.place is not None:
         document = (event.place.document, event.place.unit)
-        return ("document", event.scope.tenant, event.scope.user_id, *document, *_teller(event))
-    if event.scope.session_id is not None:
-        return ("session", event.scope.tenant, event.scope.user_id, event.scope.session_id, *_teller(event))
+        return ("document", scope.tenant, scope.user_id, *document, *_teller(event), event.stated_by)
+    if scope.session_id is not None:
+        return ("session", scope.tenant, scope.user_id, scope.session_id, *_teller(event), event.stated_by)
     return None
 
 

@@ -43,7 +43,9 @@ class Record:
     @cached_property
     def hit(self) -> Hit:
         """The event as what a search finds; made once, for a turn stands beside others in many answers."""
-        return Hit.of(self.event)
+        hit = Hit.of(self.event)
+        hit.stated_by = self.event.stated_by
+        return hit
 
     @property
     def live(self) -> bool:
