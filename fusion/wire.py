@@ -389,6 +389,13 @@ class ReceiptsKept(TypedDict):
     keep_days: float
 
 
+class HeldBack(TypedDict):
+    """A document of which something was forgotten: what these refs said stays out of answers while it says so."""
+
+    document: str
+    refs: list[str]
+
+
 class Requests(TypedDict):
     """What the server works on now, beside this question."""
 
@@ -408,6 +415,7 @@ class Status(TypedDict):
     judge: str | None
     bytes: dict[str, int]
     notes: list[str]
+    held_back: list[HeldBack]
     requests: Requests
 
 

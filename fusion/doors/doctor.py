@@ -13,7 +13,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,11 +21,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import fusion as package
 from fusion.client import LOG, Client, running_server
-from fusion.contract import UNNAMED, Verifies
+from fusion.contract import UNNAMED, Scope, Verifies
+from fusion.doors import show
 from fusion.embedders import RECORD
 from fusion.errors import FusionError, PackageMissing, SettingsError
 from fusion.home import explain_lock, owner, read_record
 from fusion.ingest.journal.outbox import deliveries
+from fusion.ingest.journal.tombstones import held_back
 from fusion.lib.sqlite import time_of
 from fusion.resolve import resolve
 from fusion.settings import LOOPBACK, Settings, load, recipes
@@ -84,6 +86,7 @@ def examine(home: Path, config: Path | None = None, *, now: datetime | None = No
     if settings is not None:
         found += _configured(settings, _file(home, config))
     found += _backends(status) if status is not None else _backlog(home)
+    found += _held_back(home, status)
     return found
 
 
@@ -308,6 +311,18 @@ def _backlog(home: Path) -> Iterator[Finding]:
         yield from _late(f"backend {name}", late.waiting, late)
     if not any(late.waiting or late.failed for late in found.values()):
         yield _ok("backlog", "every backend has everything")
+
+
+def _held_back(home: Path, status: wire.Status | None) -> Iterator[Finding]:
+    """Notes of which something was forgotten: it stays out of answers though the note may still say it."""
+    rows: list[wire.HeldBack] = []
+    if status is not None:
+        rows = status.get("held_back", [])
+    elif (home / "journal.sqlite").is_file():
+        with suppress(sqlite3.Error), closing(_reader(home / "journal.sqlite")) as db:
+            rows = [{"document": one.document, "refs": list(one.refs)} for one in held_back(db, Scope().tenant)]
+    if rows:
+        yield _ok("held back", show.held_back(rows))
 
 
 # What is configured ----------------------------------------------------------------------------------------------

@@ -167,6 +167,7 @@ _STATUS = {
     "judge": None,
     "bytes": {"embeddings": 18_432_000, "backends/cortex": 6_144_000, "journal": 4_096_000, "receipts": 1_024_000},
     "notes": [],
+    "held_back": [{"document": "notes/garden.md", "refs": ["m1z"]}],
     "requests": {"in_flight": 2, "queued": 0},
 }
 _AUDITED = {"ref": _REFERENCE, "at": _AT, "by": "ref", "backends": {"markdown": "hidden", "cortex": "deleted"}}

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from fusion.doors.doctor import Finding
     from fusion.doors.ingest import Summary
 
+FEW_NAMES = 5
+"""of refs, and of documents, on one line"""
 FINE = {"ok", "empty", "ready", "closed", "deleted", "absent"}
 SIGNALS_SHOWN = 3
 OUTCOMES = ("deleted", "absent", "hidden", "pending", "still_there")
@@ -384,10 +386,25 @@ def status(found: wire.Status, home: Path, url: str | None) -> None:
         "server": f"{url or 'in this process'}, version {found['version']}, up {_time(found['uptime_s'])}; "
         f"{requests['in_flight']} requests under way, {requests['queued']} waiting",
     }
+    if found.get("held_back"):
+        lines["held"] = held_back(found["held_back"])
     for name, line in lines.items():
         console.print(Text.assemble((f"{name:9}", "dim"), line), soft_wrap=True)
     for note in found["notes"]:
         console.print(Text(note, "yellow"), soft_wrap=True)
+
+
+def held_back(rows: Sequence[wire.HeldBack]) -> str:
+    """What was forgotten and is kept out of notes that still may say it."""
+    memories = sum(len(row["refs"]) for row in rows)
+    named = [f"{row['document']} ({_some(row['refs'])})" for row in rows]
+    return f"{memories:,} forgotten memories are kept out of {len(rows):,} documents: {_some(named)}"
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are."""
+    more = f" and {len(names) - FEW_NAMES:,} more" if len(names) > FEW_NAMES else ""
+    return ", ".join(names[:FEW_NAMES]) + more
 
 
 def findings(found: Sequence[Finding]) -> None:

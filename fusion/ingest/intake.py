@@ -283,5 +283,8 @@ def _acknowledge(prepared: Sequence[Prepared], stored: Sequence[Stored]) -> list
         else:
             fresh = one.state != "duplicate"
             redacted, changes = (item.redacted, item.changes) if fresh else (0, "")
+            if one.withheld:
+                held = f"{_counted(one.withheld, 'line')} left out, forgotten in this file before"
+                changes = "; ".join(filter(None, (changes, held)))
             told.append(Acknowledged(one.ref, one.event.event_id, one.state, redacted, changes))
     return told

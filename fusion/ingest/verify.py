@@ -54,7 +54,7 @@ async def verified(
             outcome = "hidden" if itself else outcome
         elif itself or (hit.event_id is None and event.event_id in hit.derived_from):
             raise StillThere(f"{name} says that it is {outcome}, and still returns it")
-        elif hit.event_id is None and mine.hides(name, hit):
+        elif hit.event_id is None and mine.says(name, hit):
             outcome = "hidden"
     return outcome
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fusion.contract import Place, Unit
 from fusion.lib.budget import clip
-from fusion.lib.chunk import chunks, unix
+from fusion.lib.chunk import unix
 from fusion.lib.redact import redact_lines
 
 PAGE_LINES = 200
@@ -15,22 +15,18 @@ MAX_LINES = 2000
 MAX_CHARS = 20_000
 """of one page: about what an agent's prompt can bear of a single tool"""
 
-Forgotten = Callable[[Sequence[str]], Collection[int]]
-"""The numbers, from 1, of those lines of a document that were forgotten."""
+Forgotten = Callable[[Sequence[str]], Mapping[int, str]]
+"""Of those lines of a document that say what was forgotten, by number from 1, what may be shown."""
 
 
 def lines_of_file(text: str, forgotten: Forgotten) -> Mapping[int, str]:
-    """A file's lines by number, as they may be shown. What may not leaves blank lines, so that numbers stay.
-
-    Where one line of a chunk was forgotten the chunk is: so is what a search finds of it, and the short lines beside a
-    forgotten one ("PIN 4711") say nothing on their own by which they could be known again.
-    """
+    """A file's lines by number, as they may be shown. What may not leaves blank lines, so that numbers stay."""
     text = unix(text)
-    gone = forgotten(text.split("\n"))
+    lines = text.split("\n")
     shown = redact_lines(text)
-    for chunk in chunks(text) if gone else ():
-        if any(chunk.start <= number <= chunk.end for number in gone):
-            shown[chunk.start - 1 : chunk.end] = [""] * (chunk.end - chunk.start + 1)
+    for number, left in forgotten(lines).items():
+        # A line with a secret is masked by what stands around it, too: without a part of it that may be missed.
+        shown[number - 1] = left if shown[number - 1] == lines[number - 1] else ""
     return dict(enumerate(shown, start=1))
 
 

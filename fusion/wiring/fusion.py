@@ -480,12 +480,13 @@ class Fusion(Parts):
 
         The bytes of `DEFAULT` are those of the whole home, with every tenant's: that is the owner's.
         """
-        states, deliveries, counts, kept, parts = await asyncio.gather(
+        states, deliveries, counts, kept, parts, held = await asyncio.gather(
             self.backends(),
             self.journal.deliveries(),
             self.journal.counts(self.tenant),
             self.receipts.kept(self.tenant),
             asyncio.to_thread(sizes, self.settings.home),
+            self.journal.held_back(self.tenant),
         )
         return {
             "version": package.__version__,
@@ -504,6 +505,7 @@ class Fusion(Parts):
             "judge": None if self.live.judge is None else self.live.judge.name,
             "bytes": parts,
             "notes": list(self._notes),
+            "held_back": [asdict(one) for one in held],
         }
 
     @in_its_tenant

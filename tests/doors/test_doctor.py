@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 import fusion as package
 from adapters.inmemory import InMemory
+from fusion.contract import Place, Scope
 from fusion.doors import openapi
 from fusion.doors.cli import app
 from fusion.doors.doctor import Finding, _configured, examine, healthy
@@ -72,6 +73,21 @@ def wrong(found: list[Finding]) -> dict[str, Finding]:
     """What is not well, by its check, but for this machine's disk and port, and that there is no model."""
     machine = ("disk", "server.port", "embedder")
     return {one.check: one for one in found if one.status != "ok" and one.check not in machine}
+
+
+async def test_what_is_held_back_from_notes_is_said_with_and_without_a_server(home: Path, filled: Path) -> None:
+    """How many memories, which notes, and the refs; nothing of it is wrong."""
+    place = Place("notes/garden.md", 3, 3, "line")
+    async with Fusion.open(load(home=home)) as fusion:
+        (rake,) = await fusion.remember([NewMemory("The rake is behind the shed.", place=place)])
+        await fusion.forget(rake.ref, Scope())
+        held = (await fusion.status())["held_back"]
+    assert held == [{"document": "notes/garden.md", "refs": (rake.ref,)}]
+    said = f"1 forgotten memories are kept out of 1 documents: notes/garden.md ({rake.ref})"
+    assert Finding("held back", "ok", said) in examine(home)
+    async with served(home, Telling(held_back=[{"document": "a.md", "refs": [f"m{n}" for n in range(7)]}])):
+        (found,) = [one for one in await asyncio.to_thread(examine, home) if one.check == "held back"]
+    assert found.detail.endswith("a.md (m0, m1, m2, m3, m4 and 2 more)")
 
 
 def contents(home: Path) -> dict[str, bytes]:

@@ -152,6 +152,7 @@ def test_remarks_stand_below_the_table(
     printed = capsys.readouterr().out.splitlines()
     assert f"markdown: {note}" in printed
     assert [line.split()[:2] for line in printed[2:3]] == [["markdown", "degraded"]]
+    assert "held     1 forgotten memories are kept out of 1 documents: notes/garden.md (m1z)" in printed
     show.backends({"backends": [row]})
     assert f"markdown: {note}" in capsys.readouterr().out.splitlines()
 

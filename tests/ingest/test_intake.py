@@ -282,6 +282,17 @@ async def test_what_was_forgotten_is_blocked_until_it_is_asked_for(home):
     assert (await home.remember(text))[0].status == "stored"
 
 
+async def test_what_was_forgotten_in_a_file_is_left_out_and_the_answer_says_so(home):
+    """One line of the section was forgotten: the others are kept, and the reply counts what is not."""
+    line = Place("notes/a.md", 3, 3, "line")
+    (answer,) = await home.remember("The locker code is 4711.", place=line)
+    await home.journal.bury(answer.ref, ME)
+    section = "The locker code is 4711.\nThe locker is in the hall."
+    (kept,) = await home.remember(section, place=replace(line, end=4))
+    assert (kept.status, kept.reason) == ("stored", "1 line left out, forgotten in this file before")
+    assert (await home.journal.find(kept.ref, ME)).event.text == "The locker is in the hall."
+
+
 async def test_when_the_clock_jumps_back_later_events_still_come_later(home):
     """Ids and refs follow the order of arrival, whatever the clock said."""
     (one,) = await home.remember("one")

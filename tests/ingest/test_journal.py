@@ -15,13 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fusion.contract import Hit, Place, Scope
+from fusion.contract import Event, Hit, Place, Scope
 from fusion.errors import KeyReused, NotFound, StoreBusy, StoreDamaged, StoreFull
 from fusion.ingest.journal import Journal
+from fusion.ingest.journal.rows import words_key
+from fusion.ingest.journal.tombstones import Held
 from fusion.lib.bm25 import terms
 from fusion.lib.ids import parse_short_ref
 from fusion.lib.sqlite import Database
-from fusion.lib.words import spoken
+from fusion.lib.words import content_hash, spoken
 from tests.ingest.stores import ME, START, event
 
 
@@ -485,19 +487,26 @@ async def test_what_was_derived_goes_when_its_last_source_goes(journal):
     assert (await journal.find(foreign.ref, Scope(tenant="acme"))).event.text == "theirs"
 
 
-async def test_a_users_own_file_is_hidden_where_something_was_forgotten(journal, tmp_path):
-    """By its lines' words, wherever they stand by now, in that document of that tenant; and after a restart."""
+def left_of(journal: Journal, hit: Hit) -> str:
+    """What of a backend's hit may be shown; empty where that is nothing."""
+    return "".join(left.text for left in journal.without_forgotten("md", [hit]))
+
+
+async def test_of_a_users_own_file_only_what_was_forgotten_is_hidden(journal, tmp_path):
+    """By the words of its lines, wherever they stand by now, in that document of that tenant; and after a restart."""
     said = "## Ledger\n- the heron ledger is under the oak"
     (stored,) = await append(journal, event(said, place=Place("notes/a.md", 5, 6, "line")))
     await journal.bury(stored.ref, ME)
-    moved = Hit("x", "- The heron ledger is under the oak\n- more", place=Place("notes/a.md", 45, 46, "line"))
+    moved = Hit("x", "* The heron ledger is under the oak\n- more", place=Place("notes/a.md", 45, 46, "line"))
     innocent = replace(moved, text="## Ledger\n- what stands here by now", place=Place("notes/a.md", 5, 6, "line"))
-    assert journal.hides("md", moved)
-    assert not journal.hides("md", innocent)
-    assert not journal.hides("md", replace(moved, scope=Scope(tenant="acme")))
-    assert not journal.hides("md", replace(moved, place=Place("notes/b.md", 45, 46, "line")))
+    elsewhere = replace(moved, place=Place("notes/b.md", 45, 46, "line"))
     again = await Journal.open(tmp_path / "journal.sqlite")
-    assert again.hides("md", moved)
+    for one in (journal, again):
+        (left,) = one.without_forgotten("md", [moved])
+        assert (left.text, left.place) == ("- more", Place("notes/a.md", 46, 46, "line"))
+        for kept in (innocent, elsewhere, replace(moved, scope=Scope(tenant="acme"))):
+            assert left_of(one, kept) == kept.text
+        assert one.hides("md", replace(moved, text="* The heron ledger is under the oak"))
     await again.close()
     assert b"heron" not in (tmp_path / "journal.sqlite").read_bytes()
 
@@ -508,61 +517,151 @@ async def test_a_file_is_known_again_by_whatever_name_a_reader_gives_it(journal)
     (stored,) = await append(journal, event(said, place=Place("docs/a.md", 5, 6, "line")))
     await journal.bury(stored.ref, ME)
     for name in ("docs/a.md", "docs-0a1b2c3d/a.md", "project/docs/a.md"):
-        assert journal.hides("md", Hit("x", said + "\n- and more", place=Place(name, 1, 3, "line"))), name
+        assert journal.hides("md", Hit("x", said, place=Place(name, 1, 2, "line"))), name
     for name in ("docs/b.md", "project/a.md", "docs/2026/a.md"):
-        assert not journal.hides("md", Hit("x", said + "\n- and more", place=Place(name, 1, 3, "line"))), name
+        assert left_of(journal, Hit("x", said + "\n- more", place=Place(name, 1, 3, "line"))) == said + "\n- more", name
 
 
 async def test_what_one_user_forgot_in_a_file_another_keeps(journal, tmp_path):
     """Two users of a tenant have a file of one name; what names no user is everybody's. After a restart, too."""
     said, place = "- the heron ledger is under the oak", Place("docs/a.md", 5, 5, "line")
-    ada, berit = Scope(user_id="ada"), Scope(user_id="berit")
-    (stored,) = await append(journal, event(said, place=place, scope=ada))
-    await journal.bury(stored.ref, ada)
+    ada, berit, carl = Scope(user_id="ada"), Scope(user_id="berit"), Scope(user_id="carl")
+    for who in (ada, carl):
+        (stored,) = await append(journal, event(said, place=place, scope=who))
+        await journal.bury(stored.ref, who)
     again = await Journal.open(tmp_path / "journal.sqlite")
     for one in (journal, again):
-        hidden = [one.hides("md", Hit("x", said + "\n- more", place=place, scope=who)) for who in (ada, berit, Scope())]
-        assert hidden == [True, False, True]
+        hidden = [one.hides("md", Hit("x", said, place=place, scope=who)) for who in (ada, berit, carl, Scope())]
+        assert hidden == [True, False, True, True]
     await again.close()
 
 
-async def test_a_forgotten_part_of_a_file_that_was_edited_is_blocked(journal):
-    """Another heading, and so another text at another revision: the line that was forgotten is the same."""
+async def test_what_came_into_a_forgotten_part_of_a_file_is_kept(journal):
+    """The line that was forgotten stays away; what else stands in its piece by now is known, and says where."""
     place = Place("notes/a.md", 5, 6, "line")
     (stored,) = await append(journal, event("## Ledger\n- the heron ledger is under the oak", place=place))
     await journal.bury(stored.ref, ME)
-    edited, innocent = await append(
+    edited, bare = await append(
         journal,
-        event("## Ledgers\n- the heron ledger is under the oak\n- more", place=place),
-        event("## Ledgers\n- more", place=Place("notes/a.md", 9, 10, "line")),
+        event("## Ledgers\n- The heron ledger is under the oak.\n- more", place=Place("notes/a.md", 5, 7, "line")),
+        event("## Ledger\n- the heron ledger is under the oak", place=Place("notes/a.md", 9, 10, "line")),
     )
-    assert (edited.state, innocent.state) == ("blocked", "stored")
+    assert (edited.state, edited.withheld, bare.state) == ("stored", 1, "blocked")
+    kept = (await journal.find(edited.ref, ME)).event
+    assert (kept.text, kept.place) == ("## Ledgers\n\n- more", Place("notes/a.md", 5, 7, "line"))
 
 
-async def test_what_shares_a_line_with_a_forgotten_part_of_a_file_stands_beside_nothing(journal):
-    """Two pieces of a long section overlap: with the first one forgotten, the second is in no answer and on no page."""
+async def test_a_sentence_that_was_forgotten_stays_so_when_another_beside_it_is_edited(journal):
+    """And when the paragraph is wrapped at other places: it is known by its words, not by its line."""
+    said = "The code of the door\nis 4711. Call Mara on Monday."
+    (stored,) = await append(journal, event(said, place=Place("notes/a.md", 5, 6, "line")))
+    await journal.bury(stored.ref, ME)
+    for edited in (
+        "The code of the door is 4711. Call Mara on Tuesday.",
+        "The\ncode of the door is\n4711. Call Mara on\nTuesday.",
+    ):
+        left = left_of(journal, Hit("x", edited, place=Place("notes/a.md", 5, 5 + edited.count("\n"), "line")))
+        assert left.split() == ["Call", "Mara", "on", "Tuesday."]
+
+
+async def test_a_private_key_does_not_outlive_its_first_line(journal):
+    """With the line gone that makes a key one, the rest is masked all the same."""
+    (stored,) = await append(journal, event("-----BEGIN PRIVATE KEY-----", place=Place("notes/a.md", 5, 5, "line")))
+    await journal.bury(stored.ref, ME)
+    key = "our key:\n-----BEGIN PRIVATE KEY-----\nMIIEabcd\n-----END PRIVATE KEY-----\nthe end"
+    assert left_of(journal, Hit("x", key, place=Place("notes/a.md", 4, 8, "line"))).split() == [
+        "our",
+        "key:",
+        "the",
+        "end",
+    ]
+
+
+async def test_what_shares_a_line_with_a_forgotten_part_of_a_file_is_shown_without_it(journal):
+    """Two pieces of a section say the same line: with the first one forgotten, the second is shown without that."""
     shared = "- the heron ledger is under the oak"
-    one, two, three = await append(
+    one, two, three, four = await append(
         journal,
         event(f"- first of all\n{shared}", place=Place("notes/a.md", 1, 2, "line")),
         event(f"{shared}\n- after that", place=Place("notes/a.md", 2, 3, "line")),
         event("- and the last one", place=Place("notes/a.md", 4, 4, "line")),
+        event(shared, place=Place("notes/a.md", 5, 5, "line"), revision="5"),
     )
     await journal.bury(one.ref, ME)
     beside = await journal.neighbours([three.event.event_id], 2)
-    assert beside == {three.event.event_id: []}
-    assert [r.ref for r in await journal.document("notes/a.md", ME, 1, 10)] == [three.ref]
-    assert (await journal.find(two.ref, ME)).event.text  # it is kept, for itself
+    assert [record.event.text for record in beside[three.event.event_id]] == ["- after that"]
+    shown = [(r.ref, r.event.text) for r in await journal.document("notes/a.md", ME, 1, 10)]
+    assert shown == [(two.ref, "- after that"), (three.ref, "- and the last one")]
+    assert (await journal.find(two.ref, ME)).event.text == "- after that"
+    assert [r.event.text for r in (await journal.page(ME, 10)).records] == ["- and the last one", "- after that"]
+    records = await journal.records([two.event.event_id, four.event.event_id])
+    assert [(r.event.text, r.forgotten) for r in records.values()] == [("- after that", False), ("", True)]
+    with pytest.raises(NotFound, match="forgotten in its file"):
+        await journal.find(four.ref, ME)
 
 
-async def test_a_part_of_a_file_without_long_lines_is_hidden_as_a_whole(journal):
-    """No line of it has three words, so it is known by all of them together; one of its lines elsewhere is not."""
+async def test_short_lines_of_a_forgotten_part_of_a_file_are_hidden(journal):
+    """Each by its words, but for the name of a section: what a heading of one word is about may come again."""
     said, place = "## PIN\n- 4711\n- 4712", Place("notes/a.md", 5, 7, "line")
     (stored,) = await append(journal, event(said, place=place))
     await journal.bury(stored.ref, ME)
-    assert journal.hides("md", Hit("x", said + "\n", place=Place("notes/a.md", 9, 11, "line")))
-    assert not journal.hides("md", Hit("x", "## PIN\n- none", place=place))
-    assert journal.forgotten_lines(Scope(), "notes/a.md", said.split("\n")) == {1, 2, 3}
+    assert journal.hides("md", Hit("x", said + "\n", place=Place("notes/a.md", 9, 12, "line")))
+    assert left_of(journal, Hit("x", "## PIN\n- none\n- 4711", place=place)) == "## PIN\n- none"
+    assert journal.lines_left(Scope(), "notes/a.md", said.split("\n")) == {1: "", 2: "", 3: ""}
+
+
+async def test_what_was_forgotten_by_an_earlier_version_stays_hidden(tmp_path):
+    """It knew lines of three words or more; a shorter one that stands by such a line goes with it."""
+    file = tmp_path / "journal.sqlite"
+    database = await Database.open(file, Journal.schema[:-1], mend="")
+    hashed = content_hash("- the heron ledger is under the oak")
+    words = words_key("PIN 4711\n- the heron ledger is under the oak", None, Scope())
+
+    def forget(db):
+        db.execute("insert into hidden values('default', 'notes/a.md', ?, ?)", (hashed, words))
+
+    await database.write(forget)
+    await database.close()
+    journal = await Journal.open(file)
+    text = "PIN 4711\n- the heron ledger is under the oak\n- the oak was felled"
+    hit = Hit("x", text, place=Place("notes/a.md", 5, 7, "line"))
+    assert left_of(journal, hit) == "- the oak was felled"
+    lines = ["# First", "a b", "", "# Second", *text.split("\n")]
+    assert journal.lines_left(Scope(), "notes/a.md", lines) == {4: "", 5: "", 6: ""}
+    await journal.close()
+
+
+async def test_what_is_held_back_is_counted_by_note(journal):
+    """With the refs that the audit has; a wish that lifts one takes it off the list, and others' it never has."""
+
+    def in_garden(what: str) -> Event:
+        return event(f"The {what} is behind the shed.", place=Place("notes/garden.md", 1, 1, "line"), revision=what)
+
+    rake, spade = await append(journal, in_garden("rake"), in_garden("spade"))
+    (theirs,) = await append(journal, event("mine", scope=Scope(tenant="acme"), place=Place("a.md", 1, 1, "line")))
+    for one in (rake, spade):
+        await journal.bury(one.ref, ME)
+    await journal.bury(theirs.ref, Scope(tenant="acme"))
+    assert await journal.held_back("default") == [Held("notes/garden.md", (rake.ref, spade.ref))]
+    await append(journal, event("The rake is behind the shed."))
+    assert await journal.held_back("default") == [Held("notes/garden.md", (spade.ref,))]
+    (again,) = await append(journal, in_garden("rake"))
+    assert again.state == "stored"
+
+
+async def test_a_piece_that_was_kept_in_part_is_whole_again_once_that_is_lifted(journal):
+    """A later ingest of the same file finds what was held back wanted: the whole piece takes the part's place."""
+    place = Place("notes/a.md", 1, 2, "line")
+    (rake,) = await append(journal, event("The rake is behind the shed.", place=place))
+    await journal.bury(rake.ref, ME)
+    both = "The rake is behind the shed.\nThe spade is lost."
+    (part,) = await append(journal, event(both, place=place))
+    assert part.event.text == "The spade is lost."
+    assert [one.state for one in await append(journal, event(both, place=place))] == ["duplicate"]
+    await append(journal, event("The rake is behind the shed."))
+    (again,) = await append(journal, event(both, place=place))
+    assert (again.state, again.event.text) == ("stored", both)
+    assert part.ref not in [record.ref for record in (await journal.page(ME, 10)).records]
 
 
 async def test_a_short_forgotten_part_of_a_file_is_shown_again_when_it_is_remembered_on_purpose(journal):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,12 +13,12 @@ from fusion.recall.document import MAX_CHARS, lines_of_file, lines_of_memories, 
 KEY = "-----BEGIN PRIVATE KEY-----\nMIIE\nabcd\n-----END PRIVATE KEY-----"
 
 
-def nothing(lines: Sequence[str]) -> Collection[int]:
-    return ()
+def nothing(lines: Sequence[str]) -> Mapping[int, str]:
+    return {}
 
 
-def about_kedjan(lines: Sequence[str]) -> Collection[int]:
-    return [number for number, line in enumerate(lines, start=1) if "Kedjan" in line]
+def about_kedjan(lines: Sequence[str]) -> Mapping[int, str]:
+    return {number: "" for number, line in enumerate(lines, start=1) if "Kedjan" in line}
 
 
 @given(
@@ -70,12 +70,18 @@ def test_a_far_line_costs_nothing() -> None:
     assert page("s", "line", {2**53: "far"}, 2**53, 10)["text"] == "far"
 
 
-def test_what_was_forgotten_is_blank_with_its_whole_chunk() -> None:
-    """Line 3 was forgotten; the code beside it goes too, the next section stays, and all keep their numbers."""
-    text = "# Chains\n\nThe chains come from Kedjan.\n\nPIN 4711\n\n# Locks\n\nLocks come from Hjulhuset.\n"
+def test_of_a_document_only_what_was_forgotten_is_blank() -> None:
+    """Line 3 was forgotten; what stands beside it is shown, and all keep their numbers."""
+    text = "# Chains\n\nThe chains come from Kedjan.\n\nThey are dear.\n\n# Locks\n\nLocks come from Hjulhuset.\n"
     lines = lines_of_file(text, about_kedjan)
-    assert [n for n, line in lines.items() if line] == [7, 9]
+    assert [n for n, line in lines.items() if line] == [1, 5, 7, 9]
     assert lines[9] == "Locks come from Hjulhuset."
+
+
+def test_a_secret_that_is_forgotten_in_part_is_not_shown_in_part() -> None:
+    """A line that is masked is blank where something of it was forgotten: what is left may be no secret by itself."""
+    lines = lines_of_file(f"before\n{KEY}\nafter", lambda lines: {2: "-----", 3: "MI"})
+    assert [line for line in lines.values() if line] == ["before", "after"]
 
 
 def test_secrets_are_masked_and_lines_keep_their_numbers() -> None:

@@ -22,13 +22,15 @@ State = Literal["stored", "duplicate", "superseded", "blocked"]
 class Stored:
     """What became of one event that was handed in. ``event`` is the one that is kept, maybe an earlier one.
 
-    ``retired`` does not hold any more since: it was made of what this one superseded.
+    ``retired`` does not hold any more since: it was made of what this one superseded. ``withheld`` lines of it said
+    what was forgotten in its file, and are not kept.
     """
 
     ref: str
     event: Event
     state: State
     retired: tuple[Event, ...] = ()
+    withheld: int = 0
 
 
 def append(db: Connection, event: Event, *, last: bool, stores: Sequence[str], barred: Barred, distils: bool) -> Stored:
@@ -38,20 +40,26 @@ def append(db: Connection, event: Event, *, last: bool, stores: Sequence[str], b
     turn is listed for the model.
     """
     place_key, natural, words = keys_of(event)
-    automatic = natural is not None
-    if automatic:
+    withheld = 0
+    if natural is not None:
+        event, withheld = _without_forgotten(event, barred)
         row = db.execute("select * from event where natural = ?", (natural,)).fetchone()
         if row is not None and not row["forgotten"]:
+            # What is kept of a piece of a file depends on what was forgotten there by then, and on what was lifted.
+            other = _is_piece(event) and row["text"] != event.text
             if row["superseded_by"] == RETIRED:
-                retire.revive(db, row, stores)
-                return Stored(short_ref(row["seq"]), event_of(row), "stored")
-            if row["superseded_by"] is None or not last or _current(db, place_key, event) is None:
+                if not other:
+                    retire.revive(db, row, stores)
+                    return Stored(short_ref(row["seq"]), event_of(row), "stored")
+            elif row["superseded_by"] is None and other and len(event.text) > len(row["text"]):
+                retire.retire(db, [row])
+            elif row["superseded_by"] is None or not last or _current(db, place_key, event) is None:
                 return Stored(short_ref(row["seq"]), event_of(row), "duplicate")
         marks = [natural, *([words] if words.startswith(WORDS) else ())]
         found = db.execute(
             f"select event_id from tombstone where key in ({', '.join('?' * len(marks))})", marks
         ).fetchone()
-        if found is not None or barred.bars(event):
+        if found is not None or not event.text:
             return Stored("", event, "blocked")
         # What is said anew, or was forgotten and is wanted again, is another event: the key is the newest's.
         db.execute("update event set natural = null where natural = ?", (natural,))
@@ -70,7 +78,25 @@ def append(db: Connection, event: Event, *, last: bool, stores: Sequence[str], b
     count(db, event, +1)
     if distils and event.kind == "turn" and event.trust != "quarantined":
         lessons.add(db, seq)
-    return Stored(short_ref(seq), event, state, tuple(retired))
+    return Stored(short_ref(seq), event, state, tuple(retired), withheld)
+
+
+def _is_piece(event: Event) -> bool:
+    return event.place is not None and event.place.unit == "line"
+
+
+def _without_forgotten(event: Event, barred: Barred) -> tuple[Event, int]:
+    """A piece of a file without what was forgotten there, and how many lines that were; empty if it says no more."""
+    if event.place is None:
+        return event, 0
+    text, place = barred.rest(event.text, event.place, event.scope)
+    if text == event.text:
+        return event, 0
+    return replace(event, text=text, place=place), max(1, _said_lines(event.text) - _said_lines(text))
+
+
+def _said_lines(text: str) -> int:
+    return sum(1 for line in text.split("\n") if line.strip())
 
 
 def _replace(db: Connection, old_id: str, new_id: str, distils: bool) -> Sequence[Event]:

@@ -94,7 +94,9 @@ def _bury(db: Connection, row: Any, by: str, now: datetime) -> Burial:
     _, natural, words = keys_of(record.event)
     if row["superseded_by"] is None:
         count(db, record.event, -1)
-    put_up(db, record.event.event_id, words, [natural] if natural else [], Hit.of(record.event))
+    # A piece that was kept without what had been forgotten before has the key of the whole piece.
+    keys = {key for key in (natural, row["natural"]) if key}
+    put_up(db, record.event.event_id, words, sorted(keys), Hit.of(record.event))
     lessons.drop(db, record.event.event_id, row["seq"])
     db.execute("update event set text = '', speaker = null, stated = '[]', forgotten = 1 where seq = ?", (row["seq"],))
     outbox.withdraw(db, row["seq"])

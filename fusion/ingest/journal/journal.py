@@ -33,7 +33,7 @@ from fusion.ingest.journal.remembered import Remembered
 from fusion.ingest.journal.retire import CURRENT, SourceCount, Whole
 from fusion.ingest.journal.rows import Record, all_are, forgotten, keys_of, record_of, row_of
 from fusion.ingest.journal.schema import STEPS
-from fusion.ingest.journal.tombstones import Barred
+from fusion.ingest.journal.tombstones import Barred, Held, held_back
 from fusion.lib.bm25 import Frequencies
 from fusion.lib.reachable import Reachable
 from fusion.lib.sqlite import Connection, Database, Guard, event_of
@@ -163,8 +163,14 @@ class Journal:
     # Reading
 
     async def records(self, event_ids: Sequence[str]) -> Mapping[str, Record]:
-        """What is known of each event; one that never came through here is not in it, a forgotten one is."""
-        return await self._known.records(event_ids)
+        """What is known of each event; one that never came through here is not in it, a forgotten one is.
+
+        Without what was forgotten in its file; where nothing else is left it counts as forgotten.
+        """
+        found = await self._known.records(event_ids)
+        if not self._barred.lines:
+            return found
+        return {i: self._barred.rest_of(one) or _as_forgotten(one) for i, one in found.items()}
 
     async def forgotten(self, event_ids: Collection[str]) -> frozenset[str]:
         """Those of these events that were forgotten. Kept in memory of none, for a whole store may be asked about."""
@@ -173,12 +179,16 @@ class Journal:
     async def neighbours(self, event_ids: Sequence[str], span: int) -> Mapping[str, Sequence[Record]]:
         """By event id, up to ``span`` events before it and after it in its document, or else session, in order.
 
-        Without a piece of a file that shares a line with a forgotten one: no answer shows it either.
+        Without what was forgotten in their files: no answer shows it either.
         """
         beside = await self._known.neighbours(event_ids, span)
         if not self._barred.lines:
             return beside
-        return {i: [one for one in records if not self._barred.bars(one.event)] for i, records in beside.items()}
+        return {i: self._left(records) for i, records in beside.items()}
+
+    def _left(self, records: Iterable[Record]) -> list[Record]:
+        """Records without what was forgotten in their files, and without those of which nothing is left."""
+        return [left for record in records if (left := self._barred.rest_of(record)) is not None]
 
     async def frequencies(self, scope: Scope, asked: Sequence[str]) -> Frequencies:
         """How common each term is among the memories of the scope's user, or of the whole tenant."""
@@ -200,9 +210,10 @@ class Journal:
         ``before`` is where the page before this one ended. Whatever is added meanwhile stands before the first page,
         so no later page repeats or misses a memory.
         """
-        return await self._database.read(
+        page = await self._database.read(
             lambda db: listing.page(db, scope, limit, before=before, document=document, source=source)
         )
+        return replace(page, records=tuple(self._left(page.records)))
 
     async def find(self, ref: str, scope: Scope) -> Record:
         """The event of a short ref or event id. Raises NotFound, also for another's and for a forgotten one."""
@@ -210,7 +221,10 @@ class Journal:
         def work(db: Connection) -> Record:
             return record_of(row_of(db, ref, scope))
 
-        return await self._database.read(work)
+        found = self._barred.rest_of(await self._database.read(work))
+        if found is None:
+            raise NotFound(f"there is no memory {ref!r} here: all that it says was forgotten in its file")
+        return found
 
     async def matching(
         self, scope: Scope, criteria: Criteria, limit: int, *, beyond: int = 0, among: Sequence[str] | None = None
@@ -230,23 +244,29 @@ class Journal:
         several users have one of that name and ``scope`` does not say whose.
         """
         records = await self._database.read(lambda db: listing.document(db, name, scope, start, limit))
-        return [record for record in records if not self._barred.bars(record.event)]
+        return self._left(records)
 
     def hides(self, backend: str, hit: Hit) -> bool:
-        """Whether a hit says what was forgotten, though the journal does not know it by an id.
+        """Whether all that a hit says was forgotten, though the journal does not know it by an id.
 
-        A piece of a user's own file, which is never edited, by its lines, wherever they stand by now; another
+        A piece of a user's own file, which is never edited, by its statements, wherever they stand by now; another
         backend's own item by itself, or by its words within its owner.
         """
         return self._barred.hides(backend, hit)
 
     def without_forgotten(self, backend: str, hits: Sequence[Hit]) -> Sequence[Hit]:
-        """Those of a backend's hits that say nothing that was forgotten; see `hides`."""
-        return [hit for hit in hits if not self._barred.hides(backend, hit)] if self._barred else hits
+        """What of a backend's hits may be shown: pieces of files without their forgotten statements; see `hides`."""
+        if not self._barred:
+            return hits
+        return [left for hit in hits if (left := self._barred.visible(backend, hit)) is not None]
 
-    def forgotten_lines(self, scope: Scope, document: str, lines: Sequence[str]) -> frozenset[int]:
-        """Which lines of a user's own file, by number from 1, say what was forgotten; the same rule as `hides`."""
-        return self._barred.lines_gone(document, lines, scope)
+    def lines_left(self, scope: Scope, document: str, lines: Sequence[str]) -> Mapping[int, str]:
+        """Of each line of a user's own file that says what was forgotten, by number from 1, what may be shown."""
+        return self._barred.lines_left(document, lines, scope)
+
+    async def held_back(self, tenant: str) -> Sequence[Held]:
+        """What was forgotten in documents and is kept out of them, by document."""
+        return await self._database.read(lambda db: held_back(db, tenant))
 
     # Other people's memories
 
@@ -448,3 +468,8 @@ class Journal:
     async def sources(self, scope: Scope, prefix: str, after: str, limit: int) -> Sequence[SourceCount]:
         """The sources of a scope's current memories that begin with ``prefix``, by name, after the one named."""
         return await self._database.read(lambda db: retire.sources(db, scope, prefix, after, limit))
+
+
+def _as_forgotten(record: Record) -> Record:
+    """A record of which all that it says was forgotten where it stands."""
+    return replace(record, forgotten=True, event=replace(record.event, text="", speaker=None))

@@ -49,5 +49,6 @@ STEPS = (
     _STATED,
     copies.SCHEMA,
     mark.SCHEMA,
+    tombstones.PER_MEMORY,
 )
 """by version: ``STEPS[n]`` leads from n to n + 1"""

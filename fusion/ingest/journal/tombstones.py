@@ -1,21 +1,24 @@
 """Tombstones: what was forgotten is gone from its row, and what must not come back is known by hashes alone.
 
 A memory is barred by its natural key, by its words within their owner, and, if it is a piece of a user's own file, by
-its lines within that file, by whatever name that goes here and there (`_shelf`); one that never came through here by
-its backend and native id, too. An explicit remember of the same words lifts all that one forgetting put up.
+its statements within that file, by whatever name that goes here and there (`_shelf`); one that never came through here
+by its backend and native id, too. An explicit remember of the same words lifts all that one forgetting put up.
+
+Of a piece of a file only the forgotten statements are kept back: what else stands in it, or came there since, is known.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from fusion.contract import Event, Hit, Place, Scope
-from fusion.ingest.journal.rows import WORDS, words_key
+from fusion.contract import Hit, Place, Scope
+from fusion.ingest.journal.rows import WORDS, Record, words_key
 from fusion.lib.chunk import chunks
 from fusion.lib.sqlite import Connection
+from fusion.lib.statements import says_something, statements, without
 from fusion.lib.words import content_hash, normalise
 
 SCHEMA = """
@@ -25,8 +28,20 @@ create index hidden_words on hidden(words) where words is not null;
 create index tombstone_words on tombstone(words) where words is not null;
 """
 
-LINE_WORDS = 3
-"""a line of a forgotten part of a file is known again from this many: shorter ones are headings and rules"""
+PER_MEMORY = """
+create table held(
+    tenant text not null, document text not null, line text not null, words text not null default '',
+    primary key(tenant, document, line, words)
+) without rowid;
+insert or ignore into held select tenant, document, line, coalesce(words, '') from hidden;
+drop table hidden;
+alter table held rename to hidden;
+create index hidden_words on hidden(words);
+"""
+"""two memories of one file, or two users, may forget the same line: what lifts one of them must not lift the other"""
+
+FORMER_LINE_WORDS = 3
+"""earlier versions knew a forgotten line from this many words on; shorter ones went with a line that they stood by"""
 
 _FOREIGN = "foreign\0"
 _OWNER = re.compile(r"[^\0]*\0[^\0]*\0([^\0]*)\0")
@@ -69,44 +84,100 @@ class Barred:
         self.lines.setdefault((tenant, _shelf(document)), {}).setdefault(line, set()).add(user)
 
     def hides(self, backend: str, hit: Hit) -> bool:
-        """Whether a hit says what was forgotten. What the journal knows by its id is left to the journal.
+        """Whether nothing of a hit may be shown. What the journal knows by its id is left to the journal."""
+        return self.visible(backend, hit) is None
 
-        A piece of a file is known by its lines, wherever they stand by now, and not by its number: another text may
-        have come there since.
+    def says(self, backend: str, hit: Hit) -> bool:
+        """Whether a hit says something that was forgotten, be it beside other things."""
+        return self.visible(backend, hit) is not hit
+
+    def visible(self, backend: str, hit: Hit) -> Hit | None:
+        """What of a hit may be shown: all of it, a piece of a file without its forgotten statements, or nothing.
+
+        A piece of a file is known by its statements, wherever they stand by now, and not by its number: another text
+        may have come there since.
         """
-        if hit.place is not None and self.says_gone(hit.text, hit.place, hit.scope):
-            return True
+        if hit.place is not None:
+            text, place = self.rest(hit.text, hit.place, hit.scope)
+            if not text and hit.text:
+                return None
+            hit = hit if text == hit.text else replace(hit, text=text, place=place)
         if not self.keys:
-            return False
+            return hit
         # The words of what has an event's id are the journal's to judge.
         says = [] if hit.event_id is not None else [_words(hit.text, hit.speaker, hit.scope)]
-        return not self.keys.isdisjoint((*says, *itself(backend, hit)))
+        return hit if self.keys.isdisjoint((*says, *itself(backend, hit))) else None
 
-    def says_gone(self, text: str, place: Place, scope: Scope) -> bool:
-        """Whether a piece of a file has a line that was forgotten there; by another user, it is still this one's."""
-        gone = self.lines.get((scope.tenant, _shelf(place.document))) if self.lines else None
+    def rest(self, text: str, place: Place, scope: Scope) -> tuple[str, Place]:
+        """What a piece of a file says beside what was forgotten there, and where; empty where that is nothing."""
+        said = self._without(text, place, scope)
+        if said == text:
+            return text, place
+        if not says_something(said):
+            return "", place
+        lines = said.split("\n")
+        above = next(number for number, line in enumerate(lines) if line.strip())
+        below = next(number for number, line in enumerate(reversed(lines)) if line.strip())
+        if place.end - place.start == len(lines) - 1:
+            place = replace(place, start=place.start + above, end=place.end - below)
+        return "\n".join(lines[above : len(lines) - below]), place
+
+    def _without(self, text: str, place: Place, scope: Scope) -> str:
+        """The text with what was forgotten in its file blanked, line by line; by another user, it is still this one's.
+
+        The same text where nothing was.
+        """
+        forgotten = self._in_document(place.document, scope) if place.unit == "line" else None
+        if forgotten is None:
+            return text
+        if forgotten(_whole(text)):
+            return "\n" * text.count("\n")
+        formerly = {number for number, key in _former(text) if key and forgotten(key)}
+        if formerly:
+            formerly |= {number for number, key in _former(text) if not key}
+            lines = ("" if number in formerly else line for number, line in enumerate(text.split("\n")))
+            return without("\n".join(lines), forgotten)
+        return without(text, forgotten)
+
+    def _in_document(self, document: str, scope: Scope) -> Callable[[str], bool] | None:
+        """Tells the keys of what was forgotten in a document; None where nothing was."""
+        gone = self.lines.get((scope.tenant, _shelf(document))) if self.lines else None
         if gone is None:
-            return False
+            return None
         who = {"", scope.user_id}
-        return any(
-            line in gone and (scope.user_id is None or not who.isdisjoint(gone[line]))
-            for line in file_lines(text, place)
-        )
+        return lambda key: key in gone and (scope.user_id is None or not who.isdisjoint(gone[key]))
 
-    def bars(self, event: Event) -> bool:
-        """Whether an event is a piece of a file that has a line of a forgotten one; the same rule as `hides`."""
-        return event.place is not None and self.says_gone(event.text, event.place, event.scope)
+    def rest_of(self, record: Record) -> Record | None:
+        """A record without what was forgotten in its file; None where nothing is left."""
+        event = record.event
+        if event.place is None or not event.text or not self.lines:
+            return record
+        text, place = self.rest(event.text, event.place, event.scope)
+        if text == event.text:
+            return record
+        return replace(record, event=replace(event, text=text, place=place)) if text else None
 
-    def lines_gone(self, document: str, lines: Sequence[str], scope: Scope) -> frozenset[int]:
-        """Which lines of a file, by number from 1, say what was forgotten; the same rule as `hides`."""
-        if not self.lines:
-            return frozenset()
-        # Line by line, and in the pieces that a file is taken in by: short lines are known by their piece alone.
-        pieces = [(n, n, line) for n, line in enumerate(lines, start=1)]
-        pieces += [(piece.start, piece.end, piece.text) for piece in chunks("\n".join(lines))]
-        said = ((Place(document, start, end, "line"), text) for start, end, text in pieces)
-        gone = [place for place, text in said if self.says_gone(text, place, scope)]
-        return frozenset(n for place in gone for n in range(place.start, place.end + 1))
+    def lines_left(self, document: str, lines: Sequence[str], scope: Scope) -> dict[int, str]:
+        """Of each line of a file that says what was forgotten, by number from 1, the rest; the same rule as `visible`.
+
+        In the pieces that a file is taken in by, for what was forgotten before statements were kept is known by them.
+        """
+        forgotten = self._in_document(document, scope)
+        if forgotten is None:
+            return {}
+        text = "\n".join(lines)
+        left = list(without(text, forgotten).split("\n"))
+        for piece in chunks(text):
+            place = Place(document, piece.start, piece.end, "line")
+            rest = self._without(piece.text, place, scope)
+            if rest == piece.text:
+                continue
+            if piece.part:  # of one line that is too long for one piece
+                left[piece.start - 1] = left[piece.start - 1].replace(piece.text, rest)
+                continue
+            for number, line in enumerate(rest.split("\n"), start=piece.start - 1):
+                left[number] = min(left[number], line, key=len)
+        return {n: line for n, (line, before) in enumerate(zip(left, lines, strict=True), start=1) if line != before}
 
 
 def _shelf(document: str) -> str:
@@ -145,7 +216,7 @@ def put_up(db: Connection, event_id: str, words: str, keys: Sequence[str], hit: 
     )
     if hit.place is not None:
         db.executemany(
-            "insert or replace into hidden values(?, ?, ?, ?)",
+            "insert or ignore into hidden values(?, ?, ?, ?)",
             [(hit.scope.tenant, hit.place.document, line, words) for line in file_lines(hit.text, hit.place)],
         )
 
@@ -157,11 +228,44 @@ def lift(db: Connection, words: str) -> None:
 
 
 def file_lines(text: str, place: Place) -> set[str]:
-    """Hashes of a piece of a file and of its lines that are long enough to be told apart; none for a turn."""
-    if place.unit != "line":
-        return set()
-    lines = [normalise(line).split() for line in text.splitlines()]
-    whole = " ".join(word for words in lines for word in words)
-    return {content_hash(" ".join(words)) for words in lines if len(words) >= LINE_WORDS} | {
-        content_hash(f"whole\0{whole}")
-    }
+    """The keys of a piece of a file and of its statements; none for a turn."""
+    return {one.key for one in statements(text)} | {_whole(text)} if place.unit == "line" else set()
+
+
+def _whole(text: str) -> str:
+    """The key of a whole piece, whatever it says: one may have no statement."""
+    words = [word for line in text.splitlines() for word in normalise(line).split()]
+    return content_hash("whole\0" + " ".join(words))
+
+
+@lru_cache(maxsize=4096)
+def _former(text: str) -> tuple[tuple[int, str], ...]:
+    """Each line that says something, by number from 0, with the key that earlier versions gave it; none if short."""
+    lines = ((number, normalise(line).split()) for number, line in enumerate(text.split("\n")))
+    return tuple(
+        (number, content_hash(" ".join(words)) if len(words) >= FORMER_LINE_WORDS else "")
+        for number, words in lines
+        if words
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What is kept back of one document: the refs of the forgotten memories that stood in it."""
+
+    document: str
+    refs: tuple[str, ...]
+
+
+def held_back(db: Connection, tenant: str) -> list[Held]:
+    """What was forgotten in documents and is kept out of them, by document."""
+    rows = db.execute(
+        "select distinct h.document, a.ref, a.id from hidden h join tombstone t on t.words = h.words "
+        "join event e on e.event_id = t.event_id join audit a on a.seq = e.seq "
+        "where h.tenant = ? and h.words <> '' order by h.document, a.id",
+        (tenant,),
+    )
+    found: dict[str, dict[str, None]] = {}
+    for document, ref, _ in rows:
+        found.setdefault(document, {})[ref] = None
+    return [Held(document, tuple(refs)) for document, refs in found.items()]

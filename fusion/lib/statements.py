@@ -1,0 +1,138 @@
+"""The statements of a note: its lines, and the sentences of its paragraphs, each known by its words alone.
+
+Forgetting binds what was said: a statement is the same one wherever it stands in its note by now, with another list
+marker, in other case, or wrapped at other places. Everything here is pure and linear in its text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from fusion.lib.redact import redact_lines
+from fusion.lib.words import content_hash, words_and_pictures
+
+HEADING_WORDS = 3
+"""a heading of fewer words, without a digit, names a section ("# Notes") and says nothing"""
+
+_HEADING = re.compile(r"\s{0,3}#{1,6}(?:\s|$)")
+_BEGINS = re.compile(r"\s*(?:[-*+]\s|1[.)]\s|[>|#]|```|~~~)")
+"""a line that does not go on with the one before it"""
+_NUMBERED = re.compile(r"\s*\d{1,9}[.)]\s")
+"""…nor does this one where the line before it is numbered: elsewhere a paragraph is wrapped before a number"""
+_SENTENCE_END = re.compile(r"[.!?\u2026\u3002\uff01\uff1f][\"')\]\u201d\u2019]{0,3}\s+")
+_DIGIT = re.compile(r"\d")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Characters ``start`` to ``end`` of a text, and the key of their words."""
+
+    start: int
+    end: int
+    key: str
+
+
+CACHED_CHARS = 8_000
+"""of a text whose statements are remembered: pieces of files are asked about again and again, whole files are not"""
+
+
+def statements(text: str) -> tuple[Statement, ...]:
+    """Every statement of a text. They overlap: a line may be part of a sentence, and a sentence part of a line."""
+    return _cached(text) if len(text) <= CACHED_CHARS else _found(text)
+
+
+def _found(text: str) -> tuple[Statement, ...]:
+    found: dict[tuple[int, int], Statement] = {}
+    for start, end in _lines(text):
+        line = text[start:end]
+        words = words_and_pictures(line)
+        if words and not (_HEADING.match(line) and len(words) < HEADING_WORDS and not _DIGIT.search(line)):
+            found[start, end] = Statement(start, end, _key(words))
+    for start, end in _sentences(text):
+        words = words_and_pictures(text[start:end])
+        if (start, end) not in found and (len(words) > 1 or _DIGIT.search("".join(words))):
+            found[start, end] = Statement(start, end, _key(words))
+    return tuple(found.values())
+
+
+_cached = lru_cache(maxsize=1024)(_found)
+
+
+def without(text: str, forgotten: Callable[[str], bool]) -> str:
+    """The text with every forgotten statement blanked; as many lines as before, so that numbers stay.
+
+    The same text where nothing was forgotten.
+    """
+    gone = [one for one in statements(text) if forgotten(one.key)]
+    if not gone:
+        return text
+    hidden = bytearray(len(text))
+    for one in gone:
+        hidden[one.start : one.end] = b"\1" * (one.end - one.start)
+    # A private key is known for a secret by its first line, so that the others must not outlive it.
+    masked = redact_lines(text) if "-----BEGIN" in text else None
+    kept = []
+    for number, (start, end) in enumerate(_all_lines(text)):
+        line = text[start:end]
+        if 1 in hidden[start:end]:
+            line = "".join(c for c, gone_here in zip(line, hidden[start:end], strict=True) if not gone_here).rstrip()
+            line = line if words_and_pictures(line) else ""
+        if masked is not None and number < len(masked) and masked[number] != text[start:end]:
+            line = "" if 1 in hidden[start:end] else masked[number]
+        kept.append(line)
+    return "\n".join(kept)
+
+
+def says_something(text: str) -> bool:
+    """Whether a text has more than headings and rules."""
+    return any(not _HEADING.match(text[s:e]) and words_and_pictures(text[s:e]) for s, e in _lines(text))
+
+
+def _key(words: list[str]) -> str:
+    return f"said:{content_hash(' '.join(words))}"
+
+
+def _all_lines(text: str) -> Iterator[tuple[int, int]]:
+    start = 0
+    for line in text.split("\n"):
+        yield start, start + len(line)
+        start += len(line) + 1
+
+
+def _lines(text: str) -> Iterator[tuple[int, int]]:
+    """Where each line that is not blank begins and ends."""
+    return ((start, end) for start, end in _all_lines(text) if text[start:end].strip())
+
+
+def _sentences(text: str) -> Iterator[tuple[int, int]]:
+    """Where each sentence of a paragraph begins and ends; a list item is a paragraph."""
+    for start, end in _paragraphs(text):
+        at = start
+        for stop in _SENTENCE_END.finditer(text, start, end):
+            yield at, stop.end()
+            at = stop.end()
+        if at < end:
+            yield at, end
+
+
+def _paragraphs(text: str) -> Iterator[tuple[int, int]]:
+    """Runs of lines, each of which goes on with the one before it."""
+    first = last = -1
+    closed, numbered = True, False
+    for start, end in _all_lines(text):
+        line = text[start:end]
+        number = bool(_NUMBERED.match(line))
+        if not line.strip() or closed or _BEGINS.match(line) or (number and numbered):
+            if first >= 0:
+                yield first, last
+            first = -1
+        if line.strip():
+            first = start if first < 0 else first
+            last = end
+        numbered = number and (first == start or numbered)
+        closed = not line.strip() or bool(_HEADING.match(line))
+    if first >= 0:
+        yield first, last
