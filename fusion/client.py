@@ -15,8 +15,10 @@ speaks HTTP by the standard library, one connection a question, and `AsyncClient
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -33,8 +35,9 @@ from urllib.parse import quote, urlencode, urlsplit
 import orjson
 
 from fusion import problem, wire
-from fusion.errors import FusionError, HomeGone, HomeLocked, ServerUnreachable
-from fusion.home import ServerRecord, explain_lock, find_home, owner, read_record
+from fusion.errors import FusionError, HomeGone, HomeLocked, HomeNotAllowed, ServerUnreachable
+from fusion.home import Located, ServerRecord, explain_lock, locate_home, owner, read_record
+from fusion.trust import make_home, require
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -344,14 +347,17 @@ class Address:
     config: Path | None = None
     start: bool = False
     start_timeout_s: float = START_TIMEOUT_S
+    named: bool = True
+    """whether the user named the home, as `fusion.trust.require` wants to know"""
 
     def resolve(self) -> tuple[str, dict[str, str]]:
-        """Base URL and headers. Raises ServerUnreachable, or HomeLocked when someone else has the home open."""
+        """Base URL and headers. Raises ServerUnreachable, HomeLocked when someone else has the home open, and
+        HomeNotAllowed before anything of a home is read that the user has not allowed."""
         key = self.api_key or os.environ.get("FUSION_API_KEY")
         if self.url is not None or self.home is None:
             url = self.url or DEFAULT_URL
         else:
-            record = self._server(self.home)
+            record = self._server(require(self.home, named=self.named, config=self.config))
             url, key = record.url, record.token or key
         return url, {} if key is None else {"authorization": f"Bearer {key}"}
 
@@ -397,7 +403,7 @@ class _Either:
     @classmethod
     def of_home(
         cls,
-        home: Path | None = None,
+        home: Path | Located | None = None,
         *,
         config: Path | None = None,
         start: bool = True,
@@ -407,7 +413,8 @@ class _Either:
     ) -> Self:
         """A client of the server that owns a home (`find_home` says which), which is started if ``start``."""
         client = cls(api_key=api_key, timeout_s=timeout_s)
-        client._address = Address(None, api_key, find_home(home), config, start, start_timeout_s)
+        located = home if isinstance(home, Located) else locate_home(home)
+        client._address = Address(None, api_key, located.path, config, start, start_timeout_s, located.named)
         return client
 
 
@@ -658,6 +665,7 @@ def ensure_server(home: Path, config: Path | None = None, *, timeout_s: float = 
     server that did not start.
     """
     deadline = time.monotonic() + timeout_s
+    home = require(home, named=True, config=config)
     started: _Start | None = None
     while (left_s := deadline - time.monotonic()) > 0:
         record = running_server(home, timeout_s=min(CONNECT_S, left_s))
@@ -682,6 +690,7 @@ def stop_server(home: Path, *, timeout_s: float = 20.0) -> ServerRecord | None:
     Raises ServerUnreachable where one neither answers nor leaves.
     """
     deadline = time.monotonic() + timeout_s
+    home = require(home, named=True)
     while (record := running_server(home)) is None:
         holder = owner(home)
         if holder is None or not holder.serves:
@@ -711,11 +720,11 @@ class _Start:
     @classmethod
     def of(cls, home: Path, config: Path | None) -> Self:
         """A process of its own: it outlives this one, leaves when idle, and writes its log into the home."""
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_home(home)
         # -P: a fusion.py in the folder where somebody works, their own or a stranger's, must not run as the server.
         command = [sys.executable, "-P", "-m", "fusion", "serve", "--home", str(home), "--port", "0"]
         command += ["--idle-exit", str(IDLE_EXIT_S)] + ([] if config is None else ["--config", str(config.absolute())])
-        log = os.open(home / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        log = open_log(home, os.O_CREAT)
         try:
             begin = os.fstat(log).st_size
             child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
@@ -734,3 +743,18 @@ class _Start:
             return f" (its log {self.log} cannot be read: {error.strerror})"
         last = said.rpartition("\n")[2]
         return f" {last.removeprefix(REPORTED)}" if last.startswith(REPORTED) else f"\n{said or '(it said nothing)'}"
+
+
+def open_log(home: Path, flags: int = 0) -> int:
+    """The log of a home's servers, to append to. Raises HomeNotAllowed where it would lead to another file."""
+    try:
+        flags |= os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        log = os.open(home / LOG, flags, 0o600)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENXIO):
+            raise
+        raise HomeNotAllowed(f"{home / LOG} is a link or a special file: remove it") from None
+    if not stat.S_ISREG(os.fstat(log).st_mode):
+        os.close(log)
+        raise HomeNotAllowed(f"{home / LOG} is a special file: remove it")
+    return log

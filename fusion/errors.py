@@ -3,6 +3,7 @@
 FusionError
 ├── SettingsError            the configuration is wrong; says which line and what to write
 │   └── PackageMissing       …or an optional package is not installed; says how to install it
+├── HomeNotAllowed           the user has not allowed this home; says why, and the command that shows and allows it
 ├── HomeLocked               another process owns this home; names it
 ├── HomeGone                 the home or its journal was deleted, moved or replaced   (HTTP 503)
 ├── ServerUnreachable        no gateway answers this client; says where it looked, and the server's last words
@@ -42,6 +43,10 @@ class SettingsError(FusionError):
 
 
 class PackageMissing(SettingsError):
+    pass
+
+
+class HomeNotAllowed(FusionError):
     pass
 
 

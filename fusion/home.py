@@ -8,10 +8,12 @@ killed server leaves behind can be mistaken for a running one.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import re
+import stat
 import sys
 import tempfile
 import time
@@ -24,11 +26,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from fusion.errors import HomeLocked
+from fusion.errors import HomeLocked, HomeNotAllowed
+from fusion.lib.private import NAME, read_regular, xdg_folder
+from fusion.trust import make_home
 
 FOLDER = ".fusion"
+MAX_RECORD = 1 << 16
 _ATTEMPTS = 6
 """A lock is tried this often, 20 ms apart, before it counts as held: `owner` probes it for some microseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A home's path, and whether the user ``named`` it; else it was found by the folder that somebody stands in."""
+
+    path: Path
+    named: bool = False
 
 
 def find_home(
@@ -37,16 +50,25 @@ def find_home(
     """Which home is meant: the one named → FUSION_HOME → the nearest ``.fusion`` folder upwards → the user's own.
 
     The last is ``$XDG_DATA_HOME/memory-fusion``, or ``~/.local/share/memory-fusion``. Absolute; it may not exist yet.
+    Before anything in it is opened, `fusion.trust.require` decides whether it may be.
     """
+    return locate_home(explicit, environ=environ, cwd=cwd).path
+
+
+def locate_home(
+    explicit: Path | None = None, *, environ: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> Located:
+    """As `find_home`, with how it was found."""
     environ = os.environ if environ is None else environ
     cwd = (cwd or Path.cwd()).absolute()
     named = explicit or environ.get("FUSION_HOME")
     if named:
-        return cwd / Path(named).expanduser()
+        return Located(cwd / Path(named).expanduser(), named=True)
     for folder in (cwd, *cwd.parents):
-        if (folder / FOLDER).is_dir():
-            return folder / FOLDER
-    return Path(environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "memory-fusion"
+        home = folder / FOLDER
+        if home.is_dir():
+            return Located(home)
+    return Located(xdg_folder("XDG_DATA_HOME", ".local/share", environ) / NAME)
 
 
 def config_root() -> Path:
@@ -77,8 +99,8 @@ class HomeLock:
 
     @classmethod
     def take(cls, home: Path, what: str | None = None) -> Self:
-        """Makes the home if need be. Raises HomeLocked, which names the owner and what to do."""
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        """Makes the home if need be. Raises HomeLocked, which names the owner and what to do, and HomeNotAllowed."""
+        make_home(home)
         descriptor = _open_lock(home)
         for attempt in range(_ATTEMPTS):
             if attempt:
@@ -112,9 +134,10 @@ class HomeLock:
 
 def owner(home: Path) -> Owner | None:
     """Who owns the home now; None: nobody. ``pid`` is 0 in the instant before a new owner has signed."""
-    if not (home / "lock").is_file():
+    try:
+        descriptor = _open_lock(home, make=False)
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    descriptor = _open_lock(home)
     try:
         if _flock(descriptor, fcntl.LOCK_SH):
             return None
@@ -206,7 +229,7 @@ def write_record(home: Path, record: ServerRecord) -> None:
 def read_record(home: Path) -> ServerRecord | None:
     """What the last server wrote; whether it still runs is for the lock and its ``/healthz`` to say."""
     try:
-        found = json.loads((home / "server.json").read_text(encoding="utf-8"))
+        found = json.loads(read_regular(home / "server.json", MAX_RECORD, ours=True))
         return ServerRecord(int(found["pid"]), str(found["url"]), str(found["started"]), found.get("token"))
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -219,8 +242,21 @@ def remove_record(home: Path) -> None:
         (home / "server.json").unlink(missing_ok=True)
 
 
-def _open_lock(home: Path) -> int:
-    return os.open(home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def _open_lock(home: Path, *, make: bool = True) -> int:
+    """The lock's file. Raises FileNotFoundError, and HomeNotAllowed for one that would lead to another file."""
+    flags = os.O_RDWR | os.O_CREAT if make else os.O_RDWR
+    try:
+        descriptor = os.open(home / "lock", flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if error.errno != errno.ELOOP and error.errno != errno.ENXIO:
+            raise
+        raise HomeNotAllowed(f"{home / 'lock'} is a link or a special file: remove it") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise HomeNotAllowed(f"{home / 'lock'} is a special file: remove it")
+    return descriptor
 
 
 def _flock(descriptor: int, kind: int) -> bool:

@@ -38,6 +38,7 @@ from fusion.recall.turns import Turns
 from fusion.recall.world import Replay
 from fusion.resolve import resolve
 from fusion.settings import BackendSettings, Settings, load
+from fusion.trust import allow, make_home
 from fusion.wiring import Fusion
 from tests import chaos
 from tests.chaos import Call, Chaos
@@ -300,6 +301,7 @@ class TestWhatIsMissing:
         assert (states["mem0"].status, states["mem0"].detail) == ("disabled", NotInstalled.words)
         assert (fused.degraded, fused.coverage["ok"], fused.coverage["ratio"]) == (False, 3, 1.0)
         (home / "fusion.toml").write_text(f'[backends.mem0]\nadapter = "{absent.adapter}"\n')
+        allow(home)
         with pytest.raises(PackageMissing, match="mem0ai"):
             async with Fusion.open(embedded(home)):
                 pytest.fail("it opened")
@@ -684,8 +686,9 @@ class TestTheHome:
                 await fusion.receipt(receipt_id, "another tenant")
 
     async def test_nothing_is_written_elsewhere(self, home: Path) -> None:
-        """Neither in the working directory, nor in the user's folder, nor beside the home."""
+        """Neither in the working directory, nor next to the home; in the user's folder the record that allows it."""
         elsewhere = [Path.home(), Path.cwd() / ".fusion"]
+        make_home(home)
         before = [tree(folder) for folder in elsewhere]
         async with Fusion.open(embedded(home)) as fusion:
             await told(fusion, DECIDED)

@@ -24,13 +24,14 @@ from fusion.client import LOG, Client, running_server
 from fusion.contract import UNNAMED, Scope, Verifies
 from fusion.doors import show
 from fusion.embedders import RECORD
-from fusion.errors import FusionError, PackageMissing, SettingsError
+from fusion.errors import FusionError, HomeNotAllowed, PackageMissing, SettingsError
 from fusion.home import explain_lock, owner, read_record
 from fusion.ingest.journal.outbox import deliveries
 from fusion.ingest.journal.tombstones import held_back
 from fusion.lib.sqlite import time_of
 from fusion.resolve import resolve
 from fusion.settings import LOOPBACK, Settings, load, recipes
+from fusion.trust import require
 from fusion.wiring.opening import NOT_OPENED, checked
 
 if TYPE_CHECKING:
@@ -63,9 +64,15 @@ class Finding:
     mend: str = ""
 
 
-def examine(home: Path, config: Path | None = None, *, now: datetime | None = None) -> list[Finding]:
-    """Everything that can be looked at, in an order in which one mends it."""
+def examine(
+    home: Path, config: Path | None = None, *, now: datetime | None = None, named: bool = True
+) -> list[Finding]:
+    """Everything that can be looked at, in an order in which one mends it. Of a home that may not be opened: why."""
     now = now or datetime.now(UTC)
+    try:
+        require(home, named=named, config=config)
+    except HomeNotAllowed as error:
+        return [*_machine(), Finding("home", "fail", str(error), _command(home, "allow"))]
     found = [*_machine(), *_folder(home), *_clock(home, now)]
     settings: Settings | None = None
     try:

@@ -28,11 +28,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from fusion.client import LOG, Client, ensure_server, running_server
+from fusion.client import Client, ensure_server, open_log, running_server
 from fusion.errors import BadInput, FusionError, NotFound
-from fusion.home import find_home
+from fusion.home import locate_home
 from fusion.lib.clean import clean
 from fusion.lib.envelope import said, without_own_block, without_private, without_wrappers
+from fusion.trust import require
 
 if TYPE_CHECKING:
     from fusion.ingest.intake import NewMemory
@@ -318,14 +319,17 @@ def _detach(home: Path, answer: Mapping[str, Any]) -> bool:
         return False
     os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
-    log = os.open(home / LOG, os.O_WRONLY | os.O_APPEND) if (home / LOG).is_file() else null
+    try:
+        log = open_log(home)
+    except (OSError, FusionError):
+        log = null
     for descriptor, there in enumerate((null, null, log)):
         os.dup2(there, descriptor)
     return True
 
 
 def _told(options: Sequence[str]) -> Told:
-    """What is on stdin, for the home that is meant. Raises BadInput."""
+    """What is on stdin, for the home that is meant. Raises BadInput, and HomeNotAllowed before the home is opened."""
     parser = _Parser(prog="fusion hook", add_help=False)
     parser.add_argument("--home", type=Path)
     parser.add_argument("--user")
@@ -333,7 +337,8 @@ def _told(options: Sequence[str]) -> Told:
     payload = _payload()
     cwd = payload.get("cwd")
     inside = Path(cwd) if isinstance(cwd, str) and Path(cwd).is_absolute() else None
-    return Told(payload, find_home(chosen.home, cwd=inside), chosen.user)
+    located = locate_home(chosen.home, cwd=inside)
+    return Told(payload, require(located.path, named=located.named), chosen.user)
 
 
 def _payload() -> Mapping[str, Any]:

@@ -35,6 +35,7 @@ from fusion.errors import FusionError, HomeLocked, SettingsError
 from fusion.home import explain_lock, find_home, owner
 from fusion.resolve import resolve
 from fusion.settings import Chosen, Settings, new_file, toml_text
+from fusion.trust import make_home, require, rerecord
 
 if TYPE_CHECKING:
     from fusion import wire
@@ -56,7 +57,8 @@ class Unanswered(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """How `init` was called. ``user`` is the home folder of whoever asks; ``ask`` puts a question and returns the line
+    """How `init` was called. ``user`` is the asking user's home folder; ``named`` is what
+    `fusion.trust.require` wants to know; ``ask`` puts a question and returns the line
     that was typed, and is None where nobody can type."""
 
     home: Path
@@ -69,6 +71,7 @@ class Asking:
     quiet: bool = False
     ask: Callable[[str], str] | None = None
     ports: Mapping[str, Sequence[int]] = field(default_factory=lambda: PORTS)
+    named: bool = True
 
     @property
     def config(self) -> Path:
@@ -82,8 +85,8 @@ Gateway = Callable[[], AbstractAsyncContextManager["AsyncClient"]]
 def init(asking: Asking, gateway: Gateway) -> dict[str, Any]:
     """Sets a home up; returns what ``--json`` prints.
 
-    Raises SettingsError when there is a configuration already (but for ``force``), HomeLocked when another process than
-    a server has the home open, Unanswered when there is nobody to ask.
+    Raises HomeNotAllowed, SettingsError when there is a configuration already (but for ``force``), HomeLocked when
+    another process than a server has the home open, Unanswered when there is nobody to ask.
     """
     _refuse(asking)
     found = asyncio.run(look(asking))
@@ -112,6 +115,7 @@ async def set_up(
 
 
 def _refuse(asking: Asking) -> None:
+    require(asking.home, named=asking.named)
     if asking.config.exists() and not (asking.force or asking.dry_run):
         raise SettingsError(
             f"{asking.config} is there already. `fusion ingest PATH` adds to this home; --force writes the file anew, "
@@ -238,7 +242,7 @@ Relative paths are relative to this file."""
 def _write(asking: Asking, text: str) -> None:
     """Whole or not at all; an earlier file is kept beside the new one. A server that read it is stopped."""
     config = asking.config
-    asking.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_home(asking.home)
     descriptor, name = tempfile.mkstemp(dir=asking.home, prefix=".fusion-", suffix=".toml")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -252,6 +256,7 @@ def _write(asking: Asking, text: str) -> None:
             backup.write_bytes(earlier)
             _say(asking, f"The earlier settings are kept in {backup}")
         Path(name).replace(config)
+        rerecord(asking.home)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise

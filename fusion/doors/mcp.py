@@ -44,6 +44,7 @@ from fusion.client import AsyncClient
 from fusion.contract import Audience, Kind
 from fusion.doors import bodies, tools
 from fusion.errors import BadInput, FusionError, NotFound, ServerUnreachable
+from fusion.home import Located
 from fusion.ingest.intake import MAX_TEXT_CHARS
 from fusion.lib.budget import clip
 from fusion.recall.document import MAX_CHARS, MAX_LINES, PAGE_LINES
@@ -609,8 +610,11 @@ def lean(schema: Any) -> Any:
 # Over a pipe -----------------------------------------------------------------------------------------------------
 
 
-async def serve_stdio(home: Path, config: Path | None, fixed: Mapping[str, str]) -> None:
-    """Serves a client on stdin and stdout until it closes them; meanwhile finds the home's server, or starts it."""
+async def serve_stdio(home: Path | Located, config: Path | None, fixed: Mapping[str, str]) -> None:
+    """Serves a client on stdin and stdout until it closes them; meanwhile finds the home's server, or starts it.
+
+    For a home that may not be opened each tool says so, until the user has allowed it.
+    """
     logging.basicConfig(level=logging.WARNING)  # on stderr: stdout is the protocol's
     async with AsyncClient.of_home(home, config=config) as gateway:
         looking = asyncio.create_task(gateway.health())
@@ -619,7 +623,8 @@ async def serve_stdio(home: Path, config: Path | None, fixed: Mapping[str, str])
             """Waits for the server's start, which is under way; once it has failed, each call tries for itself."""
             done, _ = await asyncio.wait({looking}, timeout=START_S)
             if not done:
-                raise ServerUnreachable(f"The server of {home} is still starting; try again in a moment.")
+                where = home.path if isinstance(home, Located) else home
+                raise ServerUnreachable(f"The server of {where} is still starting; try again in a moment.")
             return Caller(gateway, fixed)
 
         served = tools_server(caller_of)

@@ -12,6 +12,7 @@ import shlex
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, Field, fields
 from itertools import chain, pairwise
 from pathlib import Path
@@ -22,10 +23,11 @@ from typer.core import TyperGroup
 
 from fusion.contract import Lines, Tells, Verb
 from fusion.doors.usage import OneLine
-from fusion.errors import NotFound
-from fusion.home import config_root, find_home
+from fusion.errors import FusionError, NotFound
+from fusion.home import config_root, locate_home
 from fusion.lib.nearest import nearest
 from fusion.mounts import has_verbs, verbs_of
+from fusion.trust import require
 
 if TYPE_CHECKING:
     from fusion.client import AsyncClient
@@ -95,11 +97,15 @@ class BackendCommands(TyperGroup):
 def backends(home: Path | None = None, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Adapters by backend as the shipped settings, the home's file and the environment name them.
 
-    Read lightly, for a list in a help text: settings would be checked, and pydantic imported. What cannot be read is
-    left out; every command that opens a home says what is wrong with its file.
+    Read lightly, for a list in a help text: settings would be checked, and pydantic imported. What cannot be read or
+    is not allowed is left out; every command that opens a home says what is wrong with it.
     """
     found: dict[str, str] = {}
-    for file in (config_root() / "fusion.toml", (home or find_home()) / "fusion.toml"):
+    located = locate_home(home)
+    files = [config_root() / "fusion.toml"]
+    with suppress(FusionError, OSError):
+        files.append(require(located.path, named=located.named) / "fusion.toml")
+    for file in files:
         try:
             table = tomllib.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError):

@@ -40,7 +40,7 @@ from fusion.errors import (
     NobodyAnswered,
     NotFound,
 )
-from fusion.home import sizes
+from fusion.home import locate_home, sizes
 from fusion.ingest.flush import local
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, Forgetting, Found
 from fusion.ingest.intake import Acknowledged, NewMemory
@@ -61,6 +61,7 @@ from fusion.recall.show import shown
 from fusion.recall.world import Live, Recorder, Recording, Witness
 from fusion.recipe import Recipe
 from fusion.settings import Settings, load
+from fusion.trust import require
 from fusion.wiring.health import BackendState, breaker_of, status_of
 from fusion.wiring.meant import foreign_items, meant_by
 from fusion.wiring.opening import DEFAULT, Parts, Shared, opened, shared
@@ -133,7 +134,7 @@ class Fusion(Parts):
         and can be read in part, questions are answered, degraded, and nothing is remembered or forgotten. A backend
         that cannot be opened costs its own answers only.
         """
-        settings = config if isinstance(config, Settings) else load(Path(config) if config else None, home=home)
+        settings = _allowed(config, home)
         async with shared(settings) as common, AsyncExitStack() as stack:
             most_open = settings.server.max_open_tenants
             tenants: Tenants[Fusion] = Tenants(settings.home, partial(cls._of, common), most_open)
@@ -632,6 +633,21 @@ class Fusion(Parts):
     async def _finish(self) -> None:
         if self._after:
             await asyncio.wait(self._after)
+
+
+def _allowed(config: Settings | Path | str | None, home: Path | None) -> Settings:
+    """The settings of a home that may be opened. Raises HomeNotAllowed.
+
+    Settings that a program built are its own decision, so only their home is examined.
+    """
+    if isinstance(config, Settings):
+        require(config.home, named="home" in config.model_fields_set)
+        return config
+    file = Path(config) if config else None
+    located = locate_home(home)
+    settings = load(file, home=home)
+    require(settings.home, named=located.named or settings.home != located.path, config=file)
+    return settings
 
 
 def _patience_s(request: FuseRequest, recipe: Recipe) -> float:

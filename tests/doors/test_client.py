@@ -27,6 +27,7 @@ from fusion.errors import (
 )
 from fusion.home import HomeLock, ServerRecord, write_record
 from fusion.settings import KeySettings, ServerSettings, Settings
+from fusion.trust import allow, make_home
 from tests.doors.fakes import COVERAGE, FakeFusion, app_over, serving
 
 
@@ -209,7 +210,7 @@ def test_the_import_is_light() -> None:
 class TestFindingTheServer:
     async def test_a_homes_server_is_found_by_its_record(self, home: Path) -> None:
         """server.json says where, /healthz that it is still that process."""
-        home.mkdir()
+        make_home(home)
         async with serving(FakeFusion()) as url:
             write_record(home, ServerRecord(os.getpid(), url, "now"))
             async with AsyncClient.of_home(home, start=False) as client:
@@ -217,14 +218,14 @@ class TestFindingTheServer:
 
     async def test_another_process_on_the_port_is_not_the_homes_server(self, home: Path) -> None:
         """A stale record whose port was taken over by another home's server."""
-        home.mkdir()
+        make_home(home)
         async with serving(FakeFusion()) as url:
             write_record(home, ServerRecord(os.getpid() + 1, url, "long ago"))
             assert await asyncio.to_thread(running_server, home) is None
 
     def test_a_stale_record_is_no_server(self, home: Path) -> None:
         """Nobody listens there any more."""
-        home.mkdir()
+        make_home(home)
         write_record(home, ServerRecord(os.getpid(), "http://127.0.0.1:9", "long ago"))
         assert running_server(home) is None
         assert stop_server(home) is None
@@ -240,6 +241,7 @@ class TestFindingTheServer:
         """The last words of its log are in the error."""
         home.mkdir()
         (home / "fusion.toml").write_text("[server]\nprot = 1\n")
+        allow(home)
         with pytest.raises(ServerUnreachable, match="prot"):
             ensure_server(home)
 
@@ -248,6 +250,7 @@ class TestFindingTheServer:
         home.mkdir()
         (home / LOG).write_text("an earlier server: the disk is on fire\n")
         (home / "fusion.toml").write_text("[server]\nprot = 1\n")
+        allow(home)
         with pytest.raises(ServerUnreachable, match="prot") as caught:
             ensure_server(home)
         assert "fire" not in str(caught.value)

@@ -26,6 +26,7 @@ from fusion.errors import PackageMissing, SettingsError
 from fusion.home import HomeLock, ServerRecord, write_record
 from fusion.ingest.intake import NewMemory
 from fusion.settings import BackendSettings, load
+from fusion.trust import allow
 from fusion.wiring import Fusion
 from tests import chaos
 from tests.chaos import Chaos
@@ -121,6 +122,7 @@ async def test_every_finding_that_is_wrong_says_what_mends_it(filled: Path) -> N
     """Several faults at once: readable by others, a wrong setting, a stale record, a damaged journal."""
     filled.chmod(0o755)
     (filled / "fusion.toml").write_text("[server]\nport = 99999\n")
+    allow(filled)
     write_record(filled, ServerRecord(2**22 + 1, "http://127.0.0.1:9", NOW.isoformat()))
     (filled / "journal.sqlite").write_bytes(b"SQLite format 3\0" + b"\xff" * 4096)
     found = wrong(examine(filled, now=NOW))
@@ -264,9 +266,11 @@ async def test_a_judge_without_a_key(filled: Path) -> None:
     """It is configured and would never be asked: wrong, and the variable is named. A module that is not there, too."""
     judge = '[judge]\nadapter = "adapters.judges.haiku:Haiku"\napi_key_env = "NOBODYS_KEY"\n'
     (filled / "fusion.toml").write_text(SMALL + judge)
+    allow(filled, variables=["NOBODYS_KEY"])
     found = wrong(examine(filled, now=NOW))
     assert (found["judge"].status, "NOBODYS_KEY is not set" in found["judge"].detail) == ("fail", True)
     (filled / "fusion.toml").write_text(SMALL + '[backends.mine]\nadapter = "mine:Mine"\n')
+    allow(filled)
     assert "no module mine" in wrong(examine(filled, now=NOW))["backends.mine"].detail
 
 
@@ -291,6 +295,7 @@ async def test_a_wrong_option_is_found_before_a_start(filled: Path, module: str)
     adapter = f"adapters.{module}:{kinds.get(module, module.capitalize())}"
     file = filled / "fusion.toml"
     file.write_text(f'{SMALL}[backends.ours]\nadapter = "{adapter}"\n{line}\n')
+    allow(filled)
     found = wrong(examine(filled, now=NOW))["backends.ours"]
     assert (found.status, said in found.detail) == ("fail", True)
     assert found.mend == f"correct [backends.ours] in {file}"
@@ -320,6 +325,7 @@ async def test_a_port_that_another_program_has_is_told(filled: Path) -> None:
         port = door.getsockname()[1]
         ports = f"{SMALL}compat_port = {port}\n[server]\nport = {port}\n"
         (filled / "fusion.toml").write_text(ports)
+        allow(filled)
         found = {one.check: one for one in examine(filled, now=NOW) if one.check.endswith("port")}
         assert {check: one.status for check, one in found.items()} == {
             "server.port": "warn",
@@ -331,6 +337,7 @@ async def test_a_port_that_another_program_has_is_told(filled: Path) -> None:
         async with served(filled, Telling()):
             assert not [one for one in await asyncio.to_thread(examine, filled) if one.check.endswith("port")]
     (filled / "fusion.toml").write_text(f"{SMALL}[server]\nport = 0\n")
+    allow(filled)
     (free,) = [one for one in examine(filled, now=NOW) if one.check.endswith("port")]
     assert (free.check, free.status) == ("server.port", "ok")
 
@@ -339,6 +346,7 @@ async def test_a_recipe_with_a_signal_that_there_is_not(filled: Path) -> None:
     """A server refuses it, and so it is wrong."""
     (filled / "recipes").mkdir()
     (filled / "recipes" / "mine.toml").write_text("[rerank.signals]\nmaxism = 1.0\n")
+    allow(filled)
     found = wrong(examine(filled, now=NOW))["configuration"]
     assert "no signal is called 'maxism'" in found.detail
 
@@ -347,6 +355,7 @@ async def test_a_language_model_without_a_key(filled: Path) -> None:
     """Conversations would never be distilled; the variable that the configuration names is named."""
     model = '[model]\nadapter = "adapters.models.gateway:Gateway"\napi_key_env = "NOBODYS_KEY"\n'
     (filled / "fusion.toml").write_text(SMALL + model)
+    allow(filled, variables=["NOBODYS_KEY"])
     found = wrong(examine(filled, now=NOW))
     assert (found["model"].status, "NOBODYS_KEY is not set" in found["model"].detail) == ("fail", True)
 
@@ -355,9 +364,11 @@ async def test_who_embeds_and_what_it_lacks(filled: Path) -> None:
     """The provider and where texts go; one that cannot be had is wrong, with what to set."""
     backend = SMALL.replace('[embedder]\nadapter = ""\n', "")
     (filled / "fusion.toml").write_text(f'{backend}[embedder]\nprovider = "ollama"\n')
+    allow(filled)
     (found,) = [one for one in examine(filled, now=NOW) if one.check == "embedder"]
     assert (found.status, "ollama/nomic-embed-text at http://127.0.0.1:11434" in found.detail) == ("ok", True)
     (filled / "fusion.toml").write_text(f'{backend}[embedder]\nprovider = "mistral"\n')
+    allow(filled)
     (found,) = [one for one in examine(filled, now=NOW) if one.check == "embedder"]
     assert (found.status, "set MISTRAL_API_KEY" in found.detail) == ("fail", True)
 
@@ -382,6 +393,7 @@ async def test_the_command(filled: Path) -> None:
     assert told["ok"] is True
     assert {tuple(one) for one in told["findings"]} == {("check", "status", "detail", "mend")}
     (filled / "fusion.toml").write_text("nonsense = 1\n")
+    allow(filled)
     done = CliRunner().invoke(app, ["doctor", "--home", str(filled)])
     assert done.exit_code == 1
     assert "fail  configuration" in done.stdout

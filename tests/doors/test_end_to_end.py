@@ -19,6 +19,7 @@ import pytest
 from fusion.access import home_token
 from fusion.client import Client, ensure_server, running_server, stop_server
 from fusion.home import ServerRecord, owner, read_record
+from fusion.trust import allow
 from tests.doors.fakes import SMALL
 
 
@@ -199,6 +200,7 @@ def test_an_idle_server_leaves(home: Path) -> None:
 def test_a_server_with_keys_lets_this_machines_clients_in(home: Path) -> None:
     """By the token in server.json, which only the home's owner can read; without it the door is shut."""
     (home / "fusion.toml").write_text(SMALL + f'[[server.keys]]\nname = "a"\nsha256 = "{"0" * 64}"\n')
+    allow(home)
     record = ensure_server(home)
     assert httpx.get(record.url + "/v1/backends").status_code == 401
     assert fusion_json("backends", "--home", home)["backends"]

@@ -20,6 +20,7 @@ from mcp import StdioServerParameters, stdio_client
 from fusion.client import Client, ensure_server, running_server, stop_server
 from fusion.doors.hooks import HOOKS, MAX_INPUT_BYTES, MAX_PROMPT_CHARS, _limit, _TooLate, project_of, question_of
 from fusion.home import HomeLock, ServerRecord, owner, write_record
+from fusion.trust import make_home
 from tests.doors.fakes import SMALL, FakeFusion, serving
 
 EVENTS = {
@@ -76,7 +77,7 @@ def is_silent(event: str, printed: dict[str, Any]) -> bool:
 @pytest.fixture
 async def memory(home: Path) -> AsyncIterator[FakeFusion]:
     """Behind the server of ``home``, which runs in this process."""
-    home.mkdir(mode=0o700)
+    make_home(home)
     fusion = FakeFusion()
     async with serving(fusion) as url:
         write_record(home, ServerRecord(os.getpid(), url, "now"))

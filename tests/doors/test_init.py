@@ -23,10 +23,11 @@ import pytest
 from fusion.client import AsyncClient
 from fusion.doors import show
 from fusion.doors.init import DECIDED, Asking, Unanswered, choose, init, look, set_up
-from fusion.errors import HomeLocked, SettingsError
+from fusion.errors import HomeLocked, HomeNotAllowed, SettingsError
 from fusion.home import HomeLock, config_root
 from fusion.recall.engine import Fused, FuseRequest
 from fusion.settings import load
+from fusion.trust import allow, make_home
 from tests.discover.fakes import MEMGRAPH, Bolt, listening
 from tests.doors.fakes import SMALL, FakeFusion, app_over
 
@@ -182,22 +183,26 @@ def test_paths_that_were_added_by_hand_are_followed_on(user: Path, home: Path, r
     workspace = user / ".openclaw/workspace"
     paths = f"paths = [{str(workspace)!r}, {added!r}]\n"
     (home / "fusion.toml").write_text(f"[backends.markdown]\n{paths}")
+    allow(home)
     init(asking(user, home, force=True, ask=Answers("n", "n")), over(FakeFusion()))
     assert load(home=home).backends["markdown"].options["paths"] == [str(vault)]
     assert f'"{added}",  # as it was before' in (home / "fusion.toml").read_text()
     assert load(home=home).notes.paths == ()  # one that only the Markdown backend was told of stays that
     (home / "fusion.toml").write_text(f"[notes]\n{paths}")
+    allow(home)
     init(asking(user, home, force=True, ask=Answers("n", "n")), over(FakeFusion()))
     assert load(home=home).notes.paths == (vault,)
     (home / "fusion.toml").write_text("paths = [")
+    allow(home)
     init(asking(user, home, force=True, ask=Answers("n", "n")), over(FakeFusion()))
     assert load(home=home).backends["markdown"].options["paths"] == []
 
 
 def test_what_cannot_be_written_leaves_nothing_behind(user: Path, home: Path) -> None:
-    """A folder stands where the file is to be: an error, and no half of a file beside it."""
-    (home / "fusion.toml").mkdir(parents=True)
-    with pytest.raises(OSError, match="directory"):
+    """A folder stands where the file is to be: an error, and no half of a file next to it."""
+    make_home(home)
+    (home / "fusion.toml").mkdir()
+    with pytest.raises(HomeNotAllowed, match="no regular file"):
         init(asking(user, home, yes=True, force=True), over(FakeFusion()))
     assert [file.name for file in home.iterdir()] == ["fusion.toml"]
 

@@ -15,7 +15,7 @@ import fusion as package
 from fusion.doors.cli.ask import fuse, receipt, search
 from fusion.doors.cli.keep import forget, forgotten, get, ingest, memories, remember
 from fusion.doors.cli.measure import compare, feedback, tune
-from fusion.doors.cli.operate import backends, doctor, hook, init, mcp, serve, status, stop, token
+from fusion.doors.cli.operate import allow, backends, doctor, hook, init, mcp, serve, status, stop, token
 from fusion.doors.verbs import Commands
 
 app = typer.Typer(
@@ -51,6 +51,7 @@ def common(
 
 for command in (
     init,
+    allow,
     serve,
     stop,
     token,

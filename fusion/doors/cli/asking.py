@@ -15,6 +15,8 @@ import typer
 
 from fusion.doors.usage import USAGE, report
 from fusion.errors import BadInput, FusionError, NotFound, SettingsError
+from fusion.home import Located, locate_home
+from fusion.trust import require
 
 if TYPE_CHECKING:
     from fusion.client import AsyncClient
@@ -30,26 +32,28 @@ BROKEN_PIPE = 141
 
 
 def home_of(home: Path | None, config: Path | None) -> Path:
-    """The home that is meant; a configuration file may name it. Raises SettingsError for a file in its place."""
-    folder = _home_of(home, config)
+    """The home that is meant; a configuration file may name it. Raises SettingsError for a file in its place, and
+    HomeNotAllowed before anything is opened."""
+    located = located_home(home, config)
+    folder = located.path
     if folder.exists() and not folder.is_dir():
         raise SettingsError(f"{folder} is a file, and a home is a folder{_named_by(home)}")
+    require(folder, named=located.named, config=config)
     return folder
 
 
-def _home_of(home: Path | None, config: Path | None) -> Path:
-    from fusion.home import find_home
-
+def located_home(home: Path | None, config: Path | None) -> Located:
+    """The home that is meant, allowed or not."""
     if config is not None and not config.is_file():
         wrong = "is a folder, not a configuration file" if config.is_dir() else "is not there"
         raise SettingsError(f"there is no configuration file {config}: it {wrong}{_near(config, Path.is_file)}")
     if home is None and config is not None:
         from fusion.settings import load
 
-        settings = load(config)
-        if "home" in settings.model_fields_set:
-            return settings.home
-    return find_home(home)
+        named_by_file = load(config).home
+        if named_by_file != locate_home().path:
+            return Located(named_by_file, named=True)
+    return locate_home(home)
 
 
 def existing(home: Path | None, config: Path | None) -> Path:

@@ -145,6 +145,7 @@ def tune(
         from fusion.doors.tune import Wanted
         from fusion.doors.tune import run as run_tuning
         from fusion.settings import recipes
+        from fusion.trust import rerecord
 
         settings = settings_of(home, config)
         known = recipes(settings)
@@ -168,5 +169,6 @@ def tune(
             only=tuple(only or ()),
         )
         told = run_tuning(wanted, quiet=as_json)
+        rerecord(settings.home)
         if as_json:
             print_json(told)

@@ -26,9 +26,12 @@ def init(
     with friendly(as_json):
         from fusion.doors.init import Asking, Unanswered
         from fusion.doors.init import init as set_up
+        from fusion.home import locate_home
 
+        located = locate_home(home)
         asking = Asking(
-            home=home_of(home, None),
+            home=located.path,
+            named=located.named,
             user=Path.home(),
             cwd=Path.cwd(),
             scan=scan or (),
@@ -47,6 +50,52 @@ def init(
             fail(SettingsError(str(why)), as_json, code=USAGE)
         if as_json:
             print_json(told)
+
+
+def allow(
+    home: Home = None,
+    config: Config = None,
+    variable: Annotated[
+        list[str] | None, typer.Option(help="Let its settings send the key in this environment variable; again, too.")
+    ] = None,
+    file: Annotated[
+        list[str] | None, typer.Option(help="Let its settings send the key in this file; again, too.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing; allow what is shown.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show; allow nothing.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Take it back: the home is not opened any more.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show what a home would load, reach and read; allow it. A home that you did not make is only data until then."""
+    with friendly(as_json):
+        from fusion.doors.allow import agree, lines, view
+        from fusion.doors.cli.asking import located_home
+        from fusion.trust import revoke as forget_home
+
+        located = located_home(home, config)
+        if revoke:
+            known = forget_home(located.path)
+            told = "is not allowed any more" if known else "was not recorded"
+            print_json({"home": str(located.path), "revoked": known}) if as_json else print(f"{located.path} {told}.")
+            return
+        found = view(located.path, config, named=located.named)
+        if not as_json:
+            print("\n".join(lines(found)))
+        asked = not (yes or dry_run)
+        if asked and (as_json or not sys.stdin.isatty()):
+            fail(
+                SettingsError("there is no terminal to ask on: pass --yes to allow what is shown"), as_json, code=USAGE
+            )
+        given = {"variables": variable or (), "files": file or ()}
+        done = not dry_run and agree(found, config, **given, ask=typed if asked else None)
+        if as_json:
+            print_json({**found.as_json(), "allowed": done or not found.why, "dry_run": dry_run})
+        elif not dry_run:
+            print(
+                "Allowed. It is asked again when its settings, recipes or adapters change." if done else "Not allowed."
+            )
+    if not (done or dry_run):
+        raise typer.Exit(1)
 
 
 def serve(
@@ -132,11 +181,12 @@ def doctor(home: Home = None, config: Config = None, as_json: Json = False) -> N
     """What is wrong with a home, and the command that mends it. Changes nothing."""
     with friendly(as_json):
         from fusion.doors.doctor import examine, healthy, report
-        from fusion.home import find_home
+        from fusion.home import locate_home
 
         # A configuration that cannot be read is a finding, and must not keep the home from being found.
-        folder = find_home(home)
-        found = examine(folder, config)
+        located = locate_home(home)
+        folder = located.path
+        found = examine(folder, config, named=located.named)
         if as_json:
             print_json(report(found, folder))
         else:
@@ -190,9 +240,10 @@ def mcp(
         import asyncio
 
         from fusion.doors.bodies import Scoped, in_query
+        from fusion.doors.cli.asking import located_home
         from fusion.doors.mcp import serve_stdio
 
         given = {"user_id": user, "agent_id": agent, "session_id": session, "project": project, "audience": audience}
         fixed = {name: value for name, value in given.items() if value is not None}
         in_query(Scoped, list(fixed.items()))
-        asyncio.run(serve_stdio(home_of(home, config), config, fixed))
+        asyncio.run(serve_stdio(located_home(home, config), config, fixed))

@@ -1,0 +1,19 @@
+"""Which homes may be opened. A home is data until its owner allows it.
+
+A home decides which modules are imported, which servers get memories and keys, and which folders are read. So a
+``.fusion`` folder that came with a cloned repository is only data: `require` refuses it, and nothing in it is opened,
+until `fusion allow` has shown what it would do and the user has agreed. Five kinds of homes need no question:
+
+- the user's own data folder, ``~/.local/share/memory-fusion``;
+- ``.fusion`` in the checkout that this code runs from: who can write there can change the code;
+- a home that this gateway creates;
+- a home that the user names, with nothing in it but harmless settings (`fusion.trust.reach` says what is harmless);
+- a home that was recorded before, and has not changed since.
+
+Records are files of the user's state folder (`fusion.lib.private`), outside every home. A record holds the identity of
+the folder and the hash of each file that decides. It does not cover the memories themselves.
+"""
+
+from fusion.trust.homes import allow, checkout_home, data_home, make_home, require, rerecord, revoke, unanswered
+
+__all__ = ["allow", "checkout_home", "data_home", "make_home", "require", "rerecord", "revoke", "unanswered"]

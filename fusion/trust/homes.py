@@ -1,0 +1,277 @@
+"""`require`: may this home be opened? `allow`, `make_home`, `rerecord`, `revoke`: what changes the answer.
+
+A hook asks this before each prompt, so settings are parsed only when they are recorded, and what that needs is imported
+then.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fusion.errors import HomeNotAllowed, SettingsError
+from fusion.lib.private import NAME, xdg_folder
+from fusion.trust import records
+from fusion.trust.decides import ABSENT, FILE, RECIPES, hashes, printable, read_settings, settings_hash
+from fusion.trust.records import Record, Seen
+
+if TYPE_CHECKING:
+    from fusion.trust.reach import Reach
+
+
+def require(home: Path, *, named: bool = False, config: Path | None = None) -> Path:
+    """The home without links in its path, if it may be opened. Writes nothing into it.
+
+    ``named`` says that the user named this home (an option, FUSION_HOME, an argument), and did not merely stand in a
+    folder that has one. ``config`` is a settings file that is read instead of the home's own.
+    Raises HomeNotAllowed, which says why and what to do.
+    """
+    folder, why = _examined(home, named=named, config=config)
+    if why:
+        raise HomeNotAllowed(f"The home {printable(folder)} is not opened: {why}. {_fix(folder, config)}")
+    return folder
+
+
+def unanswered(home: Path, *, named: bool = False, config: Path | None = None) -> str:
+    """Why a home may not be opened; empty where it may."""
+    try:
+        require(home, named=named, config=config)
+    except HomeNotAllowed as error:
+        return str(error)
+    return ""
+
+
+def allow(
+    home: Path, *, config: Path | None = None, variables: Iterable[str] = (), files: Iterable[str] = ()
+) -> Record:
+    """Records a home as it is now, with the variables and key files that are allowed by name. Makes it if need be."""
+    folder = resolved(home)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    before = records.read(folder)
+    about = folder.stat()
+    record = Record.of(folder, about, "allowed")
+    if before is not None and before.is_of(about):
+        kept = {file: seen for file, seen in before.seen.items() if Path(file) != folder / FILE}
+        record = replace(record, seen=kept, variables=before.variables, files=before.files)
+    record = replace(
+        record,
+        variables=tuple(sorted({*record.variables, *variables})),
+        files=tuple(sorted({*record.files, *files})),
+    )
+    return _keep(record, folder, {folder / FILE, *_file(config)})
+
+
+def missing_names(home: Path, reach: Reach) -> tuple[list[str], list[str]]:
+    """The environment variables and key files that settings name, and that are neither the gateway's own nor allowed by
+    name yet. In homes that need no question the settings are the user's own words."""
+    from fusion.trust.reach import foreign_variables, outside_key_files
+
+    folder = resolved(home)
+    if _is_own(folder):
+        return [], []
+    record = _record(folder, folder.stat()) if folder.is_dir() else None
+    variables, files = (record.variables, record.files) if record is not None else ((), ())
+    return (
+        [name for name in foreign_variables(reach) if name not in variables],
+        [file for file in outside_key_files(reach, folder) if file not in files],
+    )
+
+
+def make_home(home: Path) -> Path:
+    """Makes a home, and records one that is new; an allowed one stays as it is. Raises HomeNotAllowed."""
+    folder = require(home)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not _is_own(folder) and _is_empty(folder):
+        about = folder.stat()
+        if _record(folder, about) is None:
+            _keep(Record.of(folder, about, "made"), folder, {folder / FILE})
+    return folder
+
+
+def rerecord(home: Path) -> None:
+    """Notes that a command of ours has changed the settings or recipes of an allowed home."""
+    folder = resolved(home)
+    record = records.read(folder)
+    if record is not None and record.is_of(folder.stat()):
+        _keep(record, folder, {folder / FILE})
+
+
+def revoke(home: Path) -> bool:
+    """Forgets that a home was allowed; False: it was not recorded."""
+    return records.remove(resolved(home))
+
+
+def data_home() -> Path:
+    """The user's own data folder's home."""
+    return xdg_folder("XDG_DATA_HOME", ".local/share") / NAME
+
+
+def checkout_home() -> Path:
+    """The home of the checkout that this code runs from."""
+    return Path(__file__).resolve().parents[2] / ".fusion"
+
+
+def resolved(home: Path) -> Path:
+    """A home's path without links. Raises HomeNotAllowed for a loop of links."""
+    try:
+        return home.expanduser().resolve()
+    except (OSError, RuntimeError) as error:
+        raise HomeNotAllowed(f"The home {printable(home)} cannot be found: {error}") from None
+
+
+# What is examined ------------------------------------------------------------------------------------------------
+
+
+def _examined(home: Path, *, named: bool, config: Path | None) -> tuple[Path, str]:
+    """The folder, and why it may not be opened."""
+    folder = resolved(home)
+    if not named and home.is_symlink():
+        return folder, f"{printable(home)} is a link, which makes another folder's memories those of this one"
+    try:
+        about = folder.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return folder, _why_not_config(None, folder, config)
+    except OSError as error:
+        return folder, error.strerror or str(error)
+    if not stat.S_ISDIR(about.st_mode):
+        raise SettingsError(f"The home {printable(folder)} is not a folder. Name another with --home or FUSION_HOME")
+    if about.st_uid != os.geteuid():
+        return folder, f"it belongs to user {about.st_uid}"
+    if _is_own(folder):
+        return folder, "" if config is None else _why_not_config(_record(folder, about), folder, config)
+    record = _record(folder, about)
+    if record is None and not _is_empty(folder):
+        record = _record(folder, about)  # another process may have made it just now, and written into it since
+        if record is None:
+            if not (named and _is_as_good_as_new(folder)):
+                return folder, _why_not_known(folder)
+            record = _keep(Record.of(folder, about, "named"), folder, {folder / FILE})
+    if config is not None:
+        return folder, _why_not_config(record, folder, config)
+    return folder, _why_not_settings(record, folder, folder / FILE) if record else ""
+
+
+def _record(folder: Path, about: os.stat_result) -> Record | None:
+    """The record of this very folder."""
+    record = records.read(folder)
+    return record if record is not None and record.is_of(about) else None
+
+
+def _is_own(folder: Path) -> bool:
+    """Whether a home is in the user's own data folder, or belongs to the checkout that runs."""
+    return folder in (resolved(data_home()), checkout_home())
+
+
+def _is_empty(folder: Path) -> bool:
+    with os.scandir(folder) as entries:
+        return next(entries, None) is None
+
+
+def _is_as_good_as_new(folder: Path) -> bool:
+    """Whether a folder holds harmless settings and recipes, and nothing else."""
+    with os.scandir(folder) as entries:
+        for number, entry in enumerate(entries):
+            if number > 1 or entry.name not in (FILE, RECIPES):
+                return False
+            if not (entry.is_file(follow_symlinks=False) if entry.name == FILE else _only_recipes(Path(entry.path))):
+                return False
+    from fusion.trust.reach import reach_of
+
+    return reach_of(read_settings(folder / FILE), folder, folder.parent).harmless
+
+
+def _only_recipes(folder: Path) -> bool:
+    if folder.is_symlink() or not folder.is_dir():
+        return False
+    with os.scandir(folder) as entries:
+        return all(one.is_file(follow_symlinks=False) and one.name.endswith((".toml", ".txt")) for one in entries)
+
+
+def _why_not_config(record: Record | None, folder: Path, config: Path | None) -> str:
+    """Why a settings file that is named on its own may not decide about a home."""
+    if config is None:
+        return ""
+    file = resolved(config)
+    if (_is_own(folder) and file.is_relative_to(folder)) or not file.exists():
+        return ""  # one that is not there is an error of its own
+    if record is not None and str(file) in record.seen:
+        return _why_not_settings(record, folder, file)
+    from fusion.trust.reach import reach_of
+
+    reach = reach_of(read_settings(file), file.parent, file.parent)
+    return "" if reach.harmless else f"{printable(file)} says more than where your memories are"
+
+
+def _why_not_settings(record: Record, folder: Path, file: Path) -> str:
+    """Why the settings of a recorded home may not take effect: they changed, or name what was not allowed by name."""
+    seen = record.seen.get(str(file))
+    now = settings_hash(file)
+    if seen is None:
+        return f"{_short(folder, file)} is new" if now != ABSENT else ""
+    if now != seen.settings:
+        change = "is gone" if now == ABSENT else "is new" if seen.settings == ABSENT else "has changed"
+        return f"{_short(folder, file)} {change}"
+    found = hashes(folder, seen.named)
+    for name in sorted({*found, *seen.files}):
+        if found.get(name) != seen.files.get(name):
+            change = "is gone" if name not in found else "has changed" if name in seen.files else "is new"
+            return f"{printable(name)} {change}"
+    return _why_not_keys(record, seen, folder, file)
+
+
+def _why_not_keys(record: Record, seen: Seen, folder: Path, file: Path) -> str:
+    """Why settings may not have the keys that they name: a file in a home must not choose which secrets are sent."""
+    variables = [f"--variable {shlex.quote(printable(one))}" for one in seen.variables if one not in record.variables]
+    files = [f"--file {shlex.quote(printable(one))}" for one in seen.key_files if one not in record.files]
+    if not variables and not files:
+        return ""
+    what = "environment variables that are not the gateway's own" if variables else "a key file that is not in the home"
+    return f"{_short(folder, file)} names {what}, which you allow by name ({' '.join([*variables, *files])})"
+
+
+def _why_not_known(folder: Path) -> str:
+    if records.read(folder) is not None:
+        return "another folder is in the place of the one that you allowed"
+    return "you have not allowed it, and a home can load code, and send memories and keys elsewhere"
+
+
+def _fix(folder: Path, config: Path | None) -> str:
+    more = "" if config is None else f" --config {shlex.quote(printable(config))}"
+    return f"To see what is in it, and allow it: fusion allow --home {shlex.quote(printable(folder))}{more}"
+
+
+def _short(folder: Path, file: Path) -> str:
+    return printable(file.name if file.parent == folder else file)
+
+
+def _file(config: Path | None) -> set[Path]:
+    return set() if config is None else {resolved(config)}
+
+
+def _keep(record: Record, folder: Path, files: Iterable[Path]) -> Record:
+    """Writes a record with these settings files as they are now."""
+    seen = {**record.seen, **{str(file): _seen(folder, file) for file in files}}
+    record = replace(record, seen=seen)
+    records.write(record)
+    return record
+
+
+def _seen(folder: Path, file: Path) -> Seen:
+    """A settings file as it is now."""
+    from fusion.trust.reach import foreign_variables, outside_key_files, reach_of
+
+    content = read_settings(file)
+    reach = reach_of(content, file.parent, file.parent)
+    return Seen(
+        settings_hash(file),
+        reach.named.recipes_folder,
+        reach.named.modules,
+        hashes(folder, reach.named),
+        tuple(foreign_variables(reach)),
+        tuple(outside_key_files(reach, folder)),
+    )

@@ -1,0 +1,260 @@
+"""What a settings file would load, reach, read and follow. The file is only parsed as TOML: nothing of it takes effect.
+
+The walk knows settings by the form of their names, as `fusion.settings` and every adapter spell them (``*_env``,
+``*_file``, ``*_folder``, ``paths``, ``adapter``), so it also understands the options of adapters that are not ours.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from fusion.trust.decides import Named
+
+OWN_VARIABLES = frozenset(
+    {
+        "ANTHROPIC_API_KEY",
+        "COGNEE_API_KEY",
+        "COGNEE_PASSWORD",
+        "GEMINI_API_KEY",
+        "HINDSIGHT_API_KEY",
+        "MEM0_API_KEY",
+        "MEMGRAPH_PASSWORD",
+        "MISTRAL_API_KEY",
+        "NEO4J_PASSWORD",
+        "OPENAI_API_KEY",
+        "QDRANT_API_KEY",
+        "VOYAGE_API_KEY",
+    }
+)
+"""variables that a settings file may name for a key or a password, with all that begin with FUSION_"""
+
+EMBEDDED = frozenset({"adapters.markdown", "adapters.cortex", "adapters.mem0", "adapters.triples", "adapters.inmemory"})
+"""modules of backends that by their defaults reach nothing beyond the home"""
+_OUR_EMBEDDER = "adapters.embedders.providers:Providers"
+_SAFE_TOP = frozenset({"recipe", "backends_only", "log_level"})
+_SAFE_TABLES = frozenset({"journal", "receipts", "tools", "hooks", "checks"})
+_SAFE_SERVER = frozenset({"host", "port", "keys", "allowed_hosts", "allowed_origins"})
+"""of [server], safe with the values that `_safe_server` takes; its other settings are numbers"""
+_SAFE_TEXTS = frozenset({"merge", "fallback_for", "ignore", "private", "paths", "bind", "weights", "user_id"})
+_UNSAFE_NUMBERS = frozenset({"port", "compat_port", "infer", "create", "media"})
+"""numbers and switches of a backend that open a port, or make it talk to a server"""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One setting that reaches beyond plain numbers: where it stands, and what it says."""
+
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What one settings file would do. ``unreadable`` says why it is no TOML; then all else is empty."""
+
+    loads: tuple[Item, ...] = ()
+    """adapters that do not ship with the gateway"""
+    ours: tuple[Item, ...] = ()
+    """adapters that do"""
+    reaches: tuple[Item, ...] = ()
+    """URLs, and providers with an address of their own"""
+    variables: tuple[Item, ...] = ()
+    key_files: tuple[Item, ...] = ()
+    folders: tuple[Item, ...] = ()
+    listens: tuple[Item, ...] = ()
+    says: tuple[Item, ...] = ()
+    """texts that reach an agent's prompt"""
+    recipes_folder: str | None = None
+    home: str | None = None
+    harmless: bool = True
+    unreadable: str = ""
+
+    @property
+    def named(self) -> Named:
+        modules = tuple(sorted({item.value.partition(":")[0] for item in self.loads}))
+        return Named(self.recipes_folder, modules)
+
+
+def reach_of(content: bytes | None, folder: Path, around: Path) -> Reach:
+    """What a settings file in ``folder`` would do. Folders that it names are harmless below ``around``."""
+    if content is None:
+        return Reach()
+    try:
+        table = tomllib.loads(content.decode())
+    except (ValueError, RecursionError) as error:
+        return Reach(harmless=False, unreadable=str(error) or type(error).__name__)
+    found: dict[str, list[Item]] = {name: [] for name in ("loads", "ours", "reaches", "variables", "key_files")}
+    found |= {name: [] for name in ("folders", "listens", "says")}
+    for key, value in _leaves(table):
+        kind = _kind(key, value)
+        if kind == "adapter":
+            found["ours" if shipped(str(value)) else "loads"].append(Item(key, str(value)))
+        elif kind is not None and value not in ("", None):
+            path = kind in ("key_files", "folders")
+            found[kind].append(Item(key, str(rooted(str(value), folder)) if path else str(value)))
+    top = {name: table.get(name) for name in ("recipes_folder", "home")}
+    named = {name: str(rooted(value, folder)) for name, value in top.items() if isinstance(value, str) and value}
+    items: dict[str, Any] = {name: tuple(items) for name, items in found.items()}
+    return Reach(
+        **items,
+        recipes_folder=named.get("recipes_folder"),
+        home=named.get("home"),
+        harmless=_harmless(table, folder, around),
+    )
+
+
+def foreign_variables(reach: Reach) -> list[str]:
+    """The environment variables that are not the gateway's own."""
+    names = {item.value for item in reach.variables}
+    return sorted(name for name in names if name not in OWN_VARIABLES and not name.startswith("FUSION_"))
+
+
+def outside_key_files(reach: Reach, home: Path) -> list[str]:
+    """The key files that are not in the home."""
+    return sorted({item.value for item in reach.key_files if not Path(item.value).is_relative_to(home)})
+
+
+def shipped(adapter: str) -> bool:
+    """Whether an adapter is one of ours: its module is a file of the package next to `fusion`."""
+    module, _, name = adapter.partition(":")
+    parts = module.split(".")
+    if parts[0] != "adapters" or not all(part.isidentifier() for part in parts) or not name.isidentifier():
+        return adapter == ""
+    file = Path(__file__).resolve().parents[2].joinpath(*parts)
+    return file.with_suffix(".py").is_file() or (file / "__init__.py").is_file()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine's own, by its name or address alone: nothing is looked up."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def host_of(url: str) -> str:
+    """The host of a URL; the text itself where it is none."""
+    try:
+        return urlsplit(url).hostname or url
+    except ValueError:
+        return url
+
+
+def rooted(value: str, folder: Path) -> Path:
+    """A path of a settings file, absolute and without links, as `fusion.settings` reads it."""
+    try:
+        return (folder / Path(value).expanduser()).resolve()
+    except (RuntimeError, OSError, ValueError):
+        return folder / "?"
+
+
+def _leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
+    """Every value with its dotted key; the entries of a list have the list's."""
+    if isinstance(value, Mapping):
+        for name, one in value.items():
+            yield from _leaves(one, f"{path}.{name}".lstrip("."))
+    elif isinstance(value, list):
+        for one in value:
+            yield from _leaves(one, path)
+    else:
+        yield path, value
+
+
+def _kind(key: str, value: object) -> str | None:
+    """Which list of `Reach` a setting belongs to; None: it is a number or a plain word."""
+    name = key.rpartition(".")[2]
+    if name == "adapter":
+        return "adapter"
+    if name.endswith("_env"):
+        return "variables"
+    if name.endswith("_file"):
+        return "key_files"
+    if name == "paths" or name == "home" or name.endswith("_folder"):
+        return "folders"
+    if key in ("flush.prompt", "flush.system_prompt"):
+        return "says"
+    if key in ("server.host", "server.allowed_hosts", "server.allowed_origins") or name == "compat_port":
+        return "listens"
+    if key.startswith("server.keys"):
+        return "listens" if name in ("name", "tenant") else None
+    if isinstance(value, str) and ("://" in value or name.endswith(("url", "endpoint", "host", "server"))):
+        return "reaches"
+    if key == "embedder.provider" and value not in ("", "local", "none"):
+        return "reaches"
+    return "reaches" if name == "preset" else None
+
+
+def _harmless(table: Mapping[str, Any], folder: Path, around: Path) -> bool:
+    """Whether settings only arrange what the user brings in: embedded backends, nothing that is beyond ``around`` or
+    at a URL, no text for a prompt. A setting that is not known to be harmless is not."""
+    return all(_safe(name, value, folder, around) for name, value in table.items())
+
+
+def _safe(name: str, value: Any, folder: Path, around: Path) -> bool:
+    if name in _SAFE_TOP or name in _SAFE_TABLES:
+        return True
+    if name in ("home", "recipes_folder"):
+        return _inside([value], folder, around)
+    if not isinstance(value, Mapping):
+        return False
+    if name == "server":
+        return _safe_server(value)
+    if name == "embedder":
+        return _safe_embedder(value)
+    if name in ("judge", "model"):
+        return not value.get("adapter")
+    if name in ("notes", "sessions"):
+        return "adapter" not in value and _safe_backend(value, folder, around)
+    if name == "flush":
+        return not {"prompt", "system_prompt"} & value.keys()
+    tables = value.values() if name == "backends" else ()
+    return name == "backends" and all(isinstance(one, Mapping) and _safe_backend(one, folder, around) for one in tables)
+
+
+def _safe_server(table: Mapping[str, Any]) -> bool:
+    opens = any(table.get(name) for name in ("keys", "allowed_hosts", "allowed_origins"))
+    numbers = all(
+        isinstance(value, int | float) and not isinstance(value, bool)
+        for name, value in table.items()
+        if name not in _SAFE_SERVER
+    )
+    return numbers and not opens and is_loopback(str(table.get("host", "127.0.0.1")))
+
+
+def _safe_embedder(table: Mapping[str, Any]) -> bool:
+    ours = table.get("adapter", _OUR_EMBEDDER) in ("", _OUR_EMBEDDER)
+    here = table.get("provider", "local") in ("", "local", "none")
+    rest = {name: value for name, value in table.items() if name not in ("adapter", "provider")}
+    return ours and here and not any(isinstance(value, str) and value for value in rest.values())
+
+
+def _safe_backend(table: Mapping[str, Any], folder: Path, around: Path) -> bool:
+    adapter = table.get("adapter", "adapters.inmemory:InMemory")
+    if not isinstance(adapter, str) or adapter.partition(":")[0] not in EMBEDDED:
+        return False
+    for name, value in table.items():
+        if name == "paths":
+            if not _inside(value, folder, around):
+                return False
+        elif name not in _SAFE_TEXTS and name != "adapter" and not _is_safe_number(name, value):
+            return False
+    return True
+
+
+def _is_safe_number(name: str, value: object) -> bool:
+    return isinstance(value, int | float) and not (name in _UNSAFE_NUMBERS and value)
+
+
+def _inside(paths: object, folder: Path, around: Path) -> bool:
+    """Whether all paths are below ``around``."""
+    if not isinstance(paths, list):
+        return False
+    return all(isinstance(path, str) and rooted(path, folder).is_relative_to(around) for path in paths)

@@ -1,0 +1,301 @@
+"""Which homes are opened without a question, and which are only data until they are allowed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from fusion.errors import HomeNotAllowed, SettingsError
+from fusion.home import HomeLock, locate_home
+from fusion.lib.private import state_path
+from fusion.trust import allow, data_home, make_home, require, rerecord, revoke, unanswered
+
+HARMLESS = """
+[backends.markdown]
+paths = ["../notes"]
+mention_lift = 0.2
+[server]
+port = 0
+[embedder]
+provider = "none"
+"""
+
+
+@pytest.fixture
+def cloned(tmp_path: Path) -> Path:
+    """A home that came with a repository: harmless settings and a journal."""
+    home = tmp_path / "repo" / ".fusion"
+    home.mkdir(parents=True)
+    (home / "fusion.toml").write_text(HARMLESS)
+    (home / "journal.sqlite").write_bytes(b"planted")
+    return home
+
+
+def test_a_home_that_came_with_a_folder_is_not_opened(cloned: Path) -> None:
+    """Neither found by its folder nor named; the message is one line and has the command."""
+    for named in (False, True):
+        with pytest.raises(HomeNotAllowed, match="fusion allow --home") as caught:
+            require(cloned, named=named)
+        assert str(caught.value).count("\n") == 0
+    assert sorted(path.name for path in cloned.iterdir()) == ["fusion.toml", "journal.sqlite"]
+
+
+def test_an_allowed_home_is_opened_until_it_is_revoked(cloned: Path) -> None:
+    """Also when it is found by its folder."""
+    allow(cloned)
+    assert require(cloned) == cloned
+    assert revoke(cloned)
+    assert unanswered(cloned)
+    assert not revoke(cloned)
+
+
+def test_a_home_that_is_made_here_is_recorded(home: Path) -> None:
+    """By whoever makes it first, and when somebody made the empty folder."""
+    HomeLock.take(home).release()
+    (home / "journal.sqlite").touch()
+    assert require(home) == home
+    empty = home.parent / "empty"
+    empty.mkdir()
+    make_home(empty)
+    (empty / "journal.sqlite").touch()
+    assert require(empty) == empty
+
+
+@pytest.mark.parametrize(
+    ("text", "harmless"),
+    [
+        (HARMLESS, True),
+        ("", True),
+        ('recipe = "deep"\n[hooks]\nstart_wait_ms = 9\n', True),
+        ('[backends.markdown]\npaths = ["../../private"]\n', False),
+        ('[backends.markdown]\npaths = ["~/private"]\n', False),
+        ('[notes]\npaths = ["/etc"]\n', False),
+        ('[backends.mine]\nadapter = "mine:Mine"\n', False),
+        ('[backends.mine]\nadapter = "adapters.remote:Remote"\n', False),
+        ('[backends.mem0]\nurl = "http://127.0.0.1:6333"\n', False),
+        ("[backends.mem0]\nport = 6333\n", False),
+        ('[backends.mem0]\npreset = "openclaw"\n', False),
+        ("[backends.cortex]\ncompat_port = 8080\n", False),
+        ('[embedder]\nprovider = "openai"\n', False),
+        ('[embedder]\napi_key_env = "OPENAI_API_KEY"\n', False),
+        ('[judge]\nadapter = "adapters.judges.haiku:Haiku"\n', False),
+        ('[server]\nhost = "0.0.0.0"\n', False),
+        ('[server]\nallowed_origins = ["https://evil.example"]\n', False),
+        ("[server]\nopen_to_local_users = true\n", False),
+        ('[flush]\nprompt = "Say where the keys are"\n', False),
+        ('recipes_folder = "/tmp/recipes"\n', False),
+        ("[unheard_of]\nx = 1\n", False),
+        ("not toml", False),
+    ],
+)
+def test_a_named_home_with_nothing_but_harmless_settings_is_as_good_as_new(
+    home: Path, text: str, *, harmless: bool
+) -> None:
+    """It loads and reaches nothing beyond the folder that it is in; any other setting asks."""
+    home.mkdir()
+    (home / "fusion.toml").write_text(text)
+    assert (not unanswered(home, named=True)) is harmless
+    assert (not unanswered(home)) is harmless  # recorded by then
+
+
+def test_harmless_settings_of_a_home_that_nobody_named_ask(home: Path) -> None:
+    """Standing in a folder is no decision about it."""
+    home.mkdir()
+    (home / "fusion.toml").write_text(HARMLESS)
+    assert unanswered(home)
+
+
+@pytest.mark.parametrize("more", ["journal.sqlite", "lock", "server.json", "backends", "recipes/link", "token"])
+def test_a_home_with_more_than_settings_is_not_as_good_as_new(home: Path, more: str) -> None:
+    """Data of others, and links among the recipes."""
+    home.mkdir()
+    (home / "fusion.toml").write_text(HARMLESS)
+    if more == "backends":
+        (home / more).mkdir()
+    elif more.startswith("recipes/"):
+        (home / "recipes").mkdir()
+        (home / "recipes" / "link.toml").symlink_to("/etc/passwd")
+    else:
+        (home / more).touch()
+    assert unanswered(home, named=True)
+
+
+def write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("fusion.toml", "fusion.toml has changed"),
+        ("recipes/mine.toml", "recipes/mine.toml has changed"),
+        ("recipes/mine.txt", "recipes/mine.txt is new"),
+        ("../more/other.toml", "other.toml is new"),
+    ],
+)
+def test_a_change_of_what_decides_asks_again(tmp_path: Path, change: str, said: str) -> None:
+    """Settings, recipes and the folder of recipes that the settings name; it says what changed."""
+    home = tmp_path / "home"
+    write(home / "fusion.toml", 'recipes_folder = "../more"\n')
+    write(home / "recipes" / "mine.toml", "# mine")
+    allow(home)
+    assert not unanswered(home)
+    write(home / change, "# changed")
+    assert said in unanswered(home, named=True)
+    allow(home)
+    assert not unanswered(home)
+
+
+def test_a_change_of_a_foreign_adapter_asks_again(tmp_path: Path) -> None:
+    """Its module is hashed where Python would find it, and is never imported for that."""
+    module = tmp_path / "lib" / "notes_of_mine.py"
+    write(module, "raise SystemExit('imported')\n")
+    home = tmp_path / "home"
+    write(home / "fusion.toml", '[backends.mine]\nadapter = "notes_of_mine:Notes"\n')
+    sys.path.insert(0, str(module.parent))
+    try:
+        allow(home)
+        assert not unanswered(home)
+        write(module, "import os\n")
+        assert "adapter notes_of_mine has changed" in unanswered(home)
+    finally:
+        sys.path.remove(str(module.parent))
+    assert "notes_of_mine" not in sys.modules
+
+
+def test_what_our_own_commands_write_does_not_ask(home: Path) -> None:
+    """`init --force` and `tune` record what they changed; a home that was not allowed stays so."""
+    make_home(home)
+    write(home / "recipes" / "tuned.toml", "# ours")
+    assert unanswered(home)
+    rerecord(home)
+    assert not unanswered(home)
+    revoke(home)
+    rerecord(home)
+    assert unanswered(home)
+
+
+def test_another_folder_in_its_place_asks_again(cloned: Path) -> None:
+    """A home is a folder, not a path: who moves another one there gets no trust by that."""
+    allow(cloned)
+    shutil.copytree(cloned, cloned.with_name("copy"))
+    cloned.rename(cloned.with_name("old"))
+    cloned.with_name("copy").rename(cloned)
+    assert "another folder" in unanswered(cloned, named=True)
+
+
+def test_a_home_that_is_a_link_is_found_by_name_only(tmp_path: Path) -> None:
+    """A repository's `.fusion` must not make another folder's memories its own."""
+    mine = tmp_path / "mine"
+    HomeLock.take(mine).release()
+    (tmp_path / "repo").mkdir()
+    (tmp_path / "repo" / ".fusion").symlink_to(mine)
+    located = locate_home(cwd=tmp_path / "repo", environ={})
+    assert "is a link" in unanswered(located.path, named=located.named)
+    assert require(tmp_path / "repo" / ".fusion", named=True) == mine
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo", "folder"])
+def test_settings_that_are_no_file_are_not_read(home: Path, tmp_path: Path, kind: str) -> None:
+    """A FIFO does not hold a hook up either."""
+    make_home(home)
+    (home / "lock").touch()
+    if kind == "link":
+        (tmp_path / "elsewhere.toml").write_text("")
+        (home / "fusion.toml").symlink_to(tmp_path / "elsewhere.toml")
+    elif kind == "fifo":
+        os.mkfifo(home / "fusion.toml")
+    else:
+        (home / "fusion.toml").mkdir()
+    assert "fusion.toml is not read" in unanswered(home, named=True)
+
+
+def test_the_users_own_data_folder_needs_no_question() -> None:
+    """Whatever is in it."""
+    write(data_home() / "fusion.toml", '[embedder]\napi_key_env = "MY_OWN_KEY"\nprovider = "openai"\n')
+    write(data_home() / "journal.sqlite", "mine")
+    try:
+        assert require(data_home()) == data_home()
+    finally:
+        shutil.rmtree(data_home())
+
+
+@pytest.mark.parametrize(
+    ("line", "allowed"),
+    [
+        ('api_key_env = "AWS_SECRET_ACCESS_KEY"', {"variables": ["AWS_SECRET_ACCESS_KEY"]}),
+        ('api_key_file = "/home/ada/.ssh/id_ed25519"', {"files": ["/home/ada/.ssh/id_ed25519"]}),
+        ('password_env = "PGPASSWORD"', {"variables": ["PGPASSWORD"]}),
+    ],
+)
+def test_keys_of_other_programs_are_allowed_by_name(home: Path, line: str, allowed: Mapping[str, list[str]]) -> None:
+    """Not with all the rest: settings in a folder must not choose which secrets are sent."""
+    write(
+        home / "fusion.toml", f'[backends.mine]\nadapter = "adapters.remote:Remote"\nurl = "http://[::1]:9"\n{line}\n'
+    )
+    allow(home)
+    assert "which you allow by name" in unanswered(home)
+    allow(home, **allowed)
+    assert not unanswered(home)
+
+
+@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "FUSION_OTHER_KEY", "NEO4J_PASSWORD"])
+def test_the_gateways_own_keys_need_no_name(home: Path, name: str) -> None:
+    """The shown and allowed settings are enough."""
+    write(home / "fusion.toml", f'[backends.x]\nadapter = "adapters.remote:Remote"\napi_key_env = "{name}"\n')
+    allow(home)
+    assert not unanswered(home)
+
+
+def test_a_key_file_in_the_home_needs_no_name(home: Path) -> None:
+    """It is the home's own."""
+    write(home / "fusion.toml", '[backends.x]\nadapter = "adapters.remote:Remote"\napi_key_file = "keys/archive"\n')
+    allow(home)
+    assert not unanswered(home)
+
+
+def test_a_settings_file_that_is_named_on_its_own_is_harmless_or_allowed(home: Path, tmp_path: Path) -> None:
+    """`--config`: for a new home, and for one that is allowed."""
+    file = tmp_path / "settings" / "mine.toml"
+    write(file, HARMLESS.replace("../notes", "notes"))
+    assert not unanswered(home, named=True, config=file)
+    write(file, '[embedder]\nprovider = "openai"\n')
+    assert "mine.toml" in unanswered(home, named=True, config=file)
+    make_home(home)
+    assert "--config" in unanswered(home, named=True, config=file)
+    allow(home, config=file)
+    assert not unanswered(home, named=True, config=file)
+    write(file, '[embedder]\nprovider = "gemini"\n')
+    assert "has changed" in unanswered(home, named=True, config=file)
+
+
+def test_a_record_that_makes_no_sense_is_none(home: Path) -> None:
+    """Damage asks again; it never allows."""
+    make_home(home)
+    (home / "lock").touch()
+    for file in (state_path() / "homes").iterdir():
+        if str(home) in file.read_text():
+            file.write_text('{"version": 1}')
+    assert unanswered(home)
+
+
+def test_a_home_of_another_user_is_not_opened(home: Path) -> None:
+    """Not even when it is named, and would be as good as new."""
+    home.mkdir()
+    if os.geteuid() == 0:
+        os.chown(home, 65534, 65534)
+    other = home if os.geteuid() == 0 else Path("/proc")
+    assert "belongs to user" in unanswered(other, named=True)
+
+
+def test_a_home_that_is_a_file_is_an_error(tmp_path: Path) -> None:
+    """One that names another way."""
+    (tmp_path / "home").touch()
+    with pytest.raises(SettingsError, match="is not a folder"):
+        require(tmp_path / "home", named=True)
