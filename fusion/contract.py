@@ -387,6 +387,24 @@ class Forgets(Protocol):
 
 
 @runtime_checkable
+class ForgetsMany(Protocol):
+    """A backend that deletes many memories with a few commits. It also `Forgets`.
+
+    ``has_files``: a search also finds a user's own files, which may say what was forgotten.
+    """
+
+    @property
+    def has_files(self) -> bool: ...
+
+    async def forget_all(self, items: Sequence[tuple[str, Sequence[str]]]) -> Sequence[Forgotten]:
+        """As `Forgets.forget` of each (event id, native ids), in their order; durable when it returns.
+
+        What was deleted when it fails halfway is absent when it is asked again.
+        """
+        ...
+
+
+@runtime_checkable
 class Expands(Protocol):
     """A backend that knows what stands beside a hit in its document."""
 

@@ -35,6 +35,7 @@ from fusion.contract import (
     Extraction,
     Fact,
     Forgets,
+    ForgetsMany,
     Hit,
     Kind,
     Moment,
@@ -460,6 +461,39 @@ class BackendContract(ABC):
             assert (await self.ask(again, kept.text))[0].event_id == kept.event_id
         finally:
             await again.close()
+
+    async def test_forget_all_forgets_each_of_many(self, folder: Path) -> None:
+        """What was there is ``deleted``, what was not is ``absent``, the others stay, now and after reopening."""
+        backend = await self.open_backend(folder)
+        try:
+            if not isinstance(backend, ForgetsMany):
+                pytest.skip("it forgets one at a time")
+            batch = self.samples(backend)
+            assert isinstance(backend, Remembers)
+            native = await backend.remember(batch)
+            await self.settled(backend)
+            victims = [(captured.event.event_id, ids) for captured, ids in zip(batch[6:9], native[6:9], strict=True)]
+            asked = [*victims, (event_id(999), [])]
+            assert await backend.forget_all(asked) == ["deleted", "deleted", "deleted", "absent"]
+            assert await backend.forget_all(asked) == ["absent"] * 4
+            await self.settled(backend)
+            await self._only_these_are_gone(backend, batch)
+        finally:
+            await backend.close()
+        if self.durable:
+            again = await self.open_backend(folder)
+            try:
+                await self.settled(again)
+                await self._only_these_are_gone(again, batch)
+            finally:
+                await again.close()
+
+    async def _only_these_are_gone(self, backend: Backend, batch: Sequence[Captured]) -> None:
+        gone = {captured.event.event_id for captured in batch[6:9]}
+        for captured in batch[6:10]:
+            found = [hit.event_id for hit in await self.ask(backend, captured.event.text)]
+            assert gone.isdisjoint(found)
+        assert found[0] == batch[9].event.event_id
 
     async def test_forgetting_what_was_never_there(self, backend: Backend) -> None:
         """An unknown event is ``absent``, and nothing else is lost."""

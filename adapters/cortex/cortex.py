@@ -159,6 +159,14 @@ class Cortex:
         """Deletes the memory with its mentions and relations. What other memories assert as well stays theirs."""
         return "deleted" if await self.graph.delete([event_id, *native_ids]) else "absent"
 
+    @property
+    def has_files(self) -> bool:
+        return False
+
+    async def forget_all(self, items: Sequence[tuple[str, Sequence[str]]]) -> Sequence[Forgotten]:
+        gone = await self.graph.delete([id_ for event_id, native_ids in items for id_ in (event_id, *native_ids)])
+        return ["absent" if gone.isdisjoint((event_id, *ids)) else "deleted" for event_id, ids in items]
+
     async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:
         """Within the same document and the same scope, by place; superseded versions left out."""
         return [[Hit.of(near.event) for near in nears] for nears in await self.graph.beside(hits, span)]

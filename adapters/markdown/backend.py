@@ -292,7 +292,15 @@ class Markdown:
         return Place(root.document(path), start, end, "line")
 
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
-        return await self._finished(self._forget(event_id, native_ids))
+        (outcome,) = await self._finished(self._forget([(event_id, native_ids)]))
+        return outcome
+
+    @property
+    def has_files(self) -> bool:
+        return len(self._roots) > 1
+
+    async def forget_all(self, items: Sequence[tuple[str, Sequence[str]]]) -> Sequence[Forgotten]:
+        return await self._finished(self._forget(items))
 
     async def settle(self) -> None:
         await self.refresh()
@@ -372,24 +380,37 @@ class Markdown:
         self._unsure = False
         return added
 
-    async def _forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
+    async def _forget(self, items: Sequence[tuple[str, Sequence[str]]]) -> list[Forgotten]:
+        """Takes entries out of their files: each file is written once, and looked through once before and after."""
         own = self._roots[0]
+        users = {root.name for root in self._roots[1:]}
         async with self._sync.writing:
             await self._sync.sync([own])
-            items = await self._sync.shelf.of_event(event_id)
-            for name in {item.hit.native_id.rpartition("#")[0] for item in items}:
-                await asyncio.to_thread(self._notes.remove, name.removeprefix(f"{own.name}/"), event_id)
-            if items:
+            entries = {event_id: await self._sync.shelf.of_event(event_id) for event_id, _ in items}
+            files: dict[str, set[str]] = {}
+            for event_id, found in entries.items():
+                for item in found:
+                    name = item.hit.native_id.rpartition("#")[0].removeprefix(f"{own.name}/")
+                    files.setdefault(name, set()).add(event_id)
+            for name, event_ids in files.items():
+                await asyncio.to_thread(self._notes.remove, name, event_ids)
+            if files:
                 await self._sync.sync([own])
                 await self._sync.shelf.checkpoint()
                 if self._index.embedder is not None:
-                    await self._index.embedder.forget([entry.text for item in items for entry in item.entries])
-                return "deleted"
-            users = {root.name for root in self._roots[1:]}
-            for native in native_ids:
-                if native.split("/")[0] in users or await self._sync.shelf.has(native):
-                    return "hidden"
-            return "absent"
+                    gone = (entry.text for found in entries.values() for item in found for entry in item.entries)
+                    await self._index.embedder.forget(list(gone))
+            outcomes: list[Forgotten] = []
+            for event_id, native_ids in items:
+                if entries[event_id]:
+                    outcomes.append("deleted")
+                elif any(
+                    [native.split("/")[0] in users or await self._sync.shelf.has(native) for native in native_ids]
+                ):
+                    outcomes.append("hidden")
+                else:
+                    outcomes.append("absent")
+            return outcomes
 
     # Tasks
 

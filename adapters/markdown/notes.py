@@ -22,7 +22,7 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -265,8 +265,8 @@ class Notes:
             finally:
                 os.close(fd)
 
-    def remove(self, path: str, event_id: str) -> bool:
-        """Take an event's entries out of a file; a file with nothing left goes too. False: it was not there."""
+    def remove(self, path: str, event_ids: Collection[str]) -> bool:
+        """Take events' entries out of a file; a file with nothing left goes too. False: none was there."""
         with self._locked(), below(self.folder, path) as (folder, name):
             try:
                 fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
@@ -275,7 +275,7 @@ class Notes:
             with os.fdopen(fd, "rb") as file:
                 text = file.read().decode("utf-8", "surrogateescape")
             lines = text.split("\n")
-            doomed = [note for note in parse(text).notes if note.event.event_id == event_id]
+            doomed = [note for note in parse(text).notes if note.event.event_id in event_ids]
             for note in reversed(doomed):
                 blank = note.end < len(lines) - 1 and not lines[note.end].strip()
                 del lines[note.start - 1 : note.end + blank]

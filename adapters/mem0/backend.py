@@ -125,6 +125,18 @@ class Mem0:
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
         return "deleted" if await self._run(self._shelf.delete, {event_id, *native_ids}) else "absent"
 
+    @property
+    def has_files(self) -> bool:
+        return False
+
+    async def forget_all(self, items: Sequence[tuple[str, Sequence[str]]]) -> Sequence[Forgotten]:
+        shelf, every = self._shelf, [{event_id, *native_ids} for event_id, native_ids in items]
+        if isinstance(shelf, Shelf):
+            gone = await self._run(shelf.delete_all, every)
+        else:
+            gone = [await self._run(shelf.delete, ids) for ids in every]
+        return ["deleted" if one else "absent" for one in gone]
+
     async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:
         return await self._run(self._shelf.neighbours, [hit.native_id for hit in hits], span)
 

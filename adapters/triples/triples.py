@@ -152,6 +152,15 @@ class Triples(GraphStore):
         self._read = {}
         return "deleted" if gone else "absent"
 
+    @property
+    def has_files(self) -> bool:
+        return False
+
+    async def forget_all(self, items: Sequence[tuple[str, Sequence[str]]]) -> Sequence[Forgotten]:
+        gone = await self._delete([event_id for event_id, _ in items])
+        self._read = {}
+        return ["deleted" if event_id in gone else "absent" for event_id, _ in items]
+
     async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:
         """Within the same document and the same scope, by place; superseded versions left out."""
 

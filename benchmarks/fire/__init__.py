@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.datasets import DataError
 from benchmarks.figures import commit
-from benchmarks.fire import others
+from benchmarks.fire import others, rollback
 
 Measure = Callable[[bool], Mapping[str, Any]]
 
@@ -47,6 +47,7 @@ AIMS: Mapping[str, Aim] = MappingProxyType(
 PARTS: Mapping[str, Measure] = MappingProxyType(
     {
         "others": others.measure,
+        "rollback": rollback.measure,
     }
 )
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PAGE = 100
 SHOWN = 20
 """memories in a preview on the screen"""
-AT_ONCE = 10
+AT_ONCE = 100
 """forgotten by one request, so that the bar moves"""
 
 

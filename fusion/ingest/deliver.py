@@ -13,12 +13,12 @@ from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from fusion.contract import Backend, Captured, Event, Extraction, Forgets, Forgotten, Hit, Query, Remembers
+from fusion.contract import Backend, Captured, Event, Extraction, Forgets, ForgetsMany, Forgotten, Hit, Query, Remembers
 from fusion.errors import FusionError, HttpStatus, InvalidAnswer, StillThere
 from fusion.ingest.capture import capture
 from fusion.ingest.journal import Journal
 from fusion.ingest.journal.outbox import Due
-from fusion.ingest.verify import Ask, verified
+from fusion.ingest.verify import Ask, all_verified, verified
 from fusion.ingest.wait import for_news
 
 log = logging.getLogger(__name__)
@@ -133,8 +133,17 @@ class Deliverer:
         """Has one batch forgotten and tells one batch; whether there was anything to do."""
         buried = await self._outbox.due_to_forget(name, self._clock(), BATCH)
         due = await self._outbox.due(name, self._clock(), BATCH)
+        forgetting = bool(buried)
         if buried or due:
             self._quiet[name].clear()
+        if len(buried) > 1 and self.forgets_many(name):
+            asked = [(one.seq, one.event, one.native_ids) for one in buried]
+            attempts = {one.seq: one.attempts for one in buried}
+            for seq, outcome in (await self.forget_all(name, asked)).items():
+                if isinstance(outcome, StillThere):
+                    await self.refused(name, seq, attempts[seq], outcome)
+                    log.warning("backend %s has not forgotten an event: %s", name, outcome)
+            buried = []
         for one in buried:
             try:
                 await self.forget(name, one.seq, one.event, one.native_ids)
@@ -152,7 +161,7 @@ class Deliverer:
                 await self._outbox.give_up(name, declined, "declined")
             if wanted:
                 await self._tell(name, wanted)
-        return bool(due or buried)
+        return bool(due or forgetting)
 
     async def _tell(self, name: str, wanted: Sequence[Due]) -> None:
         """Tells a batch; where the backend takes it for nonsense, halves it until those to blame are alone.
@@ -257,6 +266,48 @@ class Deliverer:
 
     async def _search(self, name: str, query: Query) -> Sequence[Hit]:
         return await self._every[name].search(query)
+
+    def forgets_many(self, name: str) -> bool:
+        """Whether a backend deletes many at once."""
+        return isinstance(self._every.get(name), ForgetsMany)
+
+    async def forget_all(
+        self, name: str, items: Sequence[tuple[int, Event, Sequence[str]]]
+    ) -> Mapping[int, Forgotten | StillThere]:
+        """As `forget`, of many (number, event, native ids) in a backend that `forgets_many`, with one commit a store.
+
+        By number, what became of each; StillThere, which stays due, where the backend still has it.
+        """
+        store = self._every[name]
+        assert isinstance(store, ForgetsMany)  # noqa: S101 — the caller has asked `forgets_many`
+        for _, event, _ in items:
+            self._captured.pop(event.event_id, None)
+        found: dict[int, Forgotten | StillThere] = {}
+        async with self._busy[name]:
+            known = await self._outbox.open_to_forget(name, [seq for seq, *_ in items])
+            found.update({seq: outcome for seq, outcome in known.items() if outcome is not None})
+            asked = [one for one in items if known.get(one[0], "absent") is None]
+            if asked:
+                done = await store.forget_all([(event.event_id, native_ids) for _, event, native_ids in asked])
+                outcomes = await all_verified(
+                    name,
+                    store,
+                    [
+                        (self._sought.get((name, event.event_id), event), native_ids, outcome)
+                        for (_, event, native_ids), outcome in zip(asked, done, strict=True)
+                    ],
+                    ask=self._ask,
+                    records=self._journal.records,
+                    now=self._clock(),
+                )
+                ends = [(seq, outcome) for (seq, *_), outcome in zip(asked, outcomes, strict=True)]
+                found.update(ends)
+                kept = [(seq, outcome) for seq, outcome in ends if not isinstance(outcome, StillThere)]
+                await self._outbox.undone_all(name, kept)
+        for seq, event, _ in items:
+            if not isinstance(found.get(seq), StillThere):
+                self._sought.pop((name, event.event_id), None)
+        return found
 
     def _extraction(self, event: Event) -> Extraction:
         found = self._captured.get(event.event_id)

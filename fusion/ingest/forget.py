@@ -7,8 +7,9 @@ to forget, and then asked again; one that is down, or still returns it, is asked
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -37,6 +38,8 @@ PREVIEW_CHARS = 160
 """of a memory in a preview"""
 MOST = 100
 """memories forgotten, or previewed, by one request"""
+BATCH = 200
+"""…by one transaction, of what is forgotten whole"""
 BY_QUERY = 20
 """…where they are found by a question and nobody said how many: what comes later means something else"""
 
@@ -170,19 +173,19 @@ class Forgetter:
             recalled = [one for one in recalled if one.ref in wanted]
         return recalled[:limit], len(recalled) > limit
 
-    async def _named(self, ref: str, scope: Scope) -> Found | None:
-        try:
-            if is_foreign(ref):
-                return preview_of(await self._journal.shown(ref, scope), ref)
-            (found,) = await self._previews([await self._journal.find(ref, scope)], ref)
-        except NotFound:
-            return None
-        return found
-
     async def previews(self, refs: Sequence[str], scope: Scope) -> list[Found]:
-        """What a preview shows of our own memories, of those that are there."""
-        found = [await self._named(ref, scope) for ref in refs]
-        return [one for one in found if one is not None]
+        """What a preview shows of what refs name, of those that are there."""
+        found = await self._journal.found([ref for ref in refs if not is_foreign(ref)], scope)
+        shown = dict(zip(found, await self._previews(list(found.values())), strict=True))
+        previews = []
+        for ref in refs:
+            if not is_foreign(ref):
+                if ref in shown:
+                    previews.append(replace(shown[ref], ref=ref))
+                continue
+            with contextlib.suppress(NotFound):
+                previews.append(preview_of(await self._journal.shown(ref, scope), ref))
+        return previews
 
     async def _copies(self, refs: Sequence[str], scope: Scope) -> list[Found]:
         """What goes with memories because it says the same words, and is not among them."""
@@ -190,12 +193,12 @@ class Forgetter:
         shown = await self._previews([record for _, record in copies])
         return [replace(one, same_as=ref) for one, (ref, _) in zip(shown, copies, strict=True)]
 
-    async def _previews(self, records: Sequence[Record], ref: str | None = None) -> list[Found]:
-        """What a preview shows of our own memories; under ``ref``, where the caller has one of its own for it."""
+    async def _previews(self, records: Sequence[Record]) -> list[Found]:
+        """What a preview shows of our own memories."""
         held = await self._journal.outbox.holding([record.ref for record in records])
         return [
             Found(
-                ref or record.ref,
+                record.ref,
                 short(spoken(record.event.text, record.event.speaker)),
                 tuple(held[record.ref]),
                 record.event.at.utc if record.event.at else record.event.recorded_at,
@@ -210,6 +213,18 @@ class Forgetter:
         if not receipts:
             raise NotFound(f"there is no memory {ref!r} here")
         return receipts[0]
+
+    async def forget_matching(self, scope: Scope, criteria: Criteria) -> AsyncIterator[list[ForgetReceipt]]:
+        """Forgets everything in a scope that meets all criteria, however much it is; the receipts, a batch at a time.
+
+        Raises BadInput for no criteria: that would be all that a scope has.
+        """
+        names = ForgetRequest(scope, criteria=criteria).names()
+        while records := await self._journal.matching(scope, criteria, BATCH):
+            receipts = await self.forget_all([record.ref for record in records], scope, "+".join(names))
+            if not receipts:  # somebody else was quicker with all of them
+                return
+            yield receipts
 
     async def forget_all(self, refs: Sequence[str], scope: Scope, by: str = "ref") -> list[ForgetReceipt]:
         """Forgets many; without a receipt for what is not there, or went with an earlier one. ``by`` is audited."""
@@ -239,6 +254,13 @@ class Forgetter:
             return told
         try:
             async with asyncio.timeout(PATIENCE_S + PATIENCE_EACH_S * len(due)):
+                if len(due) > 1 and self._deliverer.forgets_many(name):
+                    for seq, outcome in (await self._deliverer.forget_all(name, due)).items():
+                        told[seq] = "still_there" if isinstance(outcome, StillThere) else outcome
+                        if isinstance(outcome, StillThere):
+                            log.warning("%s", outcome)
+                            await self._deliverer.refused(name, seq, 0, outcome)
+                    return told
                 for seq, event, native_ids in due:
                     try:
                         told[seq] = await self._deliverer.forget(name, seq, event, native_ids)

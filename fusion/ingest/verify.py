@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from fusion.contract import DIMENSIONS, Backend, Event, Features, Forgets, Forgotten, Hit, Query, Scope
+from fusion.contract import DIMENSIONS, Backend, Event, Features, Forgets, ForgetsMany, Forgotten, Hit, Query, Scope
 from fusion.errors import StillThere
 from fusion.ingest.journal.rows import Record
 from fusion.ingest.journal.tombstones import Barred
@@ -20,6 +20,8 @@ from fusion.lib.words import spoken
 PROBE_CHARS = 1000
 """of a text, searched for: enough to find it first"""
 PROBE_LIMIT = 100
+SEARCHED = 5
+"""memories of a batch that are searched for after they were deleted"""
 
 Ask = Callable[[str, Query], Awaitable[Sequence[Hit]]]
 """one backend's raw answer, by its name; raises when it gives none"""
@@ -38,7 +40,7 @@ async def verified(
     now: datetime,
 ) -> Forgotten:
     """``outcome``, if it is true; hidden, where a user's own file says the same. Raises StillThere."""
-    probe = spoken(event.text, event.speaker)[:PROBE_CHARS]
+    probe = _probe(event)
     if not terms(probe):
         if isinstance(store, Forgets) and await store.forget(event.event_id, native_ids) == "deleted":
             raise StillThere(f"{name} had to delete it twice")
@@ -57,6 +59,41 @@ async def verified(
         elif hit.event_id is None and mine.says(name, hit):
             outcome = "hidden"
     return outcome
+
+
+async def all_verified(
+    name: str,
+    store: Backend,
+    items: Sequence[tuple[Event, Sequence[str], Forgotten]],
+    *,
+    ask: Ask,
+    records: Records,
+    now: datetime,
+) -> list[Forgotten | StillThere]:
+    """The outcome of each of many deletions (event, native ids, outcome), if it is true; StillThere where it is not.
+
+    All are verified by their ids: to delete them once more has to find nothing. Every one is also searched for where
+    the store has a user's own files, which may say the same; elsewhere `SEARCHED` of them are, spread evenly.
+    """
+    assert isinstance(store, ForgetsMany)  # noqa: S101 — only such a store is asked to forget many
+    again = await store.forget_all([(event.event_id, native_ids) for event, native_ids, _ in items])
+    every = 1 if store.has_files else -(-len(items) // SEARCHED)
+    found: list[Forgotten | StillThere] = []
+    for number, ((event, native_ids, outcome), second) in enumerate(zip(items, again, strict=True)):
+        if second == "deleted":
+            found.append(StillThere(f"{name} had to delete it twice"))
+        elif outcome == "hidden" or number % every or not terms(_probe(event)):
+            found.append(outcome)
+        else:
+            try:
+                found.append(await verified(name, store, event, native_ids, outcome, ask=ask, records=records, now=now))
+            except StillThere as error:
+                found.append(error)
+    return found
+
+
+def _probe(event: Event) -> str:
+    return spoken(event.text, event.speaker)[:PROBE_CHARS]
 
 
 def _is_kept(event_id: str, forgotten: Event, known: Mapping[str, Record]) -> bool:

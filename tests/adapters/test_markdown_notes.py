@@ -160,12 +160,12 @@ def test_append_then_remove(tmp_path: Path) -> None:
     notes.append("day.md", write(note("one")))
     file.write_text(file.read_text() + "by hand, no line end")
     notes.append("day.md", write(note("two", "e2")))
-    assert notes.remove("day.md", "e1")
+    assert notes.remove("day.md", {"e1"})
     assert file.read_text() == "by hand, no line end\n" + write(note("two", "e2"))
-    assert not notes.remove("day.md", "e1")
+    assert not notes.remove("day.md", {"e1"})
     assert file.stat().st_mode & 0o777 == 0o600
     file.write_text(write(note("two", "e2")))
-    assert notes.remove("day.md", "e2")
+    assert notes.remove("day.md", {"e2"})
     assert not file.exists()
 
 

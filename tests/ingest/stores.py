@@ -107,6 +107,25 @@ class Shelf:
         """Nothing to release."""
 
 
+class ShelfOfMany(Shelf):
+    """A store that forgets many at once. ``stays`` are event ids that it says it deleted and keeps."""
+
+    has_files = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches: list[int] = []
+        """how many were to be forgotten by each call"""
+        self.stays: set[str] = set()
+
+    async def forget_all(self, items: Sequence[tuple[str, Sequence[str]]]) -> Sequence[Forgotten]:
+        self.batches.append(len(items))
+        stay = {id_: self.kept[id_] for id_ in self.stays if id_ in self.kept}
+        outcomes = [await self.forget(event_id, native_ids) for event_id, native_ids in items]
+        self.kept.update(stay)
+        return outcomes
+
+
 class Reading:
     """A backend that remembers nothing."""
 

@@ -26,7 +26,7 @@ from fusion.ingest.journal.foreign import Shown
 from fusion.ingest.journal.listing import Criteria
 from fusion.ingest.journal.tombstones import Barred
 from fusion.lib.sqlite import Database
-from tests.ingest.stores import ME, START, Shelf, Time, event
+from tests.ingest.stores import ME, START, Shelf, ShelfOfMany, Time, event
 
 
 @pytest.fixture
@@ -532,6 +532,62 @@ async def test_many_are_forgotten_a_hundred_at_a_time_and_the_same_request_goes_
     ]
     assert [one.text for one in replies[0].found] == [""] * 100
     assert shelf.kept == {}
+
+
+async def test_forget_matching_forgets_a_whole_source_in_batches(journal):
+    """A store that can is asked for a batch and once more to verify it, and searched for a sample of it; others are
+    asked one by one. What came from elsewhere stays."""
+    many, single = ShelfOfMany(), Shelf()
+    await journal.append([event(f"turn {n}", n, source="mail") for n in range(450)])
+    await journal.append([event("another turn", 1, source="chat")])
+    async with forgetting(journal, many=many, single=single) as (forgetter, deliverer):
+        many.asked.clear()
+        batches = [receipts async for receipts in forgetter.forget_matching(ME, Criteria(source="mail"))]
+        assert await deliverer.backlog() == {}
+    assert [len(receipts) for receipts in batches] == [200, 200, 50]
+    assert all(one.backends == {"many": "deleted", "single": "deleted"} for some in batches for one in some)
+    assert many.batches == [200, 200, 200, 200, 50, 50]
+    assert len(many.asked) == 15
+    assert many.texts == single.texts == ["another turn"]
+    assert not await journal.matching(ME, Criteria(source="mail"), 1)
+
+
+async def test_a_store_that_lies_about_one_of_many_is_caught(journal):
+    """The one that it kept stays due and is asked for again; the others are done."""
+    time, shelf = Time(), ShelfOfMany()
+    stored = await journal.append([event(f"turn {n}", n, source="mail") for n in range(40)])
+    liar = stored[7].event.event_id
+    async with forgetting(journal, time, shelf=shelf) as (forgetter, deliverer):
+        shelf.stays = {liar}
+        ((*receipts,),) = [some async for some in forgetter.forget_matching(ME, Criteria(source="mail"))]
+        outcomes = {receipt.event_id: receipt.backends["shelf"] for receipt in receipts}
+        assert outcomes.pop(liar) == "still_there"
+        assert set(outcomes.values()) == {"deleted"}
+        assert await deliverer.backlog() == {"shelf": 1}
+        await time.asleep(1)
+        shelf.stays = set()
+        time.pass_by(time.slept[-1])
+        await shelf.until([])
+        await deliverer.settle()
+        assert await deliverer.backlog() == {}
+
+
+async def test_what_was_due_at_the_start_is_forgotten_in_batches(journal):
+    shelf = ShelfOfMany()
+    stored = await journal.append([event(f"turn {n}", n, source="mail") for n in range(30)])
+    async with forgetting(journal, shelf=shelf):
+        assert len(shelf.kept) == 30
+    await journal.bury_all([one.ref for one in stored], ME)
+    async with forgetting(journal, shelf=shelf) as (_, deliverer):
+        assert await deliverer.backlog() == {}
+    assert shelf.kept == {}
+    assert shelf.batches == [30, 30]
+
+
+async def test_forget_matching_wants_criteria(journal):
+    async with forgetting(journal) as (forgetter, _):
+        with pytest.raises(BadInput, match="Say what to forget"):
+            await anext(forgetter.forget_matching(ME, Criteria()))
 
 
 async def test_a_query_forgets_what_it_finds_and_criteria_narrow_that(journal):

@@ -15,7 +15,7 @@ from typing import Any
 from fusion.contract import Event, Hit, Scope
 from fusion.errors import NotFound
 from fusion.ingest.journal import audit, foreign, labels, lessons, outbox
-from fusion.ingest.journal.copies import copies
+from fusion.ingest.journal.copies import Copies
 from fusion.ingest.journal.foreign import is_foreign
 from fusion.ingest.journal.rows import BORN_FORGOTTEN, Record, count, keys_of, record_of, row_of, words_key
 from fusion.ingest.journal.tombstones import itself, put_up
@@ -31,13 +31,15 @@ class Burial:
     due: Mapping[str, tuple[int, tuple[str, ...]]]
 
 
-def forget(db: Connection, ref: str, scope: Scope, by: str, now: datetime) -> Sequence[Burial]:
+def forget(db: Connection, ref: str, scope: Scope, by: str, now: datetime, copies: Copies) -> Sequence[Burial]:
     """Forgets what a ref names here, and what goes with it; nothing where there is no such memory.
 
     What is named comes first, then our own that go with it.
     """
     try:
-        rows = doomed(db, ref, scope)
+        rows = doomed(db, ref, scope, copies)
+        for row in rows:
+            copies.drop(row["seq"])
         if not is_foreign(ref):
             return [_bury(db, row, by, now) for row in rows]
         there = foreign.resolve(db, ref, scope)
@@ -48,17 +50,17 @@ def forget(db: Connection, ref: str, scope: Scope, by: str, now: datetime) -> Se
         return []
 
 
-def doomed(db: Connection, ref: str, scope: Scope) -> list[Row]:
+def doomed(db: Connection, ref: str, scope: Scope, copies: Copies) -> list[Row]:
     """The rows of our own that go when what a ref names is forgotten, what it names first. Raises NotFound."""
-    return _with_what_follows(db, in_the_same_words(db, ref, scope))
+    return _with_what_follows(db, in_the_same_words(db, ref, scope, copies))
 
 
-def in_the_same_words(db: Connection, ref: str, scope: Scope) -> list[Row]:
+def in_the_same_words(db: Connection, ref: str, scope: Scope, copies: Copies) -> list[Row]:
     """The rows of our own that its owner has in the words of what a ref names, what it names first. Raises NotFound."""
     if is_foreign(ref):
-        return copies(db, foreign.resolve(db, ref, scope).hit, scope)
+        return copies.of(foreign.resolve(db, ref, scope).hit, scope)
     row = row_of(db, ref, scope)
-    return [row, *(one for one in copies(db, Hit.of(event_of(row)), scope) if one["seq"] != row["seq"])]
+    return [row, *(one for one in copies.of(Hit.of(event_of(row)), scope) if one["seq"] != row["seq"])]
 
 
 def _with_what_follows(db: Connection, named: Iterable[Row]) -> list[Row]:

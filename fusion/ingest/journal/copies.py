@@ -24,22 +24,45 @@ SCHEMA = f"create index event_length on event(tenant, user_id, {_KEPT}) where fo
 """the few that may be copies are looked at, and nothing is kept that would have to be forgotten, too"""
 
 
-def copies(db: Connection, of: Hit, scope: Scope) -> list[Row]:
-    """The rows of all that an owner keeps in the words of ``of``, of it too, as far as ``scope`` may see them.
+class Copies:
+    """Finds copies within one transaction. Rows of the same owner and length are read once, however many are asked for:
+    to forget a thousand messages of one kind would read each of them a thousand times."""
 
-    Earlier versions as well.
-    """
-    words, owner = words_key(of.text, of.speaker, of.scope), of.scope
-    if of.kind == "turn" and not words.startswith(WORDS):
-        return []
-    rows = db.execute(
-        f"select * from event where forgotten = 0 and tenant = ? and user_id is ? and {_KEPT} = {_length('?')}",
-        (owner.tenant, owner.user_id and storable(owner.user_id), storable(spoken(of.text, of.speaker))),
-    )
-    return [
-        row
-        for row in rows
-        if words_key(row["text"], row["speaker"], owner) == words
-        and (row["kind"] != "turn" or words.startswith(WORDS))
-        and scope.admits(scope_of(row))
-    ]
+    def __init__(self, db: Connection) -> None:
+        self._db = db
+        self._rows: dict[tuple[str, str | None, int], list[tuple[str, Row]]] = {}
+        """by tenant, user and length, each row with the key of its words"""
+        self._gone: set[int] = set()
+
+    def of(self, hit: Hit, scope: Scope) -> list[Row]:
+        """The rows of all that an owner keeps in the words of ``hit``, of it too, as far as ``scope`` may see them.
+
+        Earlier versions as well.
+        """
+        words = words_key(hit.text, hit.speaker, hit.scope)
+        if hit.kind == "turn" and not words.startswith(WORDS):
+            return []
+        return [
+            row
+            for key, row in self._alike(hit)
+            if key == words
+            and row["seq"] not in self._gone
+            and (row["kind"] != "turn" or words.startswith(WORDS))
+            and scope.admits(scope_of(row))
+        ]
+
+    def drop(self, seq: int) -> None:
+        """This event was forgotten by the transaction."""
+        self._gone.add(seq)
+
+    def _alike(self, hit: Hit) -> list[tuple[str, Row]]:
+        owner = hit.scope
+        said = storable(spoken(hit.text, hit.speaker))
+        (length,) = self._db.execute(f"select {_length('?')}", (said,)).fetchone()
+        at = owner.tenant, owner.user_id and storable(owner.user_id), length
+        if at not in self._rows:
+            found = self._db.execute(
+                f"select * from event where forgotten = 0 and tenant = ? and user_id is ? and {_KEPT} = ?", at
+            )
+            self._rows[at] = [(words_key(row["text"], row["speaker"], owner), row) for row in found]
+        return self._rows[at]

@@ -23,6 +23,7 @@ from fusion.ingest.journal import audit, foreign, idempotency, labels, lessons, 
 from fusion.ingest.journal.append import Stored, append
 from fusion.ingest.journal.audit import Audited
 from fusion.ingest.journal.burial import Burial, doomed, forget, in_the_same_words
+from fusion.ingest.journal.copies import Copies
 from fusion.ingest.journal.foreign import Shown, is_foreign
 from fusion.ingest.journal.labels import LabelPage, Vote
 from fusion.ingest.journal.lessons import Lesson
@@ -226,6 +227,18 @@ class Journal:
             raise NotFound(f"there is no memory {ref!r} here: all that it says was forgotten in its file")
         return found
 
+    async def found(self, refs: Sequence[str], scope: Scope) -> Mapping[str, Record]:
+        """As `find`, of many: by ref, those that are there."""
+
+        def work(db: Connection) -> dict[str, Record]:
+            found = {}
+            for ref in refs:
+                with contextlib.suppress(NotFound):
+                    found[ref] = record_of(row_of(db, ref, scope))
+            return found
+
+        return await self._database.read(work)
+
     async def matching(
         self, scope: Scope, criteria: Criteria, limit: int, *, beyond: int = 0, among: Sequence[str] | None = None
     ) -> Sequence[Record]:
@@ -372,7 +385,8 @@ class Journal:
         now = datetime.now(UTC)
 
         def work(db: Connection) -> dict[str, Sequence[Burial]]:
-            return {ref: forget(db, ref, scope, by, now) for ref in dict.fromkeys(refs)}
+            copies = Copies(db)
+            return {ref: forget(db, ref, scope, by, now, copies) for ref in dict.fromkeys(refs)}
 
         async with self._barring:
             buried = await self._database.write(work)
@@ -395,9 +409,10 @@ class Journal:
 
         def work(db: Connection) -> list[Event]:
             found: dict[str, Event] = {}
+            copies = Copies(db)
             for ref in refs:
                 with contextlib.suppress(NotFound):
-                    found.update({row["event_id"]: event_of(row) for row in doomed(db, ref, scope)})
+                    found.update({row["event_id"]: event_of(row) for row in doomed(db, ref, scope, copies)})
             return list(found.values())
 
         return await self._database.read(work)
@@ -408,9 +423,10 @@ class Journal:
 
         def work(db: Connection) -> list[tuple[str, Record]]:
             meant = {}
+            copies = Copies(db)
             for ref in refs:
                 with contextlib.suppress(NotFound):
-                    meant[ref] = in_the_same_words(db, ref, scope)
+                    meant[ref] = in_the_same_words(db, ref, scope, copies)
             told = {rows[0]["seq"] for ref, rows in meant.items() if not is_foreign(ref)}
             found = []
             for ref, row in ((ref, row) for ref, rows in meant.items() for row in rows):

@@ -166,13 +166,7 @@ class Outbox:
 
     async def undone(self, backend: str, seq: int, outcome: Forgotten) -> None:
         """``backend`` was asked to forget this, and that is what it did; unless it is wanted again by now."""
-        await self._database.write(
-            lambda db: db.execute(
-                "update delivery set state = ?, native_ids = '[]', reason = null "
-                "where backend = ? and seq = ? and state = 'forget'",
-                (outcome, backend, seq),
-            )
-        )
+        await self._database.write(lambda db: db.execute(_UNDONE, (outcome, backend, seq)))
 
     async def outcome(self, backend: str, seq: int) -> Forgotten | None:
         """What ``backend`` did when it was asked to forget this; None while it has to be asked.
@@ -182,9 +176,22 @@ class Outbox:
         row = await self._database.read(
             lambda db: db.execute("select state from delivery where backend = ? and seq = ?", (backend, seq)).fetchone()
         )
-        if row["state"] == "forget":
-            return None
-        return row["state"] if row["state"] in get_args(Forgotten) else "absent"
+        return _outcome(row["state"])
+
+    async def open_to_forget(self, backend: str, seqs: Sequence[int]) -> Mapping[int, Forgotten | None]:
+        """As `outcome`, of many: by number, what ``backend`` did; None while it has to be asked."""
+        rows = await self._database.read(
+            lambda db: db.execute(
+                "select seq, state from delivery where backend = ? and seq in (select value from json_each(?))",
+                (backend, json.dumps(list(seqs))),
+            ).fetchall()
+        )
+        return {row["seq"]: _outcome(row["state"]) for row in rows}
+
+    async def undone_all(self, backend: str, outcomes: Sequence[tuple[int, Forgotten]]) -> None:
+        """As `undone`, of many in one transaction."""
+        rows = [(outcome, backend, seq) for seq, outcome in outcomes]
+        await self._database.write(lambda db: db.executemany(_UNDONE, rows))
 
     async def attempted(self, backend: str, seq: int, reason: str, next_at: datetime) -> None:
         """One more try of this failed; the next is not before ``next_at``."""
@@ -243,6 +250,18 @@ def has_open_deliveries(file: Path) -> bool:
             db.close()
     except sqlite3.Error:
         return True
+
+
+_UNDONE = (
+    "update delivery set state = ?, native_ids = '[]', reason = null where backend = ? and seq = ? and state = 'forget'"
+)
+
+
+def _outcome(state: str) -> Forgotten | None:
+    """What a backend did that was asked to forget, by the state of the delivery; None while it has to be asked."""
+    if state == "forget":
+        return None
+    return state if state in get_args(Forgotten) else "absent"  # type: ignore[return-value]
 
 
 def enter(db: Connection, seq: int, stores: Sequence[str]) -> None:

@@ -1,0 +1,62 @@
+"""Rolling back: how long it takes until everything that came from one source is gone from all embedded backends."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from fusion.contract import Scope
+from fusion.ingest.intake import NewMemory
+from fusion.ingest.journal.listing import Criteria
+from fusion.settings import load
+from fusion.wiring import Fusion
+
+SOURCE = "file:/mail.mbox"
+WHOSE = Scope(user_id="nadia", audience="private")
+WORDS = [f"word{number}" for number in range(3000)]
+
+
+def measure(full: bool) -> dict[str, Any]:
+    """``rollback_s`` of ``rolled_back`` memories, among as many that stay."""
+    return asyncio.run(_measure(2000 if full else 100))
+
+
+async def _measure(count: int) -> dict[str, Any]:
+    draw = random.Random(16)
+    with tempfile.TemporaryDirectory() as folder:
+        settings = load(home=Path(folder) / "home", embedder={"adapter": ""})
+        async with Fusion.open(settings) as fusion:
+            items = [
+                NewMemory(
+                    f"Message {number}: {' '.join(draw.choices(WORDS, k=25))}",
+                    scope=WHOSE,
+                    source=SOURCE if number % 2 else "file:/other.mbox",
+                    kind="note",
+                )
+                for number in range(2 * count)
+            ]
+            for first in range(0, len(items), 100):
+                await fusion.remember(items[first : first + 100])
+            await fusion.settle()
+            started = time.perf_counter()
+            receipts = [
+                receipt
+                async for some in fusion.forgetter.forget_matching(WHOSE, Criteria(source=SOURCE))
+                for receipt in some
+            ]
+            await fusion.settle()
+            took_s = time.perf_counter() - started
+            left = await fusion.journal.matching(WHOSE, Criteria(source=SOURCE), 1)
+            kept = (await fusion.journal.counts("default")).current
+    return {
+        "rollback_s": round(took_s, 1),
+        "rolled_back": len(receipts),
+        "verified_deleted": sum(set(receipt.backends.values()) <= {"deleted"} for receipt in receipts),
+        "left": len(left),
+        "kept": kept,
+        "backends": len(settings.backends),
+    }
