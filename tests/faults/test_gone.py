@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from fusion.client import Client, stop_server
-from fusion.errors import HomeGone
+from fusion.errors import HomeGone, HomeNotAllowed
 from fusion.home import read_record
 from fusion.ingest.intake import NewMemory
 from fusion.lib.reachable import Reachable
@@ -142,22 +142,15 @@ def served(home: Path, config: Path) -> Iterator[subprocess.Popen[str]]:
         process.communicate(timeout=60)
 
 
-@pytest.mark.parametrize("how", ["deleted", "replaced"])
-def test_the_server_ends_and_the_client_starts_another(tmp_path: Path, how: str) -> None:
-    """A server nobody asks anything ends by itself, says why, and leaves the new home alone; a client that still knows
-    its address gets an answer from a new server."""
+def test_the_server_ends_and_the_client_starts_another(tmp_path: Path) -> None:
+    """The home is deleted: a client that still knows the server's address gets its answer from a new one."""
     home, config = tmp_path / "home", tmp_path / "fusion.toml"
     home.mkdir(mode=0o700)
     config.write_text(SMALL)
     with served(home, config) as process:
         with Client.of_home(home, config=config, start=True) as client:
             client.remember([{"text": "The harbour is in Lyon"}])
-            if how == "replaced":
-                home.rename(tmp_path / "elsewhere")
-                home.mkdir(mode=0o700)
-                (home / "journal.sqlite").touch()
-            else:
-                shutil.rmtree(home)
+            shutil.rmtree(home)
             client.remember([{"text": "The lighthouse is in Brest"}])
             record = read_record(home)
             assert record is not None
@@ -167,6 +160,23 @@ def test_the_server_ends_and_the_client_starts_another(tmp_path: Path, how: str)
         assert process.returncode == 3
         assert "while a server had it open" in errors
         stop_server(home)
-    if how == "replaced":
-        with closing(sqlite3.connect(tmp_path / "elsewhere" / "journal.sqlite")) as db:
-            assert db.execute("select text from event").fetchall() == [("The harbour is in Lyon",)]
+
+
+def test_the_server_of_a_replaced_home_ends_and_leaves_the_new_one_alone(tmp_path: Path) -> None:
+    """Nobody asks it anything: it ends by itself and says why. What it had acknowledged is where it was moved to."""
+    home, config = tmp_path / "home", tmp_path / "fusion.toml"
+    home.mkdir(mode=0o700)
+    config.write_text(SMALL)
+    with served(home, config) as process:
+        with Client.of_home(home, config=config, start=True) as client:
+            client.remember([{"text": "The harbour is in Lyon"}])
+            home.rename(tmp_path / "elsewhere")
+            home.mkdir(mode=0o700)
+            _, errors = process.communicate(timeout=60)
+            with pytest.raises(HomeNotAllowed):  # it may be anybody's folder
+                client.remember([{"text": "The lighthouse is in Brest"}])
+        assert process.returncode == 3
+        assert "was replaced by another folder while a server had it open" in errors
+    assert list(home.iterdir()) == []
+    with closing(sqlite3.connect(tmp_path / "elsewhere" / "journal.sqlite")) as db:
+        assert db.execute("select text from event").fetchall() == [("The harbour is in Lyon",)]
