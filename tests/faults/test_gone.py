@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from fusion.client import Client, stop_server
-from fusion.errors import HomeGone, HomeNotAllowed
+from fusion.errors import HomeGone
 from fusion.home import read_record
 from fusion.ingest.intake import NewMemory
 from fusion.lib.reachable import Reachable
@@ -173,8 +173,6 @@ def test_the_server_of_a_replaced_home_ends_and_leaves_the_new_one_alone(tmp_pat
             home.rename(tmp_path / "elsewhere")
             home.mkdir(mode=0o700)
             _, errors = process.communicate(timeout=60)
-            with pytest.raises(HomeNotAllowed):  # it may be anybody's folder
-                client.remember([{"text": "The lighthouse is in Brest"}])
         assert process.returncode == 3
         assert "was replaced by another folder while a server had it open" in errors
     assert list(home.iterdir()) == []
