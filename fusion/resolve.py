@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fusion.errors import FusionError, PackageMissing, SettingsError
-from fusion.lib.nearest import hint
+from fusion.lib.nearest import hint, nearest
 
 _EXTRAS = {"mem0": "mem0", "qdrant_client": "mem0", "anthropic": "anthropic", "json_repair": "anthropic"}
 
@@ -28,9 +28,12 @@ def resolve(path: str, key: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name and module.startswith(error.name):
             beside = Path(__file__).resolve().parent.parent / "adapters"
-            near = hint(str(error.name), (f"adapters.{one.name}" for one in pkgutil.iter_modules([str(beside)])))
-            ours = "" if near else f"; ours are in {beside}"
-            raise SettingsError(f"{key} = {path!r}: there is no module {error.name}{near}{ours}") from None
+            package, _, last = error.name.rpartition(".")
+            near = nearest(last, (one.name for one in pkgutil.iter_modules([str(beside)])))
+            said = f"; did you mean adapters.{near}?" if near and package in ("", "adapters") else ""
+            raise SettingsError(
+                f"{key} = {path!r}: there is no module {error.name}{said}; ours are in {beside}"
+            ) from None
         raise PackageMissing(f"{key} = {path!r} needs the package {error.name}: {_mend(str(error.name))}") from None
     except (AttributeError, ValueError):
         loaded = sys.modules.get(module)

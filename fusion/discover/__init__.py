@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fusion.discover.files import SECONDS, Find, Group, find, titles
+from fusion.discover.files import SECONDS, Find, Group, find
 from fusion.discover.servers import PORTS, Server, servers
+from fusion.discover.topics import Topic, topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,4 +43,4 @@ async def discover(
     return Discovery(found.finds, answering, found.complete)
 
 
-__all__ = ["PORTS", "Discovery", "Find", "Group", "Server", "discover", "titles"]
+__all__ = ["PORTS", "Discovery", "Find", "Group", "Server", "Topic", "discover", "topics"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,8 +30,6 @@ VAULT_DEPTH = 3
 HEAD_BYTES = 65_536
 HEADS = 20
 """files of a folder whose heads are read, until one says what they are"""
-UNTITLED = frozenset(("index", "memory", "notes", "readme", "tasks", "todo", "untitled"))
-"""what many a file is called, and says nothing of it"""
 LARGE_FILES, LARGE_BYTES = 5_000, 64_000_000
 """notes beyond this take minutes to be read in: nobody should be surprised by that"""
 LARGE_SESSION_BYTES = 256_000_000
@@ -182,7 +179,7 @@ def _openclaw(look: _Look, user: Path) -> Iterator[Find]:
         if any(True for _ in look.files(sessions, "lines", 1)):
             talks.append(sessions)
         database = agent / "agent" / DATABASE
-        if _head(database, 16) == _SQLITE:
+        if head(database, 16) == _SQLITE:
             talks.append(database)
     if talks and (found := look.counted("openclaw", state / "agents", talks, "lines")):
         yield found
@@ -207,7 +204,7 @@ def _obsidian(look: _Look, user: Path) -> Iterator[Find]:
 def _vaults_of(file: Path) -> list[str]:
     """The paths in an ``obsidian.json``; none in one that is not there or makes no sense."""
     try:
-        vaults = json.loads(_head(file, HEAD_BYTES))["vaults"].values()
+        vaults = json.loads(head(file, HEAD_BYTES))["vaults"].values()
         return [vault["path"] for vault in vaults if _tellable(vault["path"]) and Path(vault["path"]).is_absolute()]
     except (ValueError, KeyError, TypeError, AttributeError):
         return []
@@ -313,35 +310,12 @@ def _outermost(finds: Iterable[Find]) -> Iterator[Find]:
 # Heads -----------------------------------------------------------------------------------------------------------
 
 
-def titles(finds: Sequence[Find]) -> list[str]:
-    """What notes are about by their headings and file names, those that changed last first, without repetition.
-
-    Of two words or more before single words, which say less; no dates, and no names that every folder has.
-    """
-    files = [file for one in finds if one.group == "notes" for path in one.paths for file in _markdown(path)]
-    latest = sorted(files, key=_changed, reverse=True)[:HEADS]
-    found: dict[str, str] = {}
-    for file in latest:
-        lines = _head(file, HEAD_BYTES).decode("utf-8", "ignore").splitlines()
-        heads = [line.lstrip("#").strip(" #*_`") for line in lines if line.startswith("#")]
-        for title in (*heads, " ".join(re.split(r"[-_\s]+", file.stem))):
-            if len(title) > 2 and title.isprintable() and not title[:4].isdigit() and title.lower() not in UNTITLED:
-                found.setdefault(title.casefold(), title[:80])
-    return sorted(found.values(), key=lambda title: len(title.split()) == 1)
-
-
-def _markdown(path: Path) -> list[Path]:
+def markdown_files(path: Path) -> list[Path]:
+    """The notes below a folder, or the one that is named, looked for during a second at most."""
     if path.is_file():
         return [path]
     look = _Look(time.monotonic() + 1.0, 10_000, frozenset())
     return list(look.files(path, "markdown"))
-
-
-def _changed(file: Path) -> float:
-    try:
-        return file.lstat().st_mtime
-    except OSError:  # it went away since it was listed
-        return 0.0
 
 
 def _spoken(files: Iterable[Path]) -> set[Kind]:
@@ -357,7 +331,7 @@ def _kind_of(file: Path) -> Kind | None:
     """What the first lines of a file say that it is: a session, as ingest would know it, or memories."""
     if (session := session_of(file, Scope())) is not None:
         return session.agent
-    for line in _head(file, HEAD_BYTES).split(b"\n")[:10]:
+    for line in head(file, HEAD_BYTES).split(b"\n")[:10]:
         try:
             row = json.loads(line)
         except ValueError:
@@ -366,7 +340,7 @@ def _kind_of(file: Path) -> Kind | None:
     return None
 
 
-def _head(file: Path, count: int) -> bytes:
+def head(file: Path, count: int) -> bytes:
     """The first bytes of a regular file; nothing of anything else, or of what we may not read."""
     try:
         fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

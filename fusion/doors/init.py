@@ -28,11 +28,12 @@ from rich.console import Console
 import fusion as package
 from fusion.client import stop_server
 from fusion.contract import Scope, Verifies
-from fusion.discover import PORTS, Discovery, Find, Group, discover, titles
+from fusion.discover import PORTS, Discovery, Find, Group, Topic, discover, topics
 from fusion.doors import show
 from fusion.doors.ingest import Summary, ingest
 from fusion.errors import FusionError, HomeLocked, SettingsError
 from fusion.home import explain_lock, find_home, owner
+from fusion.lib.words import STOP_WORDS, word_list
 from fusion.resolve import resolve
 from fusion.settings import Chosen, Settings, new_file, toml_text
 from fusion.trust import make_home, require, rerecord
@@ -44,8 +45,14 @@ if TYPE_CHECKING:
 GROUPS: Mapping[Group, str] = {"notes": "Notes", "sessions": "Sessions", "memories": "Memories"}
 PATIENCE_S = 60.0
 """for vectors: everything can be found by its words before they are there"""
-QUESTIONS = 3
-"""asked at most, until one has an answer"""
+QUESTIONS = 6
+"""asked at most; the one with the best answer is shown"""
+ASKING_S = 5.0
+"""after so long no further question is asked"""
+BARE = 0.75
+"""what the answer to a question of one word, or without a topic, counts, where that to another counts 1"""
+LEAST_WORDS, MANY_WORDS = 3, 60
+"""different words that an answer has beyond those of its question: with fewer it is none, more count as many"""
 BUDGET, RESULTS = 1200, 3
 """of the first answer: it is to be read by a person, on one screen"""
 DECIDED = "what was decided?"
@@ -288,24 +295,44 @@ async def _read_in(asking: Asking, chosen: Sequence[Find], gateway: Gateway) -> 
     return summary
 
 
-async def _first_answer(chosen: Sequence[Find], gateway: Gateway) -> tuple[str | None, wire.Fused | None]:
-    """A question that what was found can answer, with its answer; the first of a few that has one, or none."""
+async def _first_answer(
+    chosen: Sequence[Find], gateway: Gateway, clock: Callable[[], float] = time.monotonic
+) -> tuple[str | None, wire.Fused | None]:
+    """Of a few questions that what was found can answer, the one that its block answers best, with its answer; None
+    where none has an answer that says more than the question."""
+    until = clock() + ASKING_S
+    best: tuple[float, str, wire.Fused] | None = None
     async with gateway() as client:
-        for question in _questions(await asyncio.to_thread(titles, chosen))[:QUESTIONS]:
+        for question in questions(await asyncio.to_thread(topics, chosen)):
             answer = await client.fuse(question, budget_chars=BUDGET, max_results=RESULTS, explain=True)
-            if answer["block"]:
-                return question, answer
-    return None, None
+            worth = quality(question, answer)
+            if worth > (best[0] if best else 0.0):
+                best = worth, question, answer
+            if clock() > until:
+                break
+    return (None, None) if best is None else best[1:]
 
 
-def _questions(known: Sequence[str]) -> list[str]:
-    """What was decided, where notes speak of it; else by their titles, the latest note's first.
+def questions(found: Sequence[Topic]) -> list[str]:
+    """Questions about the topics that say most, and what was decided, where a decision stands in one or there is no
+    topic at all."""
+    asked = [topic.question for topic in found[: QUESTIONS - 1]]
+    return [*asked, DECIDED] if not asked or any(topic.decided for topic in found) else asked
 
-    A single word is asked as it is: among those of a sentence it would weigh too little.
-    """
-    about = [f'what do my notes say about "{title}"?' if " " in title else title for title in known]
-    decisions = any(word in title.lower() for title in known for word in ("decision", "decided"))
-    return [DECIDED, *about] if decisions or not about else [*about[: QUESTIONS - 1], DECIDED]
+
+def quality(question: str, answer: wire.Fused) -> float:
+    """How well a block answers a question, for a person who sees one for the first time: it is sure, says much that the
+    question does not, from several places, with a date. 0 where it only repeats the question."""
+    members = [member for memory in answer["memories"] for member in memory["members"]]
+    said = word_list(" ".join(member["text"] for member in members))
+    more = len(set(said) - set(word_list(question)) - STOP_WORDS)
+    if not answer["block"] or more < LEAST_WORDS:
+        return 0.0
+    sources = {member["place"]["document"] if member["place"] else member["ref"] for member in members}
+    dated = any(member["at"] for member in members)
+    worth = members[0]["score"] + min(more, MANY_WORDS) / MANY_WORDS + 0.2 * min(len(sources), 3) + 0.1 * dated
+    bare = question == DECIDED or (question.isascii() and " " not in question)
+    return worth * (BARE if bare else 1.0)
 
 
 def _go_on(asking: Asking, question: str | None, answer: wire.Fused | None) -> None:

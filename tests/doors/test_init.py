@@ -22,7 +22,7 @@ import pytest
 
 from fusion.client import AsyncClient
 from fusion.doors import show
-from fusion.doors.init import DECIDED, Asking, Unanswered, choose, init, look, set_up
+from fusion.doors.init import DECIDED, QUESTIONS, Asking, Unanswered, choose, init, look, set_up
 from fusion.errors import HomeLocked, HomeNotAllowed, SettingsError
 from fusion.home import HomeLock, config_root
 from fusion.recall.engine import Fused, FuseRequest
@@ -80,7 +80,8 @@ def test_yes_sets_up_reads_in_and_answers(user: Path, home: Path) -> None:
     assert settings.notes.paths == (user / ".openclaw/workspace",)
     assert told["chosen"] == [str(user / ".openclaw/workspace"), str(user / "facts/facts.jsonl")]
     assert told["ingested"]["stored"] == len(fusion.kept) == 36 + 1
-    assert told["question"] == fusion.requests[0].query == DECIDED
+    assert told["question"] == fusion.requests[0].query == 'what was decided about "Database: History"?'
+    assert len(fusion.requests) == QUESTIONS
     assert told["answer"]["block"]
     assert (home / "fusion.toml").stat().st_mode & 0o777 == 0o600
     assert home.stat().st_mode & 0o777 == 0o700
@@ -261,7 +262,7 @@ class Silent(FakeFusion):
 
 
 def test_notes_of_one_word_are_asked_about_by_it(tmp_path: Path, home: Path) -> None:
-    """A heading of one word, then a file's name: the first that has an answer, newest first."""
+    """A heading of one word, or a file's name: the one that has an answer, newest first."""
     notes = tmp_path / "ada" / "notes"
     notes.mkdir(parents=True)
     for n, (name, text) in enumerate({"tomatoes.md": "# Garden\nStakes.\n", "wifi.md": "The hint.\n"}.items()):
@@ -281,6 +282,54 @@ def test_a_question_without_an_answer_is_not_shown(user: Path, home: Path, capsy
     assert "nothing" not in out
     assert DECIDED not in out
     assert "fusion fuse --home" in out
+
+
+class Knowing(FakeFusion):
+    """Has a text for some questions, by a word in them."""
+
+    def __init__(self, **texts: str) -> None:
+        super().__init__()
+        self.texts = texts
+
+    async def fuse(self, request: str | FuseRequest, **fields: Any) -> Fused:
+        assert isinstance(request, FuseRequest)
+        self.text = next((text for word, text in self.texts.items() if word in request.query), "")
+        fused = await super().fuse(request, **fields)
+        return fused if self.text else replace(fused, block="", memories=())
+
+
+def vault(tmp_path: Path, **notes: str) -> Path:
+    """Somebody with notes."""
+    folder = tmp_path / "ada" / "notes"
+    folder.mkdir(parents=True)
+    for name, text in notes.items():
+        (folder / f"{name}.md").write_text(text, encoding="utf-8")
+    return tmp_path / "ada"
+
+
+RICH = "It needs a new chain, a bell and a lock, which Mara buys in Malmö on 3 March 2026, because the first rusted."
+
+
+def test_the_question_with_the_best_answer_is_shown(tmp_path: Path, home: Path) -> None:
+    """Several are asked; one whose answer only repeats its heading is not taken, nor one with less to say."""
+    notes = {
+        "bike": f"# The cargo bike\n{RICH} {RICH}\n",
+        "boat": "# The old boat\nIt lies on the beach and wants paint.\n",
+        "shed": f"# The garden shed\n{RICH}\n",
+    }
+    user = vault(tmp_path, **notes)
+    how = Asking(home=home, user=user, cwd=user, quiet=True, ports={}, yes=True)
+    fusion = Knowing(cargo="# The cargo bike", boat="It lies on the beach.", shed=RICH)
+    assert init(how, over(fusion))["question"] == 'what was decided about "The garden shed"?'
+    assert len(fusion.requests) > 2
+
+
+def test_an_answer_that_only_repeats_its_heading_is_not_shown(tmp_path: Path, home: Path) -> None:
+    """Rather no first answer than that."""
+    user = vault(tmp_path, bike=f"# The cargo bike\n{RICH}\n")
+    how = Asking(home=home, user=user, cwd=user, quiet=True, ports={}, yes=True)
+    told = init(how, over(Knowing(cargo="# The cargo bike")))
+    assert (told["question"], told["answer"]) == (None, None)
 
 
 async def test_broken_off_while_reading_in(user: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
