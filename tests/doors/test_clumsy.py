@@ -17,6 +17,7 @@ from typer.testing import CliRunner, Result
 from fusion.doors import show
 from fusion.doors.cli import app
 from fusion.home import HomeLock, ServerRecord, write_record
+from fusion.trust import allow
 from tests.doors.fakes import SMALL
 
 KEPT = SMALL.replace("adapters.inmemory:InMemory", "adapters.cortex:Cortex")
@@ -64,7 +65,7 @@ CASES = [
     Case("remember it --home @/../file", ["is a file, and a home is a folder"], 1),
     Case("serve --home @/../file", ["is a file, and a home is a folder"], 1),
     Case("stop --home @/../file", ["is a file, and a home is a folder"], 1),
-    Case("init --yes --home @/../file", ["is a file, and a home is a folder"], 1),
+    Case("init --yes --home @/../file", ["is not a folder"], 1),
     # Settings.
     Case(ASK, ["@/fusion.toml: server.prot", "did you mean port?"], 1, "[server]\nprot=1"),
     Case("fuse q --home @", ["did not start: @/fusion.toml: server.prot"], 1, "[server]\nprot = 1"),
@@ -114,6 +115,7 @@ def hands(home: Path) -> Path:
 def test_a_mistake_gets_one_line_with_the_hint(hands: Path, case: Case) -> None:
     """Nothing on stdout, one line on stderr, the exit code, and neither a traceback nor a new folder."""
     (hands / "fusion.toml").write_text(case.settings)
+    allow(hands)
     before = sorted(hands.parent.iterdir())
 
     def placed(text: str) -> str:
@@ -134,6 +136,7 @@ def test_a_mistake_gets_one_line_with_the_hint(hands: Path, case: Case) -> None:
 def test_a_second_server_is_given_the_address_of_the_first(hands: Path) -> None:
     """It needs no second one, and how to stop the first one is said."""
     (hands / "fusion.toml").write_text(SMALL)
+    allow(hands)
     with HomeLock.take(hands, f"fusion serve --home {hands}"):
         write_record(hands, ServerRecord(os.getpid(), "http://127.0.0.1:9", "2026-01-31T00:00:00Z"))
         result = fusion("serve", "--home", hands)
