@@ -370,7 +370,8 @@ def _unknown() -> Refused:
     return Refused(
         401,
         "This server wants its token: `fusion token` prints it, send it as Authorization: Bearer <token>. The command "
-        "line, hooks, `fusion mcp` and Client.of_home send it by themselves; an API key of the server does as well.",
+        "line, hooks, `fusion mcp` and Client.of_home send it by themselves. An API key of the server (our clients take "
+        "one from FUSION_API_KEY) opens it as well.",
         www_authenticate='Bearer realm="memory-fusion"',
     )
 
