@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from fusion.contract import Embedder, LanguageModel
-from fusion.errors import InvalidAnswer, PackageMissing
+from fusion.errors import InvalidAnswer, PackageMissing, StoreDamaged
 
 ANSWER_TOKENS = 4000
 """of mem0's own extraction: a page of facts"""
@@ -121,8 +121,12 @@ def library(folder: Path) -> Any:
     mem0 reads these variables once, when it is imported; where others imported it before, its switches are turned.
     The names of its providers are fixed, so ours stand under one of them: "langchain" needs no server and no key.
     """
+    own = folder / "mem0"  # mem0 writes a file of its own there when it is imported
+    for path in (own, own / "config.json"):
+        if path.is_symlink():
+            raise StoreDamaged(f"{path} is a link, which mem0 would write through; remove it")
     os.environ["MEM0_TELEMETRY"] = "False"
-    os.environ["MEM0_DIR"] = str(folder / "mem0")
+    os.environ["MEM0_DIR"] = str(own)
     try:
         from mem0.configs.llms.base import BaseLlmConfig
         from mem0.memory import main, telemetry

@@ -19,7 +19,7 @@ from adapters.mem0.library import Frugal, config, library
 from adapters.mem0.options import Options
 from adapters.mem0.payload import NOBODY, conditions, hit_of, payload_of
 from adapters.mem0.replies import Change, changes_of, changes_said, deeper, hits_of, items_of
-from adapters.mem0.shelf import collection_of, require_free
+from adapters.mem0.shelf import collection_of, local_client
 from adapters.qdrant.client import NEWER
 from adapters.qdrant.shape import Shape, is_id
 from fusion.contract import DIMENSIONS, Embedder, Event, Hit, LanguageModel, Opening, Partial, Query, Scope
@@ -30,7 +30,6 @@ from fusion.errors import (
     HttpStatus,
     InvalidAnswer,
     NotFound,
-    StoreBusy,
 )
 from fusion.lib.words import spoken
 
@@ -185,17 +184,13 @@ class Plain:
             return self._memory
 
     def _connected(self) -> Any:
-        from qdrant_client import QdrantClient
-
         if self._options.url:
+            from qdrant_client import QdrantClient
+
             return QdrantClient(
                 url=self._options.url, transport=self._through, trust_env=False, check_compatibility=False
             )
-        require_free(self._folder / "qdrant" / ".lock")
-        try:
-            return QdrantClient(path=str(self._folder / "qdrant"))
-        except RuntimeError as error:
-            raise StoreBusy(f"mem0 cannot open its folder: {error}") from error
+        return local_client(self._folder)
 
     def _check(self) -> None:
         """Raises HttpStatus where a server's collection is not what mem0 needs, with what mends it."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import fcntl
 import re
 import sqlite3
 from bisect import insort
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +15,7 @@ from adapters.mem0.library import Bare, Frugal, config, library
 from adapters.mem0.payload import MATCHED, Payload, conditions, hit_of, payload_of, visible
 from adapters.mem0.replies import Change, changes_said
 from fusion.contract import Embedder, Event, Hit, Query, Scope
-from fusion.errors import InvalidAnswer, NotFound, StoreBusy, StoreDamaged
+from fusion.errors import InvalidAnswer, NotFound, StoreDamaged, StoreFull
 from fusion.lib.bm25 import Bm25, Frequencies, counted, terms
 from fusion.lib.words import content_hash, spoken
 
@@ -44,7 +42,6 @@ class Shelf:
         self._embedder = embedder
         self._loop = loop
         self._memory: Any = None
-        self._dirty = False
         self._hits: dict[str, Hit] = {}
         self._ends: dict[str, str] = {}
         """the day on which mem0 lets a memory expire, of those that it gave one"""
@@ -59,21 +56,15 @@ class Shelf:
 
     def open(self) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        require_free(self._folder / "qdrant" / ".lock")
         memory_class = library(self._folder)
+        client = local_client(self._folder)
         dimensions = self._embedder.dimensions if self._embedder else 1
-        store = {
-            "collection_name": self._collection,
-            "path": str(self._folder / "qdrant"),
-            "embedding_model_dims": dimensions,
-            "on_disk": True,
-        }
+        store = {"collection_name": self._collection, "client": client, "embedding_model_dims": dimensions}
         try:
             self._memory = memory_class.from_config(config(store))
-        except RuntimeError as error:
-            raise StoreBusy(f"mem0 cannot open its folder: {error}") from error
-        except (ValueError, KeyError, sqlite3.DatabaseError) as error:
-            raise StoreDamaged(f"mem0's folder {self._folder} cannot be read; move it away: {error}") from error
+        except BaseException:
+            client.close()
+            raise
         self._memory.embedding_model.connect(self._embedder, self._loop)
         self._memory.vector_store.client = Bare(self._memory.vector_store.client, self._ends)
         self._memory.vector_store = Frugal(self._memory.vector_store)
@@ -153,25 +144,32 @@ class Shelf:
             self._client.delete_collection(emptied)
 
     def delete(self, ids: set[str]) -> bool:
-        known = [native_id for native_id in ids if native_id in self._hits]
-        for native_id in known:
-            hit = self._hits.pop(native_id)
-            self._ends.pop(native_id, None)
-            if (source := self.pending.pop(native_id, None)) is not None:
-                self._client.delete(source, points_selector=[native_id])
-            else:
-                self._memory.vector_store.delete(native_id)
-            self._dirty = True
-            self._scopes -= Counter([conditions(hit.scope)])
-            if hit.place is not None:
-                entry = (hit.place.start, hit.place.end, native_id)
-                self._documents[hit.scope, hit.place.document].remove(entry)
-        return bool(known)
+        return self.delete_all([ids])[0]
 
     def delete_all(self, groups: Sequence[set[str]]) -> list[bool]:
-        """As `delete`, of many: the files are written to the disk once, not once a memory."""
-        with _one_sync(self._client):
-            return [self.delete(ids) for ids in groups]
+        """Deletes the memories of every group, all or none; for each, whether there were any."""
+        found: dict[str, int] = {}
+        for number, ids in enumerate(groups):
+            found.update({native_id: number for native_id in ids if native_id in self._hits and native_id not in found})
+        with self._client.together():
+            for native_id in found:
+                if (source := self.pending.get(native_id)) is not None:
+                    self._client.delete(source, points_selector=[native_id])
+                else:
+                    self._memory.vector_store.delete(native_id)
+        for native_id in found:
+            self._unlearn(native_id)
+        had = set(found.values())
+        return [number in had for number in range(len(groups))]
+
+    def _unlearn(self, native_id: str) -> None:
+        hit = self._hits.pop(native_id)
+        self._ends.pop(native_id, None)
+        self.pending.pop(native_id, None)
+        self._scopes -= Counter([conditions(hit.scope)])
+        if hit.place is not None:
+            entry = (hit.place.start, hit.place.end, native_id)
+            self._documents[hit.scope, hit.place.document].remove(entry)
 
     def search(self, query: Query, vector: Floats | None) -> list[Hit]:
         """mem0's own search; what has no vector is found by its words, and the two lists are merged by rank."""
@@ -256,9 +254,6 @@ class Shelf:
         if self._memory is None:
             return
         client, memory, self._memory = self._client, self._memory, None
-        if self._dirty:
-            for file in self._folder.glob("qdrant/collection/*/storage.sqlite"):
-                _scrub(file)
         memory.close()
         client.close()  # mem0 leaves it open, and with it the folder's lock
 
@@ -271,41 +266,18 @@ def collection_of(prefix: str, embedder: Embedder | None) -> str:
     return f"{prefix}-{re.sub(r'[^A-Za-z0-9]+', '-', identity)[:40].strip('-')}-{content_hash(identity)[:8]}"
 
 
-def require_free(lock: Path) -> None:
-    """Asks before Qdrant does: it takes its lock last, and leaves its files open when it is refused."""
-    if not lock.exists():
-        return
-    with lock.open() as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise StoreBusy(f"mem0's folder {lock.parent} is open in another process") from error
+def local_client(folder: Path) -> Any:
+    """A client of Qdrant's engine on the points in ``folder``; those of qdrant-client's own format are brought over.
 
-
-@contextlib.contextmanager
-def _one_sync(client: Any) -> Iterator[None]:
-    """Has the SQLite files of a local Qdrant wait for the disk at the end, not at each change.
-
-    Qdrant commits every point by itself. With a write-ahead log such a commit is a write without a sync, and nothing is
-    torn by a crash; what was written is synced, and gone from the log, when the block ends.
+    Raises StoreBusy when another process has them, StoreDamaged for a file that cannot be read, StoreFull.
     """
-    while not hasattr(client, "collections"):  # our own wrapper, then Qdrant's
-        client = client._client
-    stores = [collection.storage for collection in client.collections.values()]
-    files = [store.storage for store in stores if isinstance(getattr(store, "storage", None), sqlite3.Connection)]
-    for file in files:
-        file.execute("pragma journal_mode = wal")
-        file.execute("pragma synchronous = normal")
+    from adapters.mem0.local import open_client
+    from adapters.mem0.unpickle import brought_over
+
     try:
-        yield
-    finally:
-        for file in files:
-            file.execute("pragma wal_checkpoint(truncate)").fetchall()
-            file.execute("pragma synchronous = full")
-            file.execute("pragma journal_mode = delete")
-
-
-def _scrub(file: Path) -> None:
-    """SQLite leaves what was deleted in its file's free pages; rewriting it removes the forgotten for good."""
-    with contextlib.closing(sqlite3.connect(file)) as database:
-        database.execute("VACUUM")
+        brought_over(folder)
+        return open_client(folder)
+    except (ValueError, KeyError, sqlite3.Error) as error:
+        if isinstance(error, sqlite3.OperationalError) and "full" in str(error):
+            raise StoreFull(f"there is no space left for {folder}: {error}") from error
+        raise StoreDamaged(f"mem0's folder {folder} cannot be read; move it away: {error}") from error

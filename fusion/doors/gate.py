@@ -370,8 +370,8 @@ def _unknown() -> Refused:
     return Refused(
         401,
         "This server wants its token: `fusion token` prints it, send it as Authorization: Bearer <token>. The command "
-        "line, hooks, `fusion mcp` and Client.of_home send it by themselves. An API key of the server (our clients take "
-        "one from FUSION_API_KEY) opens it as well.",
+        "line, hooks, `fusion mcp` and Client.of_home send it by themselves. An API key opens the server as well: our "
+        "clients take one from FUSION_API_KEY.",
         www_authenticate='Bearer realm="memory-fusion"',
     )
 

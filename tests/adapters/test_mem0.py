@@ -19,6 +19,7 @@ if find_spec("mem0") is None:  # imported here, it would have its telemetry on
     pytest.skip("needs mem0ai: pip install '/path/to/checkout[mem0]'", allow_module_level=True)
 
 from adapters.mem0 import BATCH, Bridge, Mem0, hit_of, payload_of
+from adapters.mem0.local import FILE, open_client
 from fusion.contract import (
     Backend,
     Describes,
@@ -98,16 +99,16 @@ def plain_mem0(folder: Path) -> Any:
     """The library as its own user would open it on the folder, with the fake embedder under its provider's name."""
     from mem0 import Memory
 
-    [collection] = [path.name for path in (folder / "qdrant" / "collection").iterdir()]
+    client = open_client(folder)
+    [collection] = [one.name for one in client.get_collections().collections]
     memory = Memory.from_config(
         {
             "vector_store": {
                 "provider": "qdrant",
                 "config": {
                     "collection_name": collection,
-                    "path": str(folder / "qdrant"),
+                    "client": client,
                     "embedding_model_dims": 32,
-                    "on_disk": True,
                 },
             },
             "embedder": {"provider": "langchain", "config": {}},
@@ -293,7 +294,6 @@ asyncio.run(main())
 
 async def test_what_was_moving_when_the_process_ended_is_there_once(folder: Path) -> None:
     """Stored with its vector and not yet gone from where it waited: the copy goes, and forgetting gets everything."""
-    from qdrant_client import QdrantClient
     from qdrant_client.models import PointStruct
 
     backend = await opened(folder, FakeEmbedder())
@@ -302,7 +302,7 @@ async def test_what_was_moving_when_the_process_ended_is_there_once(folder: Path
     without = await opened(folder, None)
     await without.remember([make_captured(make_event(50, "Waffle is another greyhound."))])
     await without.close()
-    client = QdrantClient(path=str(folder / "qdrant"))
+    client = open_client(folder)
     [full] = [c.name for c in client.get_collections().collections if "fake" in c.name]
     copies = client.retrieve(full, [event_id(4)], with_payload=True)
     client.upsert("memories-unembedded", [PointStruct(id=p.id, vector=[1.0], payload=p.payload) for p in copies])
@@ -323,7 +323,7 @@ async def test_a_damaged_folder_is_named(folder: Path) -> None:
     backend = await opened(folder, FakeEmbedder())
     await backend.remember(make_samples())
     await backend.close()
-    (folder / "qdrant" / "meta.json").write_text('{"collections": {')
+    (folder / FILE).write_bytes((folder / FILE).read_bytes()[:5000])
     with pytest.raises(StoreDamaged, match="move it away"):
         await opened(folder, FakeEmbedder())
 
@@ -403,9 +403,9 @@ async def test_another_model_is_never_mixed_with_the_first(folder: Path) -> None
     assert (await again.describe()).vectors == 52
     assert (await again.search(make_query("Quentin adopted a greyhound called Biscuit.")))[0].event_id == event_id(4)
     await again.close()
-    assert [path.name.rsplit("-", 1)[0] for path in (folder / "qdrant" / "collection").iterdir()] == [
-        "memories-other-2"
-    ]
+    client = open_client(folder)
+    assert [one.name.rsplit("-", 1)[0] for one in client.get_collections().collections] == ["memories-other-2"]
+    client.close()
 
 
 async def test_while_vectors_fill_in_both_are_searched(folder: Path) -> None:
