@@ -18,15 +18,17 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import aclosing, closing
-from dataclasses import dataclass, replace
+from contextlib import aclosing, closing, suppress
+from dataclasses import dataclass, field, replace
 from functools import wraps
+from hmac import compare_digest
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
@@ -35,8 +37,9 @@ from urllib.parse import quote, urlencode, urlsplit
 import orjson
 
 from fusion import problem, wire
-from fusion.errors import FusionError, HomeGone, HomeLocked, HomeNotAllowed, ServerUnreachable
-from fusion.home import Located, ServerRecord, explain_lock, locate_home, owner, read_record
+from fusion.access import CHALLENGE, PROOF, proof, read_token
+from fusion.errors import HomeGone, HomeLocked, HomeNotAllowed, ServerUnreachable
+from fusion.home import Located, ServerRecord, explain_lock, holds_lock, locate_home, owner, read_record
 from fusion.trust import make_home, require
 
 if TYPE_CHECKING:
@@ -59,6 +62,9 @@ VERB_S = 3600.0
 """for a verb, which may go through a whole store"""
 CONNECT_S = 2.0
 START_TIMEOUT_S = 30.0
+MAX_PROOF = 1 << 16
+"""bytes of a server's proof"""
+NOT_OURS = "what answers at its address does not know the home's token: another program, or an earlier version"
 IDLE_EXIT_S = 600
 """a server that a client started leaves when nobody asked for this long"""
 
@@ -338,6 +344,20 @@ def _async(build: Callable[P, Call[T]]) -> Callable[Concatenate[AsyncClient, P],
 
 
 @dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A server: base URL and headers. With the ``token`` of a home, each connection to it begins with its proof that it
+    knows the token, before anything else is sent: another program may have taken the port of a server that left."""
+
+    url: str
+    headers: Mapping[str, str]
+    token: str | None = field(default=None, repr=False)
+
+
+def _authorization(key: str | None) -> dict[str, str]:
+    return {} if key is None else {"authorization": f"Bearer {key}"}
+
+
+@dataclass(frozen=True, slots=True)
 class Address:
     """Where a server is. With a ``home`` it is looked for there, and started if ``start``."""
 
@@ -350,16 +370,16 @@ class Address:
     named: bool = True
     """whether the user named the home, as `fusion.trust.require` wants to know"""
 
-    def resolve(self) -> tuple[str, dict[str, str]]:
-        """Base URL and headers. Raises ServerUnreachable, HomeLocked when someone else has the home open, and
+    def resolve(self) -> Endpoint:
+        """Where to send, and how. Raises ServerUnreachable, HomeLocked when someone else has the home open, and
         HomeNotAllowed before anything of a home is read that the user has not allowed."""
         key = self.api_key or os.environ.get("FUSION_API_KEY")
         if self.url is not None or self.home is None:
-            url = self.url or DEFAULT_URL
-        else:
-            record = self._server(require(self.home, named=self.named, config=self.config))
-            url, key = record.url, record.token or key
-        return url, {} if key is None else {"authorization": f"Bearer {key}"}
+            return Endpoint(self.url or DEFAULT_URL, _authorization(key))
+        home = require(self.home, named=self.named, config=self.config)
+        record = self._server(home)
+        token = read_token(home)
+        return Endpoint(record.url, _authorization(token or key), token)
 
     def _server(self, home: Path) -> ServerRecord:
         if self.start:
@@ -421,7 +441,7 @@ class _Either:
 class Client(_Either):
     """Asks and waits; any number of threads may. Close it, or use it in a ``with``."""
 
-    _found: tuple[str, dict[str, str]] | None = None
+    _found: Endpoint | None = None
     """where the server was when it last answered"""
 
     fuse = _sync(fuse)
@@ -453,9 +473,9 @@ class Client(_Either):
     def send(self, call: Call[T]) -> T:
         """One request; a second try only where the first cannot have arrived."""
         for last in (False, True):
-            url, headers = self._found = self._found or self._address.resolve()
+            self._found = self._found or self._address.resolve()
             try:
-                found: T = read(*_exchange(url, headers, call, call.timeout_s or self._timeout_s))
+                found: T = read(*_exchange(self._found, call, call.timeout_s or self._timeout_s))
                 return found
             except HomeGone:
                 self.close()
@@ -481,6 +501,8 @@ class AsyncClient(_Either):
     """`Client` for programs with an event loop. Finding or starting a server is done in a thread."""
 
     _http: httpx.AsyncClient | None = None
+    _token: str | None = None
+    """what each connection has to prove to know; None: nothing"""
     _transport: httpx.AsyncBaseTransport | None = None
 
     @classmethod
@@ -525,7 +547,7 @@ class AsyncClient(_Either):
         timeout_s = call.timeout_s or self._timeout_s
         for last in (False, True):
             there = await self._connected()
-            request = _request(there, call, timeout_s)
+            request = _request(there, call, timeout_s, self._token)
             try:
                 async with asyncio.timeout(timeout_s):
                     response = await there.send(request)
@@ -550,7 +572,7 @@ class AsyncClient(_Either):
 
         there = await self._connected()
         asked = replace(call, headers={**(call.headers or {}), "accept": "application/x-ndjson"})
-        request = _request(there, asked, call.timeout_s or self._timeout_s)
+        request = _request(there, asked, call.timeout_s or self._timeout_s, self._token)
         ended = False
         try:
             response = await there.send(request, stream=True)
@@ -574,8 +596,11 @@ class AsyncClient(_Either):
         import httpx
 
         if self._http is None:
-            url, headers = await asyncio.to_thread(self._address.resolve)
-            self._http = httpx.AsyncClient(base_url=url, headers=headers, transport=self._transport, trust_env=False)
+            there = await asyncio.to_thread(self._address.resolve)
+            self._token = there.token
+            self._http = httpx.AsyncClient(
+                base_url=there.url, headers=there.headers, transport=self._transport, trust_env=False
+            )
         return self._http
 
     async def close(self) -> None:
@@ -590,7 +615,7 @@ class AsyncClient(_Either):
         await self.close()
 
 
-def _request(there: httpx.AsyncClient, call: Call[Any], timeout_s: float) -> httpx.Request:
+def _request(there: httpx.AsyncClient, call: Call[Any], timeout_s: float, token: str | None) -> httpx.Request:
     import httpx
 
     return there.build_request(
@@ -599,35 +624,99 @@ def _request(there: httpx.AsyncClient, call: Call[Any], timeout_s: float) -> htt
         content=call.content(),
         headers=call.all_headers({}),
         timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_S)),
+        extensions={} if token is None else {"trace": _proving(token, there.base_url.netloc)},
     )
+
+
+def _proving(token: str, host: bytes) -> Callable[[str, dict[str, Any]], Coroutine[Any, Any, None]]:
+    """What httpx calls as a connection comes about: it goes on only when the server has proved itself on it."""
+    import httpx
+
+    async def traced(event: str, info: dict[str, Any]) -> None:
+        if event != "connection.connect_tcp.complete":
+            return
+        stream = info["return_value"]
+        nonce = os.urandom(16).hex()
+        try:
+            question = b"GET /healthz HTTP/1.1\r\nhost: %b\r\n%b: %b\r\n\r\n"
+            await stream.write(question % (host, CHALLENGE.encode(), nonce.encode()), timeout=CONNECT_S)
+            head, body = b"", b""
+            while b"\r\n\r\n" not in head and len(head) < MAX_PROOF and (more := await stream.read(4096, CONNECT_S)):
+                head += more
+            head, _, body = head.partition(b"\r\n\r\n")
+            lines = [line.partition(b":") for line in head.split(b"\r\n")[1:]]
+            given = {name.strip().lower(): value.strip() for name, _, value in lines}
+            length = int(given.get(b"content-length", b"-1"))
+            while len(body) < length <= MAX_PROOF and (more := await stream.read(length - len(body), CONNECT_S)):
+                body += more
+            proved = head.startswith(b"HTTP/1.1 200 ") and len(body) == length
+            _check_proof(token, nonce, given.get(PROOF.encode(), b"") if proved else b"")
+        except (_Unproven, ValueError) as error:
+            await stream.aclose()
+            raise httpx.ConnectError(str(error) or NOT_OURS) from None
+
+    return traced
 
 
 class _Unsent(Exception):
     """No connection came about: what was to be asked has not arrived anywhere."""
 
 
-def _exchange(base: str, headers: Mapping[str, str], call: Call[Any], timeout_s: float) -> tuple[str, int, bytes]:
+class _Unproven(_Unsent):
+    """What answers does not know the home's token."""
+
+
+def _exchange(there: Endpoint, call: Call[Any], timeout_s: float) -> tuple[str, int, bytes]:
     """URL, status and body of a reply that came whole and in time, over a connection of its own.
 
     Raises _Unsent, TimeoutError and other OSErrors, and HTTPException for what is not HTTP.
     """
     deadline = time.monotonic() + timeout_s
-    url = call.target(base)
-    there = urlsplit(url)
-    kind = HTTPSConnection if there.scheme == "https" else HTTPConnection
-    connection = kind(there.hostname or "", there.port, timeout=min(timeout_s, CONNECT_S))
-    with closing(connection):
-        try:
-            connection.connect()
-        except TimeoutError:
-            raise
-        except OSError as error:
-            raise _Unsent(str(error)) from error
-        connection.sock.settimeout(timeout_s)
-        target = there.path + (f"?{there.query}" if there.query else "")
-        connection.request(call.method, target, call.content(), call.all_headers({"connection": "close", **headers}))
+    url = call.target(there.url)
+    parts = urlsplit(url)
+    with closing(_connected_to(there, timeout_s)) as connection:
+        if there.token is not None:
+            _proved(connection, there.token, deadline)
+        target = parts.path + (f"?{parts.query}" if parts.query else "")
+        headers = call.all_headers({"connection": "close", **there.headers})
+        connection.request(call.method, target, call.content(), headers)
         with connection.getresponse() as response:
             return url, response.status, b"".join(_until(deadline, response))
+
+
+def _connected_to(there: Endpoint, timeout_s: float) -> HTTPConnection:
+    """An open connection, which does not open another by itself. Raises _Unsent, TimeoutError."""
+    parts = urlsplit(there.url)
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=min(timeout_s, CONNECT_S))
+    try:
+        connection.connect()
+    except TimeoutError:
+        raise
+    except OSError as error:
+        raise _Unsent(str(error)) from error
+    connection.auto_open = 0
+    connection.sock.settimeout(timeout_s)
+    return connection
+
+
+def _proved(connection: HTTPConnection, token: str, deadline: float) -> bytes:
+    """What ``/healthz`` says on a connection whose server has proved that it knows the token. Raises _Unsent else."""
+    nonce = os.urandom(16).hex()
+    connection.request("GET", "/healthz", headers={CHALLENGE: nonce})
+    with connection.getresponse() as response:
+        if response.length is None or response.length > MAX_PROOF:
+            raise _Unproven(NOT_OURS)
+        body = b"".join(_until(deadline, response))
+        _check_proof(token, nonce, (response.getheader(PROOF) or "").encode("latin-1"))
+        if response.will_close:
+            raise _Unsent("the server is stopping")
+    return body
+
+
+def _check_proof(token: str, nonce: str, given: bytes) -> None:
+    if not compare_digest(given, proof(token, nonce).encode()):
+        raise _Unproven(NOT_OURS)
 
 
 def _until(deadline: float, response: HTTPResponse) -> Iterator[bytes]:
@@ -650,11 +739,60 @@ def running_server(home: Path, *, timeout_s: float = CONNECT_S) -> ServerRecord 
     record = read_record(home)
     if record is None:
         return None
-    try:
-        pid = read(*_exchange(record.url, {}, health(), timeout_s))["pid"]
-    except (_Unsent, OSError, HTTPException, FusionError, KeyError):
+    with suppress(_Unproven):
+        return _found_server(home, record, timeout_s)
+    return None
+
+
+def _found_server(home: Path, record: ServerRecord, timeout_s: float) -> ServerRecord | None:
+    """The server of a record that is believed: its URL is on this computer, its process holds the home's lock, and it
+    proves that it knows the home's token. None where nothing answers.
+
+    Raises _Unproven where something else answers, and SettingsError for a token that cannot be believed.
+    """
+    holder = owner(home)
+    if holder is None or holder.pid != record.pid or not is_here(record.url):
         return None
-    return record if pid == record.pid else None  # another home's server may have come by the port since
+    token = read_token(home)
+    if token is None:
+        raise _Unproven(NOT_OURS)
+    try:
+        with closing(_connected_to(Endpoint(record.url, {}), timeout_s)) as connection:
+            pid = orjson.loads(_proved(connection, token, time.monotonic() + timeout_s))["pid"]
+    except _Unproven:
+        raise
+    except (_Unsent, OSError, HTTPException, ValueError, KeyError, TypeError):
+        return None
+    return record if pid == record.pid else None
+
+
+def client_of(home: Path, record: ServerRecord, *, timeout_s: float = TIMEOUT_S) -> Client:
+    """A client of a home's server that was just found."""
+    client = Client.of_home(home, start=False, timeout_s=timeout_s)
+    token = read_token(home)
+    client._found = Endpoint(record.url, _authorization(token), token)
+    return client
+
+
+def is_here(url: str) -> bool:
+    """Whether a URL leads to this computer: to loopback, or to an address that is its own."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return False
+    if parts.scheme != "http" or port is None or parts.username or parts.query or parts.path not in ("", "/"):
+        return False
+    if host in ("127.0.0.1", "::1", "localhost"):
+        return True
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.inet_pton(family, host)
+        with socket.socket(family, socket.SOCK_STREAM) as own:
+            own.bind((host, 0))  # the system refuses addresses of other computers
+    except (OSError, ValueError):
+        return False
+    return host not in ("0.0.0.0", "::")  # noqa: S104 — refused
 
 
 def ensure_server(home: Path, config: Path | None = None, *, timeout_s: float = START_TIMEOUT_S) -> ServerRecord:
@@ -668,7 +806,12 @@ def ensure_server(home: Path, config: Path | None = None, *, timeout_s: float = 
     home = require(home, named=True, config=config)
     started: _Start | None = None
     while (left_s := deadline - time.monotonic()) > 0:
-        record = running_server(home, timeout_s=min(CONNECT_S, left_s))
+        found = read_record(home)
+        try:
+            record = None if found is None else _found_server(home, found, min(CONNECT_S, left_s))
+        except _Unproven as error:
+            stop = f"fusion stop --home {home}"
+            raise ServerUnreachable(f"The server of {home} is not asked: {error}. To start another: {stop}") from None
         if record is not None:
             return record
         holder = owner(home)
@@ -687,11 +830,12 @@ def ensure_server(home: Path, config: Path | None = None, *, timeout_s: float = 
 def stop_server(home: Path, *, timeout_s: float = 20.0) -> ServerRecord | None:
     """Stops the server of a home and waits until the home is free; None: there was none.
 
+    Only the process that really holds the home's lock gets the signal: the system says so, or it proves itself.
     Raises ServerUnreachable where one neither answers nor leaves.
     """
     deadline = time.monotonic() + timeout_s
     home = require(home, named=True)
-    while (record := running_server(home)) is None:
+    while (record := _signalled(home)) is None:
         holder = owner(home)
         if holder is None or not holder.serves:
             return None
@@ -699,13 +843,37 @@ def stop_server(home: Path, *, timeout_s: float = 20.0) -> ServerRecord | None:
             mend = f"; end it: kill {holder.pid}; if it stays: kill -9 {holder.pid}" if holder.pid else ""
             raise ServerUnreachable(f"The server of {home} does not answer within {timeout_s:g} s{mend}")
         time.sleep(0.05)  # it may be starting: then it is stopped once it can be
-    os.kill(record.pid, signal.SIGTERM)
     while (holder := owner(home)) is not None and holder.pid == record.pid:
         if time.monotonic() > deadline:
             raise ServerUnreachable(
                 f"Process {record.pid} did not stop within {timeout_s:g} s; end it: kill -9 {record.pid}"
             )
         time.sleep(0.02)
+    return record
+
+
+def _signalled(home: Path) -> ServerRecord | None:
+    """The record of the server that was told to stop; None: there is none, or it cannot be told yet."""
+    record, holder = read_record(home), owner(home)
+    if record is None or holder is None or holder.pid != record.pid or not holder.serves:
+        return None
+    try:
+        process = os.pidfd_open(record.pid) if hasattr(os, "pidfd_open") else None
+    except OSError:
+        return None
+    try:
+        if not holds_lock(home, record.pid) and running_server(home) is None:
+            return None
+        # From here on the descriptor is of the very process: it held the lock while the descriptor was open.
+        if process is None:
+            os.kill(record.pid, signal.SIGTERM)
+        else:
+            signal.pidfd_send_signal(process, signal.SIGTERM)
+    except ProcessLookupError:
+        return None
+    finally:
+        if process is not None:
+            os.close(process)
     return record
 
 

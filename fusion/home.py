@@ -29,6 +29,8 @@ from typing import Self
 from fusion.errors import HomeLocked, HomeNotAllowed
 from fusion.lib.private import NAME, read_regular, xdg_folder
 from fusion.trust import make_home
+from fusion.trust.decides import printable
+from fusion.trust.survey import traps_in
 
 FOLDER = ".fusion"
 MAX_RECORD = 1 << 16
@@ -100,7 +102,8 @@ class HomeLock:
     @classmethod
     def take(cls, home: Path, what: str | None = None) -> Self:
         """Makes the home if need be. Raises HomeLocked, which names the owner and what to do, and HomeNotAllowed."""
-        make_home(home)
+        home = make_home(home)
+        refuse_traps(home)
         descriptor = _open_lock(home)
         for attempt in range(_ATTEMPTS):
             if attempt:
@@ -132,6 +135,16 @@ class HomeLock:
         self.release()
 
 
+def refuse_traps(home: Path) -> None:
+    """Raises HomeNotAllowed where a link or a special file in a home would lead what is written elsewhere."""
+    if traps := traps_in(home):
+        names = ", ".join(printable(name) for name in traps[:5]) + (" …" if len(traps) > 5 else "")
+        raise HomeNotAllowed(
+            f"The home {home} has links or special files in it: {names}. Nothing of a home is opened through these: "
+            "put the files themselves there"
+        )
+
+
 def owner(home: Path) -> Owner | None:
     """Who owns the home now; None: nobody. ``pid`` is 0 in the instant before a new owner has signed."""
     try:
@@ -144,6 +157,24 @@ def owner(home: Path) -> Owner | None:
         return _read_owner(descriptor)
     finally:
         os.close(descriptor)
+
+
+def holds_lock(home: Path, pid: int) -> bool:
+    """Whether the system itself says that a process holds a home's lock; False where it does not say (macOS).
+
+    Linux lists locks by process and inode. The device is left out: some file systems show another one there.
+    """
+    try:
+        inode = (home / "lock").lstat().st_ino
+        locks = Path("/proc/locks").read_text(encoding="ascii")
+    except OSError:
+        return False
+    held = (line.split() for line in locks.splitlines())
+    return any(
+        one[1] == "FLOCK" and one[4] == str(pid) and one[5].rpartition(":")[2] == str(inode)
+        for one in held
+        if len(one) > 5
+    )
 
 
 def explain_lock(home: Path, holder: Owner, instead: str = "Talk to it (leave out --direct)") -> str:

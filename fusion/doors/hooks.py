@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from fusion.client import Client, ensure_server, open_log, running_server
+from fusion.client import Client, client_of, ensure_server, open_log, running_server
 from fusion.errors import BadInput, FusionError, NotFound
 from fusion.home import locate_home
 from fusion.lib.clean import clean
@@ -97,7 +97,7 @@ class Told:
             start_s = max(0.001, load(home=self.home).hooks.start_wait_ms / 1000)
         if record is None:
             record = ensure_server(self.home, timeout_s=start_s or 0.0)
-        with Client(record.url, api_key=record.token, timeout_s=answer_s) as client:
+        with client_of(self.home, record, timeout_s=answer_s) as client:
             yield client
 
 

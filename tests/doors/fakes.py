@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+from fusion.access import home_token
 from fusion.contract import Call, Hit, Route, Scope, Verb
 from fusion.doors import openapi
 from fusion.doors.gate import Gate
 from fusion.doors.http import create_app
 from fusion.doors.serve import PatientProtocol, Server, listen, url_of
 from fusion.errors import BadInput, HomeGone, NotFound
+from fusion.home import HomeLock, ServerRecord, write_record
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, Forgetting, Found
 from fusion.ingest.journal.retire import Whole
 from fusion.recall.admit import foreign_ref
@@ -249,6 +253,15 @@ async def serving(
     finally:
         server.should_exit = True
         await task
+
+
+@asynccontextmanager
+async def serving_home(home: Path, fusion: FakeFusion) -> AsyncIterator[str]:
+    """The server of a home, in this process: it holds the lock, knows the token and is recorded. Yields its URL."""
+    with HomeLock.take(home, "fusion serve"):
+        async with serving(fusion, app=app_over(fusion, local_token=home_token(home))) as url:
+            write_record(home, ServerRecord(os.getpid(), url, "now"))
+            yield url
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -28,7 +28,7 @@ from fusion.errors import (
 from fusion.home import HomeLock, ServerRecord, write_record
 from fusion.settings import KeySettings, ServerSettings, Settings
 from fusion.trust import allow, make_home
-from tests.doors.fakes import COVERAGE, FakeFusion, app_over, serving
+from tests.doors.fakes import COVERAGE, FakeFusion, app_over, serving, serving_home
 
 
 def over(fusion: FakeFusion, settings: Settings | None = None, **options: Any) -> AsyncClient:
@@ -210,11 +210,8 @@ def test_the_import_is_light() -> None:
 class TestFindingTheServer:
     async def test_a_homes_server_is_found_by_its_record(self, home: Path) -> None:
         """server.json says where, /healthz that it is still that process."""
-        make_home(home)
-        async with serving(FakeFusion()) as url:
-            write_record(home, ServerRecord(os.getpid(), url, "now"))
-            async with AsyncClient.of_home(home, start=False) as client:
-                assert (await client.fuse("q"))["receipt_id"] == "r1"
+        async with serving_home(home, FakeFusion()), AsyncClient.of_home(home, start=False) as client:
+            assert (await client.fuse("q"))["receipt_id"] == "r1"
 
     async def test_another_process_on_the_port_is_not_the_homes_server(self, home: Path) -> None:
         """A stale record whose port was taken over by another home's server."""

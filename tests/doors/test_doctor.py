@@ -30,7 +30,7 @@ from fusion.trust import allow
 from fusion.wiring import Fusion
 from tests import chaos
 from tests.chaos import Chaos
-from tests.doors.fakes import SMALL, FakeFusion, serving
+from tests.doors.fakes import SMALL, FakeFusion, serving_home
 from tests.doors.test_status import Picky
 from tests.faults.home import remote, settings_of
 
@@ -53,10 +53,8 @@ class Telling(FakeFusion):
 @asynccontextmanager
 async def served(home: Path, fusion: FakeFusion) -> AsyncIterator[None]:
     """A home with a running server, which is this process."""
-    with HomeLock.take(home, "fusion serve"):
-        async with serving(fusion) as url:
-            write_record(home, ServerRecord(os.getpid(), url, NOW.isoformat()))
-            yield
+    async with serving_home(home, fusion):
+        yield
 
 
 @pytest.fixture

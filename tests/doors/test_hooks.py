@@ -19,9 +19,8 @@ from mcp import StdioServerParameters, stdio_client
 
 from fusion.client import Client, ensure_server, running_server, stop_server
 from fusion.doors.hooks import HOOKS, MAX_INPUT_BYTES, MAX_PROMPT_CHARS, _limit, _TooLate, project_of, question_of
-from fusion.home import HomeLock, ServerRecord, owner, write_record
-from fusion.trust import make_home
-from tests.doors.fakes import SMALL, FakeFusion, serving
+from fusion.home import HomeLock, owner
+from tests.doors.fakes import SMALL, FakeFusion, serving_home
 
 EVENTS = {
     "user-prompt-submit": "UserPromptSubmit",
@@ -77,10 +76,8 @@ def is_silent(event: str, printed: dict[str, Any]) -> bool:
 @pytest.fixture
 async def memory(home: Path) -> AsyncIterator[FakeFusion]:
     """Behind the server of ``home``, which runs in this process."""
-    make_home(home)
     fusion = FakeFusion()
-    async with serving(fusion) as url:
-        write_record(home, ServerRecord(os.getpid(), url, "now"))
+    async with serving_home(home, fusion):
         yield fusion
 
 

@@ -37,6 +37,7 @@ from fusion.home import HomeLock, owner
 from fusion.lib.envelope import without_own_block
 from fusion.recall.engine import Fused, FuseRequest
 from fusion.settings import KeySettings, ServerSettings, Settings
+from fusion.trust import allow
 from tests.doors.fakes import SMALL, FakeFusion, app_over, serving
 
 ASKED = {"query": "where do bookings live?"}
@@ -622,6 +623,7 @@ class TestStdio:
     async def test_it_answers_before_there_is_a_server(self, home: Path) -> None:
         """A home whose server cannot start: the tools are there, recall is empty and says why, storing is an error."""
         (home / "fusion.toml").write_text("nonsense = true\n")
+        allow(home)
         async with piped(home) as client:
             assert len((await client.list_tools()).tools) == 6
             notice = done(await client.call_tool("memory_fuse", ASKED))["notice"]
@@ -632,6 +634,7 @@ class TestStdio:
 
     async def test_a_home_that_was_in_use_is_asked_again(self, home: Path) -> None:
         """While another process has it open recall is empty; when it has gone the next call finds a server."""
+        allow(home)
         with HomeLock.take(home, "fusion ingest notes --direct"):
             async with piped(home) as client:
                 assert "is in use by" in done(await client.call_tool("memory_fuse", ASKED))["notice"]

@@ -55,7 +55,7 @@ def test_an_allowed_home_is_opened_until_it_is_revoked(cloned: Path) -> None:
 
 
 def test_a_home_that_is_made_here_is_recorded(home: Path) -> None:
-    """By whoever makes it first, and when somebody made the empty folder."""
+    """Also when somebody made the empty folder."""
     HomeLock.take(home).release()
     (home / "journal.sqlite").touch()
     assert require(home) == home
@@ -182,7 +182,7 @@ def test_what_our_own_commands_write_does_not_ask(home: Path) -> None:
 
 
 def test_another_folder_in_its_place_asks_again(cloned: Path) -> None:
-    """A home is a folder, not a path: who moves another one there gets no trust by that."""
+    """A home is a folder, not a path: moving another one there brings no trust."""
     allow(cloned)
     shutil.copytree(cloned, cloned.with_name("copy"))
     cloned.rename(cloned.with_name("old"))

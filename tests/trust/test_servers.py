@@ -1,0 +1,284 @@
+"""A home's server is believed only where it proves itself, and only the process that holds the lock is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from fusion.access import CHALLENGE, PROOF, home_token, proof
+from fusion.client import AsyncClient, Client, ensure_server, is_here, open_log, running_server, stop_server
+from fusion.errors import HomeNotAllowed, ServerUnreachable
+from fusion.home import HomeLock, ServerRecord, holds_lock, owner, read_record, write_record
+from tests.doors.fakes import FakeFusion, serving_home
+
+
+@dataclass
+class Impostor:
+    """A server that is not the home's: it keeps what it is sent, and answers ``/healthz`` as far as it can."""
+
+    token: str | None = None
+    """what it proves with; None: it gives a proof that is wrong"""
+    proofs: int = 1_000_000
+    """so often it proves itself; then it is another program at the same port"""
+    heard: list[str] = field(default_factory=list)
+    """the request lines, and bodies, of what it was sent but ``GET /healthz``"""
+
+    @contextmanager
+    def serving(self) -> Iterator[str]:
+        impostor = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                self.answer()
+
+            def do_POST(self) -> None:
+                self.answer()
+
+            def answer(self) -> None:
+                body = self.rfile.read(int(self.headers.get("content-length", 0)))
+                if self.path != "/healthz" or self.headers.get("authorization"):
+                    impostor.heard.append(f"{self.requestline} {self.headers.get('authorization')} {body.decode()}")
+                reply = json.dumps({"pid": os.getpid(), "status": "ok"}).encode()
+                self.send_response(200)
+                self.send_header("content-length", str(len(reply)))
+                if nonce := self.headers.get(CHALLENGE):
+                    knows = impostor.token is not None and impostor.proofs > 0
+                    impostor.proofs -= 1
+                    self.send_header(PROOF, proof(str(impostor.token) if knows else "guessed", nonce))
+                self.end_headers()
+                self.wfile.write(reply)
+
+            def log_message(self, *arguments: object) -> None:
+                """Nothing is printed."""
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+
+@contextmanager
+def recorded(home: Path, impostor: Impostor) -> Iterator[None]:
+    """An impostor in ``server.json`` of a home whose lock this process holds as "fusion serve"."""
+    with HomeLock.take(home, "fusion serve"), impostor.serving() as url:
+        home_token(home)
+        write_record(home, ServerRecord(os.getpid(), url, "now"))
+        yield
+
+
+def test_what_does_not_know_the_token_gets_no_question(home: Path) -> None:
+    """It is named, and nothing but the challenge was sent."""
+    impostor = Impostor()
+    with recorded(home, impostor):
+        assert running_server(home) is None
+        with pytest.raises(ServerUnreachable, match="does not know the home's token"):
+            ensure_server(home)
+        with pytest.raises(ServerUnreachable), Client.of_home(home, start=False) as client:
+            client.fuse("where are the keys?")
+    assert impostor.heard == []
+
+
+def test_a_program_that_takes_the_port_later_gets_no_question(home: Path) -> None:
+    """Every connection is proved: a client that found the server an hour ago does not send to its successor."""
+    with HomeLock.take(home, "fusion serve"):
+        token = home_token(home)
+        impostor = Impostor(token, proofs=2)
+        with impostor.serving() as url:
+            write_record(home, ServerRecord(os.getpid(), url, "now"))
+            with Client.of_home(home, start=False) as client:
+                client.health()
+                impostor.heard.clear()
+                with pytest.raises(ServerUnreachable):
+                    client.fuse("where are the keys?")
+    assert impostor.heard == []
+
+
+async def test_an_async_client_proves_each_connection(home: Path) -> None:
+    """Before its first byte: neither question nor key reaches the program that has the port by now."""
+    with HomeLock.take(home, "fusion serve"):
+        token = home_token(home)
+        impostor = Impostor(token, proofs=1)
+        with impostor.serving() as url:
+            write_record(home, ServerRecord(os.getpid(), url, "now"))
+            async with AsyncClient.of_home(home, start=False) as client:
+                with pytest.raises(ServerUnreachable):
+                    await client.fuse("where are the keys?")
+    assert impostor.heard == []
+
+
+async def test_the_homes_own_server_is_believed(home: Path) -> None:
+    """By both clients."""
+    async with serving_home(home, FakeFusion()):
+        assert await asyncio.to_thread(running_server, home) is not None
+        async with AsyncClient.of_home(home, start=False) as client:
+            assert (await client.fuse("q"))["receipt_id"] == "r1"
+            assert (await client.fuse("q"))["receipt_id"] == "r1"
+        with Client.of_home(home, start=False) as blocking:
+            assert (await asyncio.to_thread(blocking.fuse, "q"))["receipt_id"] == "r1"
+
+
+def test_a_record_without_the_lock_is_not_believed(home: Path) -> None:
+    """A planted server.json with a token of its own and a server that knows it: nobody holds the lock."""
+    impostor = Impostor()
+    HomeLock.take(home).release()
+    impostor.token = home_token(home)
+    with impostor.serving() as url:
+        write_record(home, ServerRecord(os.getpid(), url, "now"))
+        assert running_server(home) is None
+
+
+def test_a_record_of_another_process_than_the_lock_is_not_believed(home: Path) -> None:
+    """The one that holds the lock is the server."""
+    impostor = Impostor()
+    with HomeLock.take(home, "fusion serve"), impostor.serving() as url:
+        impostor.token = home_token(home)
+        write_record(home, ServerRecord(os.getppid(), url, "now"))
+        assert running_server(home) is None
+
+
+@pytest.mark.parametrize(
+    ("url", "here"),
+    [
+        ("http://127.0.0.1:8765", True),
+        ("http://[::1]:8765", True),
+        ("http://localhost:8765", True),
+        ("http://evil.example:80", False),
+        ("http://203.0.113.7:80", False),
+        ("http://0.0.0.0:80", False),
+        ("https://127.0.0.1:80", False),
+        ("http://user@127.0.0.1:80", False),
+        ("http://127.0.0.1:80/other", False),
+        ("http://127.0.0.1.evil.example:80", False),
+        ("http://127.0.0.1", False),
+        ("file:///etc/passwd", False),
+        ("http://[", False),
+    ],
+)
+def test_a_server_is_on_this_computer(url: str, *, here: bool) -> None:
+    """By its address alone: no name is looked up, and nothing is sent."""
+    assert is_here(url) is here
+
+
+def test_a_server_record_is_read_from_a_file_of_ours_only(home: Path, tmp_path: Path) -> None:
+    """No link, no FIFO, nothing that others can write."""
+    HomeLock.take(home).release()
+    record = {"pid": 1, "url": "http://127.0.0.1:1", "started": "now"}
+    (tmp_path / "elsewhere").write_text(json.dumps(record))
+    (home / "server.json").symlink_to(tmp_path / "elsewhere")
+    assert read_record(home) is None
+    (home / "server.json").unlink()
+    os.mkfifo(home / "server.json")
+    assert read_record(home) is None
+    (home / "server.json").unlink()
+    (home / "server.json").write_text(json.dumps(record))
+    (home / "server.json").chmod(0o666)
+    assert read_record(home) is None
+
+
+SLEEP = [sys.executable, "-c", "import sys; print('up', flush=True); sys.stdin.read()"]
+
+
+@pytest.fixture
+def victim() -> Iterator[subprocess.Popen[str]]:
+    """A process that has nothing to do with the home."""
+    with subprocess.Popen(SLEEP, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        yield process
+        process.kill()
+
+
+def sign(home: Path, pid: int) -> None:
+    """The lock and the record name a process, as a folder's author can write them."""
+    (home / "lock").write_text(json.dumps({"pid": pid, "what": "fusion serve --home x"}))
+    write_record(home, ServerRecord(pid, "http://127.0.0.1:9", "now"))
+
+
+def test_stop_signals_no_process_that_a_file_names(home: Path, victim: subprocess.Popen[str]) -> None:
+    """Nobody holds the lock, so there is no server."""
+    HomeLock.take(home).release()
+    sign(home, victim.pid)
+    assert stop_server(home) is None
+    assert victim.poll() is None
+
+
+def test_stop_signals_no_process_that_the_holder_of_the_lock_names(home: Path, victim: subprocess.Popen[str]) -> None:
+    """Somebody holds the lock, and says that it is another."""
+    with HomeLock.take(home, "fusion serve"):
+        sign(home, victim.pid)
+        with pytest.raises(ServerUnreachable):
+            stop_server(home, timeout_s=0.3)
+        assert victim.poll() is None
+
+
+def test_the_system_says_who_holds_the_lock(home: Path) -> None:
+    """By its own list of locks."""
+    if not Path("/proc/locks").exists():
+        pytest.skip("this system has no list of locks")
+    with HomeLock.take(home):
+        assert holds_lock(home, os.getpid())
+        assert not holds_lock(home, os.getppid())
+    assert not holds_lock(home, os.getpid())
+
+
+@pytest.mark.parametrize("name", ["lock", "server.log"])
+def test_nothing_is_written_through_a_link(home: Path, tmp_path: Path, name: str) -> None:
+    """A link in the place of the lock truncated its target, one at the log was appended to."""
+    HomeLock.take(home).release()
+    victim = tmp_path / "bashrc"
+    victim.write_text("mine")
+    (home / name).unlink(missing_ok=True)
+    (home / name).symlink_to(victim)
+    with pytest.raises(HomeNotAllowed, match=name):
+        HomeLock.take(home)
+    with pytest.raises(HomeNotAllowed, match=name):
+        open_log(home) if name == "server.log" else owner(home)
+    assert victim.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["journal.sqlite", "receipts.sqlite", "backends", "embeddings", "recipes/x.toml", "backends/mem0", "deep/er/x"],
+)
+@pytest.mark.parametrize("kind", ["link", "fifo", "dangling"])
+def test_a_home_with_a_link_or_special_file_is_refused_by_its_name(
+    home: Path, tmp_path: Path, name: str, kind: str
+) -> None:
+    """Wherever it is; the target stays as it was."""
+    HomeLock.take(home).release()
+    (home / name).parent.mkdir(parents=True, exist_ok=True)
+    if kind == "fifo":
+        os.mkfifo(home / name)
+    else:
+        (tmp_path / "target").mkdir()
+        (home / name).symlink_to(tmp_path / ("target" if kind == "link" else "missing"))
+    with pytest.raises(HomeNotAllowed, match=name):
+        HomeLock.take(home)
+    assert list((tmp_path / "target").iterdir() if kind == "link" else ()) == []
+
+
+def test_a_socket_in_a_home_is_no_trap(home: Path) -> None:
+    """A server may listen on one there."""
+    HomeLock.take(home).release()
+    with socket.socket(socket.AF_UNIX) as door, chdir(home):
+        door.bind("s")
+        HomeLock.take(home).release()
