@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.datasets import DataError
 from benchmarks.figures import commit
-from benchmarks.fire import others, rollback
+from benchmarks.fire import others, rollback, tenants
 
 Measure = Callable[[bool], Mapping[str, Any]]
 
@@ -36,6 +36,7 @@ AIMS: Mapping[str, Aim] = MappingProxyType(
         "other_uid_reads": Aim(0),
         "acked_lost": Aim(0),
         "tenant_bits": Aim(0),
+        "oracle_words": Aim(0),
         "loop_stall_ms": Aim(250),
         "lie_only": Aim(0.05),
         "poison_in_block": Aim(0.05),
@@ -48,6 +49,7 @@ PARTS: Mapping[str, Measure] = MappingProxyType(
     {
         "others": others.measure,
         "rollback": rollback.measure,
+        "tenants": tenants.measure,
     }
 )
 

@@ -15,6 +15,7 @@ import hmac
 import math
 import re
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -145,6 +146,8 @@ class Gate:
         self.rules = rules
         self._probes = probes
         self._places = asyncio.Semaphore(rules.max_in_flight)
+        self._queued_of: Counter[str] = Counter()
+        self._in_flight_of: Counter[str] = Counter()
         self.queued = 0
         self.in_flight = 0
         """requests that a route is working on"""
@@ -171,6 +174,12 @@ class Gate:
                 yield
             finally:
                 self._patience.discard(limit)
+
+    def load(self, tenant: str) -> dict[str, int]:
+        """How much is asked at once, for `/v1/status`: of a tenant its own, of the owner everybody's."""
+        if tenant == "default":
+            return {"in_flight": self.in_flight - 1, "queued": self.queued}
+        return {"in_flight": self._in_flight_of[tenant] - 1, "queued": self._queued_of[tenant]}
 
     def quiet_s(self) -> float:
         """For how long nobody has asked anything; probes do not count."""
@@ -226,11 +235,11 @@ class Gate:
             if scope["path"] in WAITING:
                 await self._beside(scope, receive, stamped)
                 return
-            await self._take_place()
+            await self._take_place(scope["tenant"])
             try:
                 await self._app(scope, receive, stamped)
             finally:
-                self._leave_place()
+                self._leave_place(scope["tenant"])
         except Refused as refused:
             await refused.reply(scope, receive, stamped)
         except asyncio.CancelledError:
@@ -319,12 +328,13 @@ class Gate:
         error = TooLarge(f"The body may have {limit} bytes at most. Send less, or in several requests.")
         return Refused(error, **({"connection": "close"} if hang_up else {}))
 
-    async def _take_place(self) -> None:
+    async def _take_place(self, tenant: str) -> None:
         """Takes a place among the requests in flight, after a wait in the queue where there is room in it."""
         if self._places.locked():
             if self.queued >= self.rules.max_queued:
                 raise Refused(Overloaded("Too many requests at once. Try again in a second."))
             self.queued += 1
+            self._queued_of[tenant] += 1
             try:
                 async with asyncio.timeout(self.rules.queued_s):
                     await self._places.acquire()
@@ -333,9 +343,11 @@ class Gate:
                 raise Refused(Overloaded(late)) from None
             finally:
                 self.queued -= 1
+                self._queued_of[tenant] -= 1
         else:
             await self._places.acquire()
         self.in_flight += 1
+        self._in_flight_of[tenant] += 1
 
     async def _beside(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves a request that only waits: it takes no place from one that works."""
@@ -348,8 +360,9 @@ class Gate:
             self.waiting -= 1
             self._last_active = time.monotonic()
 
-    def _leave_place(self) -> None:
+    def _leave_place(self, tenant: str) -> None:
         self.in_flight -= 1
+        self._in_flight_of[tenant] -= 1
         self._last_active = time.monotonic()
         self._places.release()
 

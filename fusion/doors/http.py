@@ -216,8 +216,8 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         return reply({"backends": await fusion.backends(request.scope["tenant"])})
 
     async def status(request: Request) -> Response:
-        requests = {"in_flight": gate.in_flight - 1, "queued": gate.queued}
-        return reply({**(await fusion.status(request.scope["tenant"])), "requests": requests})
+        tenant = request.scope["tenant"]
+        return reply({**(await fusion.status(tenant)), "requests": gate.load(tenant)})
 
     async def receipt(request: Request, receipt_id: str) -> Response:
         asked = bodies.in_query(bodies.ReceiptQuery, request.query_params.multi_items())

@@ -22,7 +22,7 @@ from fusion.ingest.exchange import MAX_TOKENS, SYSTEM, Distilled, ask, read
 from fusion.ingest.journal import Journal
 from fusion.ingest.journal.lessons import Lesson
 from fusion.ingest.wait import for_news
-from fusion.lib.ids import uuid7
+from fusion.lib.ids import UuidSource, uuid7
 from fusion.lib.words import content_hash
 
 log = logging.getLogger(__name__)
@@ -64,7 +64,9 @@ class Distiller:
         quiet_s: float = 30.0,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        ids: UuidSource = uuid7,
     ) -> None:
+        self._ids = ids
         self._journal = journal
         self._deliverer = deliverer
         self._model = model
@@ -181,7 +183,7 @@ class Distiller:
         private = any(source.scope.audience == "private" for source in sources)
         ids = tuple(source.event_id for source in sources)
         event = Event(
-            event_id=str(uuid7(int(now.timestamp() * 1000))),
+            event_id=str(self._ids(int(now.timestamp() * 1000))),
             text=one.text,
             recorded_at=now,
             scope=replace(latest.scope, audience="private" if private else latest.scope.audience),

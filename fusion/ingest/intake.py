@@ -21,7 +21,7 @@ from fusion.ingest.journal.idempotency import reused
 from fusion.ingest.journal.retire import SourceCount, Whole
 from fusion.lib.clean import clean
 from fusion.lib.envelope import without_own_block, without_whole_blocks
-from fusion.lib.ids import uuid7
+from fusion.lib.ids import UuidSource, uuid7
 from fusion.lib.redact import redact
 
 MAX_TEXT_CHARS = 100_000
@@ -104,7 +104,9 @@ class Intake:
         deliverer: Deliverer,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         distiller: Distiller | None = None,
+        ids: UuidSource = uuid7,
     ) -> None:
+        self._ids = ids
         self._journal = journal
         self._deliverer = deliverer
         self._distiller = distiller
@@ -197,7 +199,7 @@ class Intake:
         redacted = sum([*secrets.values(), *in_speaker.values(), *in_kind.values()])
         now = self._clock()
         event = Event(
-            event_id=str(uuid7(int(now.timestamp() * 1000))),
+            event_id=str(self._ids(int(now.timestamp() * 1000))),
             text=text,
             recorded_at=now,
             scope=replace(item.scope, tenant=tenant),

@@ -557,6 +557,7 @@ class Fusion(Parts):
 
         With a model, what it has to distil by now is distilled; the last turns of a conversation still wait for more.
         """
+        await self._finish()
         if self.distiller is not None:
             await self.distiller.settle()
         await self.deliverer.settle()

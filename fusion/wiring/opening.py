@@ -42,6 +42,7 @@ from fusion.ingest.journal.foreign import Noting
 from fusion.ingest.notes import NotesFollower
 from fusion.ingest.salvage import Salvaged
 from fusion.ingest.verify import Ask
+from fusion.lib.ids import UuidSource
 from fusion.lib.metered import Metered
 from fusion.recall.breaker import Breaker
 from fusion.recall.context import CONTEXT
@@ -167,9 +168,10 @@ async def opened(kind: type[P], common: Shared, tenant: str = DEFAULT) -> AsyncI
             await journal.outbox.refill([name for name in stores if await _emptied(journal, sources[name])])
             await deliverer.start()
         stack.push_async_callback(deliverer.close)
+        ids = UuidSource()  # ids of one millisecond are counted: they must not count what other tenants write
         distiller = None
         if common.model is not None and not damaged:
-            distiller = Distiller(journal, deliverer, common.model, quiet_s=settings.model.quiet_s)
+            distiller = Distiller(journal, deliverer, common.model, quiet_s=settings.model.quiet_s, ids=ids)
             distiller.start()
             stack.push_async_callback(distiller.close)
         live = Live(
@@ -182,7 +184,7 @@ async def opened(kind: type[P], common: Shared, tenant: str = DEFAULT) -> AsyncI
         )
         noting = Noting(lambda items: journal.note_shown(items, datetime.now(UTC)))
         stack.push_async_callback(noting.close)
-        intake = Intake(journal, deliverer, distiller=distiller)
+        intake = Intake(journal, deliverer, distiller=distiller, ids=ids)
         yield kind(
             tenant=tenant,
             settings=settings,

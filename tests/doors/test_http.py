@@ -608,6 +608,21 @@ class TestGate:
             assert [r.status_code for r in await asyncio.gather(*first)] == [200, 200, 200]
         assert (app.in_flight, app.queued) == (0, 0)
 
+    async def test_status_counts_the_requests_of_the_callers_tenant_alone(self) -> None:
+        """While globex has one question under way, acme sees none; the owner sees how busy the machine is."""
+        names = ("acme", "globex", "default")
+        keys = tuple(KeySettings(name=n, sha256=sha256(n.encode()).hexdigest(), tenant=n) for n in names)
+        hold = asyncio.Event()
+        app = app_over(FakeFusion(hold=hold), server(keys=keys))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            key = {name: {"Authorization": f"Bearer {name}"} for name in names}
+            asked = asyncio.create_task(client.post("/fuse", json={"query": "q"}, headers=key["globex"]))
+            await until(lambda: app.in_flight == 1)
+            seen = {n: (await client.get("/v1/status", headers=key[n])).json()["requests"] for n in ("acme", "default")}
+            assert seen == {"acme": {"in_flight": 0, "queued": 0}, "default": {"in_flight": 1, "queued": 0}}
+            hold.set()
+            assert (await asked).status_code == 200
+
     async def test_who_waits_too_long_for_a_place_is_sent_away(self) -> None:
         """503 with Retry-After, and its room in the queue is free again; who has the place is answered."""
         hold = asyncio.Event()

@@ -1,0 +1,306 @@
+"""Two homes in which one tenant does the same; in one of them another tenant works, too. Every reply is compared.
+
+`tests/fire/test_tenants.py` draws what the tenants do, and `python -m benchmarks fire tenants` counts over seeds. The
+four embedded backends, journal, receipts and the HTTP application are the real ones.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from itertools import chain
+from math import isclose
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import httpx
+
+from fusion.doors.http import create_app
+from fusion.settings import load
+from fusion.wiring import Fusion
+
+STORES = ("markdown", "cortex", "mem0", "triples")
+TOPICS = ("harbour", "bees", "bridge", "postgres", "lantern", "Marta", "Lisbon")
+PLANTED = tuple(
+    "quillon brindle fescue ostler tamarin verdigris cassock dulcimer ferrule gossamer "
+    "halyard isinglass jonquil kestrel lodestar marzipan nankeen obelisk parapet quagmire "
+    "rosewood sassafras tourmaline umber vellum wainscot yarrow zeppelin almanac bassoon "
+    "cardamom dovetail epaulet filigree galleon hornbeam ironwood juniper kumquat lacquer".split()
+)
+"""forty words that only the other tenant uses, until this one asks for them"""
+
+Json = Any
+PLACE = "talk"
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One thing that a tenant does: ``remember``, ``flood`` (sixty memories of a word), ``forget`` or ``ask``."""
+
+    kind: str
+    word: str
+    number: int = 0
+
+
+@dataclass
+class Tenant:
+    """A tenant of an open home: its key, and what it did."""
+
+    name: str
+    http: httpx.AsyncClient
+    refs: list[str] = field(default_factory=list)
+    done: int = 0
+
+    async def act(self, act: Act) -> None:
+        """Does one thing, and waits until every backend has it: what is late by chance must not look like a leak."""
+        self.done += 1
+        match act.kind:
+            case "remember":
+                body = self._memory(act)
+                keys = {"idempotency-key": f"key {self.done}"} if act.number % 2 else {}
+                reply = await self.post("/v1/memories", body, **keys)
+            case "flood":
+                items = [{**self._memory(act), "text": f"{self.name} counts {act.word} number {n}"} for n in range(60)]
+                reply = await self.post("/v1/memories", items)
+            case "forget" if self.refs:
+                reply = await self.http.delete(f"/v1/memories/{self.refs[act.number % len(self.refs)]}")
+                reply = httpx.Response(200) if reply.status_code == 404 else reply
+            case _:
+                reply = await self.post("/v1/fuse", {"query": act.word})
+        assert reply.status_code < 300, reply.text
+        if reply.content and "memories" in (found := reply.json()) and act.kind != "ask":
+            self.refs += [row["ref"] for row in found["memories"] if "ref" in row]
+        await self.settle()
+
+    async def settle(self) -> None:
+        assert (await self.post("/v1/settle", {"timeout_s": 60})).json()["settled"]
+
+    def _memory(self, act: Act) -> dict[str, Json]:
+        """A memory about a word; the number decides in which of the ways that there are."""
+        at = datetime(2025, 5, 1, tzinfo=UTC) + timedelta(days=self.done)
+        about = f"{TOPICS[act.number % len(TOPICS)]} and the {act.word}"
+        body: dict[str, Json] = {
+            "text": f"Note {self.done} of the team says: the {about} matter. {act.word.title()} -> needs -> {about}.",
+            "at": at.isoformat(),
+            "kind": ("note", "turn", "decision", "fact")[act.number % 4],
+        }
+        if act.number % 3 == 0:
+            body |= {"user_id": "ana", "session_id": "s1", "speaker": "Ana"}
+        if act.number % 5 == 0:
+            body |= {"document": PLACE, "position": self.done}
+        if act.number % 7 == 0:
+            body |= {"source": "mail"}
+        return body
+
+    async def post(self, path: str, body: Json, **headers: str) -> httpx.Response:
+        return await self.http.post(
+            path, content=json.dumps(body), headers={"content-type": "application/json", **headers}
+        )
+
+    # Everything that it can ask
+
+    async def replies(self, words: Sequence[str]) -> dict[str, Json]:
+        """By request, the reply of every route, as `plain` makes it; the same requests in the same order."""
+        found: dict[str, Json] = {}
+
+        async def note(name: str, reply: httpx.Response) -> Json:
+            kind = reply.headers.get("content-type", "")
+            body = reply.json() if kind.endswith("json") and "ndjson" not in kind else reply.text
+            found[name] = [reply.status_code, body]
+            return body
+
+        async def get(path: str, /, **asked: str) -> Json:
+            return await note(f"GET {path} {sorted(asked.items())}", await self.http.get(path, params=asked))
+
+        async def post(path: str, body: Json, /, **headers: str) -> Json:
+            return await note(f"POST {path} {json.dumps(body)[:200]}", await self.post(path, body, **headers))
+
+        receipts = []
+        for word in words:
+            for path in ("/fuse", "/v1/fuse"):
+                reply = await post(path, {"query": f"what about the {word}?", "explain": True})
+                receipts.append(reply.get("receipt_id"))
+                await self.settle()  # what was used is noted after the reply
+            await post("/v1/fuse", {"query": word, "user_id": "ana", "explain": True})
+            await self.settle()
+            for store in STORES:
+                await post("/v1/search", {"backend": store, "query": word, "limit": 100})
+            await post("/v1/tools/memory_search", {"query": word})
+            await post("/v1/forget", {"query": word, "dry_run": True})
+        word = words[0]
+        await post("/v1/compare", {"query": word, "a": "patient", "b": "seed003@-cortex"})
+        for number, receipt in enumerate(receipts[:4]):
+            await note(f"GET /v1/receipts/{number}", await self.http.get(f"/v1/receipts/{receipt}"))
+        votes = {"receipt_id": receipts[0], "useful": [], "useless": []}
+        await note("POST /v1/feedback", await self.post("/v1/feedback", votes))
+        await get("/v1/feedback")
+        cursor = None
+        while (listed := await get("/v1/memories", limit="3", **({"cursor": cursor} if cursor else {})))["next_cursor"]:
+            cursor = listed["next_cursor"]
+        for more in ({"user_id": "ana"}, {"document": PLACE}, {"source": "mail"}):
+            await get("/v1/memories", **more)
+        for ref in (*dict.fromkeys(self.refs), "m5", "mzz", "x0123456789"):
+            await get(f"/v1/memories/{ref}")
+        await post("/v1/forget", {"document": PLACE, "dry_run": True})
+        await post("/v1/forget", {"source": "mail", "dry_run": True})
+        await post("/v1/retire", {"source": "mail", "keep": [], "dry_run": True})
+        await get("/v1/forgotten", limit="2")
+        await get("/v1/sources")
+        await get("/v1/documents", path=PLACE)
+        await post("/v1/tools/memory_get", {"path": PLACE})
+        await post("/v1/flush/plan", {"context_window": 200_000, "message": word})
+        for verb in ("list", "entities", "stats"):
+            await post(f"/v1/backends/cortex/{verb}", {})
+        await note(
+            "POST /v1/backends/cortex/export",
+            await self.post("/v1/backends/cortex/export", {}, accept="application/x-ndjson"),
+        )
+        for path in ("recall", "search"):
+            await post(f"/compat/cortex/v1/{path}", {"message": word})
+        for name, arguments in (("memory_fuse", {"query": word}), ("memory_search", {"query": word})):
+            call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+            headers = {"accept": "application/json, text/event-stream"}
+            await note(f"POST /mcp {{{name}}}", await self.post("/mcp", call, **headers))
+        await post("/v1/settle", {"timeout_s": 60})
+        for path in ("/v1/backends", "/v1/status", "/healthz", "/readyz", "/openapi.json"):
+            await get(path)
+        # What it writes now has the next numbers.
+        await post("/v1/memories", {"text": f"The last note is of the {word}.", "at": "2025-06-01T00:00:00Z"})
+        await post("/v1/tools/memory_append", {"text": f"The last line is of the {word}."})
+        return {name: plain(reply) for name, reply in found.items()}
+
+
+# What is left out of the comparison, and nothing else: durations, the clock, random ids, sizes of files.
+CLOCKED = frozenset(
+    # durations and times at which something was measured
+    "took_ms waited_ms uptime_s wait_s bytes pid began ended server_timing".split()
+)
+"""fields that are durations, or bytes on the disk, which depend on when SQLite and tantivy write back"""
+_RANDOM = re.compile(
+    r"(?<=nonce=\")[0-9a-f]{12}|(?<=nonce=\\\")[0-9a-f]{12}|[0-9a-f]{8}-[0-9a-f]{4}-[47][0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}|\br[0-9a-f]{24}\b|\bx[0-9a-hjkmnp-tv-z]{10}\b"
+)
+"""event ids, ids of receipts, hashes of native ids, nonces of fences"""
+_NOW = re.compile(r"\b20(?:2[6-9]|[3-9]\d)-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00)?")
+"""the clock: what the tenants say of times is of 2025"""
+
+
+CLOSE = 1e-6
+"""by what share of it a number may differ: the cortex's recency moves with every microsecond since a memory was used"""
+
+
+def plain(value: Json) -> Json:
+    """A reply without durations, without the time of day, and with random ids numbered by their first place in it."""
+    names: dict[str, str] = {}
+
+    def text(said: str) -> str:
+        said = _NOW.sub("<now>", said)
+        return _RANDOM.sub(lambda m: names.setdefault(m[0], f"<id {len(names)}>"), said)
+
+    def walk(one: Json) -> Json:
+        if isinstance(one, Mapping):
+            return {text(str(name)): walk(inner) for name, inner in one.items() if name not in CLOCKED}
+        if isinstance(one, list):
+            return [walk(inner) for inner in one]
+        return text(one) if isinstance(one, str) else one
+
+    return walk(value)
+
+
+def differing(one: Json, two: Json, path: str = "") -> Iterator[str]:
+    """The fields in which two replies differ."""
+    if isinstance(one, dict) and isinstance(two, dict):
+        for name in dict.fromkeys(chain(one, two)):
+            if name in one and name in two:
+                yield from differing(one[name], two[name], f"{path}/{name}")
+            else:
+                yield f"{path}/{name}"
+    elif isinstance(one, list) and isinstance(two, list) and len(one) == len(two):
+        for number, (a, b) in enumerate(zip(one, two, strict=True)):
+            yield from differing(a, b, f"{path}/{number}")
+    elif isinstance(one, float) and isinstance(two, float) and isclose(one, two, rel_tol=CLOSE):
+        return
+    elif one != two:
+        yield f"{path}: {str(one)[:200]} != {str(two)[:200]}"
+
+
+@asynccontextmanager
+async def open_home(home: Path, tenants: Sequence[str], **more: Any) -> AsyncIterator[list[Tenant]]:
+    """A server over the embedded backends with a key for each tenant; no answer depends on how fast the machine is."""
+    keys = [{"name": n, "sha256": sha256(n.encode()).hexdigest(), "tenant": n} for n in tenants]
+    backends: dict[str, dict[str, Any]] = {name: {"deadline_ms": 60_000} for name in STORES}
+    backends["markdown"]["remember_turns"] = True
+    home.mkdir(mode=0o700)
+    (home / "recipes").mkdir()
+    (home / "recipes" / "patient.toml").write_text("[gather]\ntimeout_ms = 60_000\n")
+    settings = load(home=home, recipe="patient", server={"keys": keys}, backends=backends, **more)
+    async with Fusion.open(settings) as fusion, AsyncExitStack() as stack:
+        transport = httpx.ASGITransport(create_app(fusion, settings))
+        found = []
+        for name in tenants:
+            headers = {"authorization": f"Bearer {name}"}
+            client = httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers, timeout=120)
+            found.append(Tenant(name, await stack.enter_async_context(client)))
+        yield found
+
+
+async def compared(
+    folder: Path, who: tuple[str, str], mine: Sequence[Act], theirs: Sequence[Act], words: Sequence[str], **more: Any
+) -> tuple[list[str], int]:
+    """The fields that differ in what the first tenant is told when the second does ``theirs``; and how many replies
+    were compared."""
+    told = []
+    for crowded in (False, True):
+        async with open_home(folder / ("crowded" if crowded else "alone"), who, **more) as (me, other):
+            queue = list(theirs) if crowded else []
+            share = max(1, len(queue) // (len(mine) + 1))
+            for act in mine:
+                for their in queue[:share]:
+                    await other.act(their)
+                del queue[:share]
+                await me.act(act)
+            for their in queue:
+                await other.act(their)
+            told.append(await me.replies(words))
+    alone, crowd = told
+    return list(differing(alone, crowd)), len(alone)
+
+
+def drawn(draw: Random, acts: int) -> list[Act]:
+    """What a tenant does, at random."""
+    kinds = ("remember", "remember", "remember", "forget", "ask")
+    return [Act(draw.choice(kinds), draw.choice(TOPICS), draw.randrange(100)) for _ in range(acts)]
+
+
+async def oracle(folder: Path, who: tuple[str, str], words: Sequence[str] = PLANTED, **more: Any) -> list[str]:
+    """The words of which anything in any reply shows that another tenant uses them.
+
+    The attacker writes a memory of each word in the same sentence and asks for it by every route that ranks. It is also
+    given all replies of a home in which nobody else works: no attacker has more to tell by.
+    """
+    told = []
+    for crowded in (False, True):
+        async with open_home(folder / f"oracle-{crowded}", who, **more) as (me, other):
+            if crowded:
+                for n in range(0, len(words), 8):
+                    said = [{"text": f"{word} {word} is the secret of project {word}"} for word in words[n : n + 8]]
+                    assert (await other.post("/v1/memories", said)).status_code < 300
+                await other.settle()
+            probes = [{"text": f"The probe says {word} today.", "at": "2025-05-05T00:00:00Z"} for word in words]
+            assert (await me.post("/v1/memories", probes)).status_code < 300
+            await me.settle()
+            found = {}
+            for word in words:
+                asked = []
+                for form in (word, f"{word}s"):
+                    asked.append(await me.post("/v1/fuse", {"query": form, "explain": True}))
+                    await me.settle()
+                asked += [await me.post("/v1/search", {"backend": s, "query": word[:-1], "limit": 100}) for s in STORES]
+                found[word] = [plain(reply.json()) for reply in asked]
+            told.append(found)
+    return [word for word in words if any(differing(told[0][word], told[1][word]))]
