@@ -11,10 +11,12 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from fusion.contract import BACKEND, FILE, Hit, Place
 from fusion.lib.budget import clip
 from fusion.lib.words import spoken
+from fusion.recall.current import current_first
 from fusion.recall.fence import cited, closing, escape, opening
 from fusion.recall.rerank import Judged
 from fusion.recall.show import shown
@@ -147,10 +149,20 @@ def pack(order: Sequence[Judged], numbers: Packing, floors: Judging, nonce: str)
         reasons[judged.ref] = "packed"
     if not excerpts:
         return Block("", (), reasons)
-    # What has no heading of its own would be read under the one before it: it comes first.
+    # What has no heading of its own would be read under the one before it: it comes first. The order of the memories
+    # stays that of their scores; the text is read from what holds today to what it replaced.
     as_read = sorted(excerpts.values(), key=lambda excerpt: bool(excerpt.header))
+    as_read = current_first(as_read, _excerpt_text, _excerpt_date)
     body = "".join(_render(e.header, e.lines) for e in as_read)
     return Block(begins + body + ends, tuple(_memory(e) for e in excerpts.values()), reasons)
+
+
+def _excerpt_text(excerpt: _Excerpt) -> str:
+    return "\n".join(line.hit.text for line in excerpt.lines)
+
+
+def _excerpt_date(excerpt: _Excerpt) -> datetime | None:
+    return next((line.hit.at.utc for line in excerpt.lines if line.hit.at), None)
 
 
 def _unworthy(judged: Judged, floors: Judging) -> str | None:
