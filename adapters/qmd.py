@@ -125,7 +125,7 @@ class Qmd:
         await self._http.close()
 
 
-_NEGATION = re.compile(r'-+(?=[\w"])')
+_NEGATION = re.compile(r'(?<!-)-++(?=[\w"])')
 """what its vector search refuses; some versions also within a word"""
 _NUMBERED = re.compile(r"\s*(\d+): ?")
 _HUNK = re.compile(r"@@ -(\d+),\d+ @@")

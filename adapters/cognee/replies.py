@@ -23,10 +23,7 @@ from fusion.contract import Captured, Hit, Scope
 
 LABEL = "fusion"
 """the key, in the metadata of a document, under which we keep what the event was"""
-_MARK = re.compile(r"\s*\[memory ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:, [^\n]*)?\]\s*\Z")
-_TRIPLET = re.compile(r"(.+?) --\[(.*?)\]--> (.+)")
-_EXCERPT = re.compile(r"\.\.\. \[[^\]]*\]\Z")
-"""how a prompt names a node that is a whole text: its first words, then its most frequent ones"""
+_MARK = re.compile(r"\[memory ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:, |\]\Z)")
 _BOOKKEEPING = frozenset({"is_a", "belongs_to_set"})
 """relations to the type and to the sets that each entity has: "spindle is a concept" answers nobody's question, and
 stands beside every triplet that does"""
@@ -98,13 +95,13 @@ def passage(item: Any, assumed: Scope) -> Hit | None:
     if not isinstance(item, Mapping):
         raise TypeError("a passage is an object")
     text, distance = item["text"], item.get("score")
-    mark = _MARK.search(text)
+    if not isinstance(text, str):
+        raise TypeError("a passage is a text")
+    text, marked = _unmarked(text)
     said = _said(item.get("external_metadata"))
-    event_id = mark[1] if mark else said.get("event_id")
-    if mark:
-        text = text[: mark.start()]
-        if not text:
-            return None
+    event_id = marked or said.get("event_id")
+    if marked and not text:
+        return None
     if not text.strip():
         raise ValueError("a passage says something")
     # Cognee gives the distance, cosine's unless it was told otherwise: less is nearer.
@@ -112,6 +109,27 @@ def passage(item: Any, assumed: Scope) -> Hit | None:
     if event_id is None:
         return hit_of({"native_id": item["id"], "text": text, "score": score}, assumed)
     return hit_of({**said, "native_id": event_id, "event_id": event_id, "text": text, "score": score}, assumed)
+
+
+def _unmarked(text: str) -> tuple[str, str | None]:
+    """A text without the last line that `document` added, and the event that this line names."""
+    written = text.rstrip()
+    if written.endswith("]") and (mark := _MARK.search(written, written.rfind("\n") + 1)):
+        return text[: mark.start()].rstrip(), mark[1]
+    return text, None
+
+
+def _triplet(line: str) -> tuple[str, str, str] | None:
+    """The parts of ``subject --[relation]--> object``."""
+    if (arrow := line.find(" --[", 1)) < 0:
+        return None
+    relation, _, object_ = line[arrow + 4 :].partition("]--> ")
+    return (line[:arrow], relation, object_) if object_ else None
+
+
+def _is_excerpt(name: str) -> bool:
+    """Whether a node is a whole text: a prompt names it by its first words, then by its most frequent ones."""
+    return name.endswith("]") and "... [" in name[name.rfind("]", 0, -1) + 1 : -1]
 
 
 def _said(metadata: object) -> dict[str, Any]:
@@ -146,18 +164,18 @@ def triplets(result: object, assumed: Scope) -> tuple[list[Hit], int]:
 
 def _connections(lines: str, assumed: Scope) -> Iterator[Hit]:
     for line in lines.removesuffix("`").split("\n"):
-        match = _TRIPLET.fullmatch(line)
-        if match is None:
+        parts = _triplet(line)
+        if parts is None:
             continue  # the rest of a description that has line ends
-        subject, relation, rest = match[1].strip(), match[2].strip(), f" {match[3]}"
-        object_, _, told = rest.partition("  (")
+        subject, relation = parts[0].strip(), parts[1].strip()
+        object_, _, told = f" {parts[2]}".partition("  (")
         state = _STATUS.search(told or object_)
         if state and told:
             told = told[: state.start()]
         elif state:
             object_ = object_[: state.start()]
         object_, told = object_.strip(), told.removesuffix(")").strip()
-        if not subject or not object_ or _EXCERPT.search(subject) or _EXCERPT.search(object_):
+        if not subject or not object_ or _is_excerpt(subject) or _is_excerpt(object_):
             continue
         if relation in _BOOKKEEPING:
             continue

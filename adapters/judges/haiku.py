@@ -46,6 +46,10 @@ TOKENS_A_SCORE = 24
 """What one entry of the answer costs: an opaque id, a number and their JSON."""
 
 MAX_REPLY_CHARS = 65_536
+MAX_REPAIRED_CHARS = 2_048
+MAX_REPAIRED_BRACKETS = 64
+"""What almost-JSON may have to be repaired, three times a full answer: on some texts repair takes quadratic time."""
+_BRACKETS = str.maketrans(dict.fromkeys("{[("))
 
 
 @dataclass(slots=True)
@@ -280,6 +284,9 @@ def _parsed(text: str) -> tuple[object, bool]:
     try:
         return json.loads(text), False
     except ValueError:
+        if len(text) > MAX_REPAIRED_CHARS or len(text) - len(text.translate(_BRACKETS)) > MAX_REPAIRED_BRACKETS:
+            return None, False
+
         from json_repair import repair_json
 
         try:

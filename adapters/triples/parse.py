@@ -49,15 +49,15 @@ BEGINNING = 160
 """characters of a text in which the title that it opens with is looked for"""
 
 _LEAD = re.compile(r"(?:#{1,6} )?([^\n.:!?]{1,80}(?:\.[^\n.:!?\s]{1,20})*)(?:[.:](?=\s)|(?=\n)|\Z)")
-_BARE = re.compile(r"(.+?)(?:\s*\([^()]*\)|,\s.*)")
+_BARE = re.compile(r"(.+?)(?:(?<!\s)\s*+\([^()]*\)|,\s(?s:.*))")
 _SMALL = STOP_WORDS | {"de", "del", "der", "du", "la", "le", "van", "von", "und", "et"}
 
 _FENCE = re.compile(r"^\s{0,3}(`{3,}|~{3,})")
-_CODE = re.compile(r"(`+)[^`]*\1")
+_CODE = re.compile(r"(`{1,8})[^`]*+\1")
 _LINK = re.compile(r"\[\[([^\[\]|#\n]{1,120})(?:#[^\[\]|\n]{0,120})?(?:\|[^\[\]\n]{0,120})?\]\]")
 _BULLET = re.compile(r"^\s*(?:[-*+]\s+|\d{1,9}[.)]\s+|>\s?|#{1,6}\s+)*")
 # An ASCII arrow needs blanks on both sides: `p->next->value` is code.
-_ARROW = re.compile(r"\s+-{1,2}>\s+|\s*[→⟶]\s*")
+_ARROW = re.compile(r"(?<!\s)(?:\s++-{1,2}>\s+|\s*+[→⟶]\s*)|[→⟶]\s*")  # begins a run of blanks, never in it
 _KEY = re.compile(r"^([^\s:#\-\[{&*!|>'\"%@`][^:\n]{0,80}?)\s*:(?:\s+(.*))?$")
 _ITEM = re.compile(r"^\s*-\s+(.*)$")
 _TRIM = " \t*_`\"'“”‘’«».,;"

@@ -516,7 +516,8 @@ def content_of(body: bytes) -> object:
     return content
 
 
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+"""Possessive, and to the end where one is not closed: no part of a body is looked at twice."""
 
 
 def _names_twice(body: bytes, content: object) -> bool:

@@ -156,7 +156,7 @@ _STATEMENT = re.compile(
     \s+(?P<object>\S.*)""",
     re.VERBOSE | re.DOTALL,
 )
-_CONTINUED = re.compile(rf"\s*{_ADVERBS[:-1]}*\s*(?P<verb>(?i:{_VERB}))\s+(?P<object>\S.*)", re.DOTALL)
+_CONTINUED = re.compile(rf"{_ADVERBS}\s*(?P<verb>(?i:{_VERB}))\s+(?P<object>\S.*)", re.DOTALL)
 """a clause without a subject of its own: "… and bought a lamp", "Started a new job!" """
 _SEEN = re.compile(rf"(?i:\b(?:is|are|am|{_VERB})|['’]m)\s")
 
@@ -164,7 +164,7 @@ _SEEN = re.compile(rf"(?i:\b(?:is|are|am|{_VERB})|['’]m)\s")
 
 _SENTENCE_END = re.compile(r"(?<=[.!?…。！？])\s+|\n+")
 _CLAUSE_END = re.compile(
-    r"[,;:.!?…。！？]+(?=\s|$)|[()\[\]{}—–\"“”]|\s-+\s|--+"
+    r"(?<![,;:.!?…。！？])[,;:.!?…。！？]++(?=\s|$)|[()\[\]{}—–\"“”]|\s-+\s|--+"
     r"|(?<!\bwork)(?<!works)(?<!working)(?<!\bup)\s(?:as|for)\s"
     r"|\s(?:and|but|or|because|so|since|while|when|which|who|that|if|unless|although|though|after|before|until"
     r"|instead|rather|with|where|than|whether|how|why|what)\s",
@@ -173,7 +173,7 @@ _CLAUSE_END = re.compile(
 _DOUBTFUL = frozenset({"if", "unless", "that", "than", "until", "as", "whether", "how", "why", "what"})
 """what follows is not stated as so: "if I move to Rome", "I heard that she uses it" """
 _GOES_ON = frozenset({"and", ",", "but"})
-_ARROW = re.compile(r"\s+-{1,2}>\s+|\s*[→⟶]\s*")
+_ARROW = re.compile(r"(?<!\s)(?:\s++-{1,2}>\s+|\s*+[→⟶]\s*)|[→⟶]\s*")  # begins a run of blanks, never in it
 _BULLET = re.compile(r"^\s*(?:[-*+]\s+|\d{1,9}[.)]\s+|>\s?)*")
 _TRIM = " \t*_`\"'“”‘’«».,;:!"
 _BESIDE = re.compile(

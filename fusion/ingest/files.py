@@ -30,7 +30,7 @@ DATABASE = "openclaw-agent.sqlite"
 _ARCHIVE = re.compile(r"\.(?:jsonl|ndjson)(?:\.(?:deleted|reset)\.[^/]+|\.zst)", re.IGNORECASE)
 _COLD = re.compile(r"[0-9a-f]{64}\.jsonl\.zst")
 """what an agent's database has put beside it; it is read by way of the database"""
-_COPY = re.compile(r"\.(?:checkpoint|trajectory)\b[^/]*\.jsonl$", re.IGNORECASE)
+_COPY = re.compile(r"\.(?:checkpoint|trajectory)\b", re.IGNORECASE)
 NO_SUCH_FILE = "there is no such file or folder"
 NOT_TAKEN = "neither Markdown (.md) nor JSONL (.jsonl)"
 """of a file that was named; in a folder such files are passed over"""
@@ -76,10 +76,14 @@ def form_of(path: Path, *, named: bool = False) -> Form | None:
     if suffix in MARKDOWN:
         return "markdown"
     if suffix in JSONL or _ARCHIVE.search(path.name):
-        return "lines" if named or not (_COPY.search(path.name) or _COLD.fullmatch(path.name)) else None
+        return "lines" if named or not (_is_copy(path.name) or _COLD.fullmatch(path.name)) else None
     if path.name == DATABASE or (named and suffix in SQLITE):
         return "database"
     return None
+
+
+def _is_copy(name: str) -> bool:
+    return name.lower().endswith(".jsonl") and _COPY.search(name) is not None
 
 
 def files(paths: Sequence[Path]) -> Iterator[File | Skip]:

@@ -55,13 +55,17 @@ def _regex(pattern: str) -> str:
     return way + _translated(body.removeprefix("/")) + ("/" if folders_only else "/?")
 
 
-_PIECE = re.compile(r"(?:^|(?<=/))\*\*/|/\*\*$|\*+|\?|\[!?\]?[^]]*\]|\\.|.", re.DOTALL)
+_PLAIN_PIECE = r"(?:^|(?<=/))\*\*/|/\*\*$|\*+|\?|\\.|."
+_PIECE = re.compile(rf"\[!?\]?[^]]*\]|{_PLAIN_PIECE}", re.DOTALL)
+_PIECE_AFTER_CLASSES = re.compile(_PLAIN_PIECE, re.DOTALL)
 _STAR = r"(?!(?<![^/])(?:/|$))[^/]*"
 # Whatever has no slash; but a name has at least one character, so that `a/*` is not the folder `a/` itself.
 
 
 def _translated(pattern: str) -> str:
-    return "".join(_piece(match[0]) for match in _PIECE.finditer(pattern))
+    closed = pattern.rfind("]") + 1  # no class can begin behind it: looking for one at each "[" would be quadratic
+    before, after = _PIECE.finditer(pattern, 0, closed), _PIECE_AFTER_CLASSES.finditer(pattern, closed)
+    return "".join(_piece(match[0]) for match in (*before, *after))
 
 
 def _piece(piece: str) -> str:

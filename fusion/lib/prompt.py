@@ -7,7 +7,6 @@ them (`quoted`). What a model wrote is held to the form that was asked for (`par
 from __future__ import annotations
 
 import json
-import re
 import unicodedata
 from html import escape
 from typing import Any, NoReturn
@@ -17,7 +16,7 @@ from fusion.lib.clean import clean
 
 MAX_ANSWER_CHARS = 65_536
 
-_FENCE = re.compile(r"```\s*(?:json)?\s*(.*?)\s*```", re.DOTALL | re.IGNORECASE)
+_FENCE = "```"
 
 
 def quoted(text: str) -> str:
@@ -43,12 +42,18 @@ def parsed(answer: str) -> Any:
     answer = answer.strip()
     if len(answer) > MAX_ANSWER_CHARS:
         raise InvalidAnswer("the model's answer is too long")
-    if fenced := _FENCE.fullmatch(answer):
-        answer = fenced[1]
     try:
-        return json.loads(answer, parse_constant=_refuse)
+        return json.loads(_unfenced(answer), parse_constant=_refuse)
     except (ValueError, RecursionError):
         raise InvalidAnswer("the model's answer is not JSON") from None
+
+
+def _unfenced(answer: str) -> str:
+    """What stands between the marks of a code fence; an answer without one as it is."""
+    if len(answer) < 2 * len(_FENCE) or not (answer.startswith(_FENCE) and answer.endswith(_FENCE)):
+        return answer
+    inside = answer[len(_FENCE) : -len(_FENCE)].strip()
+    return inside[4:] if inside[:4].lower() == "json" else inside
 
 
 def _refuse(constant: str) -> NoReturn:

@@ -70,3 +70,15 @@ def test_parsing_raises_nothing_else(answer: str):
         parsed(answer)
     except InvalidAnswer:
         return
+
+
+def test_a_fence_that_is_never_closed_is_read_in_linear_time():
+    """A mark, 60,000 blank lines and a brace: the pattern that once read fences took cubic time for it."""
+    with pytest.raises(InvalidAnswer):
+        parsed("```" + "\n" * 60_000 + "{")
+
+
+@pytest.mark.parametrize("answer", ['```json\n{"a": 1}\n```', '```{"a": 1}```', '``` JSON {"a": 1} ```', ' {"a": 1} '])
+def test_a_fence_round_an_answer_is_taken_off(answer):
+    """With or without its language, on a line of its own or not."""
+    assert parsed(answer) == {"a": 1}

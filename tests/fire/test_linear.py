@@ -1,0 +1,73 @@
+"""Every regular expression that sees text from outside takes time that grows with the text, not faster."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from adapters.judges import haiku
+from fusion.lib.ignore import _translated
+from tests.fire import pumps
+from tests.fire.functions import FUNCTIONS, texts
+
+FOUND, DYNAMIC = pumps.patterns()
+
+BUILT = {
+    "fusion.ingest.capture": "a keyword of ours between two word boundaries",
+    "fusion.lib.ignore": "the user's own patterns for files",
+    "fusion.lib.words": "checked as `fusion.lib.words.words` by the tests of text functions",
+    "adapters.qdrant.memories": "the name of a collection in the settings, and one class",
+}
+"""modules with a pattern that is built at run time, and why it is safe"""
+FAST_S = 0.002
+"""CPU seconds for 16 KB below which a function is also given 64 KB, because growth would hide in so little"""
+HELD_BACK = {"fusion.lib.ignore._PIECE": "sees a text only up to its last closing bracket"}
+"""patterns that are super-linear on texts that their callers never give them; the callers have tests below"""
+FOUND = [found for found in FOUND if found.name not in HELD_BACK]
+
+
+@pytest.mark.parametrize("found", FOUND, ids=lambda found: found.name)
+def test_a_pattern_takes_linear_time_on_hostile_text(found: pumps.Found) -> None:
+    """Repetitions of all that the pattern looks for, alone, in pairs, and behind what comes first in the pattern."""
+    binary = isinstance(found.pattern.pattern, bytes)
+    for how, call in pumps.driver(found):
+        for name, text in pumps.hostile(found.pattern):
+            made = (lambda n, text=text: text(n).encode("latin-1", "replace")) if binary else text
+            assert not (why := pumps.super_linear(call, made)), f"{how} on {name}: {why}"
+
+
+def test_patterns_that_are_built_at_run_time_are_named_here() -> None:
+    """A new one needs a reason why it is linear, or a text function's test."""
+    assert {found.name.partition(":")[0] for found in DYNAMIC} == set(BUILT)
+
+
+def test_a_pattern_of_files_with_open_brackets_is_read_in_linear_time() -> None:
+    """Each "[" once looked for its "]" to the end of the pattern."""
+    assert not pumps.super_linear(_translated, lambda n: "[" * n)
+    assert not pumps.super_linear(_translated, lambda n: "[a]" * (n // 6) + "[a" * (n // 4))
+
+
+def test_the_measure_finds_what_is_quadratic() -> None:
+    """The check of the check: the pattern that once read code fences is caught by its own pumps."""
+    once = pumps.Found("fence", re.compile(r"```\s*(?:json)?\s*(.*?)\s*```", re.DOTALL), frozenset({"fullmatch"}))
+    [(_, call)] = pumps.driver(once)
+    assert any(pumps.super_linear(call, text) for _, text in pumps.hostile(once.pattern))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_takes_linear_time_on_hostile_text(name: str) -> None:
+    """What memories, notes, answers of models and replies of backends go through, up to 64 KB of each shape."""
+    for shape, text in texts().items():
+        why = pumps.super_linear(FUNCTIONS[name], text)
+        if not why and pumps.cpu(FUNCTIONS[name], text(pumps.LONG)) < FAST_S:
+            why = pumps.super_linear(FUNCTIONS[name], text, short=pumps.LONG, long=4 * pumps.LONG)
+        assert not why, f"{shape}: {why}"
+
+
+def test_the_worst_answer_of_a_judge_is_read_in_a_moment() -> None:
+    """Shapes that the repair of JSON takes quadratic time for are not repaired when they are long or deep."""
+    for unit in ("{", "[", "(", '"a" b ', '{"a":"b" "', "[{"):
+        for size in (1_024, 2_000, 65_000):
+            answer = '{"scores":[' + unit * (size // len(unit))
+            assert pumps.cpu(haiku._entries, answer) < 1.0, unit
