@@ -13,18 +13,16 @@ import signal
 import socket
 from collections.abc import Callable, Generator, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-import orjson
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from fusion import problem
 from fusion.access import home_token
 from fusion.doors.gate import Gate
 from fusion.doors.http import create_app
-from fusion.errors import FusionError, HomeGone, HomeLocked, Overloaded, SettingsError
+from fusion.doors.protocol import PatientProtocol
+from fusion.errors import FusionError, HomeGone, HomeLocked, SettingsError
 from fusion.heap import settled_heap
 from fusion.home import ServerRecord, explain_lock, owner, read_record, remove_record, write_record
 from fusion.settings import LOOPBACK, Settings
@@ -32,12 +30,6 @@ from fusion.settings import LOOPBACK, Settings
 if TYPE_CHECKING:
     from fusion.wiring import Fusion
 
-HEADERS_TIMEOUT_S = 10.0
-"""from the beginning of a connection or request to the end of its headers; uvicorn itself waits for ever"""
-BODY_TIMEOUT_S = 20.0
-"""from there to the end of its body. The gate refuses a slow one sooner; this ends what trickles on when refused"""
-SURPLUS_TIMEOUT_S = 1.0
-"""for a connection over the cap to say something, so that it can be told"""
 OWN_FILES = 256
 """file descriptors that the stores and connections to backends need beside those of clients"""
 
@@ -250,7 +242,7 @@ class Server(uvicorn.Server):
         gate: Gate,
         settings: Settings,
         *,
-        protocol: type[HttpToolsProtocol] | None = None,
+        protocol: type[PatientProtocol] | None = None,
         app: ASGIApp | None = None,
     ) -> None:
         """``app``, if it is another, stands before the gate."""
@@ -305,62 +297,3 @@ def connections_that_fit(wanted: int) -> int:
             log.warning("only %d files may be open: serving %d connections at once", soft, max(1, soft - OWN_FILES))
             return max(1, soft - OWN_FILES)
     return wanted
-
-
-def _too_many_connections() -> bytes:
-    """A whole reply, for who is not let in far enough to be answered."""
-    error = Overloaded("Too many connections are open. Close some, or try again in a second.")
-    body = orjson.dumps(problem.problem_of(error))
-    head = "HTTP/1.1 503 Service Unavailable", f"content-type: {problem.MEDIA_TYPE}", "retry-after: 1"
-    return "\r\n".join((*head, "connection: close", f"content-length: {len(body)}", "", "")).encode() + body
-
-
-class PatientProtocol(HttpToolsProtocol):
-    """HTTP whose patience ends: a connection that does not finish headers or body in time is closed (slowloris).
-
-    One over the cap is told so as soon as it has said something, and closed.
-    """
-
-    headers_timeout_s = HEADERS_TIMEOUT_S
-    body_timeout_s = BODY_TIMEOUT_S
-    _patience: asyncio.TimerHandle | None = None
-    _surplus = False
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        most, self.limit_concurrency = self.limit_concurrency, None  # uvicorn would count requests too, and say less
-        self._surplus = most is not None and len(self.connections) > most
-        self._wait(SURPLUS_TIMEOUT_S if self._surplus else self.headers_timeout_s)
-
-    def data_received(self, data: bytes) -> None:
-        if self._surplus:
-            self.transport.write(_too_many_connections())
-            self.transport.close()
-        else:
-            super().data_received(data)
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        if self._patience is None:
-            self._wait(self.headers_timeout_s)
-
-    def on_headers_complete(self) -> None:
-        self._stop_waiting()
-        self._wait(self.body_timeout_s)
-        super().on_headers_complete()
-
-    def on_message_complete(self) -> None:
-        self._stop_waiting()
-        super().on_message_complete()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
-        super().connection_lost(exc)
-
-    def _wait(self, patience_s: float) -> None:
-        self._patience = self.loop.call_later(patience_s, self.transport.close)
-
-    def _stop_waiting(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None

@@ -16,7 +16,8 @@ from fusion.contract import Call, Hit, Route, Scope, Verb
 from fusion.doors import openapi
 from fusion.doors.gate import Gate
 from fusion.doors.http import create_app
-from fusion.doors.serve import PatientProtocol, Server, listen, url_of
+from fusion.doors.protocol import PatientProtocol
+from fusion.doors.serve import Server, listen, url_of
 from fusion.errors import BadInput, HomeGone, NotFound
 from fusion.home import HomeLock, ServerRecord, write_record
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, Forgetting, Found

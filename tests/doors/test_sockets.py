@@ -13,10 +13,9 @@ from dataclasses import replace
 import httpx
 import pytest
 
+from fusion.doors.protocol import HEADERS_TIMEOUT_S, PatientProtocol
 from fusion.doors.serve import (
-    HEADERS_TIMEOUT_S,
     OWN_FILES,
-    PatientProtocol,
     Server,
     connections_that_fit,
     listen,
