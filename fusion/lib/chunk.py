@@ -255,17 +255,22 @@ def _parts(line: str, limit_bytes: int) -> Iterator[str]:
     start = last = None
     for match in word.finditer(line):
         first, end = match.span()
-        if start is not None and last is not None and _size(line[start:end]) > limit_bytes:
+        if start is not None and last is not None and _is_over(line, start, end, limit_bytes):
             yield line[start:last]
             start = None
         start = first if start is None else start
-        while _size(line[start:end]) > limit_bytes:
+        while _is_over(line, start, end, limit_bytes):
             cut = start + max(1, limit_bytes // 4)  # a character has four bytes at most
             yield line[start:cut]
             start = cut
         last = end
     if start is not None:
         yield line[start:last]
+
+
+def _is_over(line: str, start: int, end: int, limit_bytes: int) -> bool:
+    """Whether a part of a line is too long. A character has a byte at least: a long part needs no encoding."""
+    return end - start > limit_bytes or _size(line[start:end]) > limit_bytes
 
 
 def _size(text: str) -> int:
