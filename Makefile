@@ -32,24 +32,41 @@ help:
 
 setup: $(STAMP)
 
+# `step 2/4 "what it does" command …` says on stderr what runs and how far it is, every ten seconds, and how long it took.
+# What the command prints is shown where it fails only.
+define STEP
+step() { \
+    printf '  %s  %s ' "$$1" "$$2" >&2; shift 2; began=$$(date +%s); log=$$(mktemp); \
+    "$$@" >"$$log" 2>&1 & pid=$$!; waited=0; \
+    trap 'kill $$pid 2>/dev/null; rm -f "$$log"; exit 130' INT TERM; \
+    while kill -0 $$pid 2>/dev/null; do \
+        sleep 1; waited=$$((waited + 1)); [ $$((waited % 10)) -ne 0 ] || printf '… %s s ' "$$waited" >&2; \
+    done; \
+    if wait $$pid; then printf -- '– %s s\n' "$$(($$(date +%s) - began))" >&2; rm -f "$$log"; \
+    else status=$$?; printf -- '– failed\n' >&2; cat "$$log" >&2; rm -f "$$log"; return $$status; fi; \
+}
+endef
+
 # uv, hash-pinned like everything else, installs in seconds what pip installs in a minute. It does not read pip's
-# settings, so it is told of the index; where it fails all the same, pip does the work.
+# settings, so it gets the index from here; where it fails all the same, pip does the work.
 $(STAMP):
 	@if [ -z "$(PYTHON)" ]; then \
 	    echo "memory-fusion needs Python 3.11 or newer, and none was found. Install it, or name it: make PYTHON=/path/to/python3 $(MAKECMDGOALS)" >&2; \
 	    exit 1; fi
-	@echo "Setting up $(VENV) with $$($(PYTHON) --version) …" >&2
 	@rm -f $(VENV)/.stamp-*
-	@$(BIN)/python -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
-	@awk '/^[^ #]/ { uv = /^uv==/ } uv' requirements-dev.txt > $(VENV)/uv.txt
-	@PIP_DISABLE_PIP_VERSION_CHECK=1; export PIP_DISABLE_PIP_VERSION_CHECK; \
+	@PIP_DISABLE_PIP_VERSION_CHECK=1; export PIP_DISABLE_PIP_VERSION_CHECK; $(STEP); \
+	count=$$(cat $(LOCKS) | sed -n 's/^\([A-Za-z0-9._-]*\)==.*/\1/p' | sort -u | wc -l | tr -d ' '); \
+	echo "Setting up $(VENV), once: about a minute, 1.1 GB. Only this folder is written to." >&2; \
+	step 1/4 "a virtual environment with $$($(PYTHON) --version)" sh -c \
+	    "$(BIN)/python -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)" || exit 1; \
+	awk '/^[^ #]/ { uv = /^uv==/ } uv' requirements-dev.txt > $(VENV)/uv.txt; \
 	index="$${UV_DEFAULT_INDEX:-$${UV_INDEX_URL:-$${PIP_INDEX_URL:-$$($(BIN)/pip config get global.index-url 2>/dev/null)}}}"; \
-	$(BIN)/pip install --quiet --require-hashes -r $(VENV)/uv.txt && \
-	env -u UV_INDEX_URL $${index:+UV_DEFAULT_INDEX="$$index"} $(BIN)/uv pip sync --quiet --compile-bytecode --require-hashes \
-	    --python $(BIN)/python $(LOCKS) || \
-	{ echo "uv could not; pip does it (a minute or two) …" >&2; \
-	  $(BIN)/pip install --quiet --require-hashes $(LOCKS:%=-r %); }
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index --editable .
+	{ step 2/4 "uv, which installs the rest" $(BIN)/pip install --quiet --require-hashes -r $(VENV)/uv.txt && \
+	  step 3/4 "$$count packages, each checked by its hash" env -u UV_INDEX_URL $${index:+UV_DEFAULT_INDEX="$$index"} \
+	    $(BIN)/uv pip sync --quiet --compile-bytecode --require-hashes --python $(BIN)/python $(LOCKS); } || \
+	step 3/4 "uv could not: pip installs $$count packages (a minute or two)" \
+	    $(BIN)/pip install --quiet --require-hashes $(LOCKS:%=-r %) || exit 1; \
+	step 4/4 "memory-fusion itself" $(BIN)/pip install --quiet --no-deps --no-build-isolation --no-index --editable .
 	@touch $@
 
 $(CONFIG): | $(STAMP)
@@ -59,8 +76,14 @@ $(CONFIG): | $(STAMP)
 
 # The command finds .fusion/fusion.toml by itself when it is called in this folder.
 fuse: $(STAMP) $(CONFIG)
-	@$(BIN)/fusion ingest --home .fusion $(SAMPLE)
+	@echo "Reading the sample in: notes, sessions and facts of a small project, into four memories …" >&2
+	@$(BIN)/fusion ingest --home .fusion $(SAMPLE) >&2
+	@echo "Asking all four: $(QUESTION)" >&2
 	@$(BIN)/fusion fuse --home .fusion "$(QUESTION)"
+	@printf '%s\n' "" "What next?" \
+	    "  $(BIN)/fusion fuse 'why did we leave SQLite?'     ask the sample anything; -v says why each memory is in" \
+	    "  $(BIN)/fusion remember We deploy on Tuesdays.     add a memory to it" \
+	    "  cd && $(CURDIR)/$(BIN)/fusion init     your own notes and sessions, in a home of their own" >&2
 
 serve: $(STAMP) $(CONFIG)
 	@$(BIN)/fusion stop --home .fusion >/dev/null
