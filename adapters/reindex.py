@@ -7,6 +7,7 @@ take their place in one step. Cut off at any moment, even by a kill, the same co
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 PATIENCE = 8
 """failures in a row before it gives up: 2 + 4 + … + 60 + 60 s, four minutes"""
 LONGEST_WAIT_S = 600.0
+_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,199}")
+"""a model's name becomes part of some providers' paths"""
 
 
 class Moves(Protocol):
@@ -59,24 +62,29 @@ class Indexed(Protocol):
 class Reindex:
     """Move to another embedding model; searches go on with the old one until the new one can answer.
 
-    With a provider that has a server, the texts are sent there: --dry-run says how many. A text that the model makes no
-    vector of is found by its words, and asked for again. When all backends have been
-    moved, name the model in fusion.toml, in the table embedder: then it is everything's, for good.
+    Which one, the table embedder.next of fusion.toml says, with its address and key; without that table it is another
+    model of the provider that the settings name. With a provider that has a server, the texts are sent there: --dry-run
+    says how many. A text that the model makes no vector of is found by its words, and asked for again. When all
+    backends have been moved, write it into the table embedder: then it is everything's, for good.
     """
 
-    provider: Annotated[str, "local, openai, gemini, voyage, mistral, ollama, lmstudio or compatible."] = ""
-    model: Annotated[str, "The provider's model; its usual one if left out."] = ""
-    url: Annotated[str, "Where the provider's server is."] = ""
-    dimensions: Annotated[int, "Numbers in a vector; as the model has it if left out."] = 0
-    api_key_env: Annotated[str, "The environment variable that has the key, as the server sees it."] = ""
-    api_key_file: Annotated[str, "The file that has the key."] = ""
+    provider: Annotated[str, "One that the settings name, or local; that of embedder.next if left out."] = ""
+    model: Annotated[str, "The provider's model; as the settings have it if left out."] = ""
+    dimensions: Annotated[int, "Numbers in a vector; as the settings have it if left out."] = 0
     dry_run: Annotated[bool, "Only say how many texts and characters would be sent, at most."] = False
 
     operates: ClassVar[Literal[True]] = True
+    in_settings: ClassVar[Mapping[str, str]] = {
+        "url": "[embedder.next] url",
+        "api_key_env": "[embedder.next] api_key_env",
+        "api_key_file": "[embedder.next] api_key_file",
+    }
 
     def __post_init__(self) -> None:
         if self.dimensions < 0:
             raise BadInput("dimensions: 0 or more")
+        if self.model and (not _MODEL.fullmatch(self.model) or ".." in self.model):
+            raise BadInput("model: the name of a model, of letters, digits and . _ : @ / -")
 
     async def __call__(self, backend: Indexed, call: Call) -> Mapping[str, object]:
         index, changes = backend.index, self._changes()
@@ -112,7 +120,7 @@ class Reindex:
         await asyncio.sleep(seconds)
 
     def _changes(self) -> dict[str, object]:
-        names = ("provider", "model", "url", "dimensions", "api_key_env", "api_key_file")
+        names = ("provider", "model", "dimensions")
         return {name: getattr(self, name) for name in names if getattr(self, name)}
 
     async def _build(

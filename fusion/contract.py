@@ -536,7 +536,7 @@ class Gateway(Protocol):
         ...
 
     async def embedder(self, changes: Mapping[str, object]) -> Embedder:
-        """The embedder of `[embedder]` with these options in place of its own; it stays open with the home.
+        """What the settings have for this ``provider``, ``model`` and ``dimensions``; it stays open with the home.
 
         Raises ``SettingsError`` and ``ModelMissing``, which say what mends it.
         """
@@ -569,6 +569,9 @@ class Verb(Protocol):
     user, agent, session, home, config, direct: every command has those); its docstring is the help. It is checked
     before it is called: types by the door, the rest in ``__post_init__`` (`BadInput`). ``VERBS`` of the module ``cli``
     in an adapter's folder names them; to import that must be quick.
+
+    No argument is an address, a variable, a file or a module: those come from settings. ``in_settings``, if a class has
+    it, names the setting of each that was an argument once.
     """
 
     def __call__(self, backend: Any, call: Call, /) -> Awaitable[object]:

@@ -1,7 +1,8 @@
 """The embedders of a home: the one that `[embedder]` names, and those that single backends were moved to.
 
-A backend that was moved has `embedder.json` in its folder: which one, and which `[embedder]` named at that time. As
-soon as `[embedder]` names another, the configuration is right again and the record goes.
+A backend that was moved has `embedder.json` in its folder: which table of the settings it was moved to, with the model,
+and which `[embedder]` named at that time. As soon as `[embedder]` names another, the configuration is right again and
+the record goes. Addresses and keys are in the settings alone.
 """
 
 from __future__ import annotations
@@ -14,32 +15,90 @@ from pathlib import Path
 from typing import Any
 
 from fusion.contract import Embedder
-from fusion.errors import SettingsError
+from fusion.errors import BadInput, SettingsError
 
 log = logging.getLogger(__name__)
 RECORD = "embedder.json"
 OF_A_PROVIDER = ("provider", "model", "url", "dimensions", "api_key_env", "api_key_file")
 """what is another provider's as soon as the provider is another"""
+OURS, NEXT, LOCAL = "embedder", "next", "local"
+"""the table `[embedder]`, `[embedder.next]`, and the model on this machine, which needs none"""
+SETTINGS_ONLY = ("url", "api_key_env", "api_key_file")
+"""what only the settings say: records of earlier versions have them, too"""
 
 
 class Embedders:
-    """``configured`` is the one of `[embedder]`, ``options`` are its own; ``open`` opens one with other options."""
+    """``configured`` is the one of `[embedder]`, ``options`` are its own, ``following`` those of `[embedder.next]`;
+    ``open`` opens one with other options."""
 
     def __init__(
         self,
         configured: Embedder | None,
         options: Mapping[str, object],
         open: Callable[[Mapping[str, object]], Awaitable[Embedder]],
+        following: Mapping[str, object] | None = None,
     ) -> None:
         self.configured = configured
         self._options, self._opener = options, open
+        self._tables: dict[str, Mapping[str, object]] = {OURS: options}
+        if following is not None:
+            self._tables = {NEXT: {**options, **following}, **self._tables}
         self._others: dict[str, Embedder] = {}
         self._opening = asyncio.Lock()
 
     async def other(self, changes: Mapping[str, object]) -> Embedder:
-        """The one of `[embedder]` with these options in place of its own. Raises SettingsError and ModelMissing."""
-        kept = {k: v for k, v in self._options.items() if "provider" not in changes or k not in OF_A_PROVIDER}
-        options = {**kept, **changes}
+        """The one that a request chooses: see `_chosen`. Raises BadInput, SettingsError and ModelMissing."""
+        return await self._opened(self._chosen(changes)[1])
+
+    def _chosen(self, changes: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
+        """What is recorded of a choice, and the options that it comes to.
+
+        ``changes`` may name a ``provider`` of the settings (or local) and another ``model`` and ``dimensions`` of it;
+        without a provider it is that of `[embedder.next]` where there is one. Raises BadInput.
+        """
+        provider = changes.get("provider")
+        own = {name: changes[name] for name in ("model", "dimensions") if changes.get(name)}
+        if provider is None:
+            table = next(iter(self._tables))
+        else:
+            named = (name for name, options in self._tables.items() if options.get("provider") == provider)
+            table = next(named, LOCAL if provider == LOCAL else "")
+        if not table:
+            raise BadInput(
+                f"provider: texts are sent only where the settings say, and they do not name {provider!r}. Write in "
+                f'fusion.toml [embedder.next] provider = "{provider}", with its url and key if it needs them, and '
+                "start the server again"
+            )
+        return {"table": table, **own}, {**self._of_table(table), **own}
+
+    def _of_table(self, table: object) -> dict[str, object]:
+        """The options of a table; `LOCAL` is one without anything. Raises SettingsError where it is gone."""
+        if table == LOCAL:
+            return {**{k: v for k, v in self._options.items() if k not in OF_A_PROVIDER}, "provider": LOCAL}
+        if not isinstance(table, str) or table not in self._tables:
+            raise SettingsError("the table [embedder.next] is gone")
+        return dict(self._tables[table])
+
+    def _recorded(self, options: Mapping[str, object]) -> dict[str, object]:
+        """The options that a record comes to. Raises SettingsError.
+
+        Those of earlier versions have the options themselves. What they say of addresses and keys counts only where the
+        settings say the same: the record is a file of the home, and must not decide where texts go.
+        """
+        if "table" in options:
+            own = {name: options[name] for name in ("model", "dimensions") if name in options}
+            return {**self._of_table(options["table"]), **own}
+        secret = {name: options[name] for name in SETTINGS_ONLY if options.get(name)}
+        for table in self._tables.values() if secret else ():
+            if all(table.get(name) == value for name, value in {**secret, "provider": options.get("provider")}.items()):
+                return {**table, **options}
+        if secret:
+            names = " and ".join(secret)
+            raise SettingsError(f"its {names} must be in the settings: name it in the table [embedder.next]")
+        kept = {k: v for k, v in self._options.items() if "provider" not in options or k not in OF_A_PROVIDER}
+        return {**kept, **options}
+
+    async def _opened(self, options: Mapping[str, object]) -> Embedder:
         if self.configured is not None and options == self._options:
             return self.configured
         name = json.dumps(options, sort_keys=True, default=str)
@@ -65,14 +124,14 @@ class Embedders:
             file.unlink()
             return self.configured
         try:
-            return await self.other(changes)
+            return await self._opened(self._recorded(changes))
         except SettingsError as error:
             told = f"{folder.name} was moved to another embedder, which cannot be had: {error}; mend that, or remove"
             raise SettingsError(f"{told} {file}, and its vectors are made again by [embedder]") from None
 
     def settle(self, folder: Path, changes: Mapping[str, object]) -> None:
-        """From now on the backend in ``folder`` has the embedder of these changes."""
-        record = {"instead_of": self._identity, "options": dict(changes)}
+        """From now on the backend in ``folder`` has the embedder that these changes choose."""
+        record = {"instead_of": self._identity, "options": self._chosen(changes)[0]}
         new = folder / f".{RECORD}.new"
         new.write_text(json.dumps(record, indent=1), encoding="utf-8")
         new.replace(folder / RECORD)

@@ -70,6 +70,17 @@ class ServerSettings(_Part):
     keys: tuple[KeySettings, ...] = ()
 
 
+class NextEmbedderSettings(_Part):
+    """Where `fusion <backend> reindex` moves to; none where it names no provider."""
+
+    provider: str = ""
+    model: str = ""
+    url: str = ""
+    dimensions: int = Field(default=0, ge=0)
+    api_key_env: str = ""
+    api_key_file: str = ""
+
+
 class EmbedderSettings(_Part):
     adapter: str = "adapters.embedders.providers:Providers"
     provider: str = "local"
@@ -84,6 +95,12 @@ class EmbedderSettings(_Part):
     tokens_per_minute: int = Field(default=0, ge=0)
     token_cache_mb: int = Field(default=64, ge=1)
     token_store_mb: int = Field(default=1024, ge=1)
+    next: NextEmbedderSettings = NextEmbedderSettings()
+
+    @property
+    def options(self) -> dict[str, object]:
+        """What the adapter is opened with."""
+        return self.model_dump(exclude={"adapter", "next"})
 
     @property
     def none(self) -> bool:

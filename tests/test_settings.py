@@ -322,6 +322,7 @@ class TestANewFile:
         assert text.startswith("# Mine.\n\n# The recipe of a request")
         tables = tomllib.loads(text)
         assert set(tables.pop("backends")) == {"markdown", "cortex", "mem0", "triples"}
+        assert tables.pop("embedder") == {"next": {}}
         assert all(table == {} for table in tables.values())
         assert load(written(home, text), home=home) == load(home=home.parent / "empty").model_copy(
             update={"home": home}

@@ -461,36 +461,36 @@ class Reindexed(Reembed):
 class Migrate:
     """Bring every memory into another store, and verify it by counts and a checksum.
 
-    What is there already stays, so broken off it goes on where it stopped; what was forgotten since goes from there
-    too. Run it once more after you have named the
-    store in fusion.toml and before you start the server again, if something was remembered or forgotten meanwhile.
+    Where a database is, and as whom to log on, the table backends.cortex.migrate_to of fusion.toml says. What is there
+    already stays, so broken off it goes on where it stopped; what was forgotten since goes from there too. Run it once
+    more after you have named the store in fusion.toml and before you start the server again, if something was
+    remembered or forgotten meanwhile.
     """
 
     operates: ClassVar[Literal[True]] = True
+    in_settings: ClassVar[Mapping[str, str]] = {
+        name: f"[backends.cortex.migrate_to] {option}"
+        for name, option in (
+            ("url", "url"),
+            ("database", "database"),
+            ("login", "user"),
+            ("password_env", "password_env"),
+        )
+    }
 
     store: Annotated[str, "Where to: sqlite, memgraph or neo4j."]
-    url: Annotated[str | None, "Of the database: bolt://127.0.0.1:7687."] = None
-    database: Annotated[str | None, "The server's own where nothing is said."] = None
-    login: Annotated[str | None, "As whom to log on; leave it out where the database asks for nobody."] = None
-    password_env: Annotated[str | None, "The environment variable of the server's that has it: …_PASSWORD."] = None
-
-    def __post_init__(self) -> None:
-        # What the variable has is sent to the address that is said here: it must not be somebody's API key.
-        if self.password_env is not None and not self.password_env.endswith("_PASSWORD"):
-            raise BadInput("password_env: name a variable that ends in _PASSWORD")
 
     async def __call__(self, cortex: Cortex, call: Call, /) -> object:
-        from adapters.cortex.stores import SQLITE, open_graph
+        from adapters.cortex.stores import SQLITE, open_graph, target_of
         from adapters.cortex.transfer import migrated
         from adapters.graph import Walking
 
-        said = {"url": self.url, "database": self.database, "user": self.login, "password_env": self.password_env}
-        options = {"store": self.store} | {name: value for name, value in said.items() if value is not None}
         now = {"store": SQLITE, **cortex.opening.options}
-        if all(options.get(name) == now.get(name) for name in ("store", "url", "database")):
-            raise BadInput(f"store: the memories are in that {self.store} store already")
         try:
-            target = await open_graph(replace(cortex.opening, options=options), Walking())
+            opening = target_of(cortex.opening, self.store)
+            if all(opening.options.get(name) == now.get(name) for name in ("store", "url", "database")):
+                raise BadInput(f"store: the memories are in that {self.store} store already")
+            target = await open_graph(opening, Walking())
         except SettingsError as error:
             raise BadInput(str(error)) from None
         try:

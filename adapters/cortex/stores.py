@@ -20,6 +20,8 @@ from fusion.contract import UNNAMED, Opening
 from fusion.errors import SettingsError
 
 SQLITE = "sqlite"
+MIGRATE_TO = "migrate_to"
+"""the table of the store that `fusion cortex migrate` moves to, with the options that the store itself has"""
 STORES = (SQLITE, *DIALECTS)
 
 
@@ -36,7 +38,24 @@ async def open_graph(opening: Opening, walking: Walking) -> Graph:
 
 def without_store(opening: Opening) -> Opening:
     """The opening with the options that are not about the store."""
-    return replace(opening, options={k: v for k, v in opening.options.items() if k not in ("store", *NAMES)})
+    return replace(
+        opening, options={k: v for k, v in opening.options.items() if k not in ("store", MIGRATE_TO, *NAMES)}
+    )
+
+
+def target_of(opening: Opening, store: str) -> Opening:
+    """The opening of the store to move to; a database is the one that `MIGRATE_TO` says. Raises ``SettingsError``."""
+    table = opening.options.get(MIGRATE_TO)
+    where = f"[backends.{opening.name}.{MIGRATE_TO}]"
+    options: dict[str, object] = {"store": _store({"store": store}, f"backends.{opening.name}.{MIGRATE_TO}")}
+    if store != SQLITE:
+        if not isinstance(table, Mapping) or table.get("store") != store:
+            raise SettingsError(
+                f'store: only the settings say where {store} is. Write in fusion.toml {where} store = "{store}", '
+                'url = "bolt://…" and what else it needs (database, user, password_env), and start the server again'
+            )
+        options = dict(table)
+    return replace(opening, options=options)
 
 
 def verify(options: Mapping[str, object]) -> None:

@@ -7,7 +7,7 @@ caller sent are never repeated in a message.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from datetime import datetime, timedelta
 from functools import cache
@@ -546,13 +546,21 @@ def memories(body: bytes) -> list[NewMemory]:
 
 def verb(kind: type[Verb], body: bytes) -> tuple[Verb, Scoped]:
     """A verb with its arguments, and in whose scope. Raises BadInput, which names each wrong argument."""
-    content_of(body)
+    given = content_of(body)
+    for name, where in in_settings(kind).items():
+        if isinstance(given, dict) and name in given:
+            raise BadInput(f"{name}: a request does not say that; it is a setting: {where}")
     try:
         sent = _arguments(kind).validate_json(body)  # which takes a list for a tuple, and is strict all the same
     except ValidationError as error:
         raise BadInput(explain(error)) from None
-    given = {name: getattr(sent, name) for name in sent.model_fields_set - Scoped.model_fields.keys()}
-    return kind(**given), sent
+    own = {name: getattr(sent, name) for name in sent.model_fields_set - Scoped.model_fields.keys()}
+    return kind(**own), sent
+
+
+def in_settings(kind: type[Verb]) -> Mapping[str, str]:
+    """What a verb once took as an argument and only the settings say now, with the setting's name."""
+    return getattr(kind, "in_settings", {})
 
 
 @cache

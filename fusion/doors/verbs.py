@@ -23,7 +23,7 @@ from typer.core import TyperGroup
 
 from fusion.contract import Lines, Tells, Verb
 from fusion.doors.usage import OneLine
-from fusion.errors import FusionError, NotFound
+from fusion.errors import BadInput, FusionError, NotFound
 from fusion.home import config_root, locate_home
 from fusion.lib.nearest import nearest
 from fusion.mounts import has_verbs, verbs_of
@@ -162,12 +162,18 @@ def command(backend: str, name: str, kind: type[Verb]) -> Callable[..., None]:
         "as_json": (options.Json, False),
     }
 
+    settings_only: Mapping[str, str] = getattr(kind, "in_settings", {})
+
     def run(**given: Any) -> None:
+        moved = {name: given.pop(name) for name in settings_only}
         said = {key: given.pop(key) for key in shared}
         scope = {"user_id": said["user"], "agent_id": said["agent"], "session_id": said["session"]}
         arguments = {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
 
         async def tell() -> None:
+            for option in (name for name, value in moved.items() if value is not None):
+                flag = option.replace("_", "-")
+                raise BadInput(f"--{flag} is a setting now. Write in fusion.toml: {settings_only[option]}")
             calls = _in_batches(arguments, files)
             async with asking.gateway(said["home"], said["config"], direct=said["direct"], new=True) as client:
                 result, lines = await _do(client, backend, name, calls, scope, quiet=said["as_json"])
@@ -182,9 +188,16 @@ def command(backend: str, name: str, kind: type[Verb]) -> Callable[..., None]:
         inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, annotation=hint, default=default)
         for key, (hint, default) in shared.items()
     ]
-    run.__signature__ = inspect.Signature([*own, *more])  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *more)}
+    every = [*own, *map(_hidden, settings_only), *more]
+    run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in every}
     return run
+
+
+def _hidden(name: str) -> inspect.Parameter:
+    """An option of earlier versions, which is only there to say where it went."""
+    info = typer.Option(None, f"--{name.replace('_', '-')}", hidden=True)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=str | None, default=info)
 
 
 def _parameter(field: Field[Any], hint: Any) -> inspect.Parameter:

@@ -187,7 +187,7 @@ def _kind(key: str, value: object) -> str | None:
         return "listens" if name in ("name", "tenant") else None
     if isinstance(value, str) and ("://" in value or name.endswith(("url", "endpoint", "host", "server"))):
         return "reaches"
-    if key == "embedder.provider" and value not in ("", "local", "none"):
+    if key in ("embedder.provider", "embedder.next.provider") and value not in ("", "local", "none"):
         return "reaches"
     return "reaches" if name == "preset" else None
 
@@ -232,7 +232,10 @@ def _safe_server(table: Mapping[str, Any]) -> bool:
 def _safe_embedder(table: Mapping[str, Any]) -> bool:
     ours = table.get("adapter", _OUR_EMBEDDER) in ("", _OUR_EMBEDDER)
     here = table.get("provider", "local") in ("", "local", "none")
-    rest = {name: value for name, value in table.items() if name not in ("adapter", "provider")}
+    rest = {name: value for name, value in table.items() if name not in ("adapter", "provider", "next")}
+    following = table.get("next", {})
+    if following and not (isinstance(following, Mapping) and "next" not in following and _safe_embedder(following)):
+        return False
     return ours and here and not any(isinstance(value, str) and value for value in rest.values())
 
 

@@ -259,7 +259,7 @@ async def _embedders(settings: Settings) -> tuple[Embedders, tuple[str, ...]]:
 
     async def another(changed: Mapping[str, object]) -> Embedder:
         try:
-            options = EmbedderSettings.model_validate(changed).model_dump(exclude={"adapter"})
+            options = EmbedderSettings.model_validate(changed).options
         except ValidationError as error:
             wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
             raise SettingsError(f"[embedder] {wrong}") from None
@@ -268,13 +268,14 @@ async def _embedders(settings: Settings) -> tuple[Embedders, tuple[str, ...]]:
         )
         return opened
 
-    return Embedders(embedder, settings.embedder.model_dump(exclude={"adapter"}), another), notes
+    following = settings.embedder.next.model_dump() if settings.embedder.next.provider else None
+    return Embedders(embedder, settings.embedder.options, another, following), notes
 
 
 async def _embedder(settings: Settings) -> tuple[Embedder | None, tuple[str, ...]]:
     if settings.embedder.none:
         return None, ("no embedding model is configured: everything is found by its words only",)
-    options = settings.embedder.model_dump(exclude={"adapter"})
+    options = settings.embedder.options
     try:
         kind = resolve(settings.embedder.adapter, "embedder.adapter")
         opened: Embedder = await kind.open(settings.home / "embeddings", options)

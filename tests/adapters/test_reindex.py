@@ -54,9 +54,10 @@ class Poisoned(Provider):
 
 
 class Providers:
-    """What opens them; ``opened`` has them by model."""
+    """What opens them; ``opened`` has them by model, ``given`` what they were opened with."""
 
     opened: ClassVar[dict[str, Provider]] = {}
+    given: ClassVar[dict[str, Mapping[str, Any]]] = {}
     failing: ClassVar[list[BackendError]] = []
 
     @classmethod
@@ -64,6 +65,7 @@ class Providers:
         if options["provider"] == "gone":
             raise SettingsError("there is no key in GONE_API_KEY: set GONE_API_KEY")
         model = options["model"] or "usual"
+        cls.given[model] = dict(options)
         kind = Poisoned if model == "poisoned" else Provider
         cls.opened[model] = kind(model, 16 if model == "other" else 32)
         if model == "other":
@@ -73,7 +75,7 @@ class Providers:
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:
-    Providers.opened, Providers.failing = {}, []
+    Providers.opened, Providers.given, Providers.failing = {}, {}, []
 
 
 class Hasty(Reindex):
@@ -85,7 +87,7 @@ class Hasty(Reindex):
         self.waited.append(seconds)
 
 
-def chosen(home: Path, **embedder: str) -> Settings:
+def chosen(home: Path, **embedder: object) -> Settings:
     backends = {
         "triples": {"adapter": "adapters.triples:Triples"},
         "markdown": {"adapter": "adapters.markdown:Markdown"},
@@ -222,10 +224,16 @@ async def _nothing(text: str) -> None:
 async def test_a_wrong_target_is_named(home: Path) -> None:
     """An unknown setting, and a provider that cannot be had; a record of one says which file to remove."""
     async with Fusion.open(chosen(home)) as fusion:
-        with pytest.raises(SettingsError, match="GONE_API_KEY"):
+        with pytest.raises(BadInput, match=r'do not name .gone.*\[embedder.next\] provider = "gone"'):
             await told(fusion, Reindex(provider="gone"))
         with pytest.raises(BadInput, match="dimensions"):
             Reindex(dimensions=-1)
+        for model in ("../keys", "a?b", "a#b", "/a", "a b", "a%2f"):
+            with pytest.raises(BadInput, match="model"):
+                Reindex(model=model)
+    async with Fusion.open(chosen(home, next={"provider": "gone"})) as fusion:
+        with pytest.raises(SettingsError, match="GONE_API_KEY"):
+            await told(fusion, Reindex())
     record = home / "backends" / "triples" / "embedder.json"
     record.write_text(json.dumps({"instead_of": "fake/usual@32", "options": {"provider": "gone"}}))
     with pytest.raises(SettingsError, match=r"triples was moved .* remove .*embedder\.json"):
@@ -234,3 +242,51 @@ async def test_a_wrong_target_is_named(home: Path) -> None:
     record.write_text("{")
     async with Fusion.open(chosen(home)) as fusion:
         assert (await told(fusion, Reindex(dry_run=True)))["from"] == "fake/usual@32"
+
+
+async def test_the_next_provider_of_the_settings_is_moved_to_with_its_address_and_key(home: Path) -> None:
+    """Without an argument, or by its name; the record has neither address nor key, and a restart finds both."""
+    following = {"provider": "near", "model": "other", "url": "http://127.0.0.1:9", "api_key_file": "/keys/near"}
+    for number, verb in enumerate((Reindex(), Reindex(provider="near"))):
+        folder = home / str(number)
+        async with Fusion.open(chosen(folder, next=following)) as fusion:
+            await filled(fusion)
+            assert (await told(fusion, verb))["to"] == "fake/other@16"
+            options = Providers.given["other"]
+            assert {name: options[name] for name in following} == following
+        record = (folder / "backends" / "triples" / "embedder.json").read_text()
+        assert json.loads(record)["options"] == {"table": "next"}
+        Providers.opened.clear()
+        async with Fusion.open(chosen(folder, next=following)) as fusion:
+            assert not Providers.opened["other"].encoded
+            assert Providers.given["other"]["url"] == following["url"]
+        with pytest.raises(SettingsError, match=r"\[embedder.next\] is gone"):
+            async with Fusion.open(chosen(folder)):
+                raise AssertionError("it opened")
+
+
+@pytest.mark.parametrize("name", ["url", "api_key_env", "api_key_file"])
+async def test_a_record_of_the_home_decides_no_address_and_no_key(home: Path, name: str) -> None:
+    """One of an earlier version that has some is followed where the settings say the same, and else refused by name."""
+    async with Fusion.open(chosen(home)) as fusion:
+        await filled(fusion)
+    record = home / "backends" / "triples" / "embedder.json"
+    moved = {"provider": "near", "model": "other", name: "elsewhere"}
+    record.write_text(json.dumps({"instead_of": "fake/usual@32", "options": moved}))
+    with pytest.raises(
+        SettingsError, match=rf"its {name} must be in the settings.*\[embedder.next\].* remove .*embedder"
+    ):
+        async with Fusion.open(chosen(home)):
+            raise AssertionError("it opened")
+    assert "other" not in Providers.opened
+    async with Fusion.open(chosen(home, next={"provider": "near", name: "elsewhere"})):
+        assert Providers.given["other"][name] == "elsewhere"
+
+
+async def test_a_record_of_an_earlier_version_without_an_address_still_holds(home: Path) -> None:
+    async with Fusion.open(chosen(home)) as fusion:
+        await filled(fusion)
+    record = home / "backends" / "triples" / "embedder.json"
+    record.write_text(json.dumps({"instead_of": "fake/usual@32", "options": {"provider": "near", "model": "other"}}))
+    async with Fusion.open(chosen(home)):
+        assert Providers.given["other"]["provider"] == "near"

@@ -299,3 +299,20 @@ def test_a_home_that_is_a_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "home").touch()
     with pytest.raises(SettingsError, match="is not a folder"):
         require(tmp_path / "home", named=True)
+
+
+@pytest.mark.parametrize(
+    ("following", "harmless"),
+    [
+        ({}, True),
+        ({"provider": "local", "dimensions": 3}, True),
+        ({"provider": "openai"}, False),
+        ({"provider": "local", "url": "http://evil.example"}, False),
+        ({"provider": "local", "api_key_file": "/etc/passwd"}, False),
+    ],
+)
+def test_the_next_embedder_of_a_home_counts_as_the_first_does(
+    following: dict[str, object], harmless: bool, tmp_path: Path
+) -> None:
+    """What `[embedder.next]` reaches and reads is shown before a home is allowed."""
+    assert reach_of({"embedder": {"next": following}}, tmp_path, tmp_path).harmless is harmless

@@ -55,8 +55,10 @@ class Told:
 
 
 @asynccontextmanager
-async def telling(home: Path, embedder: str = "") -> AsyncIterator[Told]:
-    settings = load(home=home, embedder={"adapter": embedder}, backends_only=True, backends=TWO)
+async def telling(home: Path, embedder: str = "", **cortex: object) -> AsyncIterator[Told]:
+    """``cortex`` are options of that backend."""
+    backends = {**TWO, "cortex": {**TWO["cortex"], **cortex}}
+    settings = load(home=home, embedder={"adapter": embedder}, backends_only=True, backends=backends)
     async with Fusion.open(settings) as fusion:
         transport = httpx.ASGITransport(create_app(fusion, settings))
         async with AsyncClient.over(transport) as client:
@@ -458,26 +460,37 @@ class TestCapturing:
 
 class TestMigrating:
     @pytest.mark.parametrize(
-        ("options", "said"),
+        ("store", "table", "said"),
         [
-            ({"store": "sqlite"}, "in that sqlite store already"),
-            ({"store": "oracle"}, "must be one of sqlite, memgraph, neo4j"),
-            ({"store": "neo4j"}, "url is missing"),
-            ({"store": "neo4j", "url": "http://x"}, "url must start with"),
-            ({"store": "neo4j", "url": "bolt://x", "login": "a", "password_env": "OPENAI_API_KEY"}, "_PASSWORD"),
+            ("sqlite", {}, "in that sqlite store already"),
+            ("oracle", {}, "must be one of sqlite, memgraph, neo4j"),
+            ("neo4j", {}, r"only the settings say .* \[backends.cortex.migrate_to\] store = .neo4j."),
+            ("neo4j", {"store": "memgraph", "url": "bolt://127.0.0.1:1"}, "only the settings say"),
+            ("neo4j", {"store": "neo4j"}, "url is missing"),
+            ("neo4j", {"store": "neo4j", "url": "http://x"}, "url must start with"),
         ],
     )
-    async def test_where_to_is_checked(self, tell: Told, options: dict[str, str], said: str) -> None:
-        """Before anything is written; no secret but a database's password can be sent anywhere."""
-        with pytest.raises(BadInput, match=said):
-            await tell("migrate", **options)
+    async def test_where_to_is_what_the_settings_say(
+        self, home: Path, store: str, table: dict[str, str], said: str
+    ) -> None:
+        """Checked before anything is written."""
+        async with telling(home, migrate_to=table) as tell:
+            with pytest.raises(BadInput, match=said):
+                await tell("migrate", store=store)
 
-    async def test_a_database_that_is_not_there(self, tell: Told) -> None:
-        """Is told as one that does not answer; the memories stay where they are."""
-        await tell("store", content="Here to stay.")
-        with pytest.raises(BackendUnreachable):
-            await tell("migrate", store="neo4j", url="bolt://127.0.0.1:1")
-        assert await tell.texts() == ["Here to stay."]
+    @pytest.mark.parametrize("name", ["url", "database", "login", "password_env"])
+    async def test_a_request_names_no_database(self, tell: Told, name: str) -> None:
+        """Not even one that the settings could have: the answer is the setting's name."""
+        with pytest.raises(BadInput, match=rf"{name}: .*it is a setting: \[backends.cortex.migrate_to\]"):
+            await tell("migrate", store="neo4j", **{name: "bolt://127.0.0.1:1"})
+
+    async def test_a_database_that_is_not_there(self, home: Path) -> None:
+        """Is reported as one that does not answer; the memories stay where they are."""
+        async with telling(home, migrate_to={"store": "neo4j", "url": "bolt://127.0.0.1:1"}) as tell:
+            await tell("store", content="Here to stay.")
+            with pytest.raises(BackendUnreachable):
+                await tell("migrate", store="neo4j")
+            assert await tell.texts() == ["Here to stay."]
 
 
 class TestRecalling:
