@@ -14,6 +14,7 @@ from fusion.errors import HomeNotAllowed, SettingsError
 from fusion.home import HomeLock, locate_home
 from fusion.lib.private import state_path
 from fusion.trust import allow, data_home, make_home, require, rerecord, revoke, unanswered
+from fusion.trust.reach import reach_of
 
 HARMLESS = """
 [backends.markdown]
@@ -304,15 +305,14 @@ def test_a_home_that_is_a_file_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("following", "harmless"),
     [
-        ({}, True),
-        ({"provider": "local", "dimensions": 3}, True),
-        ({"provider": "openai"}, False),
-        ({"provider": "local", "url": "http://evil.example"}, False),
-        ({"provider": "local", "api_key_file": "/etc/passwd"}, False),
+        ("", True),
+        ('provider = "local"\ndimensions = 3', True),
+        ('provider = "openai"', False),
+        ('provider = "local"\nurl = "http://evil.example"', False),
+        ('provider = "local"\napi_key_file = "/etc/passwd"', False),
     ],
 )
-def test_the_next_embedder_of_a_home_counts_as_the_first_does(
-    following: dict[str, object], harmless: bool, tmp_path: Path
-) -> None:
+def test_the_next_embedder_of_a_home_counts_as_the_first_does(following: str, harmless: bool, tmp_path: Path) -> None:
     """What `[embedder.next]` reaches and reads is shown before a home is allowed."""
-    assert reach_of({"embedder": {"next": following}}, tmp_path, tmp_path).harmless is harmless
+    text = f"[embedder.next]\n{following}\n"
+    assert reach_of(text.encode(), tmp_path, tmp_path).harmless is harmless
