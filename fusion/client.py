@@ -168,12 +168,31 @@ def search(backend: str, query: str, *, limit: int = 10, **scope: str | None) ->
 
 
 def remember(
-    memories: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, idempotency_key: str | None = None
+    memories: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    *,
+    idempotency_key: str | None = None,
+    batch: str | None = None,
 ) -> Call[wire.Remembered]:
-    """Keeps one memory or up to 100. Acknowledged is kept: whatever happens to the server next."""
+    """Keeps one memory or up to 100. Acknowledged is kept: whatever happens to the server next.
+
+    ``batch`` names a run that `undo` can take back.
+    """
     body = dict(memories) if isinstance(memories, Mapping) else [dict(item) for item in memories]
-    headers = None if idempotency_key is None else {"idempotency-key": idempotency_key}
-    return Call("POST", "/v1/memories", body, headers=headers)
+    headers = _given({"idempotency-key": idempotency_key, "ingest-batch": batch})
+    return Call("POST", "/v1/memories", body, headers=headers or None)
+
+
+def undo(
+    batch: str | None = None, *, limit: int = 1000, dry_run: bool = False, **scope: str | None
+) -> Call[wire.Undone]:
+    """Takes back what an ingest added, by default the last one; the same call again goes on where ``left`` is not 0."""
+    asked = {"batch": batch, "limit": limit, "dry_run": dry_run, **scope}
+    return Call("POST", "/v1/undo", _given(asked), timeout_s=FORGET_S)
+
+
+def batches(*, limit: int = 20, **scope: str | None) -> Call[wire.Batches]:
+    """The ingests that can be undone, the latest first."""
+    return Call("GET", "/v1/batches", parameters=_given({"limit": str(limit), **scope}))
 
 
 def memory(ref: str, **scope: str | None) -> Call[wire.Remembrance]:
@@ -463,6 +482,8 @@ class Client(_Either):
     settle = _sync(settle)
     forget_many = _sync(forget_many)
     forgotten = _sync(forgotten)
+    undo = _sync(undo)
+    batches = _sync(batches)
     sources = _sync(sources)
     retire = _sync(retire)
     flush_plan = _sync(flush_plan)
@@ -531,6 +552,8 @@ class AsyncClient(_Either):
     settle = _async(settle)
     forget_many = _async(forget_many)
     forgotten = _async(forgotten)
+    undo = _async(undo)
+    batches = _async(batches)
     sources = _async(sources)
     retire = _async(retire)
     flush_plan = _async(flush_plan)

@@ -158,6 +158,12 @@ class FlushSettings(_Part):
         return zone
 
 
+class IngestSettings(_Part):
+    max_file_mb: float = Field(default=16.0, gt=0)
+    ask_sections: int = Field(default=10_000, ge=0)
+    ask_mb: float = Field(default=50.0, ge=0)
+
+
 class NoteSettings(_Part):
     paths: tuple[Path, ...] = ()
     ignore: tuple[str, ...] = ()
@@ -181,6 +187,7 @@ class SessionSettings(_Part):
     delta_lines: int = Field(default=50, gt=0)
     idle_s: float = Field(default=600.0, ge=0)
     every_s: float = Field(default=30.0, gt=0)
+    max_file_mb: float = Field(default=1024.0, gt=0)
 
 
 class ToolSettings(_Part):
@@ -249,6 +256,7 @@ class Settings(BaseSettings):
     receipts: ReceiptSettings = ReceiptSettings()
     flush: FlushSettings = FlushSettings()
     tools: ToolSettings = ToolSettings()
+    ingest: IngestSettings = IngestSettings()
     notes: NoteSettings = NoteSettings()
     sessions: SessionSettings = SessionSettings()
     hooks: HookSettings = HookSettings()

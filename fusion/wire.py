@@ -534,6 +534,33 @@ class Forgetting(TypedDict):
     next_cursor: str | None
 
 
+class Undone(TypedDict):
+    """What an undo came to: ``undone`` memories of a batch were taken back, ``left`` still are to be.
+
+    ``found`` shows the first of those that were, or with ``dry_run`` would be.
+    """
+
+    batch: str
+    dry_run: bool
+    found: list[FoundToForget]
+    undone: int
+    left: int
+
+
+class Batch(TypedDict):
+    """One run of an ingest: when, how many memories of it are kept, and the first and the last of their sources."""
+
+    id: str
+    at: str
+    memories: int
+    first: str
+    last: str
+
+
+class Batches(TypedDict):
+    batches: list[Batch]
+
+
 class Audited(TypedDict):
     """One forgetting as the audit has it: refs only. ``by`` names what it was found by; ``backends`` is as of now."""
 

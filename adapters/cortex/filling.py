@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 FILLED = 64
 """memories that get their vectors at once"""
+FRESH = 25
+"""memories of one change: so few go before those that wait already"""
 EMPTIED = 1000
 """memories of which old vectors are taken away in one transaction"""
 
@@ -66,7 +68,9 @@ class Vectors:
         """Has these memories get their vectors, and what waits already."""
         if self.embedder is None:
             return
-        self.pending.update(dict.fromkeys(ids))
+        new = dict.fromkeys(ids)
+        # A few were said just now, and do not wait behind a folder of files that was read in.
+        self.pending = {**new, **self.pending} if len(new) <= FRESH else {**self.pending, **new}
         if self.pending and (self._filling is None or self._filling.done()):
             self._filling = asyncio.create_task(self._fill_in(self.embedder))
 

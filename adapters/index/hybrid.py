@@ -38,6 +38,8 @@ Asked = tuple["Floats", str]
 
 _COMMIT_ENTRIES = 2_000
 _FILL_ENTRIES = 128
+_FRESH_ENTRIES = 64
+# Changes of so many at most get their vectors before what waits for them already: somebody has just said these.
 # As many as the embedder can sort by length, and as few as may be lost when the process dies: it caches them itself.
 _SHARE_OF_VECTORS = 0.8
 _RETRY_S = 1.0
@@ -116,6 +118,8 @@ class Index:
         self._writing: asyncio.Task[None] | None = None
         self._wanting: dict[str, tuple[str, str | None]] = {}
         # Hash and text by key; no text where it can be picked: what is put now may not be there yet.
+        self._fresh: dict[str, None] = {}
+        # Of what is wanted, the keys that go first.
         self._refused: dict[str, tuple[str, str | None]] = {}
         self._refusal: InvalidAnswer | None = None
         # Of what is wanted, what the embedder makes no vector of, and why: asked for again behind all the rest.
@@ -406,7 +410,7 @@ class Index:
         self._moved_to = embedder = self._through(embedder)
         await self._in_thread(lambda: self._vectors.turn(embedder.identity, embedder.dimensions))
         self._embedder = embedder
-        self._wanting, self._refused = {}, {}
+        self._wanting, self._refused, self._fresh = {}, {}, {}
         await self._resume()
 
     @asynccontextmanager
@@ -603,6 +607,8 @@ class Index:
         for key in changes:
             self._wanting.pop(key, None)
         self._wanting.update(wanting)
+        if len(wanting) <= _FRESH_ENTRIES and not self._mending:
+            self._fresh.update(dict.fromkeys(wanting))
         self._fill_behind()
 
     def _fill_behind(self) -> None:
@@ -646,7 +652,7 @@ class Index:
             self._retry.clear()
             untried = (one for one in self._wanting.items() if self._refused.get(one[0]) != one[1])
             try:
-                some = dict(islice(untried, _FILL_ENTRIES))
+                some = self._fresh_ones() or dict(islice(untried, _FILL_ENTRIES))
                 if not some and self._refusal is not None:
                     raise self._refusal
                 await self._fill_some(embedder, some)
@@ -666,6 +672,13 @@ class Index:
             await self._tell()
         if not self._wanting:
             self._faults.pop("fill", None)
+
+    def _fresh_ones(self) -> dict[str, tuple[str, str | None]]:
+        """Of what came in last in small changes the first few, each once: one that is refused waits with the rest."""
+        keys = list(islice(self._fresh, _FILL_ENTRIES))
+        for key in keys:
+            del self._fresh[key]
+        return {key: self._wanting[key] for key in keys if key in self._wanting}
 
     async def _fill_some(self, embedder: Embedder, some: Mapping[str, tuple[str, str | None]]) -> None:
         """Raises InvalidAnswer where the embedder makes a vector of none of them."""

@@ -373,6 +373,20 @@ class ForgetBody(Scoped):
         )
 
 
+class UndoBody(Scoped):
+    """Which ingest to take back: what its run added, at most ``limit`` memories at once."""
+
+    batch: Reference | None = Field(default=None, description="its id, as `fusion ingest` printed it; else the last")
+    limit: int = Field(default=1000, ge=1, le=1000, description="the same again goes on")
+    dry_run: bool = Field(default=False, description="only show what would be taken back")
+
+
+class BatchesQuery(Scoped):
+    """Which ingests to list, the latest first."""
+
+    limit: Annotated[int, Field(ge=1, le=MAX_BATCH), BeforeValidator(_whole)] = 20
+
+
 class ForgottenQuery(Scoped):
     """Which page of the audit of what was forgotten, newest first."""
 
@@ -590,6 +604,13 @@ def idempotency_key(header: str | None) -> str | None:
         return None
     if not 0 < len(header) <= 255 or not (header.isascii() and header.isprintable()):
         raise BadInput("Idempotency-Key has 1 to 255 printable ASCII characters; a UUID is a good one.")
+    return header
+
+
+def batch(header: str | None) -> str | None:
+    """An Ingest-Batch as sent. Raises BadInput."""
+    if header is not None and not (0 < len(header) <= 64 and header.isascii() and header.isprintable()):
+        raise BadInput("Ingest-Batch has 1 to 64 printable ASCII characters.")
     return header
 
 

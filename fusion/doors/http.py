@@ -48,6 +48,7 @@ COMPARE = TypeAdapter(bodies.CompareBody)
 FEEDBACK = TypeAdapter(bodies.FeedbackBody)
 SEARCH = TypeAdapter(bodies.SearchBody)
 FORGET = TypeAdapter(bodies.ForgetBody)
+UNDO = TypeAdapter(bodies.UndoBody)
 RETIRE = TypeAdapter(bodies.RetireBody)
 FLUSH = TypeAdapter(bodies.FlushBody)
 SEARCH_TOOL = TypeAdapter(bodies.SearchToolBody)
@@ -119,7 +120,8 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         items = bodies.memories(await request.body())
         key = bodies.idempotency_key(request.headers.get("idempotency-key"))
         tenant = request.scope["tenant"]
-        kept = await fusion.remember(items, idempotency_key=key, tenant=tenant)
+        batch = bodies.batch(request.headers.get("ingest-batch"))
+        kept = await fusion.remember(items, idempotency_key=key, tenant=tenant, batch=batch)
         fresh = any(item.status in ("stored", "superseded") for item in kept)
         headers = {"idempotent_replayed": "true"} if isinstance(kept, Replayed) else {}
         return reply({"memories": kept}, HTTPStatus.CREATED if fresh else HTTPStatus.OK, **headers)
@@ -141,6 +143,15 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
     async def forget(request: Request) -> Response:
         body = bodies.parse(FORGET, await request.body())
         return reply(await fusion.forget_many(body.request(request.scope["tenant"])))
+
+    async def undo(request: Request) -> Response:
+        body = bodies.parse(UNDO, await request.body())
+        scope = body.scope(request.scope["tenant"])
+        return reply(await fusion.undo(scope, body.batch, limit=body.limit, dry_run=body.dry_run))
+
+    async def batches(request: Request) -> Response:
+        asked = bodies.in_query(bodies.BatchesQuery, request.query_params.multi_items())
+        return reply({"batches": await fusion.batches(asked.scope(request.scope["tenant"]), asked.limit)})
 
     async def forgotten(request: Request) -> Response:
         asked = bodies.in_query(bodies.ForgottenQuery, request.query_params.multi_items())
@@ -258,6 +269,8 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         ("/v1/memories", memories, "GET", "POST"),
         ("/v1/memories/{ref:path}", memory, "GET", "DELETE"),
         ("/v1/forget", forget, "POST"),
+        ("/v1/undo", undo, "POST"),
+        ("/v1/batches", batches, "GET"),
         ("/v1/forgotten", forgotten, "GET"),
         ("/v1/sources", sources, "GET"),
         ("/v1/retire", retire, "POST"),

@@ -8,24 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import math
+import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
 from typing_extensions import TypedDict
 
-from fusion.doors.progress import bars
+from fusion.doors.progress import bars, on_stderr, spoken_in_lines
 from fusion.doors.retire import WholeFiles
 from fusion.errors import BadInput, NotFound, Overloaded, ServerUnreachable, StoreBusy
 from fusion.ingest.bookmarks import Bookmarks
-from fusion.ingest.files import Skip
+from fusion.ingest.files import DEFAULT_LIMITS, Limits, Skip
 from fusion.ingest.reading import reading
 from fusion.ingest.sources import read, size
+from fusion.lib.clean import clean
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -39,8 +42,18 @@ BATCH_BYTES = 200_000
 """of a request's body; the server takes 262,144 unless told otherwise, and what it does not take is halved"""
 LOOK_S = 2.0
 """between two looks at how far the backends are"""
+SAY_S = 5.0
+"""between two lines of progress where there is no terminal"""
 ATTEMPTS = 8
 """at one batch, while the server is busy"""
+
+
+ADDED = ("stored", "superseded")
+
+
+def new_batch() -> str:
+    """An id for one run: when it began, and a little that tells it from another of the same second."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
 class Skipped(TypedDict):
@@ -67,12 +80,23 @@ class Summary(TypedDict):
     """what files do not have any more; None where no server was there to count it for a dry run"""
     settled: bool | None
     dry_run: bool
+    changed: int
+    """memories that are kept otherwise than they stand there: something was masked, replaced or left out"""
+    not_read: dict[str, int]
+    """files in these folders that are not read, by their ending"""
+    batch: str | None
+    """what `fusion undo` takes back is known by this; None where nothing was added"""
 
 
 class Tally:
     """Counts what became of each memory, and keeps the first place of each reason."""
 
     def __init__(self) -> None:
+        self.batch = new_batch()
+        self.not_read: Counter[str] = Counter()
+        self.changed = 0
+        self.last = ""
+        """where the last memory that was sent stands"""
         self.read = 0
         self.known = 0
         self.retired: int | None = None
@@ -87,6 +111,8 @@ class Tally:
         """Notes the gateway's word on one memory."""
         self.became[row["status"]] += 1
         self.became["redacted"] += row["redacted"]
+        self.last = place_of(memory)
+        self.changed += row["status"] in ADDED and bool(row.get("reason"))
         if row["status"] == "blocked":
             self.skip(place_of(memory), "forgotten before; `fusion remember` brings it back")
         elif row["status"] in ("skipped", "refused"):
@@ -103,7 +129,15 @@ class Tally:
             "retired": self.retired,
             "settled": settled,
             "dry_run": dry_run,
+            "changed": self.changed,
+            "not_read": dict(self.not_read.most_common()),
+            "batch": self.batch if self.added else None,
         }
+
+    @property
+    def added(self) -> int:
+        """How many memories are new."""
+        return sum(self.became[status] for status in ADDED)
 
 
 async def ingest(
@@ -116,6 +150,8 @@ async def ingest(
     quiet: bool = False,
     home: Path | None = None,
     looking: AbstractAsyncContextManager[AsyncClient] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    interrupted: Callable[[Tally], None] = lambda tally: None,
 ) -> Summary:
     """Remembers what stands in ``paths``; without a ``gateway`` it only reads and counts. Bookmarks are the ``home``'s.
 
@@ -123,14 +159,33 @@ async def ingest(
     is to be changed, if it is there.
 
     With ``wait`` it returns when the backends have it all, or after ``patience_s`` more seconds: they go on alone.
+    Cancelled it says to ``interrupted`` how far it came.
     """
     if gateway is not None:
         # Before the server is there: one that this starts is not to be first at what it follows.
         async with reading(home) as done, gateway as client:
-            return await send(client, paths, scope, wait=wait, patience_s=patience_s, quiet=quiet, home=home, done=done)
+            tally = Tally()
+            try:
+                return await send(
+                    client,
+                    paths,
+                    scope,
+                    wait=wait,
+                    patience_s=patience_s,
+                    quiet=quiet,
+                    home=home,
+                    done=done,
+                    limits=limits,
+                    tally=tally,
+                )
+            except asyncio.CancelledError:
+                interrupted(tally)
+                raise
     tally, whole = Tally(), WholeFiles()
     with bars(quiet) as shown:
-        for _ in _memories(read(paths, scope, progress=await _reading(shown, paths), wholly=whole), tally):
+        progress = await _reading(shown, paths, lambda: 0)
+        found = read(paths, scope, limits=limits, progress=progress, wholly=whole, passed=tally.not_read)
+        for _ in _memories(found, tally):
             pass
     if looking is not None:
         with suppress(ServerUnreachable):
@@ -150,23 +205,35 @@ async def send(
     home: Path | None = None,
     only: Collection[Path] | None = None,
     done: Callable[[], None] = lambda: None,
+    limits: Limits = DEFAULT_LIMITS,
+    tally: Tally | None = None,
 ) -> Summary:
     """One round: remembers what is new in ``paths``, or in ``only`` these of their files.
 
     ``done`` is called when everything was read and acknowledged, before the backends are waited for.
     """
-    tally = Tally()
+    tally = tally or Tally()
     settled: bool | None = None
     bookmarks = Bookmarks(home, scope) if home is not None else None
     whole = WholeFiles()
     refused = False
     with bars(quiet) as shown:
-        progress = await _reading(shown, paths)
-        found = _memories(read(paths, scope, progress=progress, bookmarks=bookmarks, only=only, wholly=whole), tally)
-        for batch in batches(found):
-            for memory, row in zip(batch, await _send(client, batch), strict=True):
+        progress = await _reading(shown, paths, lambda: tally.added)
+        found = read(
+            paths,
+            scope,
+            limits=limits,
+            progress=progress,
+            bookmarks=bookmarks,
+            only=only,
+            wholly=whole,
+            passed=tally.not_read,
+        )
+        for batch in batches(_memories(found, tally)):
+            for memory, row in zip(batch, await _send(client, batch, tally.batch), strict=True):
                 tally.take(memory, row)
                 refused = refused or row["status"] == "refused"
+            progress.say(tally.read, tally.last)
             if bookmarks is not None and not refused:  # what was refused now may be taken later
                 bookmarks.commit()
         if bookmarks is not None:
@@ -183,10 +250,42 @@ async def send(
     return tally.summary(dry_run=False, settled=settled)
 
 
-async def _reading(bars: Progress, paths: Sequence[Path]) -> Callable[[int], None]:
-    """A bar for what is read; called with how many bytes more were."""
-    bar = bars.add_task("reading", total=await asyncio.to_thread(size, paths))
-    return lambda count: bars.advance(bar, count)
+class Reading:
+    """How far the reading is: a bar on a terminal, elsewhere a line every few seconds. Called with bytes read."""
+
+    def __init__(
+        self,
+        shown: Progress,
+        total: int,
+        added: Callable[[], int],
+        *,
+        say: Callable[[str], None] = on_stderr,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._shown, self._total, self._added = shown, total, added
+        self._say, self._clock = say, clock
+        self._bar = shown.add_task("reading", total=total)
+        self._bytes = 0
+        self._began = self._said = clock()
+
+    def __call__(self, count: int) -> None:
+        self._bytes += count
+        self._shown.advance(self._bar, count)
+
+    def say(self, read: int, where: str) -> None:
+        """A line, where there is no bar and the last one was said some seconds ago."""
+        now = self._clock()
+        if not spoken_in_lines(self._shown) or now - self._said < SAY_S:
+            return
+        self._said = now
+        share = f"{min(100, 100 * self._bytes // self._total)} % of {self._total / 1e6:,.1f} MB" if self._total else ""
+        rate = read / max(now - self._began, 0.001)
+        line = f"ingest: {read:,} memories read, {self._added():,} new, {rate:,.0f} a second, {share}, at {where}"
+        self._say(clean(line)[0])
+
+
+async def _reading(shown: Progress, paths: Sequence[Path], added: Callable[[], int]) -> Reading:
+    return Reading(shown, await asyncio.to_thread(size, paths), added)
 
 
 def _memories(found: Iterable[NewMemory | Skip], tally: Tally) -> Iterator[NewMemory]:
@@ -216,7 +315,7 @@ def batches(memories: Iterable[NewMemory]) -> Iterator[list[NewMemory]]:
         yield batch
 
 
-async def _send(client: AsyncClient, batch: Sequence[NewMemory]) -> list[Mapping[str, Any]]:
+async def _send(client: AsyncClient, batch: Sequence[NewMemory], run: str) -> list[Mapping[str, Any]]:
     """The gateway's word on each memory of a batch.
 
     A busy server is asked again when it says: that is safe, for keys are natural. A batch that it refuses is halved
@@ -224,7 +323,7 @@ async def _send(client: AsyncClient, batch: Sequence[NewMemory]) -> list[Mapping
     """
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            return list((await client.remember([wire_form(memory) for memory in batch]))["memories"])
+            return list((await client.remember([wire_form(memory) for memory in batch], batch=run))["memories"])
         except (Overloaded, StoreBusy) as busy:
             if attempt == ATTEMPTS:
                 raise
@@ -234,7 +333,7 @@ async def _send(client: AsyncClient, batch: Sequence[NewMemory]) -> list[Mapping
                 refused: dict[str, Any] = {"status": "refused", "redacted": 0, "reason": f"refused: {error}"}
                 return [refused]
             half = len(batch) // 2
-            return await _send(client, batch[:half]) + await _send(client, batch[half:])
+            return await _send(client, batch[:half], run) + await _send(client, batch[half:], run)
     raise AssertionError("the last attempt returns or raises")
 
 
@@ -243,11 +342,15 @@ async def _settle(client: AsyncClient, bars: Progress, patience_s: float) -> boo
     until = time.monotonic() + patience_s
     bar = bars.add_task("delivering, filling vectors", total=None)
     most = 0
+    said = time.monotonic()
     while True:
         reply = await client.settle(LOOK_S)
         left = sum(state["backlog"] + state["vectors_pending"] for state in reply["backends"])
         most = max(most, left)
         bars.update(bar, total=max(most, 1), completed=max(most, 1) - left)
+        if spoken_in_lines(bars) and time.monotonic() - said >= SAY_S:
+            said = time.monotonic()
+            on_stderr(f"ingest: all is kept; {left:,} deliveries and vectors are still to come")
         if reply["settled"]:
             bars.update(bar, completed=max(most, 1))
             return True

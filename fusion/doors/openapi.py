@@ -96,6 +96,13 @@ _LABEL = {
     "signals": {"agreement": 1.0, "window3": 0.74},
     "found_by": {"markdown": 1, "cortex": 2},
 }
+_BATCH_ROW = {
+    "id": "20260314-091500-3f2a",
+    "at": "2026-03-14T09:15:00Z",
+    "memories": 120,
+    "first": "file:/home/nadia/notes/a.md",
+    "last": "file:/home/nadia/notes/z.md",
+}
 _KEPT = {"ref": _REFERENCE, "event_id": _EVENT_ID, "status": "stored", "redacted": 0, "reason": ""}
 _HIT = {
     "ref": _EVENT_ID,
@@ -239,6 +246,13 @@ _IDEMPOTENCY_KEY = {
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
 
+_BATCH = {
+    "name": "Ingest-Batch",
+    "in": "header",
+    "description": "An id of yours for the run that these memories come with: POST /v1/undo takes back what it added.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 64, "pattern": "^[!-~]+$"},
+}
+
 _COMMON = (400, 401, 403, 408, 413, 421, 422, 500, 503)
 """what any route may answer: the gate's refusals, wrong input, a mistake of ours, overload"""
 
@@ -323,6 +337,25 @@ def document(*, needs_key: bool = False) -> dict[str, Any]:
                 _FORGETTING,
                 body=(bodies.ForgetBody, {"source": "file:/home/nadia/notes/old.md", "dry_run": True}),
                 extra=(507,),
+            )
+        },
+        "/v1/undo": {
+            "post": _operation(
+                "undo",
+                "Take back what one ingest added; its files can be read in again",
+                wire.Undone,
+                {"batch": "20260314-091500-3f2a", "dry_run": True, "found": [], "undone": 0, "left": 120},
+                body=(bodies.UndoBody, {"batch": "20260314-091500-3f2a", "dry_run": True}),
+                extra=(404, 507),
+            )
+        },
+        "/v1/batches": {
+            "get": _operation(
+                "batches",
+                "The ingests that can be undone, the latest first",
+                wire.Batches,
+                {"batches": [_BATCH_ROW]},
+                parameters=_query(bodies.BatchesQuery),
             )
         },
         "/v1/forgotten": {
@@ -510,7 +543,7 @@ def _remember() -> dict[str, Any]:
         wire.Remembered,
         {"memories": [_KEPT]},
         body=(bodies.MemoryBody, one),
-        parameters=[_IDEMPOTENCY_KEY],
+        parameters=[_IDEMPOTENCY_KEY, _BATCH],
         extra=(404, 409, 507),  # 404: what a memory supersedes is not there; 409: the key's first request still runs
     )
     single = _named(bodies.MemoryBody)

@@ -37,7 +37,12 @@ def bar(title: str, total: int, *, quiet: bool = False, transient: bool = False)
 
 def bars(quiet: bool) -> Progress:
     """Bars one below the other for a terminal, of bytes or of a total yet unknown; they leave nothing behind."""
-    return drawn(Console(stderr=True), quiet=quiet, counted=False, transient=True)
+    return drawn(Console(stderr=True, quiet=quiet), quiet=quiet, counted=False, transient=True)
+
+
+def spoken_in_lines(progress: Progress) -> bool:
+    """Whether these bars are not drawn because there is no terminal, so that lines are to say how far it is."""
+    return progress.disable and not progress.console.is_terminal and not progress.console.quiet
 
 
 def drawn(console: Console, *, quiet: bool = False, counted: bool = True, transient: bool = False) -> Progress:
@@ -53,7 +58,7 @@ def drawn(console: Console, *, quiet: bool = False, counted: bool = True, transi
     return Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=transient)
 
 
-def _on_stderr(line: str) -> None:
+def on_stderr(line: str) -> None:
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
 
@@ -65,7 +70,7 @@ class Lines:
         self,
         title: str,
         total: int,
-        say: Callable[[str], None] = _on_stderr,
+        say: Callable[[str], None] = on_stderr,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._title, self._total, self._say, self._clock = title, total, say, clock

@@ -509,6 +509,19 @@ def _outcomes(backends: Mapping[str, str]) -> Text:
     return _one_line(", ".join(f"{name} {what}" for name, what in backends.items()))
 
 
+def batches(reply: wire.Batches) -> None:
+    """The ingests that can be undone."""
+    if not reply["batches"]:
+        _say("There is no ingest to undo.")
+        return
+    rows = (
+        (one["id"], one["at"][:19].replace("T", " "), f"{one['memories']:,}", _one_line(one["first"]))
+        for one in reply["batches"]
+    )
+    _table(_console(), ("ingest", "began (UTC)", "memories", "first"), rows, right=(2,))
+    _say("To take one back: fusion undo ID")
+
+
 def ingested(summary: Summary) -> None:
     """What came of the files."""
     if summary["dry_run"]:
@@ -522,10 +535,15 @@ def ingested(summary: Summary) -> None:
             told.append(f"{summary['retired']} retired: their files do not have them any more")
         if summary["redacted"]:
             told.append(f"{summary['redacted']} secrets taken out")
+        if summary["changed"]:
+            told.append(f"{summary['changed']} kept without what was masked or left out")
         _say(", ".join(told) + ".")
     for row in summary["skipped"]:
         more = f" and {row['count'] - 1} more" if row["count"] > 1 else ""
         _say(f"skipped: {row['first']}{more}: {row['reason']}")
+    if summary["not_read"]:
+        kinds = [f"{count:,} {kind}" for kind, count in summary["not_read"].items()]
+        _say(f"Not read: {_some(kinds)}.")
     if not summary["settled"] and not summary["dry_run"]:
         _say("The backends take it in behind; `fusion backends` shows how far they are.")
 

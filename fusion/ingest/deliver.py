@@ -130,7 +130,11 @@ class Deliverer:
         await for_news(self._news[name], pause_s, self._sleep)
 
     async def _round(self, name: str) -> bool:
-        """Has one batch forgotten and tells one batch; whether there was anything to do."""
+        """Tells what is urgent, or has one batch forgotten and tells one; whether there was anything to do."""
+        if urgent := await self._outbox.due(name, self._clock(), BATCH, urgent=True):
+            self._quiet[name].clear()
+            await self._tell_accepted(name, urgent)
+            return True
         buried = await self._outbox.due_to_forget(name, self._clock(), BATCH)
         due = await self._outbox.due(name, self._clock(), BATCH)
         forgetting = bool(buried)
@@ -153,15 +157,19 @@ class Deliverer:
                 await self.refused(name, one.seq, one.attempts, error)  # never given up: it is to be gone
                 log.warning("backend %s has not forgotten an event: %s", name, error)
         if due:
-            store = self._stores[name]
-            assert isinstance(store, Remembers)  # noqa: S101 — only those are in _stores
-            wanted = [d for d in due if store.accepts(d.event)]
-            chosen = {d.seq for d in wanted}
-            if declined := [d.seq for d in due if d.seq not in chosen]:
-                await self._outbox.give_up(name, declined, "declined")
-            if wanted:
-                await self._tell(name, wanted)
+            await self._tell_accepted(name, due)
         return bool(due or forgetting)
+
+    async def _tell_accepted(self, name: str, due: Sequence[Due]) -> None:
+        """Tells those of a batch that the backend accepts, and marks the others as declined."""
+        store = self._stores[name]
+        assert isinstance(store, Remembers)  # noqa: S101 — only those have something due
+        wanted = [d for d in due if store.accepts(d.event)]
+        chosen = {d.seq for d in wanted}
+        if declined := [d.seq for d in due if d.seq not in chosen]:
+            await self._outbox.give_up(name, declined, "declined")
+        if wanted:
+            await self._tell(name, wanted)
 
     async def _tell(self, name: str, wanted: Sequence[Due]) -> None:
         """Tells a batch; where the backend takes it for nonsense, halves it until those to blame are alone.

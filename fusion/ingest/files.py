@@ -8,6 +8,7 @@ import io
 import os
 import re
 import stat
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -70,6 +71,29 @@ class Unreadable(Exception):
     """``str`` is the reason."""
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How large a file may be, in megabytes; what is larger is not read."""
+
+    note_mb: float = 16.0
+    log_mb: float = 1024.0
+    """of a transcript, a file of JSONL or a database: these are not held whole"""
+
+    def too_large(self, file: File) -> str | None:
+        """Why a file is not read, with the setting; None for one that may be."""
+        note = file.form == "markdown"
+        most, setting = (self.note_mb, "[ingest]") if note else (self.log_mb, "[sessions]")
+        return None if file.bytes <= most * 1_000_000 else f"larger than {most:g} MB ({setting} max_file_mb)"
+
+
+DEFAULT_LIMITS = Limits()
+
+
+def sized(file: File) -> str:
+    """A file that is too large, for a report."""
+    return f"{file.path} ({file.bytes / 1_000_000:,.1f} MB)"
+
+
 def form_of(path: Path, *, named: bool = False) -> Form | None:
     """How a file is read, by its name; None: it is left out, unless it is ``named`` and one that can be read."""
     suffix = path.suffix.lower()
@@ -86,8 +110,8 @@ def _is_copy(name: str) -> bool:
     return name.lower().endswith(".jsonl") and _COPY.search(name) is not None
 
 
-def files(paths: Sequence[Path]) -> Iterator[File | Skip]:
-    """Every file that is meant, each once however often it was named."""
+def files(paths: Sequence[Path], passed: Counter[str] | None = None) -> Iterator[File | Skip]:
+    """Every file that is meant, each once however often it was named; ``passed`` counts those of other kinds."""
     seen: set[Path] = set()
     for path in paths:
         try:
@@ -95,7 +119,7 @@ def files(paths: Sequence[Path]) -> Iterator[File | Skip]:
         except (OSError, RuntimeError, ValueError):  # not there; links in a circle; a NUL in the name
             yield Skip(shown(path), NO_SUCH_FILE)
             continue
-        found = _walk(real) if is_folder(real) else _one(real, real.parent, named=True)
+        found = _walk(real, passed) if is_folder(real) else _one(real, real.parent, named=True)
         for file in found:
             if isinstance(file, Skip):
                 yield file
@@ -104,7 +128,7 @@ def files(paths: Sequence[Path]) -> Iterator[File | Skip]:
                 yield file
 
 
-def _walk(root: Path) -> Iterator[File | Skip]:
+def _walk(root: Path, passed: Counter[str] | None = None) -> Iterator[File | Skip]:
     """What is below a folder, its files by name and then its folders; hidden ones are left out, links not followed."""
     waiting = [root]
     while waiting:
@@ -129,6 +153,8 @@ def _walk(root: Path) -> Iterator[File | Skip]:
                 inner.append(path)
             elif wanted:
                 yield from _one(path, root)
+            elif passed is not None and entry.is_file(follow_symlinks=False):
+                passed[path.suffix.lower() or "without an ending"] += 1
         waiting.extend(reversed(inner))
 
 

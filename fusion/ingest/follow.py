@@ -17,7 +17,7 @@ from pathlib import Path
 from fusion.contract import Scope
 from fusion.errors import BadInput, FusionError
 from fusion.ingest.bookmarks import Bookmark, Bookmarks
-from fusion.ingest.files import File, Unreadable, files, is_packed, opened
+from fusion.ingest.files import DEFAULT_LIMITS, File, Limits, Unreadable, files, is_packed, opened, sized
 from fusion.ingest.intake import NewMemory
 from fusion.ingest.sessions import session_of
 from fusion.ingest.sources import read
@@ -58,6 +58,7 @@ class Follower:
     remember: Remember
     delta: Delta = Delta()
     now: Callable[[], float] = time.time
+    limits: Limits = DEFAULT_LIMITS
     _sizes: dict[Path, int] = field(default_factory=dict)
     """of databases and packed files, whose bookmarks are no places in them, when they were last read"""
 
@@ -76,7 +77,7 @@ class Follower:
         due = await asyncio.to_thread(lambda: dict(self._due(bookmarks)))
         if not due:
             return 0
-        found = read(self.paths, self.whose, bookmarks=bookmarks, only=set(due))
+        found = read(self.paths, self.whose, limits=self.limits, bookmarks=bookmarks, only=set(due))
         count = 0
         while batch := await asyncio.to_thread(lambda: list(islice(found, BATCH))):
             turns = [item for item in batch if isinstance(item, NewMemory)]
@@ -91,6 +92,11 @@ class Follower:
         """The transcripts to read now, with their sizes."""
         for file in files(self.paths):
             if not isinstance(file, File) or file.form == "markdown":
+                continue
+            if too_large := self.limits.too_large(file):
+                if file.path not in self._sizes:
+                    log.warning("a transcript is not read: %s: %s", sized(file), too_large)
+                self._sizes[file.path] = file.bytes
                 continue
             try:
                 size, rested_s = _state(file.path, self.now())

@@ -36,6 +36,8 @@ PATIENCE_EACH_S = 0.1
 
 PREVIEW_CHARS = 160
 """of a memory in a preview"""
+SHOWN = 20
+"""memories in the preview of an undo"""
 MOST = 100
 """memories forgotten, or previewed, by one request"""
 BATCH = 200
@@ -109,6 +111,20 @@ class Found:
     at: datetime | None = None
     source: str | None = None
     same_as: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Undoing:
+    """What an undo came to: ``undone`` memories of a batch were taken back, ``left`` still are to be.
+
+    ``found`` shows the first of those that were, or with a dry run would be.
+    """
+
+    batch: str
+    dry_run: bool
+    found: tuple[Found, ...]
+    undone: int
+    left: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +262,30 @@ class Forgetter:
         if any(not {"pending", "still_there"}.isdisjoint(outcome.values()) for outcome in outcomes):
             self._deliverer.wake()
         return [_receipt(burials, told) for burials in buried.values()]
+
+    async def undo(self, scope: Scope, batch: str | None, *, limit: int, dry_run: bool) -> Undoing:
+        """Takes back up to ``limit`` memories that a run of an ingest added, by default the last run.
+
+        What was known before stays, and so does what somebody wrote in place of a memory since. The backends delete
+        them in the background; no answer shows them meanwhile. Raises NotFound where there is no such run.
+        """
+        if batch is None:
+            last = await self._journal.batches(scope, 1)
+            if not last:
+                raise NotFound("there is no ingest to undo: no memory that is kept came with one")
+            batch = last[0].id
+        records, total = await self._journal.of_batch(scope, batch, limit)
+        if not records:
+            raise NotFound(f"there is no ingest {batch!r} to undo, or nothing of it is left; `fusion undo` lists them")
+        found = tuple(await self._previews(records[:SHOWN]))
+        if dry_run:
+            return Undoing(batch, True, found, 0, total)
+        events = [record.event for record in records]
+        await self._purged(events)
+        undone = await self._journal.undo(scope, batch, limit)
+        await self._purged(events)
+        self._deliverer.wake()
+        return Undoing(batch, False, tuple(replace(one, text="") for one in found), len(undone.records), undone.left)
 
     async def _ask(self, name: str, due: Sequence[tuple[int, Event, Sequence[str]]]) -> dict[int, str]:
         """What became of each event in one backend, by its number; pending once the backend fails as a whole."""

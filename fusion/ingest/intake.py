@@ -27,6 +27,9 @@ from fusion.lib.redact import redact
 MAX_TEXT_CHARS = 100_000
 """of one memory; a longer text is a document, and documents are ingested as files, in sections"""
 
+URGENT = 25
+"""memories of one request: so few are what somebody has just said, and do not wait behind files that are read in"""
+
 HEARTBEATS = frozenset({"HEARTBEAT_OK", "NO_REPLY"})
 """what agents answer when there is nothing to say (seed 000)"""
 
@@ -115,11 +118,18 @@ class Intake:
         """by tenant and Idempotency-Key, the hash of the request that is being kept now"""
 
     async def remember(
-        self, items: Sequence[NewMemory], *, tenant: str = "default", idempotency_key: str | None = None
+        self,
+        items: Sequence[NewMemory],
+        *,
+        tenant: str = "default",
+        idempotency_key: str | None = None,
+        batch: str | None = None,
     ) -> Sequence[Acknowledged]:
         """Keeps all of ``items`` or, raising, none; what is acknowledged is on the disk.
 
-        A second request of an ``idempotency_key`` gets the first one's reply, as `Replayed`. Raises BadInput that names
+        A second request of an ``idempotency_key`` gets the first one's reply, as `Replayed`. ``batch`` is the id of the
+        run of an ingest that they come with; a few that come with none are delivered before all that do. Raises
+        BadInput that names
         the item, KeyReused, KeyInUse, StoreFull and StoreBusy.
         """
         prepared = [self._prepare(number, item, tenant) for number, item in enumerate(items)]
@@ -134,7 +144,8 @@ class Intake:
             body = sha256(orjson.dumps(list(items), default=str)).hexdigest()
             guard = (tenant, idempotency_key, body)
         with self._alone(guard):
-            outcome = await self._journal.append(events, guard=guard, reply=reply)
+            urgent = batch is None and len(events) <= URGENT and all(event.origin != "import" for event in events)
+            outcome = await self._journal.append(events, guard=guard, reply=reply, batch=batch, urgent=urgent)
         self._deliverer.wake()
         if self._distiller is not None:
             self._distiller.wake()

@@ -26,7 +26,9 @@ from fusion.contract import Scope
 from fusion.errors import FusionError, StoreBusy
 from fusion.ingest.bookmarks import Bookmark, Bookmarks, is_untouched
 from fusion.ingest.files import (
+    DEFAULT_LIMITS,
     File,
+    Limits,
     Skip,
     Unreadable,
     file_at,
@@ -102,6 +104,7 @@ class NotesFollower:
     keeps: Keeps
     ignore: Sequence[str] = ()
     every_s: float = 300.0
+    limits: Limits = DEFAULT_LIMITS
     looked: asyncio.Event = field(default_factory=asyncio.Event)
     """set once the first round is over, whatever came of it"""
     _told: set[Path] | None = None
@@ -293,9 +296,11 @@ class NotesFollower:
         read = _Read()
         for file in due:
             source, wrong = f"file:{file.path}", ""
-            for item in markdown(file, self.whose, read.wholly):
+            for item in markdown(file, self.whose, read.wholly, limits=self.limits):
                 if isinstance(item, Skip):
-                    wrong = item.reason
+                    wrong = (
+                        item.reason if item.where == str(file.path) else f"{file.bytes / 1e6:,.1f} MB, {item.reason}"
+                    )
                 else:
                     read.memories.append(item)
             read.files += 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -22,10 +23,12 @@ from fusion.contract import DIMENSIONS, KINDS, Kind, Moment, Place, Scope, Unit
 from fusion.ingest import sessions
 from fusion.ingest.bookmarks import Bookmark, Bookmarks, is_untouched, whole
 from fusion.ingest.files import (
+    DEFAULT_LIMITS,
     EMPTY,
     MAX_REF_CHARS,
     NO_SUCH_FILE,
     File,
+    Limits,
     Lines,
     Progress,
     Skip,
@@ -34,6 +37,7 @@ from fusion.ingest.files import (
     is_json,
     is_packed,
     opened,
+    sized,
     unchanged,
 )
 from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory, not_one_line
@@ -44,8 +48,6 @@ from fusion.lib.words import content_hash
 
 __all__ = ["MAX_LINE_BYTES", "NO_SUCH_FILE", "Skip", "markdown", "moment", "read", "size"]
 
-MAX_MB = 16.0
-"""of a Markdown file: what is larger is no note"""
 MAX_LINE_BYTES = 1 << 20
 """of a line of JSONL: twice what the longest memory takes when each of its characters is escaped"""
 PRIVATE = frozenset({"memory.md"})
@@ -72,28 +74,32 @@ def read(
     paths: Sequence[Path],
     scope: Scope | None = None,
     *,
-    max_mb: float = MAX_MB,
+    limits: Limits = DEFAULT_LIMITS,
     progress: Progress = lambda count: None,
     bookmarks: Bookmarks | None = None,
     only: Collection[Path] | None = None,
     wholly: Wholly = _nobody,
+    passed: Counter[str] | None = None,
 ) -> Iterator[NewMemory | Skip]:
     """The memories in files and in folders of files, in a fixed order; ``scope`` is for those that do not say whose.
 
     Never raises for what it finds: a file or line that makes no sense is a ``Skip``, and the others are read. JSONL and
     sessions grow at their end: with ``bookmarks`` they are read on from where they were left. ``only`` are the files
     to look at, of those that ``paths`` mean. ``wholly`` is told of each Markdown file that was
-    read to its end.
+    read to its end, ``passed`` counts the files of kinds that are not read.
     """
     whose = scope or Scope()
-    for file in files(paths):
+    for file in files(paths, passed):
         if isinstance(file, Skip):
             if only is None:
                 yield file
         elif only is not None and file.path not in only:
             continue
+        elif too_large := limits.too_large(file):
+            yield Skip(sized(file), too_large)
+            progress(file.bytes)
         elif file.form == "markdown":
-            yield from markdown(file, whose, wholly, max_mb=max_mb, progress=progress)
+            yield from markdown(file, whose, wholly, limits=limits, progress=progress)
         elif file.form == "database":
             yield from sessions.database(file.path, whose, bookmarks)
             progress(file.bytes)
@@ -109,16 +115,24 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def markdown(
-    file: File, whose: Scope, wholly: Wholly, *, max_mb: float = MAX_MB, progress: Progress = lambda count: None
+    file: File,
+    whose: Scope,
+    wholly: Wholly,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    progress: Progress = lambda count: None,
 ) -> Iterator[NewMemory | Skip]:
     """The sections of one Markdown file, as `read` has them."""
-    limit = int(max_mb * 1_000_000)
     where = str(file.path)
+    if too_large := limits.too_large(file):
+        yield Skip(sized(file), too_large)
+        return
+    limit = int(limits.note_mb * 1_000_000)
     try:
         with opened(file.path) as stream, unchanged(stream):
             data, about = stream.read(limit + 1), os.fstat(stream.fileno())
             if len(data) > limit:
-                raise Unreadable(f"larger than {max_mb:g} MB")
+                raise Unreadable("it grew while it was read; run it again")
         if b"\0" in data:
             raise Unreadable("binary: it has NUL bytes")
         text = data.decode("utf-8-sig")

@@ -42,8 +42,9 @@ from fusion.errors import (
 )
 from fusion.home import locate_home, sizes
 from fusion.ingest.flush import local
-from fusion.ingest.forget import ForgetReceipt, ForgetRequest, Forgetting, Found
+from fusion.ingest.forget import ForgetReceipt, ForgetRequest, Forgetting, Found, Undoing
 from fusion.ingest.intake import Acknowledged, NewMemory
+from fusion.ingest.journal.batches import Batch
 from fusion.ingest.journal.foreign import Shown, is_foreign
 from fusion.ingest.journal.labels import labelled
 from fusion.ingest.journal.outbox import Deliveries
@@ -293,10 +294,15 @@ class Fusion(Parts):
 
     @in_its_tenant
     async def remember(
-        self, items: Sequence[NewMemory], *, idempotency_key: str | None = None, tenant: str = "default"
+        self,
+        items: Sequence[NewMemory],
+        *,
+        idempotency_key: str | None = None,
+        tenant: str = "default",
+        batch: str | None = None,
     ) -> Sequence[Acknowledged]:
         """Journals events and returns; they are delivered behind. What is acknowledged is kept, whatever happens."""
-        return await self.intake.remember(items, tenant=tenant, idempotency_key=idempotency_key)
+        return await self.intake.remember(items, tenant=tenant, idempotency_key=idempotency_key, batch=batch)
 
     @property
     def embedding_model(self) -> str | None:
@@ -397,6 +403,19 @@ class Fusion(Parts):
             return await self.forgetter.request(request, self._recall)
         finally:
             self.noting.forget()
+
+    @in_its_tenant
+    async def undo(
+        self, scope: Scope, batch: str | None = None, *, limit: int = 1000, dry_run: bool = False
+    ) -> Undoing:
+        """Takes back what a run of an ingest added, by default the last run; raises NotFound as `Forgetter.undo`."""
+        self.require_home()
+        return await self.forgetter.undo(scope, batch, limit=limit, dry_run=dry_run)
+
+    @in_its_tenant
+    async def batches(self, scope: Scope, limit: int = 20) -> Sequence[Batch]:
+        """The runs of an ingest of which a scope has memories, the latest first."""
+        return await self.journal.batches(scope, limit)
 
     @in_its_tenant
     async def forgotten(self, scope: Scope, limit: int = 20, *, cursor: str | None = None) -> Mapping[str, Any]:

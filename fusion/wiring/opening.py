@@ -34,6 +34,7 @@ from fusion.errors import BackendUnreachable, ModelMissing, PackageMissing, Sett
 from fusion.home import HomeLock, tenant_folder
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
+from fusion.ingest.files import Limits
 from fusion.ingest.follow import Delta, Follower
 from fusion.ingest.forget import Forgetter
 from fusion.ingest.intake import Intake
@@ -437,6 +438,7 @@ def _following(settings: Settings, intake: Intake) -> Follower | None:
         home=settings.home,
         remember=intake.remember,
         delta=Delta(chosen.delta_bytes, chosen.delta_lines, chosen.idle_s),
+        limits=limits_of(settings),
     )
 
 
@@ -451,4 +453,10 @@ def _notes_follower(settings: Settings, intake: Intake) -> NotesFollower | None:
         keeps=intake,
         ignore=chosen.ignore,
         every_s=chosen.every_s,
+        limits=limits_of(settings),
     )
+
+
+def limits_of(settings: Settings) -> Limits:
+    """How large a file may be that is read in."""
+    return Limits(settings.ingest.max_file_mb, settings.sessions.max_file_mb)

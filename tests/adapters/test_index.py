@@ -96,6 +96,32 @@ async def test_words_are_found_while_vectors_fill_in(tmp_path: Path) -> None:
         assert keys(await index.search("feline", ANN, 10))[0] == "cat"
 
 
+class Noting(FakeEmbedder):
+    """Keeps what it was asked for, call by call."""
+
+    def __init__(self, gate: asyncio.Event) -> None:
+        super().__init__(gate=gate)
+        self.calls: list[list[str]] = []
+
+    async def embed(self, texts: Sequence[str], *, keep: bool = True) -> Floats:
+        self.calls.append(list(texts))
+        return await super().embed(texts, keep=keep)
+
+
+async def test_what_was_just_put_gets_its_vector_before_what_waits(tmp_path: Path) -> None:
+    """A thousand entries of a folder wait; the one that was put meanwhile is in the next call of the embedder."""
+    gate = asyncio.Event()
+    embedder = Noting(gate)
+    async with opened(tmp_path, embedder, truth=()) as index:
+        await index.put([Entry(f"section {n}", ANN, f"section number {n}") for n in range(1000)])
+        await embedder.waiting.wait()
+        await index.put([Entry("tea", ANN, "tea is at four")])
+        gate.set()
+        await index.settle()
+        assert (index.vectors, index.pending) == (1001, 0)
+    assert embedder.calls[1] == ["tea is at four"]
+
+
 @both_ways
 async def test_without_an_embedder_words_are_all_there_is(tmp_path: Path, kind: type[Index]) -> None:
     """It works, it says so, and settling does not wait for what cannot come."""

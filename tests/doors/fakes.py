@@ -69,6 +69,8 @@ class FakeFusion:
         self.forgettings: list[ForgetRequest] = []
         self.appended: list[tuple[str, Scope]] = []
         self.kept_sources: set[str] = set()
+        self.batches_kept: list[str] = []
+        """the Ingest-Batch of each request that had one"""
         self.retired: list[tuple[Whole, bool]] = []
         self.gone: HomeGone | None = None
         self.text = "We move to Postgres in April."
@@ -128,9 +130,15 @@ class FakeFusion:
         return 7.0
 
     async def remember(
-        self, items: Sequence[Any], *, idempotency_key: str | None = None, tenant: str = "default"
+        self,
+        items: Sequence[Any],
+        *,
+        idempotency_key: str | None = None,
+        tenant: str = "default",
+        batch: str | None = None,
     ) -> Sequence[Kept]:
         await self._work()
+        self.batches_kept.extend([batch] if batch else [])
         if any(item.text == self.refuses for item in items):
             raise BadInput(f"there is a {self.refuses!r} in it")
         known = {item.text for item, _, _ in self.kept}
@@ -176,6 +184,14 @@ class FakeFusion:
         found = Found("m1z", "" if not request.dry_run else self.text, ("markdown",))
         receipt = ForgetReceipt("m1z", "e1", {"markdown": "deleted"})
         return Forgetting(request.dry_run, (found,), () if request.dry_run else (receipt,))
+
+    async def undo(self, scope: Scope, batch: str | None, *, limit: int, dry_run: bool) -> dict[str, Any]:
+        if batch not in (None, "b1"):
+            raise NotFound(f"there is no ingest {batch!r} to undo")
+        return {"batch": "b1", "dry_run": dry_run, "found": [], "undone": 0 if dry_run else 2, "left": 2 * dry_run}
+
+    async def batches(self, scope: Scope, limit: int) -> list[dict[str, Any]]:
+        return [openapi._BATCH_ROW]
 
     async def forgotten(self, scope: Scope, limit: int, *, cursor: str | None = None) -> dict[str, Any]:
         return {"forgotten": [openapi._AUDITED], "next_cursor": None}

@@ -139,7 +139,7 @@ async def test_a_server_that_follows_the_files_waits_until_all_is_acknowledged(t
             waited.append(waits())
             return await super().remember(*args, **fields)
 
-        async def settle(self) -> None:
+        async def settle(self, tenant: str = "default") -> None:
             waited.append(waits())
 
     @asynccontextmanager

@@ -13,6 +13,7 @@ import pytest
 from fusion.contract import Extraction
 from fusion.errors import BackendUnreachable, HttpStatus, RateLimited
 from fusion.ingest.deliver import ATTEMPTS, BATCH, CAP_S, FIRST_S, Deliverer
+from fusion.ingest.intake import Intake, NewMemory
 from fusion.ingest.journal import Journal
 from tests.ingest.stores import ME, START, Reading, Shelf, Time, event
 
@@ -70,6 +71,24 @@ async def test_what_a_caller_stated_reaches_every_store_and_goes_with_the_memory
     await journal.bury(kept.ref, kept.event.scope)
     await journal.close()
     assert all(b"marzipan" not in file.read_bytes() for file in tmp_path.glob("journal.sqlite*"))
+
+
+async def test_what_was_just_said_goes_before_a_folder_that_is_read_in(journal):
+    """A thousand sections wait for a store; what somebody remembers meanwhile is the next that it is told."""
+    shelf = Shelf()
+    shelf.gate = asyncio.Event()
+    async with delivering(journal, shelf=shelf) as deliverer:
+        intake = Intake(journal, deliverer)
+        sections = [NewMemory(f"Section {n}", ME, source="file:/a.md", origin="import") for n in range(5 * BATCH)]
+        for first in range(0, len(sections), BATCH):
+            await intake.remember(sections[first : first + BATCH], batch="run")
+        await shelf.reached.wait()
+        await intake.remember([NewMemory("Tea is at four.", ME)])
+        shelf.gate.set()
+        await deliverer.settle()
+    position = next(n for n, texts in enumerate(shelf.told) if "Tea is at four." in texts)
+    assert (position, shelf.told[position]) == (1, ("Tea is at four.",))
+    assert len(shelf.texts) == 5 * BATCH + 1
 
 
 async def test_what_a_store_does_not_accept_is_not_told(journal):

@@ -19,7 +19,7 @@ from fusion.contract import Event, Hit, Place, Scope
 from fusion.errors import KeyReused, NotFound, StoreBusy, StoreDamaged, StoreFull
 from fusion.ingest.journal import Journal
 from fusion.ingest.journal.rows import words_key
-from fusion.ingest.journal.tombstones import Held
+from fusion.ingest.journal.tombstones import PER_MEMORY, Held
 from fusion.lib.bm25 import terms
 from fusion.lib.ids import parse_short_ref
 from fusion.lib.sqlite import Database
@@ -613,7 +613,7 @@ async def test_short_lines_of_a_forgotten_part_of_a_file_are_hidden(journal):
 async def test_what_was_forgotten_by_an_earlier_version_stays_hidden(tmp_path):
     """It knew lines of three words or more; a shorter one that stands by such a line goes with it."""
     file = tmp_path / "journal.sqlite"
-    database = await Database.open(file, Journal.schema[:-1], mend="")
+    database = await Database.open(file, Journal.schema[: Journal.schema.index(PER_MEMORY)], mend="")
     hashed = content_hash("- the heron ledger is under the oak")
     words = words_key("PIN 4711\n- the heron ledger is under the oak", None, Scope())
 

@@ -15,6 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fusion.contract import Moment, Place, Precision, Scope
+from fusion.ingest.files import Limits
 from fusion.ingest.intake import NewMemory
 from fusion.ingest.sources import MAX_LINE_BYTES, Skip, moment, read, size
 from fusion.lib.words import content_hash
@@ -160,18 +161,18 @@ def test_what_is_no_text_is_skipped_and_the_others_are_done(notes: Path, tmp_pat
     (notes / "folder").symlink_to(tmp_path / "elsewhere")
     (notes / "gone.md").symlink_to(tmp_path / "nowhere.md")
     (notes / "good.md").write_text("hello")
-    assert skips(notes, max_mb=0.001) == [
+    assert skips(notes, limits=Limits(0.001)) == [
         ("binary.md", "binary: it has NUL bytes"),
         ("empty.md", "empty"),
         ("folder", "a link that leads out of its folder"),
         ("gone.md", "a link that leads out of its folder"),
-        ("large.md", "larger than 0.001 MB"),
+        ("large.md (0.0 MB)", "larger than 0.001 MB ([ingest] max_file_mb)"),
         ("latin.md", "not UTF-8"),
         ("link.md", "a link that leads out of its folder"),
         ("pipe.jsonl", "not a regular file"),
         ("pipe.md", "not a regular file"),
     ]
-    assert [i.text for i in read([notes], max_mb=0.001) if isinstance(i, NewMemory)] == ["hello"]
+    assert [i.text for i in read([notes], limits=Limits(0.001)) if isinstance(i, NewMemory)] == ["hello"]
 
 
 def test_what_is_named_and_not_there_is_skipped(notes: Path):

@@ -13,7 +13,7 @@ import typer
 
 import fusion as package
 from fusion.doors.cli.ask import fuse, receipt, search
-from fusion.doors.cli.keep import forget, forgotten, get, ingest, memories, remember
+from fusion.doors.cli.keep import forget, forgotten, get, ingest, memories, remember, undo
 from fusion.doors.cli.measure import compare, feedback, tune
 from fusion.doors.cli.operate import allow, backends, doctor, hook, init, mcp, serve, status, stop, token
 from fusion.doors.verbs import Commands
@@ -65,6 +65,7 @@ for command in (
     get,
     forget,
     forgotten,
+    undo,
     backends,
     doctor,
     status,

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fusion.doors.cli.asking import gateway, home_of, print_json, run
+from fusion.doors.cli.asking import gateway, home_of, print_json, run, say, settings_of
 from fusion.doors.cli.options import Agent, Config, Cursor, Direct, Home, Json, PageSize, Session, User
 from fusion.doors.usage import report
 from fusion.errors import NotFound, ServerUnreachable
 
 if TYPE_CHECKING:
     from fusion.contract import Scope
+    from fusion.doors.ingest import Tally
 
 RUN_AGAIN = "What it has acknowledged is kept: run this again, and it goes on from there"
 
@@ -60,6 +62,7 @@ def ingest(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and count; store nothing.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Then follow them, until Ctrl-C.")] = False,
     wait: Annotated[bool, typer.Option(help="Wait until every backend has it and the vectors are there.")] = True,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, however much it is.")] = False,
     home: Home = None,
     config: Config = None,
     direct: Direct = False,
@@ -72,11 +75,16 @@ def ingest(
     async def tell() -> None:
         from fusion.client import AsyncClient
         from fusion.contract import Scope
-        from fusion.doors import show
+        from fusion.doors import bulk, show
         from fusion.doors.ingest import ingest as read_and_send
-        from fusion.ingest.files import NO_SUCH_FILE, NOT_TAKEN
+        from fusion.ingest.files import NO_SUCH_FILE, NOT_TAKEN, Limits
 
         whose = Scope(user_id=user, agent_id=agent, session_id=session)
+        settings = settings_of(home, config)
+        limits = Limits(settings.ingest.max_file_mb, settings.sessions.max_file_mb)
+        if not dry_run:
+            found = bulk.bulk_of(paths, whose, home_of(home, config), limits)
+            bulk.ask(found, settings.ingest, yes=yes, as_json=as_json)
         if watch:
             await follow(paths, whose, home, config, direct=direct, wait=wait, as_json=as_json)
             return
@@ -90,6 +98,8 @@ def ingest(
                 quiet=as_json,
                 home=None if dry_run else home_of(home, config),
                 looking=AsyncClient.of_home(home_of(home, config), config=config, start=False) if dry_run else None,
+                limits=limits,
+                interrupted=say_interrupted,
             )
         except ServerUnreachable as error:
             raise ServerUnreachable(f"{error}. {RUN_AGAIN}") from error
@@ -101,8 +111,51 @@ def ingest(
         if unread is not None:
             more = f" and {unread['count'] - 1} more" if unread["count"] > 1 else ""
             raise NotFound(f"{unread['reason']}: {unread['first']}{more}")
+        if not as_json and summary["batch"] is not None:
+            where = f" --home {shlex.quote(str(home))}" if home is not None else ""
+            print(f"To take this back: fusion undo {summary['batch']}{where}")
         if not as_json and not (summary["read"] or summary["skipped"] or summary["retired"]):
             print(f"Nothing there is Markdown or JSONL with a memory in it: {', '.join(map(str, paths))}")
+
+    run(tell(), as_json)
+
+
+def say_interrupted(tally: Tally) -> None:
+    """After a Ctrl-C: what is kept, and how to go on or to take it back."""
+    kept = f"{tally.added:,} memories are new and kept"
+    back = f"; this takes them back: fusion undo {tally.batch}" if tally.added else ""
+    say(f"Stopped: {kept}. To go on, run the same command again{back}")
+
+
+def undo(
+    batch: Annotated[str | None, typer.Argument(metavar="[ID]", help="Which ingest, as it printed it.")] = None,
+    last: Annotated[bool, typer.Option("--last", help="The last one.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be taken back.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    user: User = None,
+    agent: Agent = None,
+    session: Session = None,
+    home: Home = None,
+    config: Config = None,
+    direct: Direct = False,
+    as_json: Json = False,
+) -> None:
+    """Take back what an ingest added. Without an ID and --last it lists the ingests."""
+    if batch is not None and last:
+        raise typer.BadParameter("give an ID or --last, one of the two")
+
+    async def tell() -> None:
+        from fusion.doors import undo as undoing
+        from fusion.ingest.bookmarks import forget_all
+
+        scope = {"user_id": user, "agent_id": agent, "session_id": session}
+        async with gateway(home, config, direct=direct) as client:
+            if batch is None and not last:
+                await undoing.listed(client, scope, as_json=as_json)
+            else:
+                await undoing.undo(client, batch, scope, dry_run=dry_run, yes=yes, as_json=as_json)
+                if not dry_run:
+                    forget_all(home_of(home, config))  # else the next ingest takes these files for known
 
     run(tell(), as_json)
 

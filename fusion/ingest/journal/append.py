@@ -33,11 +33,20 @@ class Stored:
     withheld: int = 0
 
 
-def append(db: Connection, event: Event, *, last: bool, stores: Sequence[str], barred: Barred, distils: bool) -> Stored:
+def append(
+    db: Connection,
+    event: Event,
+    *,
+    last: bool,
+    stores: Sequence[str],
+    barred: Barred,
+    distils: bool,
+    urgent: bool = False,
+) -> Stored:
     """Keeps an event, with its deliveries to ``stores``; ``last``: no other event of its call has its place.
 
     Nothing is written of one that is there already, or that ``barred`` or a tombstone keeps out. With ``distils`` a
-    turn is listed for the model.
+    turn is listed for the model; ``urgent`` ones are delivered first.
     """
     place_key, natural, words = keys_of(event)
     withheld = 0
@@ -73,7 +82,7 @@ def append(db: Connection, event: Event, *, last: bool, stores: Sequence[str], b
     ).lastrowid
     assert seq is not None  # noqa: S101 — an insert that did not raise has a row
     retired = () if event.supersedes is None else _replace(db, event.supersedes, event.event_id, distils)
-    outbox.enter(db, seq, stores)
+    outbox.enter(db, seq, stores, urgent=urgent)
     db.executemany("insert or ignore into derived values(?, ?)", [(s, event.event_id) for s in event.derived_from])
     count(db, event, +1)
     if distils and event.kind == "turn" and event.trust != "quarantined":

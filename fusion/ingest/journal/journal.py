@@ -19,9 +19,22 @@ from typing import Any, ClassVar, Self
 
 from fusion.contract import Event, Extraction, Hit, Scope
 from fusion.errors import NotFound
-from fusion.ingest.journal import audit, foreign, idempotency, labels, lessons, listing, mark, outbox, retire, tenants
+from fusion.ingest.journal import (
+    audit,
+    batches,
+    foreign,
+    idempotency,
+    labels,
+    lessons,
+    listing,
+    mark,
+    outbox,
+    retire,
+    tenants,
+)
 from fusion.ingest.journal.append import Stored, append
 from fusion.ingest.journal.audit import Audited
+from fusion.ingest.journal.batches import Batch, Undone
 from fusion.ingest.journal.burial import Burial, doomed, forget, in_the_same_words
 from fusion.ingest.journal.copies import Copies
 from fusion.ingest.journal.foreign import Shown, is_foreign
@@ -112,12 +125,15 @@ class Journal:
         *,
         guard: idempotency.Guard | None = None,
         reply: Callable[[Sequence[Stored]], object] | None = None,
+        batch: str | None = None,
+        urgent: bool = False,
     ) -> Sequence[Stored] | str:
         """Keeps events, all or none, in one transaction; durable when it returns.
 
         The same natural key is the same event, and comes back as a duplicate. Another text at a place that is taken is
         a new event that supersedes the one there, also when it stood there before. The second request of a
         ``guard``'s key gets the first one's ``reply`` as JSON text, or KeyReused when it asks for something else.
+        ``batch`` is the id of the run that they came with; ``urgent`` ones are delivered before all others.
         Raises StoreFull and StoreBusy with nothing written.
         """
 
@@ -129,7 +145,13 @@ class Journal:
                     return again
             # Of several texts for one place the last is meant: those before it are only what it was sent with.
             last = {keys_of(event)[0]: event.event_id for event in events}
-            stored = [self._append(db, event, last[keys_of(event)[0]] == event.event_id) for event in events]
+            stored = [
+                self._append(db, event, last[keys_of(event)[0]] == event.event_id, urgent=urgent) for event in events
+            ]
+            if batch is not None:
+                batches.enter(
+                    db, batch, [one.event.event_id for one in stored if one.state in ("stored", "superseded")]
+                )
             if guard is not None and reply is not None:
                 idempotency.keep(db, guard, reply(stored), now)
             return stored
@@ -158,8 +180,16 @@ class Journal:
         for event in retired:
             self._known.drop(event)
 
-    def _append(self, db: Connection, event: Event, last: bool = True) -> Stored:
-        return append(db, event, last=last, stores=self.outbox.stores, barred=self._barred, distils=self._distils)
+    def _append(self, db: Connection, event: Event, last: bool = True, *, urgent: bool = False) -> Stored:
+        return append(
+            db,
+            event,
+            last=last,
+            stores=self.outbox.stores,
+            barred=self._barred,
+            distils=self._distils,
+            urgent=urgent,
+        )
 
     # Reading
 
@@ -456,6 +486,28 @@ class Journal:
         await self._database.checkpoint()
         await self.load()
         return moved
+
+    # Batches
+
+    async def batches(self, scope: Scope, limit: int) -> Sequence[Batch]:
+        """The runs of an ingest of which a scope has memories, the latest first."""
+        return await self._database.read(lambda db: batches.batches(db, scope, limit))
+
+    async def of_batch(self, scope: Scope, batch: str, limit: int) -> tuple[Sequence[Record], int]:
+        """The first memories of a run that `undo` would take back, and how many there are."""
+        return await self._database.read(lambda db: batches.of_batch(db, scope, batch, limit))
+
+    async def undo(self, scope: Scope, batch: str, limit: int) -> Undone:
+        """Takes back up to ``limit`` memories that a run added; no tombstone stands in the way of another run."""
+        now = datetime.now(UTC)
+        undone = await self._database.write(lambda db: batches.undo(db, scope, batch, limit, now))
+        self._known.changed()
+        for record in undone.records:
+            self._known.drop(record.event)
+            if record.event.supersedes is not None:
+                self._known.drop_superseded(record.event.supersedes)
+        await self._database.checkpoint()  # as with what is forgotten: the texts are not left in the log either
+        return undone
 
     # What a file does not have any more
 

@@ -104,9 +104,9 @@ class Outbox:
             )
         )
 
-    async def due(self, backend: str, now: datetime, limit: int) -> Sequence[Due]:
-        """What ``backend`` is to be told by ``now``, oldest first."""
-        return await self._open(backend, "pending", now, limit)
+    async def due(self, backend: str, now: datetime, limit: int, *, urgent: bool = False) -> Sequence[Due]:
+        """What ``backend`` is to be told by ``now``, oldest first; with ``urgent`` only what goes before the rest."""
+        return await self._open(backend, "pending", now, limit, "and d.urgent = 1" if urgent else "")
 
     async def pending(self, backend: str, seqs: Sequence[int]) -> set[int]:
         """Those of ``seqs`` that ``backend`` is still to be told: neither told nor forgotten since."""
@@ -133,11 +133,11 @@ class Outbox:
         )
         return None if row["at"] is None else time_of(row["at"])
 
-    async def _open(self, backend: str, state: str, now: datetime, limit: int) -> Sequence[Due]:
+    async def _open(self, backend: str, state: str, now: datetime, limit: int, narrowed: str = "") -> Sequence[Due]:
         rows = await self._database.read(
             lambda db: db.execute(
                 "select e.*, d.attempts, d.native_ids from delivery d join event e using(seq) "
-                "where d.backend = ? and d.state = ? and d.next_at <= ? order by d.seq limit ?",
+                f"where d.backend = ? and d.state = ? and d.next_at <= ? {narrowed} order by d.seq limit ?",
                 (backend, state, microseconds(now), limit),
             ).fetchall()
         )
@@ -264,9 +264,17 @@ def _outcome(state: str) -> Forgotten | None:
     return state if state in get_args(Forgotten) else "absent"  # type: ignore[return-value]
 
 
-def enter(db: Connection, seq: int, stores: Sequence[str]) -> None:
-    """Lists a new event for each of these."""
-    db.executemany("insert into delivery(seq, backend) values(?, ?)", [(seq, name) for name in stores])
+URGENT = """
+alter table delivery add column urgent integer not null default 0;
+create index delivery_urgent on delivery(backend, state, seq) where urgent = 1 and state = 'pending';
+"""
+"""what somebody has just said must not wait behind a folder of files that is being read in"""
+
+
+def enter(db: Connection, seq: int, stores: Sequence[str], *, urgent: bool = False) -> None:
+    """Lists a new event for each of these; ``urgent`` ones are delivered before all others."""
+    rows = [(seq, name, urgent) for name in stores]
+    db.executemany("insert into delivery(seq, backend, urgent) values(?, ?, ?)", rows)
 
 
 def enter_again(db: Connection, seq: int, stores: Sequence[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fusion.ingest.journal import audit, copies, foreign, labels, lessons, mark, retire, tombstones
+from fusion.ingest.journal import audit, batches, copies, foreign, labels, lessons, mark, outbox, retire, tombstones
 from fusion.lib.sqlite import EVENT_COLUMNS
 
 _SCHEMA = f"""
@@ -50,5 +50,7 @@ STEPS = (
     copies.SCHEMA,
     mark.SCHEMA,
     tombstones.PER_MEMORY,
+    outbox.URGENT,
+    batches.SCHEMA,
 )
 """by version: ``STEPS[n]`` leads from n to n + 1"""

@@ -1,0 +1,172 @@
+"""What `fusion ingest` is about to take in, how far it is, and how it is taken back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from fusion.client import AsyncClient
+from fusion.contract import Scope
+from fusion.doors.bulk import Bulk, ask, bulk_of
+from fusion.doors.cli import app
+from fusion.doors.cli.keep import say_interrupted
+from fusion.doors.ingest import Reading, ingest
+from fusion.doors.progress import bars
+from fusion.errors import BadInput
+from fusion.ingest.files import DEFAULT_LIMITS, Limits
+from fusion.settings import IngestSettings
+from tests.doors.fakes import SMALL, FakeFusion, app_over
+
+NOBODY = Scope()
+
+
+@asynccontextmanager
+async def gateway(fusion: FakeFusion) -> AsyncIterator[AsyncClient]:
+    async with AsyncClient.over(httpx.ASGITransport(app_over(fusion))) as client:
+        yield client
+
+
+@pytest.fixture
+def flood(tmp_path: Path) -> Path:
+    """A file of 12,000 short sections."""
+    file = tmp_path / "notes" / "flood.md"
+    file.parent.mkdir()
+    file.write_text("".join(f"# {n}\n\nline {n}\n\n" for n in range(12_000)))
+    return file
+
+
+def test_what_is_new_is_reckoned_before_anything_is_read(flood: Path, tmp_path: Path) -> None:
+    """Headings count, and a long text by its size; what is too large or no kind that is read counts nothing."""
+    (flood.parent / "long.md").write_text("word " * 3_200)
+    (flood.parent / "picture.png").write_bytes(b"x" * 10_000)
+    bulk = bulk_of([flood.parent], NOBODY, tmp_path, DEFAULT_LIMITS)
+    assert (bulk.files, bulk.sections) == (2, 12_010)
+    assert bulk_of([flood.parent], NOBODY, tmp_path, Limits(note_mb=0.1)).files == 1
+
+
+async def test_what_an_earlier_run_read_is_not_asked_about(flood: Path, tmp_path: Path) -> None:
+    """A second run of the same command goes on without a question."""
+    (tmp_path / "journal.sqlite").touch()  # bookmarks are of a journal
+    await ingest([flood], NOBODY, gateway(FakeFusion()), quiet=True, home=tmp_path)
+    assert bulk_of([flood], NOBODY, tmp_path, DEFAULT_LIMITS) == Bulk()
+
+
+def test_without_a_terminal_a_flood_is_refused_with_the_flag_that_lets_it_in() -> None:
+    """And the sizes, so that whoever reads the log knows what it was."""
+    bounds, much = IngestSettings(), Bulk(1, 8_000_000, 120_000)
+    with pytest.raises(BadInput, match=r"1 new files with 8.0 MB, about 120,000 sections.*--yes"):
+        ask(much, bounds, yes=False, as_json=True)
+    ask(much, bounds, yes=True, as_json=True)
+    ask(Bulk(10, 1_000_000, 900), bounds, yes=False, as_json=True)
+    with pytest.raises((BadInput, typer.Exit)):
+        ask(Bulk(1, 60_000_000, 10), bounds, yes=False, as_json=False)
+
+
+def test_the_command_asks_before_it_opens_anything(flood: Path, tmp_path: Path) -> None:
+    """No home is made for a flood that nobody agreed to."""
+    home = tmp_path / "home"
+    done = CliRunner().invoke(app, ["ingest", str(flood), "--home", str(home), "--direct"])
+    assert done.exit_code == 2
+    assert "12,000 sections" in done.stderr
+    assert "--yes" in done.stderr
+    assert not home.exists()
+
+
+def test_an_ingest_says_how_it_is_undone_and_what_it_did_not_read(tmp_path: Path) -> None:
+    """Three commands: take in, look, take back; and the same files can be taken in again."""
+    home, notes = tmp_path / "home", tmp_path / "notes"
+    home.mkdir(mode=0o700)
+    notes.mkdir()
+    (home / "fusion.toml").write_text(SMALL)
+    (notes / "b.jsonl").write_text('{"text": "The hose leaks."}\n')
+    (notes / "a.md").write_text("# Rake\n\nIt is behind the shed.\n\n# Spade\n\nIt is lost.\n")
+    for name in ("1.pdf", "2.pdf", "3.png", "LICENSE", ".hidden.pdf"):
+        (notes / name).write_bytes(b"x")
+
+    def run(*arguments: str) -> str:
+        done = CliRunner().invoke(app, [*arguments, "--home", str(home), "--direct"])
+        assert done.exit_code == 0, done.stderr
+        return done.stdout
+
+    said = run("ingest", str(notes))
+    assert "3 remembered, 0 known already." in said
+    assert "Not read: 2 .pdf, 1 .png, 1 without an ending." in said or "Not read: 2 .pdf" in said
+    batch = said.rpartition("fusion undo ")[2].split()[0]
+    assert f"--home {home}" in said
+    assert "nothing" not in run("undo")
+    assert batch in run("undo")
+    assert f"3 memories of {batch} would be taken back." in run("undo", batch, "--dry-run")
+    assert "3 memories are taken back" in run("undo", "--last", "--yes")
+    assert "There is no ingest to undo." in run("undo")
+    assert "3 remembered, 0 known already." in run("ingest", str(notes))
+    reply = json.loads(run("undo", "--last", "--yes", "--json"))
+    assert (reply["undone"], reply["left"], reply["dry_run"]) == (3, 0, False)
+
+
+def test_an_undo_without_a_question_wants_a_yes(tmp_path: Path) -> None:
+    """With --json nobody can be asked; an ID and --last are two answers."""
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    (home / "fusion.toml").write_text(SMALL)
+    (tmp_path / "a.md").write_text("The rake is behind the shed.")
+    where = ["--home", str(home), "--direct"]
+    assert CliRunner().invoke(app, ["ingest", str(tmp_path / "a.md"), *where]).exit_code == 0
+    refused = CliRunner().invoke(app, ["undo", "--last", "--json", *where])
+    assert (refused.exit_code, "--yes" in refused.stderr) == (2, True)
+    assert CliRunner().invoke(app, ["undo", "x", "--last", *where]).exit_code == 2
+    assert CliRunner().invoke(app, ["undo", "--last", *where], input="n\n").exit_code == 1
+    assert CliRunner().invoke(app, ["undo", "nope", *where]).exit_code == 2
+
+
+def test_off_a_terminal_progress_is_a_line_now_and_then() -> None:
+    """How many, how fast, how much of it, and where it is; nothing at all where it is to be quiet."""
+    said: list[str] = []
+    clock = iter(range(100))
+    reading = Reading(bars(False), 8_000_000, lambda: 70, say=said.append, clock=lambda: float(next(clock)))
+    reading(4_000_000)
+    for _ in range(12):
+        reading.say(1_000, "notes/a\x1b[31m.md:3")
+    assert said[0] == "ingest: 1,000 memories read, 70 new, 200 a second, 50 % of 8.0 MB, at notes/a[31m.md:3"
+    assert len(said) == 2
+    quiet = Reading(bars(True), 1, lambda: 0, say=said.append, clock=lambda: 1e9)
+    quiet.say(1, "x")
+    assert len(said) == 2
+
+
+class Stopping(FakeFusion):
+    """A gateway that stops whoever asks it for the second time, as Ctrl-C does."""
+
+    async def remember(self, items: Sequence[Any], **options: Any) -> Any:
+        if self.kept:
+            raise asyncio.CancelledError
+        return await super().remember(items, **options)
+
+
+async def test_a_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And how to take it back; the interruption goes on to whoever ended it."""
+    file = tmp_path / "memories.jsonl"
+    file.write_text("".join(json.dumps({"text": f"memory {n}"}) + "\n" for n in range(250)))
+    with pytest.raises(asyncio.CancelledError):
+        await ingest([file], NOBODY, gateway(Stopping()), quiet=True, interrupted=say_interrupted)
+    said = capsys.readouterr().err
+    assert said.startswith("fusion: Stopped: 100 memories are new and kept. To go on, run the same command again")
+    assert "fusion undo 2" in said
+
+
+async def test_a_run_has_one_id_and_names_it_only_where_it_added_something(tmp_path: Path) -> None:
+    """Every request of a run carries it."""
+    file, fusion = tmp_path / "memories.jsonl", FakeFusion()
+    file.write_text("".join(json.dumps({"text": f"memory {n}"}) + "\n" for n in range(250)))
+    first: Mapping[str, Any] = await ingest([file], NOBODY, gateway(fusion), quiet=True)
+    assert fusion.batches_kept == [first["batch"]] * 3
+    second: Mapping[str, Any] = await ingest([file], NOBODY, gateway(fusion), quiet=True)
+    assert (second["stored"], second["batch"]) == (0, None)
