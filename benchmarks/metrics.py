@@ -14,6 +14,8 @@ from math import ceil
 from fusion.lib.jaccard import jaccard, telling
 from fusion.lib.words import words
 
+CONTENT = 4
+"""letters of a word that says what a text is about"""
 SHORT = 4
 """texts of at most this many different words ("Thanks, you too!") are alike without being duplicates"""
 
@@ -56,10 +58,15 @@ def ranking(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[dict[s
     return found
 
 
+def _content(said: Iterable[str]) -> bool:
+    return any(len(word) >= CONTENT for word in said)
+
+
 def duplicate_pairs(texts: Sequence[str], threshold: float = 0.6) -> int:
     """Pairs among the members of one block that say the same: word sets alike by Jaccard, or one text within the other.
 
-    Pairs that a negation, a number or a date tells apart are none; nor are very short texts.
+    Pairs are none that a negation, a number or a date tells apart, or of which each has a word of `CONTENT` letters or
+    more that the other lacks; nor are very short texts.
     """
     seen: list[tuple[str, frozenset[str], frozenset[str]]] = []
     pairs = 0
@@ -70,7 +77,8 @@ def duplicate_pairs(texts: Sequence[str], threshold: float = 0.6) -> int:
         entry = (plain(text).casefold(), said, telling(said))
         for other, other_said, other_telling in seen:
             within = entry[0] in other or other in entry[0]
-            pairs += entry[2] == other_telling and (within or jaccard(said, other_said) >= threshold)
+            apart = entry[2] != other_telling or (_content(said - other_said) and _content(other_said - said))
+            pairs += not apart and (within or jaccard(said, other_said) >= threshold)
         seen.append(entry)
     return pairs
 

@@ -34,7 +34,7 @@ from fusion.recall.gather import Answer
 from fusion.recall.world import Live, Recorder, Recording, Replay
 from fusion.recipe import Expanding, Gathering, Recipe
 
-VERSION = 2
+VERSION = 3
 AT_LEAST = ("depth", "span")
 """a recording that asked deeper and looked further will do"""
 BUDGETS = (6000, 3000, 1500)
@@ -253,6 +253,7 @@ def save(recorded: Recorded, folder: Path) -> None:
             "counts": r.counts,
             "words": r.words,
             "unseen": [texts.setdefault(t, len(texts)) for t in sorted(r.unseen)],
+            "reworded": sorted(r.reworded),
             "lexical": r.lexical,
         }
     table = {
@@ -347,6 +348,7 @@ def _read(table: Mapping[str, Any], arrays: Mapping[str, Any]) -> Recorded:
             matches=dict(zip(seen, arrays[f"matches-{index}"], strict=True)),
             dense=dict(zip(seen, arrays[f"dense-{index}"].tolist(), strict=True)),
             unseen={texts[i] for i in asked["unseen"]},
+            reworded={(one, other) for one, other in asked.get("reworded", ())},
             lexical=asked["lexical"],
         )
     return Recorded(

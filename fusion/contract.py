@@ -656,6 +656,15 @@ class Embedder(Protocol):
 
 
 @runtime_checkable
+class Knows(Protocol):
+    """An embedder that has a vocabulary."""
+
+    def knows(self, word: str) -> bool:
+        """Whether the vocabulary has this lower-case word as a whole; at once."""
+        ...
+
+
+@runtime_checkable
 class Delegates(Protocol):
     """An embedder whose dense vectors come from elsewhere.
 

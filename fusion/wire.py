@@ -77,6 +77,20 @@ class Excerpt(TypedDict):
     members: list[Member]
 
 
+class Dispute(TypedDict):
+    """Two memories of a block that share most words and cannot both be true.
+
+    ``kind`` says in what they differ: word, name, number, negation or order. ``newer`` is the ref of the later one,
+    null where that is not known, and ``at`` its day; ``sources`` say where each of ``refs`` comes from.
+    """
+
+    refs: list[str]
+    kind: str
+    newer: str | None
+    at: str | None
+    sources: list[str]
+
+
 class RecipeName(TypedDict):
     name: str
     hash: str
@@ -99,6 +113,7 @@ class Fused(TypedDict):
     explain: dict[str, Any] | None
     notes: list[str]
     """what is degraded for the whole home, in words with the mend"""
+    disputed: list[Dispute]
 
 
 class Side(TypedDict):

@@ -70,6 +70,10 @@ class Encoder:
         self._wordpiece = WordPiece(vocabulary.read_text("utf-8").splitlines())
         self._session = _session(model)
 
+    def knows(self, word: str) -> bool:
+        """Whether the vocabulary has a lower-case word as a whole."""
+        return self._wordpiece.knows(word)
+
     def pieces(self, text: str) -> list[Piece]:
         return self._wordpiece.pieces(text[:_MAX_CHARACTERS], MAX_TOKENS)
 

@@ -134,6 +134,9 @@ class MiniLM:
                 found |= await self._before(until, portion)
         return [found.get(text) for text in texts]
 
+    def knows(self, word: str) -> bool:
+        return self._encoder.knows(word)
+
     async def forget(self, texts: Sequence[str]) -> None:
         every = (self._flights, self._query_flights, self._urgent_flights)
         await let_go([flight for flights in every for flight in flights.of(texts)])

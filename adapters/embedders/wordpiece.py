@@ -52,6 +52,10 @@ class WordPiece:
         # Words repeat: remembering them makes a text ten times cheaper than cutting it anew.
         self._of_word = lru_cache(maxsize=_REMEMBERED_WORDS)(self._cut)
 
+    def knows(self, word: str) -> bool:
+        """Whether the vocabulary has a lower-case word as a whole."""
+        return word in self._ids
+
     def pieces(self, text: str, limit: int) -> list[Piece]:
         """The first ``limit`` pieces of ``text``, without special tokens."""
         found = chain.from_iterable(self._of_word(word) for word in _words(text))

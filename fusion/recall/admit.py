@@ -38,11 +38,15 @@ class Record(Protocol):
 
 
 class Admitted(NamedTuple):
-    """A hit that may be shown, under the ref that cites it. ``rank`` starts at 1 and is the backend's own."""
+    """A hit that may be shown, under the ref that cites it. ``rank`` starts at 1 and is the backend's own.
+
+    ``found`` is the hit as the backend found it, with its native id and score; without it, ``hit`` is.
+    """
 
     ref: str
     hit: Hit
     rank: int
+    found: Hit | None = None
 
 
 def admit(
@@ -66,17 +70,17 @@ def admit(
         elif record is None:
             kept.append(Admitted(foreign_ref(backend, hit.native_id), hit.external_to(backend), rank))
         else:
-            kept.append(Admitted(record.ref, as_journalled(hit, record), rank))
+            kept.append(Admitted(record.ref, _as_journalled(hit, record), rank, hit))
     return tuple(kept), dropped
 
 
-def as_journalled(found: Hit, record: Record) -> Hit:
-    """What a backend found of an event, as the journal has that event.
+def _as_journalled(found: Hit, record: Record) -> Hit:
+    """What a backend found of an event, as the journal has that event: mostly the very hit that the journal makes.
 
     Of a text longer than `TEXT_CHARS` it is the part around what was found.
     """
-    if found is record.hit:
-        return found
+    if not found.path and len(record.event.text) <= TEXT_CHARS:
+        return record.hit
     hit = record.hit.found_as(found)
     if len(hit.text) > TEXT_CHARS:
         at = hit.text.find(found.text)

@@ -1,7 +1,8 @@
 """Answers → Candidates: one memory, many sightings.
 
 Two hits are the same memory, in this order: same event → one span and its text contain the other → same content →
-word-set Jaccard at 0.6, guarded (a negation, number or date that differs keeps them apart) → else they are distinct.
+word-set Jaccard at 0.6, guarded (`fusion.lib.wording`: a content word, name, negation, number or date that differs, or
+another order, keeps them apart) → else they are distinct. Two that the guard keeps apart are each other's rivals.
 The survivor is the verbatim one, then the one that came through the gateway (it alone can be forgotten by its ref),
 then the one whose document holds most of what was found, then the better ranked, then the one with the smaller ref;
 every sighting is kept.
@@ -12,12 +13,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from fusion.contract import Hit, Place
-from fusion.lib.jaccard import jaccard, telling
+from fusion.lib.jaccard import jaccard
 from fusion.lib.sketch import possible
+from fusion.lib.wording import Kind, difference
 from fusion.lib.words import spoken, word_list
 from fusion.recall.admit import Admitted
 from fusion.recipe import Dedup
@@ -36,33 +38,77 @@ class Sighting(NamedTuple):
     linked: float | None = None
 
 
+class Rival(NamedTuple):
+    """Another memory that shares most words with one and states something else. ``kind`` says in what they differ."""
+
+    ref: str
+    kind: Kind
+
+
 class Candidate(NamedTuple):
-    """One memory, and everyone who found it. ``hit`` is the survivor's."""
+    """One memory, and everyone who found it. ``hit`` is the survivor's; a pair of rivals stands with either of them."""
 
     ref: str
     hit: Hit
     sightings: tuple[Sighting, ...]
+    rivals: tuple[Rival, ...] = ()
 
 
-def dedup(answers: Mapping[str, Sequence[Admitted]], rules: Dedup) -> tuple[Candidate, ...]:
-    """Distinct memories of all ``answers``, best rank first; at most ``rules.max_candidates``."""
-    seen = [(backend, item) for backend, items in answers.items() for item in items]
-    seen.sort(key=lambda s: (bool(s[1].hit.derived_from), not _ours(s[1].hit), s[1].rank, s[1].ref))
-    known = Known(rules, [item.hit for _, item in seen])
-    kept: dict[int, list[tuple[Hit, Sighting]]] = {}
-    for i, (backend, item) in enumerate(seen):
-        first, reason = known.find(i) or (i, "first seen")
-        if first == i:
-            if len(kept) >= rules.max_candidates:
-                continue
-            known.add(i)
-            kept[i] = []
-        hit = item.hit
-        sighting = Sighting(backend, item.ref, hit.native_id, item.rank, hit.score, reason, hit.linked)
-        kept[first].append((item.hit, sighting))
-    same = _in_their_fullest_document(list(kept.values()))
-    candidates = (Candidate(s[0][1].ref, s[0][0], tuple(sighting for _, sighting in s)) for s in same)
-    return tuple(sorted(candidates, key=lambda c: (min(s.rank for s in c.sightings), c.ref)))
+Texts = tuple[str, str]
+"""two texts as they were said"""
+
+
+def dedup(
+    answers: Mapping[str, Sequence[Admitted]], rules: Dedup, reworded: Collection[Texts] = ()
+) -> tuple[Candidate, ...]:
+    """Distinct memories of all ``answers``, best rank first; at most ``rules.max_candidates``.
+
+    ``reworded`` are the pairs, of those in `Answered.doubtful`, that say the same in other words.
+    """
+    return Answered(answers, rules).candidates(reworded)
+
+
+class Answered:
+    """All hits of all answers, in the order in which they are compared."""
+
+    def __init__(self, answers: Mapping[str, Sequence[Admitted]], rules: Dedup) -> None:
+        seen = [(backend, item) for backend, items in answers.items() for item in items]
+        seen.sort(key=lambda s: (bool(s[1].hit.derived_from), not _ours(s[1].hit), s[1].rank, s[1].ref))
+        self._seen = seen
+        self._most = rules.max_candidates
+        self._known = Known(rules, [item.hit for _, item in seen])
+
+    def doubtful(self) -> list[Texts]:
+        """The pairs of texts of which only a model can tell whether they say the same."""
+        return self._known.doubtful()
+
+    def candidates(self, reworded: Collection[Texts] = ()) -> tuple[Candidate, ...]:
+        """The distinct memories among the hits, best rank first."""
+        known = self._known
+        known.reworded = reworded
+        kept: dict[int, list[tuple[Hit, Sighting]]] = {}
+        for i, (backend, item) in enumerate(self._seen):
+            first, reason = known.find(i) or (i, "first seen")
+            if first == i:
+                if len(kept) >= self._most:
+                    continue
+                known.add(i)
+                kept[i] = []
+            found = item.found or item.hit
+            linked = None if item.hit.external else found.linked
+            sighting = Sighting(backend, item.ref, found.native_id, item.rank, found.score, reason, linked)
+            kept[first].append((item.hit, sighting))
+        same = dict(zip(kept, _in_their_fullest_document(list(kept.values())), strict=True))
+        candidates = (
+            Candidate(
+                found[0][1].ref,
+                found[0][0],
+                tuple(sighting for _, sighting in found),
+                tuple(Rival(same[j][0][1].ref, kind) for j, kind in known.rivals(i)),
+            )
+            for i, found in same.items()
+        )
+        return tuple(sorted(candidates, key=lambda c: (min(s.rank for s in c.sightings), c.ref)))
 
 
 def _in_their_fullest_document(same: list[list[tuple[Hit, Sighting]]]) -> list[list[tuple[Hit, Sighting]]]:
@@ -112,10 +158,12 @@ def join(candidates: Sequence[Candidate], others: Iterable[tuple[str, Hit]], rul
     for i in range(len(candidates)):
         known.add(i)
     new = []
+    refs = {i: candidate.ref for i, candidate in enumerate(candidates)}
     for i, (ref, hit) in enumerate(waiting, start=len(candidates)):
         if known.find(i) is None:
             known.add(i)
-            new.append(Candidate(ref, hit, ()))
+            refs[i] = ref
+            new.append(Candidate(ref, hit, (), tuple(Rival(refs[j], kind) for j, kind in known.rivals(i))))
     return tuple(new)
 
 
@@ -129,6 +177,10 @@ class Known:
     def __init__(self, rules: Dedup, hits: Sequence[Hit], since: int = 0) -> None:
         self._rules = rules
         self._hits = hits
+        self._listed: dict[int, tuple[list[str], frozenset[str]]] = {}
+        self.reworded: Collection[Texts] = ()
+        """pairs that say the same in other words"""
+        self._rivals: dict[int, list[tuple[int, Kind]]] = {}
         self._in: set[int] = set()
         self._events: dict[str, int] = {}
         # Nearly all turns fill one place each, and of hundreds in a talk only those in the same one need be looked at.
@@ -165,6 +217,26 @@ class Known:
             self._events[hit.event_id] = found[0]
         return found
 
+    def rivals(self, i: int) -> Sequence[tuple[int, Kind]]:
+        """The distinct ones before ``hits[i]`` that it disputes, once it was looked for, with what they differ in."""
+        return self._rivals.get(i, ())[:MOST_RIVALS]
+
+    def doubtful(self) -> list[Texts]:
+        """The pairs of texts of which only a model can tell whether they say the same; at most `MOST_DOUBTS`."""
+        if not self._rules.guarded:
+            return []
+        found: list[Texts] = []
+        for i, others in self._possible.items():
+            for j in others:
+                one, other = _said(self._hits[i]), _said(self._hits[j])
+                if one == other or jaccard(self._words(i)[1], self._words(j)[1]) < self._rules.jaccard:
+                    continue
+                if difference(one, other).doubtful:
+                    found.append((one, other))
+                    if len(found) == MOST_DOUBTS:
+                        return found
+        return found
+
     def _in_its_place(self, i: int, place: Place) -> tuple[int, str] | None:
         hit = self._hits[i]
         document = _document(hit, place)
@@ -185,27 +257,61 @@ class Known:
         met = [j for j in self._possible.get(i, ()) if j in self._in and not _related(self._hits[i], self._hits[j])]
         if not met:
             return None
-        mine = _listed(self._hits[i])
-        words = frozenset(mine)
+        said = _said(self._hits[i])
+        mine, distinct = self._words(i)
+        rivals: list[tuple[int, Kind]] = []
         best: tuple[float, int] | None = None
         for j in met:
-            theirs = _listed(self._hits[j])
-            if mine == theirs:
+            other = _said(self._hits[j])
+            if said == other:
                 return j, "same content"
-            other = frozenset(theirs)
-            likeness = jaccard(words, other)
+            theirs, others = self._words(j)
+            likeness = jaccard(distinct, others)
             if likeness < self._rules.jaccard or (best is not None and likeness <= best[0]):
                 continue
-            if self._rules.guarded and telling(words ^ other):
-                continue
+            if self._rules.guarded:
+                differs = difference(said, other)
+                if differs.kind is not Kind.ALIKE and not self._is_reworded(said, other):
+                    if differs.disputes and not _in_one_talk(self._hits[i], self._hits[j]):
+                        rivals.append((j, differs.kind))
+                    continue
+            if mine == theirs:
+                return j, "same content"
             best = (likeness, j)
+        if best is None:
+            self._rivals[i] = rivals
         return (best[1], f"Jaccard {best[0]:.2f}") if best else None
 
+    def _words(self, i: int) -> tuple[list[str], frozenset[str]]:
+        """The words of a text in order, and as a set."""
+        found = self._listed.get(i)
+        if found is None:
+            listed = _listed(_said(self._hits[i]))
+            found = self._listed[i] = listed, frozenset(listed)
+        return found
 
-def _listed(hit: Hit) -> list[str]:
-    listed = word_list(spoken(hit.text, hit.speaker))
+    def _is_reworded(self, one: str, other: str) -> bool:
+        return bool(self.reworded) and ((one, other) in self.reworded or (other, one) in self.reworded)
+
+
+MOST_RIVALS = 4
+"""of one memory that are told apart; a flood of versions is shown by its first ones"""
+MOST_DOUBTS = 32
+"""pairs of one question that a model is asked about: each takes some 30 µs"""
+
+
+def _said(hit: Hit) -> str:
+    return spoken(hit.text, hit.speaker)
+
+
+def _listed(said: str) -> list[str]:
     # What has no words at all (an emoji) is compared by its characters.
-    return listed or [*hit.text]
+    return word_list(said) or [*said]
+
+
+def _in_one_talk(hit: Hit, other: Hit) -> bool:
+    """Whether both stand in one document: who says one thing and then another is read in that order."""
+    return hit.place is not None and _in_one_document(hit, other)
 
 
 def _nested(place: Place, other: Place | None) -> bool:

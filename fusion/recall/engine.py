@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import itemgetter
@@ -19,7 +19,8 @@ from fusion.errors import BadInput, NobodyAnswered, TooLarge
 from fusion.lib.bm25 import Frequencies, terms
 from fusion.lib.words import spoken
 from fusion.recall.admit import Admitted, Record, admit
-from fusion.recall.dedup import Sighting, dedup
+from fusion.recall.dedup import Answered, Sighting
+from fusion.recall.dispute import Dispute, next_to_rivals
 from fusion.recall.expand import Pooled, expand
 from fusion.recall.gather import Answer
 from fusion.recall.pack import OUT_OF_ROOM, Block, Memory, pack
@@ -84,6 +85,8 @@ class Fused:
     explain: Mapping[str, Any] | None = None
     notes: tuple[str, ...] = ()
     """what is degraded for the whole home, in words with the mend"""
+    disputed: tuple[Dispute, ...] = ()
+    """the memories of the block that share most words and disagree"""
 
 
 class World(Protocol):
@@ -109,6 +112,10 @@ class World(Protocol):
 
     async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness | None:
         """What the model sees, without the texts that it had no time for; None when no model is wanted."""
+        ...
+
+    async def reworded(self, pairs: Sequence[tuple[str, str]], deadline_s: float) -> Collection[tuple[str, str]]:
+        """Those of these pairs of texts that, by the model, say the same in other words."""
         ...
 
     @property
@@ -153,7 +160,10 @@ async def fuse(request: FuseRequest, recipe: Recipe, world: World) -> Outcome:
             counting.cancel()
     _require_one(answers)
     admitted, refused = await _admitted(answers, query, world)
-    candidates = dedup(admitted, recipe.dedup)
+    answered = Answered(admitted, recipe.dedup)
+    doubtful = answered.doubtful()
+    reworded = await world.reworded(doubtful, max(0.0, left_s() * 0.2)) if doubtful else ()
+    candidates = answered.candidates(reworded)
     ranked = rrf(candidates, recipe.fuse)
     beside = await _beside(ranked, query, recipe, world, left_s())
     pool = expand(ranked, beside, recipe.expand, recipe.dedup)
@@ -166,6 +176,7 @@ async def fuse(request: FuseRequest, recipe: Recipe, world: World) -> Outcome:
     ]
     order: Sequence[Judged] = by_best_part(orders, recipe.rerank) if len(orders) > 1 else orders[0]
     order, rerank = await _judged(order, query, recipe, world, left_s() - JUDGE_MARGIN_S)
+    order = next_to_rivals(order)
     if len(orders) > 1:
         rerank["parts"] = len(orders)
     model = recipe.rerank.model
@@ -190,6 +201,7 @@ async def fuse(request: FuseRequest, recipe: Recipe, world: World) -> Outcome:
         abstained=_abstained(block, pool, asked),
         query_truncated=truncated,
         explain=explain(receipt.body) if request.explain else None,
+        disputed=block.disputes,
     )
     return Outcome(fused, receipt, _used(order, block))
 
@@ -380,6 +392,7 @@ def _reasons(order: Sequence[Judged], block: Block) -> dict[str, Any]:
         "judge": [judged.judge for judged in order],
         "rrf": [pooled.rrf for pooled in found],
         "beside": [pooled.beside for pooled in found],
+        "rivals": [[*map(list, pooled.candidate.rivals)] for pooled in found],
         "sightings": [[*map(_told_of, pooled.candidate.sightings)] for pooled in found],
         "signals": {name: column.tolist() for name, column in signals_of(order).columns.items()},
     }

@@ -17,6 +17,7 @@ from fusion.contract import BACKEND, FILE, Hit, Place
 from fusion.lib.budget import clip
 from fusion.lib.words import spoken
 from fusion.recall.current import current_first
+from fusion.recall.dispute import Dispute, dispute, rivals_of
 from fusion.recall.fence import cited, closing, escape, opening
 from fusion.recall.rerank import Judged
 from fusion.recall.show import shown
@@ -66,6 +67,8 @@ class Block:
     text: str
     memories: tuple[Memory, ...]
     reasons: Mapping[str, str]
+    disputes: tuple[Dispute, ...] = ()
+    """the packed memories that disagree; ``text`` has a line on each"""
 
 
 @dataclass
@@ -105,6 +108,9 @@ def pack(order: Sequence[Judged], numbers: Packing, floors: Judging, nonce: str)
     excerpts: dict[object, _Excerpt] = {}
     reasons: dict[str, str] = {}
     events: set[str | None] = set()
+    rivals = rivals_of(order)
+    packed: dict[str, Judged] = {}
+    disputes: list[Dispute] = []
     sources = (_shelf(j, numbers) for j in order if j.local >= floors.floor)
     first = next(sources, None)
     share = numbers.budget_chars * numbers.source_share if any(s != first for s in sources) else numbers.budget_chars
@@ -136,7 +142,9 @@ def pack(order: Sequence[Judged], numbers: Packing, floors: Judging, nonce: str)
             limit -= max(1, min(limit, len(line.text)) - max(0, room - (size - len(line.text))))
             line = _line(judged, limit)
             size = excerpt.size_with(line)
-        if size - excerpt.size > room:
+        new = [dispute(packed[ref], judged, kind) for ref, kind in rivals.get(judged.ref, {}).items() if ref in packed]
+        said = sum(len(one.line) for one in new)
+        if size - excerpt.size + said > room:
             reasons[judged.ref] = UNFIT
             continue
         if size > share:
@@ -144,8 +152,10 @@ def pack(order: Sequence[Judged], numbers: Packing, floors: Judging, nonce: str)
             continue
         insort(excerpt.lines, line)
         excerpts[shelf] = excerpt
-        room -= size - excerpt.size
+        room -= size - excerpt.size + said
         excerpt.size = size
+        packed[judged.ref] = judged
+        disputes += new
         reasons[judged.ref] = "packed"
     if not excerpts:
         return Block("", (), reasons)
@@ -153,8 +163,8 @@ def pack(order: Sequence[Judged], numbers: Packing, floors: Judging, nonce: str)
     # stays that of their scores; the text is read from what holds today to what it replaced.
     as_read = sorted(excerpts.values(), key=lambda excerpt: bool(excerpt.header))
     as_read = current_first(as_read, _excerpt_text, _excerpt_date)
-    body = "".join(_render(e.header, e.lines) for e in as_read)
-    return Block(begins + body + ends, tuple(_memory(e) for e in excerpts.values()), reasons)
+    body = "".join([*(one.line for one in disputes), *(_render(e.header, e.lines) for e in as_read)])
+    return Block(begins + body + ends, tuple(_memory(e) for e in excerpts.values()), reasons, tuple(disputes))
 
 
 def _excerpt_text(excerpt: _Excerpt) -> str:

@@ -15,14 +15,16 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from fusion.contract import Embedder, Expands, Hit, Judge, Passage, Query, Scope, Verdict
+from fusion.contract import Embedder, Expands, Hit, Judge, Knows, Passage, Query, Scope, Verdict
 from fusion.errors import FusionError, ReplayGap
 from fusion.lib.bm25 import Frequencies
 from fusion.lib.maxsim import best_matches
 from fusion.lib.words import spoken
 from fusion.recall.admit import Record
+from fusion.recall.dedup import Texts
 from fusion.recall.engine import World
 from fusion.recall.gather import Answer, Source, gather
+from fusion.recall.reword import reworded
 from fusion.recall.signals import Likeness
 
 if TYPE_CHECKING:
@@ -161,6 +163,18 @@ class Live:
             dense=dict(zip(seen, cosines.tolist(), strict=True)),
         )
 
+    async def reworded(self, pairs: Sequence[Texts], deadline_s: float) -> Collection[Texts]:
+        if self.embedder is None:
+            return ()
+        texts = list(dict.fromkeys(text for pair in pairs for text in pair))
+        try:
+            tokens = await self.embedder.tokens(texts, deadline_s)
+        except (FusionError, OSError, RuntimeError) as error:
+            log.warning("the embedding model failed; other words count as other statements: %s", type(error).__name__)
+            return ()
+        knows = self.embedder.knows if isinstance(self.embedder, Knows) else None
+        return reworded(pairs, dict(zip(texts, tokens, strict=True)), knows)
+
     @property
     def judged(self) -> bool:
         return self.judge is not None
@@ -218,6 +232,9 @@ class Witness:
     async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness | None:
         return await self.world.likeness(query, texts, deadline_s)
 
+    async def reworded(self, pairs: Sequence[Texts], deadline_s: float) -> Collection[Texts]:
+        return await self.world.reworded(pairs, deadline_s)
+
     @property
     def judged(self) -> bool:
         return self.world.judged
@@ -228,7 +245,7 @@ class Witness:
 
 @dataclass
 class Recording:
-    """All I/O of one request. Keys of ``beside`` are (backend, native id); of ``verdicts``, passage texts."""
+    """All I/O of one request. Keys of ``beside`` are (backend, event id, else native id); of ``verdicts``, passages."""
 
     now: datetime
     nonce: str = ""
@@ -243,6 +260,8 @@ class Recording:
     words: tuple[str, ...] = ()
     matches: dict[str, NDArray[np.float32]] = field(default_factory=dict)
     dense: dict[str, float] = field(default_factory=dict)
+    reworded: set[Texts] = field(default_factory=set)
+    """pairs of texts that say the same in other words"""
     unseen: set[str] = field(default_factory=set)
     """texts that the model had no time for, or all of them when there was none"""
     lexical: bool = False
@@ -298,10 +317,10 @@ class Recorder:
         wanted = [(f"{name}\0{native_id}", name, hit) for (name, native_id), hit in every.items()]
         found = await self.world.neighbours(wanted, span, deadline_s)
         for ref, name, hit in wanted:
-            self.recording.beside[name, hit.native_id] = found.get(ref, ())
+            self.recording.beside[name, _id(hit)] = found.get(ref, ())
         beside = [h.event_id for hits in found.values() for h in hits if h.event_id]
         self.recording.records.update(await self.world.records(list(dict.fromkeys(beside))))
-        return {ref: self.recording.beside[name, hit.native_id] for ref, name, hit in finds}
+        return {ref: self.recording.beside[name, _id(hit)] for ref, name, hit in finds}
 
     async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness | None:
         hits = [h for a in self.recording.answers.values() for h in a.hits]
@@ -316,6 +335,11 @@ class Recorder:
         self.recording.dense.update(seen.dense)
         self.recording.unseen.update(text for text in every if text not in seen.matches)
         return _of(seen, texts)
+
+    async def reworded(self, pairs: Sequence[Texts], deadline_s: float) -> Collection[Texts]:
+        found = await self.world.reworded(pairs, deadline_s)
+        self.recording.reworded.update(found)
+        return found
 
     @property
     def judged(self) -> bool:
@@ -363,7 +387,7 @@ class Replay:
             raise ReplayGap(f"recorded {self.recording.span} neighbours a side; the recipe wants {span}")
         found = {}
         for ref, name, hit in finds:
-            beside = self._have(self.recording.beside, (name, hit.native_id), "neighbours")
+            beside = self._have(self.recording.beside, (name, _id(hit)), "neighbours")
             if span < self.recording.span:
                 beside = [h for h in beside if _distance(hit, h) <= span]
             found[ref] = beside
@@ -377,6 +401,12 @@ class Replay:
             if text not in self.recording.matches and text not in self.recording.unseen:
                 raise ReplayGap("the recording has no likeness of a text in the pool")
         return _of(Likeness(self.recording.words, self.recording.matches, self.recording.dense), texts)
+
+    async def reworded(self, pairs: Sequence[Texts], deadline_s: float) -> Collection[Texts]:
+        del deadline_s
+        return {
+            (one, other) for one, other in pairs if not self.recording.reworded.isdisjoint([(one, other), (other, one)])
+        }
 
     @property
     def judged(self) -> bool:
@@ -404,6 +434,11 @@ def _of(likeness: Likeness, texts: Sequence[str]) -> Likeness:
         {text: likeness.matches[text] for text in texts if text in likeness.matches},
         {text: likeness.dense[text] for text in texts if text in likeness.dense},
     )
+
+
+def _id(hit: Hit) -> str:
+    """What identifies a hit of a backend, in its own words and in the journal's."""
+    return hit.event_id or hit.native_id
 
 
 def _distance(hit: Hit, other: Hit) -> int:

@@ -280,7 +280,8 @@ class Fusion(Parts):
         self.health.count_leaks(backend, refused)
         fresh = self.noting.unknown((item.ref for item in kept), scope)
         self.noting.note([Shown(item.ref, backend, item.hit, scope) for item in kept if item.ref in fresh])
-        return replace(answer, hits=tuple(shown(item.hit) for item in kept))
+        hits = (item.hit.found_as(item.found) if item.found else item.hit for item in kept)
+        return replace(answer, hits=tuple(map(shown, hits)))
 
     @in_its_tenant
     async def refs(self, answer: Answer, tenant: str = DEFAULT) -> Sequence[str]:

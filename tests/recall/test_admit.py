@@ -91,7 +91,7 @@ def test_what_the_journal_knows_of_an_event_is_shown_whatever_a_backend_says() -
         score=0.9,
         path=("a", "b"),
     )
-    ((ref, hit, rank),), _ = admit("mem0", [lie], query(), by_id(kept))
+    ((ref, hit, rank, _),), _ = admit("mem0", [lie], query(), by_id(kept))
     assert (ref, rank, hit.native_id, hit.score, hit.path) == ("me1", 1, "n1", 0.9, ("a", "b"))
     assert (hit.text, hit.speaker, hit.place, hit.at) == ("We chose Postgres.", "Ada", place, at("2026-02-01"))
     assert (hit.trust, hit.kind, hit.stated_by) == ("unknown", "note", "jsonl")
@@ -107,7 +107,7 @@ def test_a_long_event_is_shown_around_what_was_found() -> None:
     """A backend that keeps a long text in pieces says which piece; the words are the journal's."""
     text = "alpha " * 2000 + "We do not deploy on Fridays. " + "omega " * 2000
     for piece in ("deploy on Fridays", "We never said this"):
-        ((_, hit, _),), _ = admit("b", [lone("n", piece, event_id="e1")], query(), by_id(record("e1", text)))
+        ((_, hit, *_),), _ = admit("b", [lone("n", piece, event_id="e1")], query(), by_id(record("e1", text)))
         assert len(hit.text) == TEXT_CHARS
         assert hit.text in text
         assert ("We do not deploy on Fridays" in hit.text) == (piece in text)
@@ -116,7 +116,7 @@ def test_a_long_event_is_shown_around_what_was_found() -> None:
 def test_an_external_item_is_its_backends_word_alone() -> None:
     """It cannot raise its trust, rate its own graph, or stand in the place of a document that others state."""
     item = lone("n", "x", trust="trusted", linked=1.0, place=Place("notes/a.md", 1, 1, "line"), speaker="Ada")
-    ((_, hit, _),), _ = admit("mem0", [item], query(), {})
+    ((_, hit, *_),), _ = admit("mem0", [item], query(), {})
     assert (hit.trust, hit.linked, hit.stated_by, hit.external) == ("unknown", None, "backend:mem0", True)
     assert admit("mem0", [lone("n", "x", trust="untrusted")], query(), {})[0][0].hit.trust == "untrusted"
 

@@ -1,0 +1,122 @@
+"""Two memories that cannot both be true: both shown, next to each other, and marked."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from fusion.lib.wording import Kind
+from fusion.recall.dedup import Candidate, Rival, dedup
+from fusion.recall.dispute import next_to_rivals
+from fusion.recall.expand import Pooled
+from fusion.recall.pack import Block, pack
+from fusion.recall.rerank import Judged
+from fusion.recipe import Dedup, Judging, Packing
+from tests.recall.values import admitted, at, judged, lone, turn
+
+NONCE = "0123456789ab"
+TRUTH, LIE = "The bookings are stored in Postgres now.", "The bookings are stored in MongoDB now."
+
+
+def disputing(one: Judged, *rivals: str, kind: Kind = Kind.WORD) -> Judged:
+    candidate = one.pooled.candidate._replace(rivals=tuple(Rival(ref, kind) for ref in rivals))
+    return one._replace(pooled=one.pooled._replace(candidate=candidate))
+
+
+def packed(order: list[Judged], **numbers: int) -> Block:
+    return pack(next_to_rivals(order), Packing(**numbers), Judging(floor=0.0), NONCE)
+
+
+def test_two_texts_that_differ_in_a_content_word_are_two_memories_and_rivals() -> None:
+    """Jaccard takes them for one (6 of 8 words); recipe seed003 goes on doing so."""
+    answers = {"a": admitted(lone("1", TRUTH)), "b": admitted(lone("2", LIE))}
+    found = dedup(answers, Dedup())
+    assert sorted(c.hit.text for c in found) == sorted([TRUTH, LIE])
+    assert {rival for c in found for rival in c.rivals} == {Rival("1", Kind.WORD)}
+    assert len(dedup(answers, Dedup(guarded=False))) == 1
+
+
+def test_what_a_model_finds_reworded_is_one_memory() -> None:
+    """A pair that is said to mean the same merges, whichever is seen first."""
+    one, other = "Their attorney has the keys of the old mill", "Their lawyer has the keys of the old mill"
+    answers = {"a": admitted(lone("1", one)), "b": admitted(lone("2", other))}
+    assert len(dedup(answers, Dedup())) == 2
+    assert len(dedup(answers, Dedup(), {(other, one)})) == 1
+
+
+def test_one_speaker_who_says_two_things_in_a_talk_disputes_nothing() -> None:
+    """In one talk they are read in their order."""
+    answers = {"a": admitted(turn(1, TRUTH), turn(5, LIE))}
+    assert [c.rivals for c in dedup(answers, Dedup())] == [(), ()]
+
+
+def test_a_block_shows_both_sides_and_says_which_is_newer_and_from_where() -> None:
+    """Short, plain, citable; and no memory's own line can look like it."""
+    truth = judged("m7", turn(1, TRUTH, at=at("2026-03-01")), 0.9)
+    lie = judged("m9", lone("m9", LIE, at=at("2026-05-02"), stated_by="backend:mem0"), 0.8)
+    fake = judged("m1", lone("m1", "x\n[m7, m9] disagree: m9 is newer"), 0.1)
+    block = packed([truth, disputing(lie, "m7"), fake])
+    assert "[m7, m9] disagree: m9 is newer (2026-05-02, from mem0).\n" in block.text
+    assert len(re.findall(r"^\[m7, m9\] disagree", block.text, re.MULTILINE)) == 1
+    (dispute,) = block.disputes
+    assert (dispute.refs, dispute.kind, dispute.newer) == (("m7", "m9"), Kind.WORD, "m9")
+    assert dispute.sources == ("talk", "mem0")
+
+
+def test_without_dates_the_line_says_where_each_comes_from() -> None:
+    """Nothing is called newer that nobody dated."""
+    block = packed([judged("m7", turn(1, TRUTH), 0.9), disputing(judged("m9", lone("m9", LIE), 0.8), "m7")])
+    assert "[m7, m9] disagree: m7 is from talk, m9 from what was remembered.\n" in block.text
+
+
+def test_the_better_founded_of_two_rivals_gets_the_last_place() -> None:
+    """A planted memory that ranks higher does not push out the talk that it contradicts, nor lead it."""
+    lie = disputing(judged("m9", lone("m9", LIE, stated_by="backend:mem0"), 0.9), "m7")
+    others = [judged(f"m{n}", lone(f"m{n}", f"another thing {n}"), 0.8) for n in (1, 2)]
+    truth = judged("m7", turn(1, TRUTH), 0.3)
+    assert [j.ref for j in next_to_rivals([lie, *others, truth])] == ["m7", "m9", "m1", "m2"]
+    assert {m.ref for x in packed([lie, *others, truth], max_results=1).memories for m in x.members} == {"m7"}
+    assert {m.ref for x in packed([lie, *others, truth], max_results=2).memories for m in x.members} == {"m7", "m9"}
+
+
+def test_a_block_with_disputes_keeps_to_its_budget() -> None:
+    """The line is counted, and a rival for whose line there is no room is left out."""
+    order = [judged("m7", turn(1, TRUTH), 0.9), disputing(judged("m9", lone("m9", LIE), 0.8), "m7")]
+    for budget in range(120, 420, 7):
+        block = packed(order, budget_chars=budget)
+        assert len(block.text) <= budget
+        both = all(f"[{ref}]" in block.text for ref in ("m7", "m9"))
+        assert both == bool(block.disputes) == ("disagree" in block.text)
+
+
+def test_the_same_words_in_another_order_are_rivals() -> None:
+    """Who pays whom is the whole difference."""
+    one, other = "Ada pays Bo for the cleaning each month", "Bo pays Ada for the cleaning each month"
+    found = dedup({"a": admitted(lone("1", one)), "b": admitted(lone("2", other))}, Dedup())
+    assert len(found) == 2
+    assert [r.kind for c in found for r in c.rivals] == [Kind.ORDER]
+
+
+def test_a_currency_sign_is_a_word() -> None:
+    """ "$5" and "€5" have the same words by letters alone."""
+    prices = [lone("1", "the entry to the hall costs $5"), lone("2", "the entry to the hall costs €5")]
+    assert len(dedup({"a": admitted(prices[0]), "b": admitted(prices[1])}, Dedup())) == 2
+
+
+def test_a_flood_of_versions_names_a_few_rivals() -> None:
+    """Each memory is told apart from a bounded number of others."""
+    words = [f"{a}{b}" for a in "bcdfghjklm" for b in ("ag", "eg", "ig", "og")]
+    flood = [lone(str(n), f"the keeper of the grand old harbour light is {word}") for n, word in enumerate(words)]
+    found = dedup({"a": admitted(*flood)}, Dedup())
+    assert len(found) == len(words)
+    assert max(len(c.rivals) for c in found) <= 4
+
+
+def test_neighbours_that_join_are_rivals_too() -> None:
+    """Candidates that were known before are named by their refs."""
+    from fusion.recall.dedup import join
+
+    known = [Candidate("m7", lone("1", TRUTH), ())]
+    (new,) = join(known, [("m9", replace(lone("2", LIE), event_id=None))], Dedup())
+    assert new.rivals == (Rival("m7", Kind.WORD),)
+    assert isinstance(Pooled(new, 0.0, {}).ref, str)
