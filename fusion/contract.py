@@ -405,6 +405,15 @@ class ForgetsMany(Protocol):
 
 
 @runtime_checkable
+class Holds(Protocol):
+    """A backend that can say which events it keeps, so that a lost journal can be made anew."""
+
+    async def held(self, after: str, limit: int) -> Sequence[tuple[Event, tuple[str, ...]]]:
+        """Up to ``limit`` events with their native ids, as far as it keeps them, by event id, behind ``after``."""
+        ...
+
+
+@runtime_checkable
 class Expands(Protocol):
     """A backend that knows what stands beside a hit in its document."""
 

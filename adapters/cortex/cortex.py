@@ -159,6 +159,9 @@ class Cortex:
         """Deletes the memory with its mentions and relations. What other memories assert as well stays theirs."""
         return "deleted" if await self.graph.delete([event_id, *native_ids]) else "absent"
 
+    async def held(self, after: str, limit: int) -> Sequence[tuple[Event, tuple[str, ...]]]:
+        return [(memory.event, (memory.id,)) for memory in await self.graph.page(after, limit)]
+
     @property
     def has_files(self) -> bool:
         return False

@@ -22,6 +22,7 @@ from fusion.lib.sqlite import (
     Connection,
     Database,
     Row,
+    event_of,
     event_row,
     scope_of,
     storable,
@@ -261,6 +262,12 @@ class GraphStore:
                 for row in rows
             )
         return entries
+
+
+def held_in(db: Connection, after: str, limit: int) -> list[tuple[Event, tuple[str, ...]]]:
+    """As `fusion.contract.Holds.held`."""
+    rows = db.execute("select * from memory where event_id > ? order by event_id limit ?", (after, limit))
+    return [(event_of(row), (row["event_id"],)) for row in rows]
 
 
 @lru_cache(8)

@@ -295,6 +295,15 @@ class Markdown:
         (outcome,) = await self._finished(self._forget([(event_id, native_ids)]))
         return outcome
 
+    async def held(self, after: str, limit: int) -> Sequence[tuple[Event, tuple[str, ...]]]:
+        """What stands in the folder of the gateway's own: a user's files are nobody's events."""
+        found = await asyncio.to_thread(self._notes.events)
+        beyond = sorted((event.event_id, path) for path, events in found.items() for event in events)
+        by_id = {event.event_id: event for events in found.values() for event in events}
+        own = self._roots[0]
+        some = [(id_, path) for id_, path in beyond if id_ > after][:limit]
+        return [(by_id[id_], (f"{own.document(path)}#{id_}",)) for id_, path in dict(some).items()]
+
     @property
     def has_files(self) -> bool:
         return len(self._roots) > 1

@@ -289,6 +289,18 @@ class Notes:
                 os.fsync(folder)
             return True
 
+    def events(self) -> dict[str, list[Event]]:
+        """Every entry that can be read, by file."""
+        found: dict[str, list[Event]] = {}
+        for folder in (self.folder, self.folder / SESSIONS):
+            for file in sorted(folder.glob("*.md")):
+                if file.is_symlink():
+                    continue
+                with suppress(OSError):
+                    text = file.read_bytes().decode("utf-8", "surrogateescape")
+                    found[file.relative_to(self.folder).as_posix()] = [note.event for note in parse(text).notes]
+        return found
+
     @contextmanager
     def _locked(self) -> Iterator[None]:
         for folder in (self.folder, self.folder / SESSIONS):

@@ -142,6 +142,31 @@ def hit_of(native_id: str, payload: Payload) -> Hit:
     )
 
 
+def event_of(hit: Hit, payload: Payload) -> Event | None:
+    """The event that a payload of ours was made of; None for what mem0 has from elsewhere."""
+    if hit.event_id is None or hit.recorded_at is None:
+        return None
+    return Event(
+        hit.event_id,
+        hit.text,
+        hit.recorded_at,
+        hit.scope,
+        kind=hit.kind,
+        raw_kind=hit.raw_kind,
+        speaker=hit.speaker,
+        at=hit.at,
+        place=hit.place,
+        source=payload.get("source"),
+        revision=payload.get("revision") or "",
+        trust=hit.trust,
+        origin=hit.origin,
+        valid_from=hit.valid_from,
+        valid_to=hit.valid_to,
+        supersedes=payload.get("supersedes"),
+        derived_from=hit.derived_from,
+    )
+
+
 def _place(payload: Payload) -> Place:
     return Place(payload["document"], payload["start"], payload["end"], cast("Unit", payload["unit"]))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adapters.mem0.library import Bare, Frugal, config, library
-from adapters.mem0.payload import MATCHED, Payload, conditions, hit_of, payload_of, visible
+from adapters.mem0.payload import MATCHED, Payload, conditions, event_of, hit_of, payload_of, visible
 from adapters.mem0.replies import Change, changes_said
 from fusion.contract import Embedder, Event, Hit, Query, Scope
 from fusion.errors import InvalidAnswer, NotFound, StoreDamaged, StoreFull
@@ -142,6 +142,18 @@ class Shelf:
             sources.add(source)
         for emptied in sources.difference(self.pending.values()):
             self._client.delete_collection(emptied)
+
+    def held(self, after: str, limit: int) -> list[tuple[Event, tuple[str, ...]]]:
+        """As `fusion.contract.Holds.held`."""
+        ours = ((hit.event_id, native_id) for native_id, hit in self._hits.items() if hit.event_id is not None)
+        ids = {event_id: native_id for event_id, native_id in ours if event_id > after}
+        wanted = {ids[event_id]: event_id for event_id in sorted(ids)[:limit]}
+        found: dict[str, Event] = {}
+        for collection in {self.pending.get(native_id, self._collection) for native_id in wanted}:
+            for point in self._client.retrieve(collection, ids=list(wanted), with_payload=True):
+                if (event := event_of(self._hits[str(point.id)], point.payload or {})) is not None:
+                    found[str(point.id)] = event
+        return [(found[native_id], (native_id,)) for native_id in wanted if native_id in found]
 
     def delete(self, ids: set[str]) -> bool:
         return self.delete_all([ids])[0]

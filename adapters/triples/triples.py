@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from adapters.graph import GraphStore, K, Seen, beside, merge, paths, visible_memories
 from adapters.graph.names import key
-from adapters.graph.store import SCHEMA
+from adapters.graph.store import SCHEMA, held_in
 from adapters.graph.walk import telling
 from adapters.index import Index
 from adapters.index.merge import Scored, fused_keys
@@ -151,6 +151,9 @@ class Triples(GraphStore):
         # Another one, not this one emptied: whoever is still reading fills what nobody looks at any more.
         self._read = {}
         return "deleted" if gone else "absent"
+
+    async def held(self, after: str, limit: int) -> Sequence[tuple[Event, tuple[str, ...]]]:
+        return await self._database.read(lambda db: held_in(db, after, limit))
 
     @property
     def has_files(self) -> bool:

@@ -26,6 +26,8 @@ from fusion.doors import show
 from fusion.embedders import RECORD
 from fusion.errors import FusionError, HomeNotAllowed, PackageMissing, SettingsError
 from fusion.home import explain_lock, owner, read_record
+from fusion.ingest import marks
+from fusion.ingest.journal import mark
 from fusion.ingest.journal.outbox import deliveries
 from fusion.ingest.journal.tombstones import held_back
 from fusion.lib.sqlite import time_of
@@ -90,6 +92,7 @@ def examine(
     if settings is not None and owner(home) is None:
         found += _ports(settings, _file(home, config))
     found += _databases(home, owned=owner(home) is not None)
+    found += _journal_lost(home)
     if settings is not None:
         found += _configured(settings, _file(home, config))
     found += _backends(status) if status is not None else _backlog(home)
@@ -301,8 +304,25 @@ def _repair(home: Path, file: Path) -> str:
         return f"{stop}; mv {store} {store}.damaged — the next start fills a new one from the journal"
     moved = f"{stop}; mv {shlex.quote(str(file))} {shlex.quote(f'{file}.damaged')}"
     if inside[0] == "journal.sqlite":
-        return f"restore it from a backup. Without one: {moved} — memories that are in no file of yours are lost"
+        return f"{stop}; restore it from a backup, or make it anew from the stores: {_command(home, 'repair')}"
     return f"{moved} — a new one is made; it holds nothing that is not made again"
+
+
+def _journal_lost(home: Path) -> Iterator[Finding]:
+    """A journal that is sound and has less than the home and its stores know of."""
+    places = marks.places_of(home, {path.name: None for path in (home / "backends").glob("*")})
+    file = home / "journal.sqlite"
+    try:
+        if file.is_file():
+            with closing(_reader(file)) as db:
+                found = mark.read(db)
+        else:
+            found = None
+    except sqlite3.Error:  # it is damaged, which its own check reports, or of an earlier version
+        return
+    if (what := marks.lost(found, places)) is not None:
+        fix = f"{_command(home, 'stop')}; restore it from a backup, or make it anew: {_command(home, 'repair')}"
+        yield Finding("journal", "fail", what, fix)
 
 
 def _backlog(home: Path) -> Iterator[Finding]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fusion.discover import Discovery
     from fusion.doors.doctor import Finding
     from fusion.doors.ingest import Summary
+    from fusion.wiring.repair import Repair
 
 FEW_NAMES = 5
 """of refs, and of documents, on one line"""
@@ -420,6 +421,30 @@ def findings(found: Sequence[Finding]) -> None:
                     console.print(Text.assemble("      → ", one.mend), soft_wrap=True)
     count = Counter(one.status for one in found)
     _say(f"\n{count['ok']} well, {count['warn']} to watch, {count['fail']} wrong.")
+
+
+def repairs(found: Sequence[Repair], *, done: bool) -> None:
+    """What making journals anew does, or did."""
+    console = _console()
+    for one in found:
+        whose = "" if len(found) == 1 else f" of tenant {one.tenant}"
+        if not one.needed:
+            console.print(Text(f"The journal{whose} is whole: nothing to repair."))
+            continue
+        console.print(Text(f"The journal{whose}: {one.damage or one.lost}."), soft_wrap=True)
+        console.print(Text(f"  {one.readable} memories can be read of it"))
+        for name, store in one.stores.items():
+            says = store.reason or f"holds {store.holds}, {store.beyond} of them beyond the journal"
+            console.print(Text(f"  {name} {says}"), soft_wrap=True)
+        console.print(Text(f"  {one.recovered} {'were' if done else 'would be'} recovered from the stores"))
+        if one.forgotten:
+            console.print(Text(f"  {one.forgotten} stay forgotten"))
+        if one.cut:
+            console.print(Text(f"  not read to the end: {', '.join(one.cut)}", "yellow"), soft_wrap=True)
+        if one.missing:
+            console.print(Text(f"  {one.missing} are in no store, those that were forgotten among them", "yellow"))
+        if one.kept_as:
+            console.print(Text(f"  the old file is kept as {one.kept_as}"), soft_wrap=True)
 
 
 def receipt(answer: Mapping[str, Any]) -> None:

@@ -54,8 +54,11 @@ class Deliverer:
         ask: Ask | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        noted: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
+        """``noted`` is called with a backend's name when something was delivered to it, or forgotten in it."""
         self._journal = journal
+        self._noted = noted
         self._outbox = journal.outbox
         self._every = stores
         self._stores = {name: s for name, s in stores.items() if isinstance(s, Remembers | Forgets)}
@@ -158,6 +161,8 @@ class Deliverer:
                 log.warning("backend %s has not forgotten an event: %s", name, error)
         if due:
             await self._tell_accepted(name, due)
+        if (due or forgetting) and self._noted is not None:
+            await self._noted(name)
         return bool(due or forgetting)
 
     async def _tell_accepted(self, name: str, due: Sequence[Due]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,6 +23,7 @@ from fusion.contract import (
     Embedder,
     Features,
     Hit,
+    Holds,
     Judge,
     LanguageModel,
     Opening,
@@ -30,15 +32,16 @@ from fusion.contract import (
     Used,
 )
 from fusion.embedders import Embedders
-from fusion.errors import BackendUnreachable, ModelMissing, PackageMissing, SettingsError, StoreDamaged
+from fusion.errors import BackendUnreachable, FusionError, ModelMissing, PackageMissing, SettingsError, StoreDamaged
 from fusion.home import HomeLock, tenant_folder
+from fusion.ingest import marks
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
 from fusion.ingest.files import Limits
 from fusion.ingest.follow import Delta, Follower
 from fusion.ingest.forget import Forgetter
 from fusion.ingest.intake import Intake
-from fusion.ingest.journal import Journal
+from fusion.ingest.journal import Journal, rebuild
 from fusion.ingest.journal.foreign import Noting
 from fusion.ingest.notes import NotesFollower
 from fusion.ingest.salvage import Salvaged
@@ -149,8 +152,12 @@ async def opened(kind: type[P], common: Shared, tenant: str = DEFAULT) -> AsyncI
     embedders, embedder = common.embedders, common.embedders.configured
     async with AsyncExitStack() as stack:
         keys_kept_s = settings.journal.idempotency_keep_days * 86_400
+        await asyncio.to_thread(rebuild.finish, settings.home)
         journal, damaged = await _journal(settings.home / "journal.sqlite", keys_kept_s)
         stack.push_async_callback(journal.close)
+        places = marks.places_of(settings.home, settings.backends)
+        if not damaged and (what := marks.lost(await journal.mark(), places)):
+            damaged = _lost(journal, what, settings)
         if tenant == DEFAULT and not damaged:
             await move_tenants(journal, settings.home)
         receipts = Receipts(settings.home / "receipts.sqlite", settings.receipts.keep_days)
@@ -161,11 +168,15 @@ async def opened(kind: type[P], common: Shared, tenant: str = DEFAULT) -> AsyncI
             elsewhere, note = ([], _nothing) if tenant == DEFAULT else moved(settings, settings.home)
             await journal.outbox.refill([n for n, folder in folders.items() if n in elsewhere or not folder.exists()])
             note()
-        sources = await _sources(settings, common, tenant, stack)
+        sources = await open_sources(settings, common, tenant, stack)
         stores = {name: s.backend for name, s in sources.items() if s.disabled is None}
+        if not damaged and (what := await _unknown_to(journal, stores)):
+            damaged = _lost(journal, what, settings)
         # What cannot be marked as delivered is not delivered.
-        deliverer = Deliverer(journal, {} if damaged else stores, ask=_asking(sources))
+        noted = partial(_noted, journal, places)
+        deliverer = Deliverer(journal, {} if damaged else stores, ask=_asking(sources), noted=noted)
         if not damaged:
+            await noted(*places)
             await journal.outbox.refill([name for name in stores if await _emptied(journal, sources[name])])
             await deliverer.start()
         stack.push_async_callback(deliverer.close)
@@ -254,6 +265,39 @@ async def _journal(file: Path, keys_kept_s: float) -> tuple[Journal, dict[str, s
         return salvaged, {"journal": f"journal: {error}; until then it is only read"}
 
 
+def _lost(journal: Journal, what: str, settings: Settings) -> dict[str, str]:
+    """Has a journal that lost something only be read; what is wrong with it, and what to do."""
+    text = (
+        f"{journal.file} is sound, but {what}. Nothing is deleted from the stores, and nothing is remembered or "
+        f"forgotten until the journal is made anew from them: stop the server and run fusion repair --home "
+        f"{settings.home}; with --dry-run it only says what that would do"
+    )
+    journal.refuse(text)
+    log.error("the journal is only read, nothing is remembered or forgotten: %s", text)
+    return {"journal": f"journal: {text}"}
+
+
+async def _unknown_to(journal: Journal, stores: Mapping[str, Backend]) -> str | None:
+    """What an empty journal without a mark in any store has lost: one of them keeps events."""
+    if (await journal.mark()).events:
+        return None
+    for name, store in stores.items():
+        if isinstance(store, Holds):
+            try:
+                if await store.held("", 1):
+                    return f"it is empty, and {name} keeps memories that came through a journal"
+            except (FusionError, OSError) as error:
+                log.warning("backend %s does not say which events it keeps: %s", name, type(error).__name__)
+    return None
+
+
+async def _noted(journal: Journal, places: Mapping[str, Path], *names: str) -> None:
+    """Writes the journal's mark into the home and next to these stores."""
+    mark = await journal.mark()
+    for name in {marks.HOME, *names}:
+        await asyncio.to_thread(marks.write_mark, places[name], mark)
+
+
 async def _embedders(settings: Settings) -> tuple[Embedders, tuple[str, ...]]:
     embedder, notes = await _embedder(settings)
     adapter = settings.embedder.adapter or EmbedderSettings().adapter
@@ -318,7 +362,7 @@ def _model(settings: Settings) -> tuple[LanguageModel | None, tuple[str, ...]]:
     return metered, ()
 
 
-async def _sources(settings: Settings, common: Shared, tenant: str, stack: AsyncExitStack) -> dict[str, Source]:
+async def open_sources(settings: Settings, common: Shared, tenant: str, stack: AsyncExitStack) -> dict[str, Source]:
     """Every backend, opened at once and closed by ``stack``, also when the settings of another one are wrong."""
     opened = await asyncio.gather(
         *(_source(name, chosen, settings, common, tenant) for name, chosen in settings.backends.items()),

@@ -412,7 +412,7 @@ async def test_journal_of_which_nothing_can_be_read(home: Path) -> None:
     async with door(settings_of(home, cortex=CORTEX)) as (fusion, _):
         await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
     (home / "journal.sqlite").write_bytes(b"rubbish " * 4096)
-    with pytest.raises(StoreDamaged, match=r"journal\.sqlite is damaged.*\(mv "):
+    with pytest.raises(StoreDamaged, match=r"journal\.sqlite is damaged.*fusion repair"):
         async with door(settings_of(home, cortex=CORTEX)):
             raise AssertionError
     assert (home / "journal.sqlite").read_bytes() == b"rubbish " * 4096

@@ -77,3 +77,59 @@ ACCIDENTS = {
         lambda home: (home / "journal.sqlite-shm").unlink(), "journal.sqlite-shm was deleted"
     ),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """What happens to a journal that nobody has open. ``older`` is a copy of it from before its last memories."""
+
+    happen: Callable[[Path, Path], object]
+
+
+def _empty_journal(home: Path, older: Path) -> None:
+    """The file is gone; the next server would make an empty one."""
+    for side in ("", "-wal", "-shm"):
+        (home / f"journal.sqlite{side}").unlink(missing_ok=True)
+
+
+def _restore(home: Path, older: Path) -> None:
+    _empty_journal(home, older)
+    for side in ("", "-wal"):
+        if (copy := older / f"journal.sqlite{side}").exists():
+            shutil.copy(copy, home)
+
+
+def _zero_pages(home: Path, older: Path, first: float = 0.2, last: float = 0.6) -> None:
+    file = home / "journal.sqlite"
+    size = file.stat().st_size // 4096
+    with file.open("r+b") as there:
+        there.seek(int(size * first) * 4096)
+        there.write(bytes((int(size * last) - int(size * first)) * 4096))
+
+
+def _truncate(home: Path, older: Path, share: float = 0.5) -> None:
+    file = home / "journal.sqlite"
+    _cut(file, int(file.stat().st_size * share) // 4096 * 4096)
+
+
+def _cut_log(home: Path, older: Path, share: float = 0.0) -> None:
+    log = home / "journal.sqlite-wal"
+    if log.exists():
+        _cut(log, int(log.stat().st_size * share))
+
+
+DAMAGES: dict[str, Damage] = {
+    "deleted": Damage(_empty_journal),
+    "emptied": Damage(lambda home, older: (_empty_journal(home, older), (home / "journal.sqlite").touch())),
+    "restored from an older copy": Damage(_restore),
+    "log cut to nothing": Damage(_cut_log),
+    "log deleted": Damage(lambda home, older: (home / "journal.sqlite-wal").unlink(missing_ok=True)),
+    "truncated to half": Damage(_truncate),
+    "truncated to a tenth": Damage(lambda home, older: _truncate(home, older, 0.1)),
+    "pages zeroed": Damage(_zero_pages),
+    "first pages zeroed, log deleted": Damage(
+        lambda home, older: (_zero_pages(home, older, 0.0, 0.1), (home / "journal.sqlite-wal").unlink(missing_ok=True))
+    ),
+    "rubbish": Damage(lambda home, older: (home / "journal.sqlite").write_bytes(b"rubbish " * 4096)),
+}
+"""what happens once a server was killed, so that its log is still there"""

@@ -15,7 +15,7 @@ import fusion as package
 from fusion.doors.cli.ask import fuse, receipt, search
 from fusion.doors.cli.keep import forget, forgotten, get, ingest, memories, remember, undo
 from fusion.doors.cli.measure import compare, feedback, tune
-from fusion.doors.cli.operate import allow, backends, doctor, hook, init, mcp, serve, status, stop, token
+from fusion.doors.cli.operate import allow, backends, doctor, hook, init, mcp, repair, serve, status, stop, token
 from fusion.doors.verbs import Commands
 
 app = typer.Typer(
@@ -68,6 +68,7 @@ for command in (
     undo,
     backends,
     doctor,
+    repair,
     status,
     receipt,
     ingest,

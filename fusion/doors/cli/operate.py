@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from fusion.doors.cli.asking import fail, friendly, gateway, home_of, print_json, run, settings_of, typed
+from fusion.doors.cli.asking import existing, fail, friendly, gateway, home_of, print_json, run, settings_of, typed
 from fusion.doors.cli.options import Agent, Config, Direct, Home, Json, Project, Session, User
 from fusion.doors.usage import USAGE
-from fusion.errors import NotFound, SettingsError
+from fusion.errors import BadInput, NotFound, SettingsError
 
 
 def init(
@@ -159,6 +159,41 @@ def stop(home: Home = None, config: Config = None, as_json: Json = False) -> Non
             print_json({"home": str(folder), "stopped": record is not None})
         else:
             print(f"Stopped the server of {folder}." if record else f"No server runs for {folder}.")
+
+
+def repair(
+    home: Home = None,
+    config: Config = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Make a lost or damaged journal anew from what is left of it and from the stores. The old file is kept."""
+
+    async def work() -> None:
+        from dataclasses import asdict
+
+        from fusion.doors import show
+        from fusion.wiring.repair import repair as repaired
+
+        settings = settings_of(existing(home, config), config)
+        found = await repaired(settings, dry_run=True)
+        needed = any(one.needed for one in found)
+        if needed and not dry_run:
+            if not yes and as_json:
+                raise BadInput("with --json nobody is asked: look with --dry-run first, then add --yes")
+            if not yes:
+                show.repairs(found, done=False)
+                if not typer.confirm("Make the journal anew so?"):
+                    raise typer.Exit(1)
+            found = await repaired(settings, dry_run=False)
+        if as_json:
+            tenants = [{**asdict(one), "needed": one.needed} for one in found]
+            print_json({"home": str(settings.home), "dry_run": dry_run, "needed": needed, "tenants": tenants})
+        else:
+            show.repairs(found, done=needed and not dry_run)
+
+    run(work(), as_json)
 
 
 def backends(home: Home = None, config: Config = None, direct: Direct = False, as_json: Json = False) -> None:

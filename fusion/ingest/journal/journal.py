@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from fusion.contract import Event, Extraction, Hit, Scope
-from fusion.errors import NotFound
+from fusion.errors import NotFound, StoreDamaged
 from fusion.ingest.journal import (
     audit,
     batches,
@@ -86,10 +86,9 @@ class Journal:
     @staticmethod
     def mend(file: Path) -> str:
         """What its owner can do when it is damaged."""
-        aside = file.with_name(f"{file.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S}")
         return (
-            f"It holds every memory, so it is not replaced. Stop the gateway and restore it from a backup; or set it "
-            f"aside (mv {file} {aside}) and begin with an empty one"
+            f"It holds every memory, so it is not replaced. Stop the gateway and restore it from a backup; or make it "
+            f"anew from what can be read of it and from the stores: fusion repair --home {file.parent}"
         )
 
     async def load(self) -> None:
@@ -99,8 +98,18 @@ class Journal:
 
     async def check(self) -> None:
         """Looks through the file. Raises StoreDamaged when it is not what was written, and HomeGone."""
+        if self._database.refusal:
+            raise StoreDamaged(self._database.refusal)
         await self._database.compare_with_files()
         await self._database.check()
+
+    @property
+    def file(self) -> Path:
+        return self._database.path
+
+    def refuse(self, why: str) -> None:
+        """From now on every write raises StoreDamaged with this reason; reading goes on."""
+        self._database.refusal = why
 
     def require_reachable(self) -> None:
         """Raises HomeGone when the journal is not at its path any more; some microseconds."""

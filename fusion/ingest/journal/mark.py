@@ -26,14 +26,16 @@ STATE = (
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The state of one journal: ``id``, transactions, and events of all time, forgotten ones among them."""
+    """The state of one journal: ``id``, transactions, and events of all time with the highest number of one, forgotten
+    ones among them."""
 
     id: str
     commits: int
     events: int
+    seq: int
 
 
 def read(db: Connection) -> Mark:
     """The mark of a journal now."""
-    journal, commits, events, *_ = db.execute(STATE).fetchone()
-    return Mark(journal, commits, events)
+    journal, commits, events, seq, _ = db.execute(STATE).fetchone()
+    return Mark(journal, commits, events, seq)

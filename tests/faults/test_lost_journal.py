@@ -1,0 +1,222 @@
+"""A journal that lost what its stores still hold: it is named, nothing is deleted, and it is made anew from them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fusion.contract import Scope
+from fusion.doors.cli import app
+from fusion.doors.doctor import examine
+from fusion.errors import StoreDamaged
+from fusion.ingest.intake import NewMemory
+from fusion.settings import Settings
+from fusion.wiring import Fusion
+from fusion.wiring.repair import repair
+from tests.faults.home import door, settings_of
+from tests.faults.test_stores import QUESTION, body, ruin
+from tests.fire.losses import DAMAGES
+
+NADIA = Scope(user_id="nadia", audience="private")
+BACKENDS = {
+    "cortex": "adapters.cortex:Cortex",
+    "triples": "adapters.triples:Triples",
+    "mem0": "adapters.mem0:Mem0",
+    "markdown": "adapters.markdown:Markdown",
+}
+
+CORTEX_ONLY = """
+backends_only = true
+[embedder]
+adapter = ""
+[backends.cortex]
+adapter = "adapters.cortex:Cortex"
+"""
+
+UNREADABLE = (
+    "truncated to half",
+    "truncated to a tenth",
+    "pages zeroed",
+    "first pages zeroed, log deleted",
+    "rubbish",
+)
+"""damages after which the journal cannot even say what was forgotten, so that nothing is shown of it"""
+
+
+def text(n: int) -> str:
+    return f"Harbour {n} is in Lyon, as {n} people say"
+
+
+async def filled(home: Path, older: Path, **backends: str) -> tuple[Settings, set[str]]:
+    """A home whose server was killed, a copy of its journal from before the second half; what it kept."""
+    settings = settings_of(home, **(backends or BACKENDS))
+    crashed = home.with_name("crashed")
+    async with Fusion.open(settings) as fusion:
+        for half in (0, 1):
+            kept = await fusion.remember(
+                [NewMemory(text(n), scope=NADIA, speaker="Ola", kind="note") for n in range(30 * half, 30 * half + 30)]
+            )
+            await fusion.settle()
+            if half == 0:
+                await fusion.forget(kept[3].ref, NADIA)
+                await fusion.journal._database.checkpoint()
+                older.mkdir()
+                shutil.copy(home / "journal.sqlite", older)
+        shutil.copytree(home, crashed)  # with the log, as kill -9 leaves it
+    for path in home.iterdir():  # the folder stays the one that its owner allowed
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for path in crashed.iterdir():
+        path.rename(home / path.name)
+    return settings, {text(n) for n in range(60) if n != 3}
+
+
+def current(home: Path) -> set[str]:
+    with closing(sqlite3.connect(home / "journal.sqlite")) as db:
+        return {said for (said,) in db.execute("select text from event where forgotten = 0 and superseded_by is null")}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+async def test_what_a_journal_lost_is_named_and_recovered(home: Path, tmp_path: Path, name: str) -> None:
+    """Degraded with the reason, nothing is written, the stores stay as they are; then every memory is back, once, and
+    what was forgotten stays so. A second repair has nothing to do."""
+    settings, kept = await filled(home, tmp_path / "older")
+    DAMAGES[name].happen(home, tmp_path / "older")
+    if name in UNREADABLE:
+        with pytest.raises(StoreDamaged, match="fusion repair"):
+            async with door(settings):
+                raise AssertionError
+    else:
+        async with door(settings) as (fusion, client):
+            ready = (await client.get("/readyz")).json()
+            fused = (await client.post("/fuse", json={**QUESTION, "query": "which harbour is in Lyon?"})).json()
+            refused = await client.post("/v1/memories", json=body("The lighthouse is in Brest"))
+            assert "journal" in ready["notes"][-1]
+            assert "fusion repair" in ready["notes"][-1]
+            assert fused["degraded"]
+            assert refused.status_code == 500
+            assert "fusion repair" in refused.json()["detail"]
+            assert set(await fusion.check()) == {"journal"}
+            items = {state.name: state.items for state in await fusion.backends()}
+            assert items == dict.fromkeys(BACKENDS, 59)
+    (planned,) = await repair(settings, dry_run=True)
+    assert planned.needed
+    assert not list(home.glob("*.lost-*"))
+    (done,) = await repair(settings, dry_run=False)
+    assert (done.recovered, done.stores) == (planned.recovered, planned.stores)
+    assert current(home) == kept
+    (again,) = await repair(settings, dry_run=False)
+    assert not again.needed
+    async with door(settings) as (fusion, client):
+        await fusion.settle()
+        fused = (await client.post("/fuse", json={**QUESTION, "query": "which harbour is in Lyon?"})).json()
+        assert not fused["degraded"], (await client.get("/readyz")).json()
+        assert fused["memories"]
+        assert {state.name: state.items for state in await fusion.backends()} == dict.fromkeys(BACKENDS, 59)
+        assert (await client.post("/v1/memories", json=body("The lighthouse is in Brest"))).status_code == 201
+    if name in ("restored from an older copy", "pages zeroed", "truncated to half"):
+        assert done.kept_as is not None
+        assert (home / done.kept_as).exists()
+
+
+async def test_doctor_names_a_lost_journal(home: Path, tmp_path: Path) -> None:
+    await filled(home, tmp_path / "older", cortex=BACKENDS["cortex"])
+    assert not [one for one in examine(home) if one.check == "journal"]
+    DAMAGES["restored from an older copy"].happen(home, tmp_path / "older")
+    (finding,) = [one for one in examine(home) if one.check == "journal"]
+    assert finding.status == "fail"
+    assert "it was cut, or is an older copy of itself" in finding.detail
+    assert "fusion repair" in finding.mend
+
+
+async def test_a_home_without_marks_names_an_empty_journal(home: Path, tmp_path: Path) -> None:
+    """A home of an earlier version whose journal was deleted before its first start with this one."""
+    settings, kept = await filled(home, tmp_path / "older", cortex=BACKENDS["cortex"])
+    DAMAGES["deleted"].happen(home, tmp_path / "older")
+    for mark in home.rglob("journal.json"):
+        mark.unlink()
+    async with door(settings) as (_, client):
+        assert "cortex keeps memories" in (await client.get("/readyz")).json()["notes"][-1]
+    (done,) = await repair(settings, dry_run=False)
+    assert done.recovered == len(kept)
+    assert current(home) == kept
+
+
+async def test_tombstones_that_are_left_hold_for_what_a_store_still_has(home: Path, tmp_path: Path) -> None:
+    """Forgotten while a store could not be asked, then the journal is damaged: repair does not bring it back."""
+    settings, kept = await filled(home, tmp_path / "older", cortex=BACKENDS["cortex"])
+    async with Fusion.open(settings) as fusion:
+        await fusion.deliverer.close()
+        page = await fusion.memories(NADIA, 100)
+        (ref,) = [one["ref"] for one in page["memories"] if one["text"] == text(7)]
+        await fusion.journal.bury(ref, NADIA)
+        await fusion.journal._database.checkpoint()
+    ruin(home / "journal.sqlite", "event")
+    (done,) = await repair(settings, dry_run=False)
+    assert done.damage
+    assert current(home) == kept - {text(7)}
+    async with Fusion.open(settings) as fusion:
+        await fusion.settle()
+        assert text(7) not in {hit.text for hit in (await fusion.search("cortex", text(7), NADIA, 50)).hits}
+
+
+async def test_an_interrupted_exchange_is_finished_by_the_next_start(home: Path, tmp_path: Path) -> None:
+    """Killed when the new journal was whole and the old one's log already moved: the next start has the new one."""
+    settings, kept = await filled(home, tmp_path / "older", cortex=BACKENDS["cortex"])
+    DAMAGES["restored from an older copy"].happen(home, tmp_path / "older")
+    shutil.copytree(home / "backends", tmp_path / "backends")
+    await repair(settings, dry_run=False)
+    work = home / "journal.repair"
+    work.mkdir()
+    (home / "journal.sqlite").rename(work / "journal.sqlite")
+    shutil.copy(tmp_path / "older" / "journal.sqlite", home)
+    (work / "ready").write_text("journal.sqlite.lost-again")
+    async with door(settings) as (_, client):
+        assert not any("journal" in note for note in (await client.get("/readyz")).json()["notes"])
+    assert current(home) == kept
+    assert (home / "journal.sqlite.lost-again").exists()
+    assert not work.exists()
+
+
+async def test_refs_of_lost_memories_name_no_other_one(home: Path, tmp_path: Path) -> None:
+    settings, _ = await filled(home, tmp_path / "older", cortex=BACKENDS["cortex"])
+    async with Fusion.open(settings) as fusion:
+        before = {one["ref"] for one in (await fusion.memories(NADIA, 100))["memories"]}
+    DAMAGES["deleted"].happen(home, tmp_path / "older")
+    await repair(settings, dry_run=False)
+    async with Fusion.open(settings) as fusion:
+        assert before.isdisjoint(one["ref"] for one in (await fusion.memories(NADIA, 100))["memories"])
+
+
+def test_repair_shows_a_preview_and_asks(home: Path) -> None:
+    """`fusion repair`: nothing to do is said; a lost journal is shown, and exchanged with --yes."""
+    settings = home.parent / "fusion.toml"
+    settings.write_text(CORTEX_ONLY)
+    arguments = ["--home", str(home), "--config", str(settings)]
+    runner = CliRunner()
+
+    async def remember() -> None:
+        async with Fusion.open(settings, home=home) as fusion:
+            await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
+            await fusion.settle()
+
+    asyncio.run(remember())
+    whole = runner.invoke(app, ["repair", *arguments])
+    assert "nothing to repair" in whole.output
+    (home / "journal.sqlite").unlink()
+    shown = runner.invoke(app, ["repair", "--dry-run", *arguments])
+    assert "1 would be recovered from the stores" in shown.output
+    assert "cortex holds 1, 1 of them beyond the journal" in shown.output
+    refused = runner.invoke(app, ["repair", *arguments], input="n\n")
+    assert refused.exit_code == 1
+    assert not (home / "journal.sqlite").exists()
+    done = json.loads(runner.invoke(app, ["repair", "--yes", "--json", *arguments]).stdout)
+    assert done["needed"]
+    assert done["tenants"][0]["recovered"] == 1
+    assert current(home) == {"The harbour is in Lyon"}
