@@ -22,6 +22,7 @@ from benchmarks.pool import each
 from benchmarks.progress import Advance, bar
 from benchmarks.recorded import BUDGETS
 from benchmarks.rows import write, write_rows
+from benchmarks.store import split_up
 from fusion.recipe import Recipe
 
 
@@ -31,6 +32,7 @@ def run(options: Run) -> dict[str, Any]:
     Raises DataError before anything is stored where what is asked for does not exist.
     """
     options, arms = checked(options)
+    too_long = {} if options.scattered else split_up(options.corpora, options.captions)
     with bar("memories and questions", steps(options, arms)) as advance:
         told = list(each(options, partial(tell, options=options, arms=arms), advance))
     rows = [row for t in told for row in t.rows]
@@ -42,6 +44,7 @@ def run(options: Run) -> dict[str, Any]:
     ingested = [t for t in told if t.ingest_s]
     out = {
         **heading(options, arms[0].recipe, [one for t in told for one in t.recorded_by]),
+        **({"split": too_long} if too_long else {}),
         **figures.quality(main),
         **figures.cost(main),
         "ingest_per_s": round(sum(t.copies for t in ingested) / sum(t.ingest_s or 0.0 for t in ingested), 1)

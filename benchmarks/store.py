@@ -7,7 +7,7 @@ import json
 import re
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -23,9 +23,11 @@ from benchmarks.progress import Advance
 from benchmarks.scatter import Copy, scatter
 from fusion import Fusion
 from fusion.contract import Captured, Event, Moment, Place, Remembers, Scope
+from fusion.errors import BadInput
 from fusion.heap import settled_heap
 from fusion.ingest.capture import capture
-from fusion.ingest.intake import NewMemory
+from fusion.ingest.intake import Intake, NewMemory
+from fusion.ingest.split import is_too_long, split
 from fusion.recall.admit import foreign_ref
 from fusion.settings import load as load_settings
 
@@ -133,14 +135,35 @@ async def store(fusion: Fusion, corpus: Corpus, *, captions: bool = False, advan
     started = time.perf_counter()
     stored: dict[str, Item] = {}
     fresh = True
-    for start in range(0, len(corpus.memories), BATCH):
-        batch = corpus.memories[start : start + BATCH]
-        kept = await fusion.remember([_memory(item, corpus.id, captions) for item in batch])
-        for item, acknowledged in zip(batch, kept, strict=True):
+    every = [(item, part) for item in corpus.memories for part in split(_memory(item, corpus.id, captions))]
+    for start in range(0, len(every), BATCH):
+        batch = every[start : start + BATCH]
+        kept = await fusion.remember([part for _, part in batch])
+        for (item, _), acknowledged in zip(batch, kept, strict=True):
             fresh = fresh and acknowledged.status != "duplicate"
             stored.setdefault(acknowledged.ref, item)
     await settled(fusion, len(corpus.memories), advance)
     return Stored(stored, time.perf_counter() - started if fresh else None, len(corpus.memories))
+
+
+def split_up(corpora: Iterable[Corpus], captions: bool) -> dict[str, int]:
+    """How many messages are too long for one memory, and of how many pieces they are kept; empty where none is.
+
+    Raises DataError, which names the message, for one that cannot be stored: before anything is.
+    """
+    messages = pieces = 0
+    for corpus in corpora:
+        for item in corpus.memories:
+            memory = _memory(item, corpus.id, captions)
+            parts = list(split(memory)) if is_too_long(memory.text) else [memory]
+            for part in parts:
+                try:
+                    Intake.check(part, f"{corpus.id}, message {item.id}")
+                except BadInput as error:
+                    raise DataError(str(error)) from None
+            if len(parts) > 1:
+                messages, pieces = messages + 1, pieces + len(parts)
+    return {"messages": messages, "pieces": pieces} if messages else {}
 
 
 def _memory(item: Item, user_id: str, captions: bool) -> NewMemory:

@@ -82,6 +82,8 @@ class Summary(TypedDict):
     dry_run: bool
     changed: int
     """memories that are kept otherwise than they stand there: something was masked, replaced or left out"""
+    split: int
+    """texts that were too long for one memory and are kept in pieces"""
     not_read: dict[str, int]
     """files in these folders that are not read, by their ending"""
     batch: str | None
@@ -95,6 +97,7 @@ class Tally:
         self.batch = new_batch()
         self.not_read: Counter[str] = Counter()
         self.changed = 0
+        self.split = 0
         self.last = ""
         """where the last memory that was sent stands"""
         self.read = 0
@@ -102,6 +105,10 @@ class Tally:
         self.retired: int | None = None
         self.became: Counter[str] = Counter()
         self._skipped: dict[str, Skipped] = {}
+
+    def split_up(self, memory: NewMemory) -> None:
+        """Counts a text that was too long for one memory."""
+        self.split += 1
 
     def skip(self, where: str, reason: str) -> None:
         row = self._skipped.setdefault(reason, {"reason": reason, "count": 0, "first": where})
@@ -130,6 +137,7 @@ class Tally:
             "settled": settled,
             "dry_run": dry_run,
             "changed": self.changed,
+            "split": self.split,
             "not_read": dict(self.not_read.most_common()),
             "batch": self.batch if self.added else None,
         }
@@ -184,7 +192,9 @@ async def ingest(
     tally, whole = Tally(), WholeFiles()
     with bars(quiet) as shown:
         progress = await _reading(shown, paths, lambda: 0)
-        found = read(paths, scope, limits=limits, progress=progress, wholly=whole, passed=tally.not_read)
+        found = read(
+            paths, scope, limits=limits, progress=progress, wholly=whole, passed=tally.not_read, split_up=tally.split_up
+        )
         for _ in _memories(found, tally):
             pass
     if looking is not None:
@@ -228,6 +238,7 @@ async def send(
             only=only,
             wholly=whole,
             passed=tally.not_read,
+            split_up=tally.split_up,
         )
         for batch in batches(_memories(found, tally)):
             for memory, row in zip(batch, await _send(client, batch, tally.batch), strict=True):

@@ -560,6 +560,8 @@ def ingested(summary: Summary) -> None:
             told.append(f"{summary['retired']} retired: their files do not have them any more")
         if summary["redacted"]:
             told.append(f"{summary['redacted']} secrets taken out")
+        if summary["split"]:
+            told.append(f"{summary['split']} too long for one memory, kept in pieces")
         if summary["changed"]:
             told.append(f"{summary['changed']} kept without what was masked or left out")
         _say(", ".join(told) + ".")

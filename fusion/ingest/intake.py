@@ -189,22 +189,27 @@ class Intake:
         """What an item would be kept as."""
         return self._prepare(0, item, tenant)
 
-    def _prepare(self, number: int, item: NewMemory, tenant: str) -> Prepared:
-        """The event that an item is, and what was taken out of it."""
+    @staticmethod
+    def check(item: NewMemory, name: str = "memories[0]") -> None:
+        """Raises BadInput, by ``name``, for what cannot be kept at all."""
         if not item.text.strip():
-            raise BadInput(f"memories[{number}].text is empty: say what to remember")
+            raise BadInput(f"{name}.text is empty: say what to remember")
         if len(item.text) > MAX_TEXT_CHARS:
             raise BadInput(
-                f"memories[{number}].text has {len(item.text)} characters; at most {MAX_TEXT_CHARS} are one memory. "
+                f"{name}.text has {len(item.text)} characters; at most {MAX_TEXT_CHARS} are one memory. "
                 "Save it as a file and use `fusion ingest`, which takes it in sections"
             )
+        _refuse_secrets(name, item)
+
+    def _prepare(self, number: int, item: NewMemory, tenant: str) -> Prepared:
+        """The event that an item is, and what was taken out of it."""
+        self.check(item, f"memories[{number}]")
         text, recalled = _without_recalled(item)
         text, cleaned = clean(text)
         text, secrets = redact(text)
         named, in_name = clean(item.speaker) if item.speaker else (None, 0)
         speaker, in_speaker = redact(named) if named else (None, {})
         raw_kind, in_kind = redact(item.raw_kind) if item.raw_kind else (None, {})
-        self._refuse_secrets(number, item)
         if not text.strip() or text.strip().upper() in HEARTBEATS:
             return Prepared(None, changes=_nothing_left(text, recalled))
         redacted = sum([*secrets.values(), *in_speaker.values(), *in_kind.values()])
@@ -230,21 +235,21 @@ class Intake:
         )
         return Prepared(event, redacted, _changes(recalled, cleaned + in_name, redacted))
 
-    @staticmethod
-    def _refuse_secrets(number: int, item: NewMemory) -> None:
-        """Raises BadInput for a secret in what identifies: it is a key, or a file's name, and cannot be masked."""
-        identities = (
-            ("document", item.place.document if item.place else None),
-            ("source", item.source),
-            ("revision", item.revision),
-            ("supersedes", item.supersedes),
-            ("project", item.scope.project),
-            *item.stated,
-            *item.scope.named().items(),
-        )
-        for name, value in identities:
-            if value and redact(value)[1]:
-                raise BadInput(f"memories[{number}].{name} has a secret in it; take it out")
+
+def _refuse_secrets(name: str, item: NewMemory) -> None:
+    """Raises BadInput for a secret in what identifies: it is a key, or a file's name, and cannot be masked."""
+    identities = (
+        ("document", item.place.document if item.place else None),
+        ("source", item.source),
+        ("revision", item.revision),
+        ("supersedes", item.supersedes),
+        ("project", item.scope.project),
+        *item.stated,
+        *item.scope.named().items(),
+    )
+    for field_name, value in identities:
+        if value and redact(value)[1]:
+            raise BadInput(f"{name}.{field_name} has a secret in it; take it out")
 
 
 def _without_recalled(item: NewMemory) -> tuple[str, int]:

@@ -42,7 +42,8 @@ from fusion.ingest.files import (
     opened,
     unpacked,
 )
-from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory, not_one_line
+from fusion.ingest.intake import NewMemory, not_one_line
+from fusion.ingest.split import in_pieces
 from fusion.lib.envelope import UNATTENDED, Speaker, said
 from fusion.lib.moment import moment
 
@@ -57,7 +58,6 @@ MARK_EVERY = 500
 """turns between two bookmarks"""
 MAX_ID_CHARS = 256
 BEGINNING = Bookmark(0, 0, "")
-TOO_LONG = f"a turn of more than {MAX_TEXT_CHARS:,} characters"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +107,6 @@ class Transcript:
             return UNATTENDED
         if not found.text:
             return found.reason or None
-        if len(found.text) > MAX_TEXT_CHARS:
-            return TOO_LONG
         return NewMemory(
             text=found.text,
             scope=self.session.scope,
@@ -130,11 +128,14 @@ class Transcript:
 def read_session(
     path: Path, scope: Scope, *, bookmarks: Bookmarks | None = None, progress: Progress = lambda count: None
 ) -> Iterator[NewMemory | Skip]:
-    """The turns of one transcript; with ``bookmarks``, those since the last time. Never raises for what it finds."""
+    """The turns of one transcript; with ``bookmarks``, those since the last time. Never raises for what it finds.
+
+    A turn that is too long for one memory comes in pieces.
+    """
     if form_of(path, named=True) == "database":
-        yield from database(path, scope, bookmarks)
+        yield from in_pieces(database(path, scope, bookmarks))
     elif session := session_of(path, scope):
-        yield from transcript(path, session, bookmarks, progress)
+        yield from in_pieces(transcript(path, session, bookmarks, progress))
     else:
         yield Skip(str(path), "no session that is known")
 

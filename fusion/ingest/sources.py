@@ -40,7 +40,8 @@ from fusion.ingest.files import (
     sized,
     unchanged,
 )
-from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory, not_one_line
+from fusion.ingest.intake import NewMemory, not_one_line
+from fusion.ingest.split import in_pieces
 from fusion.lib.chunk import chunks
 from fusion.lib.front_matter import front_matter
 from fusion.lib.moment import moment
@@ -80,15 +81,33 @@ def read(
     only: Collection[Path] | None = None,
     wholly: Wholly = _nobody,
     passed: Counter[str] | None = None,
+    split_up: Callable[[NewMemory], None] = lambda memory: None,
 ) -> Iterator[NewMemory | Skip]:
     """The memories in files and in folders of files, in a fixed order; ``scope`` is for those that do not say whose.
 
     Never raises for what it finds: a file or line that makes no sense is a ``Skip``, and the others are read. JSONL and
     sessions grow at their end: with ``bookmarks`` they are read on from where they were left. ``only`` are the files
     to look at, of those that ``paths`` mean. ``wholly`` is told of each Markdown file that was
-    read to its end, ``passed`` counts the files of kinds that are not read.
+    read to its end, ``passed`` counts the files of kinds that are not read. A memory that is too long for one
+    comes in pieces, and ``split_up`` gets the whole of it.
     """
-    whose = scope or Scope()
+    found = _read(
+        paths, scope or Scope(), limits, progress=progress, bookmarks=bookmarks, only=only, wholly=wholly, passed=passed
+    )
+    return in_pieces(found, split_up)
+
+
+def _read(
+    paths: Sequence[Path],
+    whose: Scope,
+    limits: Limits,
+    *,
+    progress: Progress,
+    bookmarks: Bookmarks | None,
+    only: Collection[Path] | None,
+    wholly: Wholly,
+    passed: Counter[str] | None,
+) -> Iterator[NewMemory | Skip]:
     for file in files(paths, passed):
         if isinstance(file, Skip):
             if only is None:
@@ -258,7 +277,7 @@ class _Row:
 
     def memory(self, file: File, number: int, whose: Scope) -> NewMemory:
         """What a line says. Without a position its line's number stands in, in its document or in its revision."""
-        text = self.string("text", MAX_TEXT_CHARS)
+        text = self.string("text", MAX_LINE_BYTES)
         if text is None or not text.strip():
             raise Unreadable("text is missing or empty")
         document = self.string("document", MAX_REF_CHARS)
