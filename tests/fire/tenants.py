@@ -177,16 +177,14 @@ class Tenant:
 
 
 # What is left out of the comparison, and nothing else: durations, the clock, random ids, sizes of files.
-CLOCKED = frozenset(
-    # durations and times at which something was measured
-    "took_ms waited_ms uptime_s wait_s bytes pid began ended server_timing".split()
-)
-"""fields that are durations, or bytes on the disk, which depend on when SQLite and tantivy write back"""
+CLOCKED = frozenset("took_ms waited_ms uptime_s wait_s bytes coverage/vectors_pending".split())
+"""durations; bytes on the disk, which depend on when SQLite and tantivy write back; and the number of missing vectors
+in an answer, which is of up to a second ago: the one of now is in `/v1/backends`, and compared"""
 _RANDOM = re.compile(
     r"(?<=nonce=\")[0-9a-f]{12}|(?<=nonce=\\\")[0-9a-f]{12}|[0-9a-f]{8}-[0-9a-f]{4}-[47][0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}|\br[0-9a-f]{24}\b|\bx[0-9a-hjkmnp-tv-z]{10}\b"
 )
 """event ids, ids of receipts, hashes of native ids, nonces of fences"""
-_NOW = re.compile(r"\b20(?:2[6-9]|[3-9]\d)-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00)?")
+_NOW = re.compile(r"\b20(?:2[6-9]|[3-9]\d)-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?(?:Z|\+00:00)?")
 """the clock: what the tenants say of times is of 2025"""
 
 
@@ -202,11 +200,12 @@ def plain(value: Json) -> Json:
         said = _NOW.sub("<now>", said)
         return _RANDOM.sub(lambda m: names.setdefault(m[0], f"<id {len(names)}>"), said)
 
-    def walk(one: Json) -> Json:
+    def walk(one: Json, of: str = "") -> Json:
         if isinstance(one, Mapping):
-            return {text(str(name)): walk(inner) for name, inner in one.items() if name not in CLOCKED}
+            kept = {n: inner for n, inner in one.items() if CLOCKED.isdisjoint((n, f"{of}/{n}"))}
+            return {text(str(name)): walk(inner, str(name)) for name, inner in kept.items()}
         if isinstance(one, list):
-            return [walk(inner) for inner in one]
+            return [walk(inner, of) for inner in one]
         return text(one) if isinstance(one, str) else one
 
     return walk(value)
@@ -236,8 +235,9 @@ async def open_home(home: Path, tenants: Sequence[str], **more: Any) -> AsyncIte
     backends: dict[str, dict[str, Any]] = {name: {"deadline_ms": 60_000} for name in STORES}
     backends["markdown"]["remember_turns"] = True
     home.mkdir(mode=0o700)
-    (home / "recipes").mkdir()
-    (home / "recipes" / "patient.toml").write_text("[gather]\ntimeout_ms = 60_000\n")
+    (home / "recipes").mkdir(mode=0o700)
+    (file := home / "recipes" / "patient.toml").touch(mode=0o600)
+    file.write_text("[gather]\ntimeout_ms = 60_000\n")
     settings = load(home=home, recipe="patient", server={"keys": keys}, backends=backends, **more)
     async with Fusion.open(settings) as fusion, AsyncExitStack() as stack:
         transport = httpx.ASGITransport(create_app(fusion, settings))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
@@ -283,3 +284,15 @@ def states(folder: Path) -> set[str]:
     """The states of all deliveries in a tenant's journal."""
     with closing(sqlite3.connect(folder / "journal.sqlite")) as db:
         return {state for (state,) in db.execute("select state from delivery where state <> 'declined'")}
+
+
+def test_every_call_goes_to_the_parts_of_its_tenant() -> None:
+    """A method that is asked for somebody is answered by that tenant's parts; what is not is for the whole home."""
+    for_the_home = {"open", "check", "require_home", "look_at_home", "verb", "routes", "retry_after_s"}
+    undecided = {
+        name
+        for name, method in vars(Fusion).items()
+        if not name.startswith("_") and (inspect.isfunction(method) or isinstance(method, classmethod))
+        if name not in for_the_home and not hasattr(method, "__wrapped__")
+    }
+    assert undecided == set()
