@@ -33,8 +33,8 @@ BOILERPLATE = frozenset(
 )
 """words of which the headings and names consist that many files have; they say nothing of one"""
 DECIDED = re.compile(
-    r"\b(?:decid\w+|decision\w*|agreed|chose|chosen|because|instead of|moved? (?:to|from)|replaced|entschied\w*|"
-    r"entscheidung|décid\w+|décision|decidi\w+|decisión|beslut\w*|besloten|decis\w+)\b",
+    r"\b(?:decid\w+|decision\w*|agreed|chose|chosen|moved? from|replaced|entschied\w*|entscheidung|décid\w+|décision|"
+    r"decidi\w+|decisión|beslut\w*|besloten|decis\w+)\b",
     re.IGNORECASE,
 )
 _LINK = re.compile(r"\[\[[^\[\]\n]+\]\]|\]\([^()\n]+\)|https?://\S+")

@@ -124,7 +124,9 @@ async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
     if (holder := owner(settings.home)) is not None:
         record = read_record(settings.home)
         where = f" on {record.url}" if record else ""
-        raise HomeLocked(explain_lock(settings.home, holder, f"It answers{where}, so nothing needs to be started"))
+        raise HomeLocked(
+            explain_lock(settings.home, holder, f"It answers{where}, so nothing needs to be started. To stop it")
+        )
     with contextlib.ExitStack() as doors:
         door = doors.enter_context(contextlib.closing(listen(settings.server.host, settings.server.port)))
         drop_ins: dict[socket.socket, str] = {}

@@ -17,8 +17,30 @@ USAGE = 2
 STOPPED = 1
 """the exit code after a question of ours was not answered"""
 _QUOTE = "Write it after the command; quote it where your shell takes ? and * for file names"
-MISSING = {"question": f"{_QUOTE}: fusion fuse 'why?'", "query": _QUOTE, "text": _QUOTE}
+MISSING = {
+    "question": f"{_QUOTE}: fusion fuse 'why?'",
+    "query": _QUOTE,
+    "text": _QUOTE,
+    "backend": "`fusion backends` lists them",
+    "paths": "Name folders or files: fusion ingest ~/notes",
+    "ref": "It is what a block cites, [m1z], and what `fusion memories` lists",
+    "receipt_id": "`fusion fuse` prints it with -v",
+}
 """hints for arguments that are missing, by name"""
+OPTIONS = {
+    "query": "the question",
+    "budget_chars": "--budget",
+    "max_results": "--max-results",
+    "timeout_ms": "--timeout-ms",
+    "as_of": "--as-of",
+    "at": "--at",
+    "kind": "--kind",
+    "user_id": "--user",
+    "agent_id": "--agent",
+    "session_id": "--session",
+    "cursor": "--cursor",
+}
+"""what people type for a field of a request that an error names"""
 
 
 class OneLine(TyperGroup):
@@ -59,7 +81,9 @@ def report(error: FusionError, as_json: bool) -> None:
 
         sys.stderr.write(orjson.dumps(problem_of(error), default=str).decode() + "\n")
     else:
-        sys.stderr.write(f"fusion: {error}\n")
+        field, _, rest = str(error).partition(": ")
+        said = f"{OPTIONS[field]}: {rest}" if isinstance(error, BadInput) and field in OPTIONS and rest else str(error)
+        sys.stderr.write(f"fusion: {said}\n")
 
 
 def _end(error: Any, as_json: bool) -> NoReturn:
@@ -76,7 +100,9 @@ def _worded(error: Any) -> str:
         return ""
     context = getattr(error, "ctx", None)
     hint = MISSING.get(getattr(getattr(error, "param", None), "name", None) or "", "")
-    if near:
+    if context is not None and context.parent is None and hasattr(error, "possibilities"):
+        hint = "Options stand after the command: fusion fuse … --home FOLDER"
+    elif near:
         hint = f"Did you mean {' or '.join(sorted(near)[:3])}?"
     whole = f"{said[0].lower()}{said[1:].rstrip()}"
     whole += ("" if whole.endswith((".", "?")) else ".") + (f" {hint}" if hint else "")

@@ -97,6 +97,13 @@ CASES = [
     Case("search memry q --home @ --direct", ["backend 'memry'", "did you mean memory?"]),
     Case("fuse", ["missing argument", "quote it where your shell takes ? and * for file names"]),
     Case("remember", ["missing argument", "quote it"]),
+    Case("ingest", ["missing argument 'paths'. Name folders or files: fusion ingest ~/notes"]),
+    Case("get", ["missing argument 'ref'", "fusion memories"]),
+    Case("--home @ fuse q", ["no such option: --home. Options stand after the command"]),
+    Case("fuse q --budget 0 --home @ --direct", ["--budget: Input should be greater than or equal to 1"]),
+    Case("fuse q --user= --home @ --direct", ["--user: is empty"]),
+    Case("remember it --kind nte --home @ --direct", ["--kind: Input should be 'rule'"]),
+    Case("remember it --at tomorrow --home @ --direct", ["--at: is no time", "2026-01-31"]),
     Case("get m9z --home @ --direct", ["m9z"]),
     Case("fuse q --as-of 2026-13-45 --home @ --direct", ["2026-01-31"]),
     Case("ingest nope.md --home @ --direct", ["nope.md"]),
@@ -259,6 +266,16 @@ def test_a_word_that_is_a_file_may_have_been_a_question_mark(small: Path, monkey
     result = fusion("fuse", "where", "are", "the", "kiwis", "--home", small, "--direct")
     assert "'kiwis' is a file here" in result.stderr
     assert "put the question in quotes" in result.stderr
+
+
+@pytest.mark.parametrize("ref", ["[m1]", "M1", "m1,", "[m1],"])
+def test_a_ref_is_taken_as_it_was_copied(small: Path, ref: str) -> None:
+    """With the brackets of the block, in capitals, with a comma."""
+    kept = orjson.loads(fusion("memories", "--home", small, "--direct", "--json").stdout)["memories"][0]["ref"]
+    typed = ref.replace("m1", kept).replace("M1", kept.upper())
+    assert fusion("get", typed, "--home", small, "--direct").stdout.startswith("We deploy on Tuesdays.")
+    previewed = fusion("forget", f"{typed},{kept}", "--dry-run", "--home", small, "--direct")
+    assert previewed.stdout.splitlines()[-1] == "1 would be forgotten."
 
 
 # What is printed --------------------------------------------------------------------------------------------------

@@ -307,7 +307,9 @@ def vault(tmp_path: Path, **notes: str) -> Path:
     return tmp_path / "ada"
 
 
-RICH = "It needs a new chain, a bell and a lock, which Mara buys in Malmö on 3 March 2026, because the first rusted."
+RICH = (
+    "Mara decided that it needs a new chain, a bell and a lock, to buy in Malmö on 3 March 2026, as the first rusted."
+)
 
 
 def test_the_question_with_the_best_answer_is_shown(tmp_path: Path, home: Path) -> None:

@@ -178,6 +178,11 @@ def friendly(as_json: bool) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
+def refs_of(words: Sequence[str]) -> list[str]:
+    """Refs as people copy them out of a block or type them: in brackets, in capitals, with commas between."""
+    return [ref.lower() for word in words for ref in word.replace(",", " ").replace("[", " ").replace("]", " ").split()]
+
+
 def _point_out_variables() -> None:
     """A remark on each variable that is probably one of ours, misspelt: nothing reads it."""
     for name in os.environ:

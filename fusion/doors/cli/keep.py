@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fusion.doors.cli.asking import gateway, home_of, print_json, run, say, settings_of
+from fusion.doors.cli.asking import gateway, home_of, print_json, refs_of, run, say, settings_of
 from fusion.doors.cli.options import Agent, Config, Cursor, Direct, Home, Json, PageSize, Session, User
 from fusion.doors.usage import report
 from fusion.errors import NotFound, ServerUnreachable
@@ -252,7 +252,7 @@ def get(
 
     async def ask() -> None:
         async with gateway(home, config, direct=direct) as client:
-            memory = await client.memory(ref, user_id=user, agent_id=agent, session_id=session)
+            memory = await client.memory("".join(refs_of([ref])), user_id=user, agent_id=agent, session_id=session)
         if as_json:
             print_json(memory)
         else:
@@ -291,7 +291,7 @@ def forget(
 
         scope = {"user_id": user, "agent_id": agent, "session_id": session}
         said = {"query": query, "source": source, "document": document, "after": after, "before": before}
-        meant = Meant(tuple(refs or ()), said | {"time": "recorded" if recorded else None}, scope)
+        meant = Meant(tuple(refs_of(refs or ())), said | {"time": "recorded" if recorded else None}, scope)
         async with gateway(home, config, direct=direct) as client:
             await preview_and_forget(client, meant, dry_run=dry_run, yes=yes, as_json=as_json)
 
