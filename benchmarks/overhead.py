@@ -22,7 +22,7 @@ import aiohttp
 import orjson
 
 from benchmarks.figures import commit
-from benchmarks.processes import Child, serving
+from benchmarks.processes import Child, allow, serving
 from benchmarks.progress import bar
 from benchmarks.servers import BACKENDS, CHARACTERS, HITS
 from benchmarks.stages import CANDIDATES, stage_cpu_ms
@@ -144,7 +144,8 @@ def _gateway(urls: list[str]) -> Iterator[Child]:
         settings = f'backends_only = true\nlog_level = "warning"\n[embedder]\nadapter = ""\n{tables}'
         (home / "fusion.toml").write_text(settings, encoding="utf-8")
         with serving(
-            ["-m", "fusion", "serve", "--home", str(home), "--port", "0", "--idle-exit", "120", "--json"]
+            ["-m", "fusion", "serve", "--home", str(home), "--port", "0", "--idle-exit", "120", "--json"],
+            allow(home, Path(folder) / "state"),
         ) as child:
             yield child
 

@@ -189,6 +189,20 @@ def test_sigterm_finishes_what_is_under_way_and_cleans_up(home: Path) -> None:
     assert owner(home) is None
 
 
+def test_serving_without_a_token_is_asked_for_by_name_and_says_what_it_means(home: Path) -> None:
+    """Then every local user is let in; a line of the log says so. Without the option 401 says how to get the token."""
+    for option, status in ((), 401), (("--no-token",), 200):
+        with start("serve", "--home", home, "--port", 0, "--json", *option) as process:
+            assert process.stdout is not None
+            url = json.loads(process.stdout.readline())["url"]
+            reply = httpx.get(f"{url}/v1/backends")
+            assert reply.status_code == status
+            process.send_signal(signal.SIGTERM)
+            _, log = process.communicate(timeout=60)
+        assert ("every user and every program of this computer" in log) is (status == 200)
+        assert ("fusion token" in reply.text) is (status == 401)
+
+
 def test_an_idle_server_leaves(home: Path) -> None:
     """With --idle-exit it stops by itself, and frees the home."""
     with start("serve", "--home", home, "--port", 0, "--idle-exit", 0.1) as process:

@@ -88,10 +88,15 @@ def served(*arguments: str) -> Iterator[Served]:
             f'backends_only = true\n[embedder]\nadapter = ""\n'
             f'[backends.{BACKEND}]\nadapter = "adapters.cortex:Cortex"\ncompat_port = {port}\n'
         )
+        environment = {**os.environ, "XDG_STATE_HOME": f"{folder}/state"}
+        allow = [sys.executable, "-m", "fusion", "allow", "--home", str(home), "--yes", "--json"]
+        subprocess.run(allow, env=environment, check=True, stdout=subprocess.DEVNULL)
         for path in (Path(folder), *home.rglob("*"), home):
             path.chmod(0o755 if path.is_dir() else 0o644)
         command = [sys.executable, "-m", "fusion", "serve", "--home", str(home), "--port", "0", "--json", *arguments]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, umask=0) as process:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, umask=0
+        ) as process:
             try:
                 assert process.stdout is not None
                 url = json.loads(process.stdout.readline())["url"]
