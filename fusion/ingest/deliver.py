@@ -109,6 +109,8 @@ class Deliverer:
             self._news[name].clear()
             try:
                 busy = await self._round(name)
+                if busy and self._noted is not None:
+                    await self._noted(name)
             except Exception as error:  # noqa: BLE001 — whatever is wrong with one store must not end its deliveries
                 failures += 1
                 self.faults[name] = f"{type(error).__name__}: {error}"
@@ -161,8 +163,6 @@ class Deliverer:
                 log.warning("backend %s has not forgotten an event: %s", name, error)
         if due:
             await self._tell_accepted(name, due)
-        if (due or forgetting) and self._noted is not None:
-            await self._noted(name)
         return bool(due or forgetting)
 
     async def _tell_accepted(self, name: str, due: Sequence[Due]) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+from fusion.ingest.journal import Journal
+from tests.ingest.stores import event
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,3 +138,38 @@ DAMAGES: dict[str, Damage] = {
     "rubbish": Damage(lambda home, older: (home / "journal.sqlite").write_bytes(b"rubbish " * 4096)),
 }
 """what happens once a server was killed, so that its log is still there"""
+
+
+async def cut_power(folder: Path, seed: int) -> tuple[Path, list[str]]:
+    """A journal as a power cut leaves it, with the texts that were acknowledged by then.
+
+    At an acknowledgement everything up to the end of the log was synced: the connection commits with synchronous =
+    FULL. What came later may be gone or torn, so of the log the bytes from before that acknowledgement are kept and
+    those behind it are dropped, zeroed or replaced by random ones. The main file is that of the last checkpoint, which
+    SQLite syncs before it uses the log again. That the disk obeys a sync is not examined.
+    """
+    draw = random.Random(seed)
+    folder.mkdir()
+    file, log = folder / "journal.sqlite", folder / "journal.sqlite-wal"
+    journal = await Journal.open(file)
+    kept: list[str] = []
+    states: list[tuple[int, bytes, bytes]] = []
+    for number in range(draw.randint(20, 60)):
+        batch = [event(f"turn {number} {n}", 100 * number + n) for n in range(draw.randint(1, 6))]
+        await journal.append(batch)
+        kept += [one.text for one in batch]
+        states.append((len(kept), file.read_bytes(), log.read_bytes()))
+    await asyncio.gather(*(journal.append([event(f"late {n}", 10_000 + n)]) for n in range(20)))
+    late = log.read_bytes()
+    await journal.close()
+    acknowledged, main, synced = draw.choice(states)
+    tail = late[len(synced) :]
+    torn = draw.choice(("", "zeros", "noise", "part"))
+    tail = {"": b"", "zeros": bytes(len(tail)), "noise": draw.randbytes(len(tail)), "part": tail[: len(tail) // 3]}[
+        torn
+    ]
+    for path in folder.iterdir():
+        path.unlink()
+    file.write_bytes(main)
+    log.write_bytes(synced + tail)
+    return file, kept[:acknowledged]
