@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.datasets import DataError
 from benchmarks.figures import commit
-from benchmarks.fire import losses, others, rollback, tenants
+from benchmarks.fire import homes, losses, others, rollback, tenants
 
 Measure = Callable[[bool], Mapping[str, Any]]
 
@@ -47,6 +47,7 @@ AIMS: Mapping[str, Aim] = MappingProxyType(
 
 PARTS: Mapping[str, Measure] = MappingProxyType(
     {
+        "homes": homes.measure,
         "others": others.measure,
         "losses": losses.measure,
         "rollback": rollback.measure,

@@ -14,6 +14,26 @@ Records are files of the user's state folder (`fusion.lib.private`), outside eve
 the folder and the hash of each file that decides. It does not cover the memories themselves.
 """
 
-from fusion.trust.homes import allow, checkout_home, data_home, make_home, require, rerecord, revoke, unanswered
+from fusion.trust.homes import (
+    allow,
+    changing,
+    checkout_home,
+    data_home,
+    make_home,
+    require,
+    rerecord,
+    revoke,
+    unanswered,
+)
 
-__all__ = ["allow", "checkout_home", "data_home", "make_home", "require", "rerecord", "revoke", "unanswered"]
+__all__ = [
+    "allow",
+    "changing",
+    "checkout_home",
+    "data_home",
+    "make_home",
+    "require",
+    "rerecord",
+    "revoke",
+    "unanswered",
+]

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import shlex
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,6 +92,20 @@ def make_home(home: Path) -> Path:
         if _record(folder, about) is None:
             _keep(Record.of(folder, about, "made"), folder, {folder / FILE})
     return folder
+
+
+@contextmanager
+def changing(home: Path) -> Iterator[None]:
+    """Around a command of ours that writes recipes into a home, and makes the home by that if need be."""
+    folder = resolved(home)
+    is_new = not folder.exists()
+    try:
+        yield
+    finally:
+        if is_new and folder.is_dir() and not _is_own(folder):
+            _keep(Record.of(folder, folder.stat(), "made"), folder, {folder / FILE})
+        elif folder.is_dir():
+            rerecord(folder)
 
 
 def rerecord(home: Path) -> None:

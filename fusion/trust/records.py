@@ -17,6 +17,8 @@ from fusion.trust.decides import Named
 
 FOLDER = "homes"
 VERSION = 1
+MAX_RECORDS = 500
+"""from which on the records of homes that are gone are removed"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,18 @@ def read(home: Path) -> Record | None:
 
 def write(record: Record) -> None:
     """Keeps a record; the one before is replaced. Raises SettingsError where the state folder cannot be written."""
+    _forget_homes_that_are_gone()
     write_state(_name(Path(record.home)), json.dumps({"version": VERSION, **asdict(record)}, indent=1).encode())
+
+
+def _forget_homes_that_are_gone() -> None:
+    """Keeps the folder of records small: tests and benchmarks make many homes that do not last."""
+    with suppress(OSError):
+        files = list((state_path() / FOLDER).iterdir())
+        for file in files if len(files) > MAX_RECORDS else ():
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                if not Path(json.loads(file.read_bytes())["home"]).exists():
+                    file.unlink()
 
 
 def remove(home: Path) -> bool:

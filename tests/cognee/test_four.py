@@ -16,6 +16,7 @@ import pytest
 
 from adapters.bolt import DIALECTS, Bolt, Server
 from fusion.client import stop_server
+from fusion.trust import allow
 from tests.bolt.servers import CONNECT_MS, arcade_at, empty
 from tests.cognee.servers import start_cognee
 
@@ -90,6 +91,7 @@ def home(tmp_path: Path, cognee: str, bolt: Mapping[str, object]) -> Iterator[Pa
     table = "\n".join(f"{name} = {json.dumps(value)}" for name, value in bolt.items())
     notes = json.dumps(str(SAMPLE / "workspace"))
     (home / "fusion.toml").write_text(SETTINGS.format(notes=notes, cognee=json.dumps(cognee), bolt=table))
+    allow(home)
     yield home
     stop_server(home)
 

@@ -17,6 +17,7 @@ from fusion.doors.http import create_app
 from fusion.errors import BadInput, NobodyAnswered, NotFound
 from fusion.recipe import mark
 from fusion.settings import KeySettings, ServerSettings, Settings, load
+from fusion.trust import allow
 from fusion.wiring import Fusion
 from tests.doors.fakes import FakeFusion, app_over
 
@@ -224,6 +225,7 @@ def test_many_questions_get_a_verdict(home: Path, tmp_path: Path) -> None:
     file.write_text("\n".join(map(json.dumps, rows)) + "\nwhat about guests?\n")
     (home / "recipes").mkdir()
     (home / "recipes" / "mute.toml").write_text("[rerank]\nabstain = 1.0\n[rerank.signals]\nspeaker = 1\n")
+    allow(home)
     given = ("compare", "--queries", file, "--a", "default", "--b", "mute", "--home", home)
     told = printed(fusion(*given, "--json"))
     verdict = told["verdict"]
@@ -245,6 +247,7 @@ def test_what_an_arm_was_tuned_on_does_not_count(home: Path, tmp_path: Path) -> 
     given = ("compare", "--queries", file, "--a", "default", "--b", "mine", "--home", home)
     for tuned_on, judged in (([mark("Who  has CLOGS?")], 1), ([mark("bookings?"), mark("who has clogs?")], 0)):
         mine.write_text(f"tuned_on = {json.dumps(tuned_on)}\n[rerank.signals]\nbm25 = 1\n")
+        allow(home)
         told = printed(fusion(*given, "--json"))
         assert (told["tuned_on"], told["agreement"]["questions"]) == (len(tuned_on), 2)
         assert (told["verdict"] or {"n": 0})["n"] == judged

@@ -16,6 +16,7 @@ import orjson
 
 from fusion.client import AsyncClient
 from fusion.doors.serve import connections_that_fit
+from fusion.trust import allow
 from tests.doors.fakes import SMALL
 
 THOUSAND = 1000
@@ -33,6 +34,7 @@ def serve(home: Path, settings: str = "") -> Iterator[tuple[subprocess.Popen[byt
     (home / "fusion.toml").write_text(SMALL + settings)
     (home / "token").touch(0o600)
     (home / "token").write_text(TOKEN)
+    allow(home)
     command = [sys.executable, "-m", "fusion", "serve", "--home", str(home), "--port", "0", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         try:

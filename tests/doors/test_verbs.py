@@ -28,6 +28,7 @@ from fusion.doors.verbs import BATCH_LINES, _worded, backends
 from fusion.errors import BadInput, NotFound, SettingsError, StoreFull
 from fusion.mounts import verbs_of
 from fusion.settings import Settings, load
+from fusion.trust import allow
 from fusion.wiring import Fusion
 from tests.doors.fakes import SMALL, FakeFusion, app_over, serving
 from tests.doors.verbed.cli import Endless
@@ -41,6 +42,7 @@ def home(tmp_path: Path) -> Path:
     home = tmp_path / "home"
     home.mkdir()
     (home / "fusion.toml").write_text(SMALL.replace("adapters.inmemory:InMemory", "tests.doors.verbed:Verbed"))
+    allow(home)
     return home
 
 
@@ -172,6 +174,7 @@ class TestCommands:
         """From the home's file, without importing an adapter: the one that exports verbs, not the one that does not."""
         with (home / "fusion.toml").open("a") as file:
             file.write('[backends.plain]\nadapter = "adapters.inmemory:InMemory"\n')
+        allow(home)
         code = (
             f"import os, sys; os.environ['FUSION_HOME'] = {str(home)!r}; sys.argv = ['fusion', '--help']\n"
             "from fusion.doors.cli import main\ntry:\n    main()\nexcept SystemExit:\n    pass\n"
@@ -187,6 +190,8 @@ class TestCommands:
         assert backends(home, {}) == {"memory": "tests.doors.verbed:Verbed"}
         assert backends(home, {"FUSION_BACKENDS__X__ADAPTER": "a:B"})["x"] == "a:B"
         (home / "fusion.toml").write_text("[backends.mine]\nadapter = 'a:B'\n")
+        assert "mine" not in backends(home, {})  # it changed, and was not allowed again
+        allow(home)
         assert list(backends(home, {})) == ["markdown", "cortex", "mem0", "triples", "mine"]
         (home / "fusion.toml").write_text("[[[")
         assert list(backends(home, {})) == ["markdown", "cortex", "mem0", "triples"]
@@ -197,6 +202,7 @@ class TestCommands:
         assert "cortex" in folders
         for name in folders:
             (tmp_path / "fusion.toml").write_text(f'[backends.b]\nadapter = "adapters.{name}:Any"\n')
+            allow(tmp_path)
             for verb in verbs_of(f"adapters.{name}"):
                 told = CliRunner().invoke(app, ["b", verb, "--home", str(tmp_path), "--help"])
                 assert (told.exit_code, "--user" in told.stdout) == (0, True), (name, verb, told.output)

@@ -51,7 +51,7 @@ def _namespace() -> list[str]:
 
 
 NAMESPACE = _namespace()
-SMALL_DISK = 'mount -t tmpfs -o size=2m,mode=0700 none "$1" && cp "$2" "$1/fusion.toml" && head -c 600000 /dev/zero >"$1/ballast" && exec "$3" -m fusion serve --home "$1" --port 0 --json'  # noqa: E501
+SMALL_DISK = 'mount -t tmpfs -o size=2m,mode=0700 none "$1" && cp "$2" "$1/fusion.toml" && head -c 600000 /dev/zero >"$1/ballast" && "$3" -m fusion allow --home "$1" --yes >/dev/null && exec "$3" -m fusion serve --home "$1" --port 0 --json'  # noqa: E501
 """its home is a disk of 2 MB that no other process sees"""
 
 

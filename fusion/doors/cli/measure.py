@@ -145,7 +145,7 @@ def tune(
         from fusion.doors.tune import Wanted
         from fusion.doors.tune import run as run_tuning
         from fusion.settings import recipes
-        from fusion.trust import rerecord
+        from fusion.trust import changing
 
         settings = settings_of(home, config)
         known = recipes(settings)
@@ -168,7 +168,7 @@ def tune(
             conversations=tuple(conversation or ()),
             only=tuple(only or ()),
         )
-        told = run_tuning(wanted, quiet=as_json)
-        rerecord(settings.home)
+        with changing(settings.home):
+            told = run_tuning(wanted, quiet=as_json)
         if as_json:
             print_json(told)

@@ -137,11 +137,12 @@ def token(home: Home = None, config: Config = None, as_json: Json = False) -> No
     """Print the token that requests to a home's server need: -H "authorization: Bearer $(fusion token)"."""
     with friendly(as_json):
         from fusion.access import home_token
+        from fusion.trust import make_home
 
         folder = home_of(home, config)
         if not folder.is_dir():
             raise NotFound(f"There is no home {folder}. To make one: fusion init")
-        found = home_token(folder)
+        found = home_token(make_home(folder))
         if as_json:
             print_json({"home": str(folder), "token": found})
         else:
