@@ -17,7 +17,6 @@ from fusion.access import home_token
 from fusion.client import Client
 from fusion.doors.gate import PUBLIC
 from fusion.doors.openapi import document
-from fusion.trust import revoke
 
 NOBODY = 65534
 """a user that every system has, and that owns nothing"""
@@ -94,7 +93,6 @@ def served(*arguments: str) -> Iterator[Served]:
         subprocess.run(allow, env=environment, check=True, stdout=subprocess.DEVNULL)
         for path in (Path(folder), *home.rglob("*"), home):
             path.chmod(0o755 if path.is_dir() else 0o644)
-        allow(home)
         command = [sys.executable, "-m", "fusion", "serve", "--home", str(home), "--port", "0", "--json", *arguments]
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, umask=0
@@ -109,7 +107,6 @@ def served(*arguments: str) -> Iterator[Served]:
             finally:
                 process.terminate()
                 process.wait(60)
-                revoke(home)
 
 
 def attempt(there: Served, uid: int | None, *, full: bool = True) -> Tried:
