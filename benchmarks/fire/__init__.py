@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.datasets import DataError
 from benchmarks.figures import commit
-from benchmarks.fire import homes, losses, others, rollback, tenants
+from benchmarks.fire import homes, losses, others, rollback, secrets, tenants
 
 Measure = Callable[[bool], Mapping[str, Any]]
 
@@ -51,6 +51,7 @@ PARTS: Mapping[str, Measure] = MappingProxyType(
         "others": others.measure,
         "losses": losses.measure,
         "rollback": rollback.measure,
+        "secrets": secrets.measure,
         "tenants": tenants.measure,
     }
 )

@@ -16,6 +16,7 @@ FOUND, DYNAMIC = pumps.patterns()
 BUILT = {
     "fusion.ingest.capture": "a keyword of ours between two word boundaries",
     "fusion.lib.ignore": "the user's own patterns for files",
+    "fusion.lib.redact": "each kind is checked in tests/fire/test_secrets.py",
     "fusion.lib.words": "checked as `fusion.lib.words.words` by the tests of text functions",
     "adapters.qdrant.memories": "the name of a collection in the settings, and one class",
 }
