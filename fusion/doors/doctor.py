@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import fusion as package
+from fusion.access import TOKEN, read_token
 from fusion.client import LOG, Client, running_server
 from fusion.contract import UNNAMED, Scope, Verifies
 from fusion.doors import show
@@ -75,7 +76,7 @@ def examine(
         require(home, named=named, config=config)
     except HomeNotAllowed as error:
         return [*_machine(), Finding("home", "fail", str(error), _command(home, "allow"))]
-    found = [*_machine(), *_folder(home), *_clock(home, now)]
+    found = [*_machine(), *_folder(home), *_token(home), *_clock(home, now)]
     settings: Settings | None = None
     try:
         settings = load(config, home=home).model_copy(update={"home": home})
@@ -149,6 +150,14 @@ def _folder(home: Path) -> Iterator[Finding]:
         yield Finding("disk", status, f"only {told} where {home} is", f"make room; du -sh {shlex.quote(str(home))}/*")
     else:
         yield _ok("disk", told)
+
+
+def _token(home: Path) -> Iterator[Finding]:
+    """Nothing, unless the token cannot be believed: then no server of the home starts."""
+    try:
+        read_token(home)
+    except SettingsError as error:
+        yield Finding("token", "fail", str(error), f"rm {shlex.quote(str(home / TOKEN))}")
 
 
 def _clock(home: Path, now: datetime) -> Iterator[Finding]:

@@ -100,10 +100,14 @@ def plant(folder: Path, value: bytes) -> None:
 
 
 async def test_a_planted_pickle_in_an_old_folder_is_not_run(folder: Path, tmp_path: Path) -> None:
-    """The marker would be made. The folder is set aside whole, under a name that says so, and the store is empty."""
+    """qdrant-client itself would run it. The folder is set aside whole, by a name that says so; the store is empty."""
     await old_home(folder)
     marker = tmp_path / "marker"
     plant(folder, pickle.dumps(Bomb(marker)))
+    shutil.copytree(folder, copy := tmp_path / "copy")
+    with pytest.raises(AttributeError):
+        old_client(copy)
+    marker.rmdir()  # so the pickle does what it is here to do
     backend = await mem0(folder)
     assert (await backend.describe()).items == 0
     await backend.close()

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 import fusion as package
 from adapters.inmemory import InMemory
+from fusion.access import TOKEN, home_token
 from fusion.contract import Place, Scope
 from fusion.doors import openapi
 from fusion.doors.cli import app
@@ -422,3 +423,12 @@ async def test_a_package_that_nobody_asked_for_is_no_fault(filled: Path) -> None
     named = load(home=filled, backends={"mem0": {"adapter": chosen.adapter}})
     (one,) = [one for one in _configured(named, "fusion.toml") if one.check == "backends.mem0"]
     assert one.status == "fail"
+
+
+async def test_a_token_that_others_could_read_is_named(filled: Path) -> None:
+    """No server of the home starts until it is gone; the command that removes it is there."""
+    home_token(filled)
+    assert "token" not in wrong(examine(filled))
+    (filled / TOKEN).chmod(0o644)
+    found = wrong(examine(filled))["token"]
+    assert (found.status, found.mend) == ("fail", f"rm {filled / TOKEN}")
