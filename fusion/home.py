@@ -275,7 +275,7 @@ def remove_record(home: Path) -> None:
 
 def _open_lock(home: Path, *, make: bool = True) -> int:
     """The lock's file. Raises FileNotFoundError, and HomeNotAllowed for one that would lead to another file."""
-    flags = os.O_RDWR | os.O_CREAT if make else os.O_RDWR
+    flags = os.O_RDWR | os.O_CREAT if make else os.O_RDONLY
     try:
         descriptor = os.open(home / "lock", flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     except FileNotFoundError:

@@ -187,7 +187,10 @@ async def serve_on(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
-    write_record(settings.home, ServerRecord(os.getpid(), url_of(door), datetime.now(UTC).isoformat(), token))
+    try:
+        write_record(settings.home, ServerRecord(os.getpid(), url_of(door), datetime.now(UTC).isoformat(), token))
+    except OSError as error:  # a full or read-only disk: who knows the address is answered
+        log.warning("clients cannot find this server by its home: %s", error)
     idle = asyncio.ensure_future(_leave_when_idle(server, gate, fusion, settings.server.idle_exit_s))
     watching = asyncio.ensure_future(_leave_when_gone(server, fusion))
     try:

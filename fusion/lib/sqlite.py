@@ -110,6 +110,8 @@ class Database:
         self._guard: Guard | None = None
         self.refusal = ""
         """why nothing is written, where nothing is"""
+        self.refused: type[FusionError] = StoreDamaged
+        """what is raised then"""
 
     @classmethod
     async def open(
@@ -158,7 +160,7 @@ class Database:
         one of them raises undoes that one only."""
         self._refuse_when_closed()
         if self.refusal:
-            raise StoreDamaged(self.refusal)
+            raise self.refused(self.refusal)
         done: Future[T] = Future()
         with self._lock:
             self._waiting.append((work, done))

@@ -68,6 +68,7 @@ from fusion.wiring.meant import foreign_items, meant_by
 from fusion.wiring.opening import DEFAULT, Parts, Shared, opened, shared
 from fusion.wiring.pages import beginning, document, public
 from fusion.wiring.tenants import Tenants
+from fusion.wiring.unwritable import readable
 from fusion.wiring.within import Within
 
 log = logging.getLogger(__name__)
@@ -136,7 +137,12 @@ class Fusion(Parts):
         that cannot be opened costs its own answers only.
         """
         settings = _allowed(config, home)
-        async with shared(settings) as common, AsyncExitStack() as stack:
+        async with (
+            readable(settings) as there,
+            shared(there.settings, there.reason) as common,
+            AsyncExitStack() as stack,
+        ):
+            settings = there.settings
             most_open = settings.server.max_open_tenants
             tenants: Tenants[Fusion] = Tenants(settings.home, partial(cls._of, common), most_open)
             fusion = await stack.enter_async_context(cls._of(common, DEFAULT, tenants))

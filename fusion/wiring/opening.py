@@ -32,7 +32,15 @@ from fusion.contract import (
     Used,
 )
 from fusion.embedders import Embedders
-from fusion.errors import BackendUnreachable, FusionError, ModelMissing, PackageMissing, SettingsError, StoreDamaged
+from fusion.errors import (
+    BackendUnreachable,
+    FusionError,
+    ModelMissing,
+    PackageMissing,
+    SettingsError,
+    StoreDamaged,
+    StoreFull,
+)
 from fusion.home import HomeLock, tenant_folder
 from fusion.ingest import marks
 from fusion.ingest.deliver import Deliverer
@@ -88,6 +96,8 @@ class Shared:
     turns: Turns
     notes: tuple[str, ...] = ()
     """what is degraded for everybody, in words with the fix"""
+    unwritable: str = ""
+    """why nothing is written, where the home cannot be"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,12 +136,16 @@ P = TypeVar("P", bound=Parts)
 
 
 @asynccontextmanager
-async def shared(settings: Settings) -> AsyncIterator[Shared]:
-    """What the tenants of a home share; the home is owned until the end of the block. Raises as `Fusion.open`."""
+async def shared(settings: Settings, unwritable: str = "") -> AsyncIterator[Shared]:
+    """What the tenants of a home share; the home is owned until the end of the block. Raises as `Fusion.open`.
+
+    ``unwritable`` says why the home is a private copy that nobody else can have.
+    """
     known = checked(recipes(settings))
     async with AsyncExitStack() as stack:
-        stack.enter_context(HomeLock.take(settings.home))
-        make_private(settings.home)
+        if not unwritable:
+            stack.enter_context(HomeLock.take(settings.home))
+            make_private(settings.home)
         stack.callback(os.umask, os.umask(0o077))  # tantivy's and Qdrant's files are their owner's only, too
         embedders, notes = await _embedders(settings)
         stack.push_async_callback(embedders.close)
@@ -142,7 +156,7 @@ async def shared(settings: Settings) -> AsyncIterator[Shared]:
         if model is not None:
             stack.push_async_callback(model.close)
         turns = Turns(settings.server.max_in_flight)
-        yield Shared(settings, known, embedders, judge, model, turns, (*notes, *missing))
+        yield Shared(settings, known, embedders, judge, model, turns, (*notes, *missing), unwritable)
 
 
 @asynccontextmanager
@@ -155,6 +169,9 @@ async def opened(kind: type[P], common: Shared, tenant: str = DEFAULT) -> AsyncI
         await asyncio.to_thread(rebuild.finish, settings.home)
         journal, damaged = await _journal(settings.home / "journal.sqlite", keys_kept_s)
         stack.push_async_callback(journal.close)
+        if common.unwritable and not damaged:
+            journal.refuse(common.unwritable, StoreFull)
+            damaged = {"home": common.unwritable}
         places = marks.places_of(settings.home, settings.backends)
         if not damaged and (what := marks.lost(await journal.mark(), places)):
             damaged = _lost(journal, what, settings)

@@ -113,7 +113,7 @@ async def gateway(
     folder = home_of(home, config) if new else existing(home, config)
     if new and not folder.exists() and (near := near_home(folder)):
         say(f"{folder} is a new home{_named_by(home)}{near}")
-    if not direct:
+    if not direct and not _unwritable(folder):
         async with AsyncClient.of_home(folder, config=config) as client:
             yield client
         return
@@ -132,6 +132,17 @@ async def gateway(
         transport = httpx.ASGITransport(create_app(fusion, settings, local_token=key))
         async with AsyncClient.over(transport, api_key=key) as client:
             yield client
+
+
+def _unwritable(folder: Path) -> bool:
+    """Whether no server of a home can be started, for nothing can be written into it: then it is opened here."""
+    from fusion.home import read_record
+
+    if read_record(folder) is not None or not folder.is_dir():
+        return False
+    from fusion.probe import unwritable
+
+    return bool(unwritable(folder))
 
 
 async def say_if_empty(client: AsyncClient, home: Path | None, config: Path | None) -> None:

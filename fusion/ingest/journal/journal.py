@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from fusion.contract import Event, Extraction, Hit, Scope
-from fusion.errors import NotFound, StoreDamaged
+from fusion.errors import FusionError, NotFound, StoreDamaged
 from fusion.ingest.journal import (
     audit,
     batches,
@@ -99,7 +99,7 @@ class Journal:
     async def check(self) -> None:
         """Looks through the file. Raises StoreDamaged when it is not what was written, and HomeGone."""
         if self._database.refusal:
-            raise StoreDamaged(self._database.refusal)
+            raise self._database.refused(self._database.refusal)
         await self._database.compare_with_files()
         await self._database.check()
 
@@ -107,9 +107,9 @@ class Journal:
     def file(self) -> Path:
         return self._database.path
 
-    def refuse(self, why: str) -> None:
-        """From now on every write raises StoreDamaged with this reason; reading goes on."""
-        self._database.refusal = why
+    def refuse(self, why: str, error: type[FusionError] = StoreDamaged) -> None:
+        """From now on every write raises this error with this reason; reading goes on."""
+        self._database.refusal, self._database.refused = why, error
 
     def require_reachable(self) -> None:
         """Raises HomeGone when the journal is not at its path any more; some microseconds."""

@@ -1,0 +1,38 @@
+"""Probes whether anything can be written into a home."""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import suppress
+from pathlib import Path
+
+PROBE_BYTES = 256 * 1024
+"""what a start needs at least: locks, the shared memory of a few databases, a record of the server"""
+_UNWRITABLE = {errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM}
+
+
+def unwritable(home: Path) -> str:
+    """Why nothing can be written into a home, in the system's words; empty where something can, or there is none."""
+    if not home.is_dir():
+        return ""
+    probe = home / f".probe-{os.getpid()}"
+    try:
+        descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        return _reason(error)
+    try:
+        left = PROBE_BYTES
+        while left > 0:
+            left -= os.write(descriptor, bytes(left))
+    except OSError as error:
+        return _reason(error)
+    finally:
+        os.close(descriptor)
+        with suppress(OSError):
+            probe.unlink()
+    return ""
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)) if error.errno in _UNWRITABLE else ""

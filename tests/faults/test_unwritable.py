@@ -1,0 +1,129 @@
+"""A home on a full or read-only disk: questions are answered, degraded with the reason; nothing is written."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import httpx
+import pytest
+
+from fusion.access import home_token
+from fusion.ingest.intake import NewMemory
+from fusion.probe import unwritable
+from fusion.wiring import Fusion
+from fusion.wiring.unwritable import PREFIX, readable
+from tests.faults.home import settings_of
+from tests.faults.test_stores import NADIA, NAMESPACE, QUESTION, ROOT, body
+
+BACKENDS = {
+    "cortex": "adapters.cortex:Cortex",
+    "triples": "adapters.triples:Triples",
+    "mem0": "adapters.mem0:Mem0",
+    "markdown": "adapters.markdown:Markdown",
+}
+TOML = 'backends_only = true\n[embedder]\nadapter = ""\n' + "".join(
+    f'[backends.{name}]\nadapter = "{adapter}"\n' for name, adapter in BACKENDS.items()
+)
+READ_ONLY = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"'
+FULL = (
+    'mount -t tmpfs -o size=8m,mode=0700 none "$1" && cp -a "$2"/. "$1" && "$3" -m fusion allow --yes --home "$1" >&2 '
+    '&& (cat /dev/zero >"$1/ballast" 2>/dev/null || true) && shift 2 && exec "$@"'
+)
+"""the home is a disk of 8 MB with not a byte left"""
+
+
+async def filled(home: Path) -> str:
+    async with Fusion.open(settings_of(home, **BACKENDS)) as fusion:
+        (kept,) = await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA, kind="note")])
+        await fusion.settle()
+    return kept.ref
+
+
+def ask(script: str, arguments: list[str], command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*NAMESPACE, "sh", "-c", script, "sh", *arguments, sys.executable, "-m", "fusion", *command],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+@pytest.mark.skipif(not NAMESPACE, reason="this machine lets nobody mount a tmpfs")
+@pytest.mark.parametrize("disk", ["read-only", "full"])
+def test_the_command_line_answers_from_a_home_that_cannot_be_written(home: Path, disk: str) -> None:
+    """`fusion fuse`, `search` and `get` answer and say what is wrong; `remember` says what to do; nothing is left."""
+    ref = asyncio.run(filled(home))
+    config = home.parent / "fusion.toml"
+    config.write_text(TOML)
+    place = home if disk == "read-only" else home.parent / "small"
+    place.mkdir(exist_ok=True)
+    script, arguments = (READ_ONLY, [str(home)]) if disk == "read-only" else (FULL, [str(place), str(home)])
+    common = ["--home", str(place), "--config", str(config), "--user", "nadia", "--json"]
+    fused = ask(script, arguments, ["fuse", "which harbour is it?", *common])
+    assert fused.returncode == 0, fused.stderr
+    answer = json.loads(fused.stdout)
+    assert "The harbour is in Lyon" in answer["block"]
+    assert answer["degraded"]
+    assert any("cannot be written to" in note for note in answer["notes"])
+    found = ask(script, arguments, ["search", "cortex", "harbour", *common])
+    assert "The harbour is in Lyon" in found.stdout, found.stderr
+    got = ask(script, arguments, ["get", ref, *common])
+    assert "The harbour is in Lyon" in got.stdout, got.stderr
+    refused = ask(script, arguments, ["remember", "The lighthouse is in Brest", *common])
+    assert refused.returncode != 0
+    assert "cannot be written to" in refused.stderr
+
+
+@pytest.mark.skipif(not NAMESPACE, reason="this machine lets nobody mount a tmpfs")
+@pytest.mark.parametrize("disk", ["read-only", "full"])
+def test_a_server_starts_for_reading_on_such_a_disk(home: Path, disk: str) -> None:
+    """`/readyz` says why, questions are answered, writing is 507 with what to do."""
+    asyncio.run(filled(home))
+    token = home_token(home)
+    config = home.parent / "fusion.toml"
+    config.write_text(TOML)
+    place = home if disk == "read-only" else home.parent / "small"
+    place.mkdir(exist_ok=True)
+    script, arguments = (READ_ONLY, [str(home)]) if disk == "read-only" else (FULL, [str(place), str(home)])
+    served = ["serve", "--home", str(place), "--config", str(config), "--port", "0", "--json"]
+    process = subprocess.Popen(
+        [*NAMESPACE, "sh", "-c", script, "sh", *arguments, sys.executable, "-m", "fusion", *served],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    with process:
+        try:
+            assert process.stdout is not None
+            url = json.loads(process.stdout.readline())["url"]
+            key = {"authorization": f"Bearer {token}"}
+            with httpx.Client(base_url=url, timeout=60, headers=key) as client:
+                ready = client.get("/readyz").json()
+                fused = client.post("/fuse", json=QUESTION).json()
+                refused = client.post("/v1/memories", json=body("The lighthouse is in Brest"))
+        finally:
+            process.terminate()
+            process.communicate(timeout=60)
+    assert any("cannot be written to" in note for note in ready["notes"])
+    assert "The harbour is in Lyon" in fused["block"]
+    assert fused["degraded"]
+    assert refused.status_code == 507
+    assert "Make room or make it writable" in refused.json()["detail"]
+    assert not list(Path(tempfile.gettempdir()).glob(f"{PREFIX}*"))
+
+
+async def test_a_home_with_room_is_opened_itself(home: Path) -> None:
+    await filled(home)
+    assert unwritable(home) == ""
+    async with readable(settings_of(home, **BACKENDS)) as there:
+        assert there.settings.home == home
+        assert not there.reason
+    assert not list(home.glob(".probe*"))
