@@ -35,6 +35,8 @@ from fusion.lib.sqlite import time_of
 from fusion.resolve import resolve
 from fusion.settings import LOOPBACK, Settings, load, recipes
 from fusion.trust import require
+from fusion.trust.decides import printable
+from fusion.trust.survey import repository_of, traps_in
 from fusion.wiring.opening import NOT_OPENED, checked
 
 if TYPE_CHECKING:
@@ -76,12 +78,21 @@ def examine(
         require(home, named=named, config=config)
     except HomeNotAllowed as error:
         return [*_machine(), Finding("home", "fail", str(error), _command(home, "allow"))]
+    if traps := traps_in(home):
+        names = ", ".join(map(printable, traps))
+        detail = f"links or special files are in it, and nothing is opened through these: {names}"
+        return [*_machine(), Finding("home", "fail", detail[:500], "put the files themselves there")]
     found = [*_machine(), *_folder(home), *_token(home), *_clock(home, now)]
     settings: Settings | None = None
     try:
         settings = load(config, home=home).model_copy(update={"home": home})
         names = ", ".join(sorted(checked(recipes(settings))))
         found.append(_ok("configuration", f"{_file(home, config)}; recipes: {names}"))
+        if repository := repository_of((config or home / "fusion.toml").absolute()):
+            detail = f"{_file(home, config)} is under version control in {repository}: a pull can change it"
+            found.append(
+                Finding("version control", "warn", detail, "keep it out of the repository; a change asks again")
+            )
         found += _keys(settings)
     except (FusionError, OSError) as error:
         mend = f"correct it in {_file(home, config)}, or in the variable that is named"

@@ -18,9 +18,11 @@ from typing import Any
 import orjson
 
 from fusion.contract import DIMENSIONS, Scope
+from fusion.lib.private import read_regular
 
 FILE = "ingest.json"
 JOURNAL = "journal.sqlite"
+MAX_BYTES = 64 << 20
 MOST = 50_000
 """bookmarks kept; of more, those that were moved longest ago go"""
 TAIL_BYTES = 4096
@@ -97,7 +99,7 @@ class Bookmarks:
 
     def _load(self) -> dict[str, Any]:
         try:
-            found = orjson.loads(self._file.read_bytes())
+            found = orjson.loads(read_regular(self._file, MAX_BYTES))
             *which, size = found["journal"]
             *now, grown = self._identity()
             return dict(found["marks"]) if which == now and size <= grown else {}

@@ -120,7 +120,7 @@ def _name(home: Path, file: Path) -> str:
 
 def _why(file: Path, error: OSError) -> str:
     if file.is_symlink():
-        return "it is a link. Put the file itself there"
+        return "it is a link. Put the file itself there, or name it by --config"
     return error.strerror or str(error)
 
 

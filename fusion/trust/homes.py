@@ -157,6 +157,8 @@ def _examined(home: Path, *, named: bool, config: Path | None) -> tuple[Path, st
         raise SettingsError(f"The home {printable(folder)} is not a folder. Name another with --home or FUSION_HOME")
     if about.st_uid != os.geteuid():
         return folder, f"it belongs to user {about.st_uid}"
+    if (folder / FILE).is_symlink():
+        return folder, f"{FILE} is not read: it is a link. Put the file itself there, or name it by --config"
     if _is_own(folder):
         return folder, "" if config is None else _why_not_config(_record(folder, about), folder, config)
     record = _record(folder, about)

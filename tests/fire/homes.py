@@ -418,6 +418,8 @@ DOORS: tuple[Door, ...] = (
     Door("init", ["init", "--yes", "--force"]),
     Door("serve", ["serve", "--port", "0", "--idle-exit", "1"]),
     Door("stop", ["stop"]),
+    Door("repair", ["repair", "--yes"]),
+    Door("undo", ["undo", "--last"]),
     Door("token", ["token"]),
     Door("verbs", ["mem0", "history", "m1"]),
     Door("help", ["--help"], shows=True),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import typer
 
+from fusion.doors.cli import app
 from fusion.trust import unanswered
 from tests.fire.homes import AFTER_ALLOWING, DOORS, HOMES, Door, attack, attack_allowed, world
 
@@ -59,6 +61,12 @@ def test_nothing_escapes_by_a_door(home: str, door: str) -> None:
 def test_some_attacks_fail_even_where_the_home_is_allowed(home: str, door: str) -> None:
     """Somebody agreed without looking: no link is followed, no key of another program sent, no stranger asked."""
     assert attack_allowed(home, next(one for one in AFTER_ALLOWING if one.name == door)) == []
+
+
+def test_every_command_is_attacked() -> None:
+    """A new command is a new door."""
+    commands = set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]  # a group's
+    assert commands <= {door.arguments[0] for door in DOORS if door.arguments}
 
 
 def test_the_attacks_see_what_an_allowed_home_does() -> None:

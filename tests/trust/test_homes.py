@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
+from fusion.doors.cli import app
+from fusion.doors.doctor import examine
 from fusion.errors import HomeNotAllowed, SettingsError
 from fusion.home import HomeLock, locate_home
 from fusion.lib.private import state_path
 from fusion.trust import allow, data_home, make_home, require, rerecord, revoke, unanswered
 from fusion.trust.reach import reach_of
+from fusion.trust.survey import repository_of
 
 HARMLESS = """
 [backends.markdown]
@@ -316,3 +323,90 @@ def test_the_next_embedder_of_a_home_counts_as_the_first_does(following: str, ha
     """What `[embedder.next]` reaches and reads is shown before a home is allowed."""
     text = f"[embedder.next]\n{following}\n"
     assert reach_of(text.encode(), tmp_path, tmp_path).harmless is harmless
+
+
+@pytest.mark.parametrize("version", [2, 4])
+def test_settings_under_version_control_are_noticed(tmp_path: Path, version: int) -> None:
+    """By the index of the work tree; Git is not run, for a repository's settings make it run programs."""
+    home = tmp_path / "repo" / ".fusion"
+    write(home / "fusion.toml", HARMLESS)
+    path = b".fusion/fusion.toml" if version == 2 else b"fusion.toml"  # the fourth shares the beginnings of paths
+    assert repository_of(home / "fusion.toml") == ""
+    (tmp_path / "repo" / ".git").mkdir()
+    index = b"DIRC" + version.to_bytes(4, "big") + b"\0" * 64 + path + b"\0"
+    (tmp_path / "repo" / ".git" / "index").write_bytes(index)
+    assert repository_of(home / "fusion.toml") == str(tmp_path / "repo")
+    (tmp_path / "repo" / ".git" / "index").write_bytes(b"DIRC" + version.to_bytes(4, "big") + b"other\0")
+    assert repository_of(home / "fusion.toml") == ""
+
+
+def test_doctor_says_that_settings_are_under_version_control(tmp_path: Path) -> None:
+    """Once, as a warning."""
+    home = tmp_path / ".fusion"
+    write(home / "fusion.toml", HARMLESS)
+    allow(home)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "index").write_bytes(b"DIRC" + (2).to_bytes(4, "big") + b".fusion/fusion.toml\0")
+    found = [finding for finding in examine(home) if finding.check == "version control"]
+    assert [(one.status, str(tmp_path) in one.detail) for one in found] == [("warn", True)]
+
+
+def test_doctor_of_a_home_that_is_not_allowed_looks_at_nothing_in_it(cloned: Path) -> None:
+    """It names the command that allows it."""
+    found = {one.check: one for one in examine(cloned)}
+    assert set(found) == {"version", "home"}
+    assert found["home"].mend == f"fusion allow --home {cloned}"
+
+
+class TestAllow:
+    """The command."""
+
+    def allow(self, home: Path, *arguments: str, typed: str | None = None) -> Result:
+        return CliRunner().invoke(app, ["allow", "--home", str(home), *arguments], input=typed)
+
+    def test_off_a_terminal_it_wants_yes(self, cloned: Path) -> None:
+        """It shows the home, and records nothing."""
+        told = self.allow(cloned)
+        assert (told.exit_code, "--yes" in told.stderr) == (2, True)
+        assert unanswered(cloned)
+        assert self.allow(cloned, "--yes").exit_code == 0
+        assert not unanswered(cloned)
+
+    def test_a_dry_run_allows_nothing(self, cloned: Path) -> None:
+        """As JSON with everything that it would do."""
+        (cloned / "fusion.toml").write_text('[backends.x]\nadapter = "mine:X"\nurl = "http://evil.example"\n')
+        told = self.allow(cloned, "--dry-run", "--json")
+        shown = json.loads(told.stdout)
+        assert (told.exit_code, shown["allowed"]) == (0, False)
+        assert shown["loads"] == [{"key": "backends.x.adapter", "value": "mine:X"}]
+        assert shown["reaches"] == [{"key": "backends.x.url", "value": "http://evil.example"}]
+        assert shown["holds"]["stores"] == ["journal.sqlite"]
+        assert unanswered(cloned)
+
+    def test_keys_of_other_programs_are_named(self, cloned: Path) -> None:
+        """--yes alone does not allow them."""
+        (cloned / "fusion.toml").write_text('[embedder]\napi_key_env = "AWS_SECRET_ACCESS_KEY"\n')
+        told = self.allow(cloned, "--yes")
+        assert (told.exit_code, "--variable AWS_SECRET_ACCESS_KEY" in told.stderr) == (2, True)
+        assert self.allow(cloned, "--yes", "--variable", "AWS_SECRET_ACCESS_KEY").exit_code == 0
+        assert not unanswered(cloned)
+
+    def test_a_home_with_links_is_not_allowed(self, cloned: Path) -> None:
+        """Nothing would be opened through them."""
+        (cloned / "server.log").symlink_to("/etc/passwd")
+        told = self.allow(cloned, "--yes")
+        assert (told.exit_code, "server.log" in told.stderr) == (1, True)
+
+    def test_it_is_taken_back(self, cloned: Path) -> None:
+        """--revoke."""
+        assert self.allow(cloned, "--yes").exit_code == 0
+        assert json.loads(self.allow(cloned, "--revoke", "--json").stdout)["revoked"] is True
+        assert unanswered(cloned)
+
+    def test_names_of_others_cannot_rewrite_the_terminal(self, cloned: Path) -> None:
+        """Control characters in keys, values and file names."""
+        (cloned / "fusion.toml").write_text('[backends."\\u001b[2J"]\nadapter = "\\u009b31mx"\nurl = "\\u0007"\n')
+        (cloned / "\x1b]0;owned.sqlite").touch()
+        told = self.allow(cloned, "--dry-run")
+        assert told.exit_code == 0
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", told.output)

@@ -244,10 +244,13 @@ def status(home: Home = None, config: Config = None, direct: Direct = False, as_
         else:
             from fusion.doors import show
             from fusion.home import read_record
+            from fusion.trust.survey import repository_of
 
             folder = home_of(home, config)
             record = None if direct else read_record(folder)
             show.status(found, folder, record.url if record else None)
+            if repository := repository_of(folder / "fusion.toml"):
+                print(f"\nIts fusion.toml is under version control in {repository}: a pull that changes it asks again.")
 
     run(ask(), as_json)
 
