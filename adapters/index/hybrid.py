@@ -437,6 +437,8 @@ class Index:
         self._retry.set()
         async with self._progress:
             await self._progress.wait_for(lambda: not self._wanting or self._failures > failures or self._closed)
+        if not self._closed:
+            await self._in_thread(self._lexical.settle)
 
     async def close(self) -> None:
         """Finishes what is being written and leaves the missing vectors to the next ``open``. May be called twice."""

@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import Any, ClassVar, TypeVar
 from unicodedata import normalize
 
@@ -83,6 +84,7 @@ class Lexical:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._writer: Any = None
+        self._writing = Lock()
         _guarded(self._open)
 
     def _open(self) -> None:
@@ -134,12 +136,21 @@ class Lexical:
             self._writer.commit()
             self._look_again()
 
-        try:
-            _guarded(write)
-        except BaseException:
+        with self._writing:
+            try:
+                _guarded(write)
+            except BaseException:
+                if self._writer is not None:
+                    _guarded(self._writer.rollback)
+                raise
+
+    def settle(self) -> None:
+        """Waits until tantivy has merged what it merges in the background: until then scores count some texts that are
+        not there any more, so that they depend on when they are asked for."""
+        with self._writing:
             if self._writer is not None:
-                _guarded(self._writer.rollback)
-            raise
+                self.close()
+                _guarded(self._look_again)
 
     def search(self, text: str, tags: Sequence[int] | None, limit: int) -> list[tuple[str, float]]:
         """The best ``limit`` keys with their BM25 scores, among these tags (``None``: all). Equal scores: by key."""

@@ -25,6 +25,7 @@ from fusion.doors.http import create_app
 from fusion.home import tenant_folder
 from fusion.ingest.journal import Journal
 from fusion.settings import load
+from fusion.trust import allow
 from fusion.wiring import Fusion
 from tests.doors.fakes import FakeFusion, app_over
 
@@ -214,6 +215,16 @@ async def forgets(me: Tenant, other: Tenant, word: str) -> Replies:
         assert not {row["ref"] for row in reply.json()["forgotten"]}.intersection(other.refs)
 
 
+@case(("POST", "/v1/undo"), ("GET", "/v1/batches"))
+async def takes_back(me: Tenant, other: Tenant, word: str) -> Replies:
+    """An ingest of the other's is none."""
+    for batch in (f"batch {other.mark}", f"batch of {me.example}"):
+        for dry_run in (True, False):
+            yield await me.post("/v1/undo", {"batch": batch, "dry_run": dry_run})
+    for scope in ({}, {"user_id": "ana"}):
+        yield await me.get("/v1/batches", **scope)
+
+
 @case(("POST", "/v1/backends/{backend}/{verb}"))
 async def tells_backends(me: Tenant, other: Tenant, word: str) -> Replies:
     """A verb sees its caller's tenant; one that works on the whole store is for the operator."""
@@ -333,6 +344,7 @@ async def two_tenants(home: Path) -> AsyncIterator[tuple[Fusion, Mapping[str, ht
     (home / "recipes").mkdir(parents=True)  # no answer depends on how busy the machine is
     (home / "recipes" / "patient.toml").write_text('name = "patient"\n[gather]\ntimeout_ms = 60_000\n')
     chosen = load(home=home, recipe="patient", embedder={"adapter": ""}, server={"keys": keys}, backends=backends)
+    allow(home)
     # Each tenant's refs begin at m1. Those of one are moved far away, so that no ref is a memory of both.
     journal = tenant_folder(home, TENANTS[1]) / "journal.sqlite"
     await (await Journal.open(journal)).close()

@@ -23,6 +23,7 @@ import httpx
 
 from fusion.doors.http import create_app
 from fusion.settings import load
+from fusion.trust import allow
 from fusion.wiring import Fusion
 
 STORES = ("markdown", "cortex", "mem0", "triples")
@@ -152,6 +153,8 @@ class Tenant:
         await post("/v1/retire", {"source": "mail", "keep": [], "dry_run": True})
         await get("/v1/forgotten", limit="2")
         await get("/v1/sources")
+        await get("/v1/batches")
+        await post("/v1/undo", {"dry_run": True})
         await get("/v1/documents", path=PLACE)
         await post("/v1/tools/memory_get", {"path": PLACE})
         await post("/v1/flush/plan", {"context_window": 200_000, "message": word})
@@ -188,7 +191,7 @@ _NOW = re.compile(r"\b20(?:2[6-9]|[3-9]\d)-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\
 """the clock: what the tenants say of times is of 2025"""
 
 
-CLOSE = 1e-6
+CLOSE = 1e-5
 """by what share of it a number may differ: the cortex's recency moves with every microsecond since a memory was used"""
 
 
@@ -238,6 +241,7 @@ async def open_home(home: Path, tenants: Sequence[str], **more: Any) -> AsyncIte
     (home / "recipes").mkdir(mode=0o700)
     (file := home / "recipes" / "patient.toml").touch(mode=0o600)
     file.write_text("[gather]\ntimeout_ms = 60_000\n")
+    allow(home)
     settings = load(home=home, recipe="patient", server={"keys": keys}, backends=backends, **more)
     async with Fusion.open(settings) as fusion, AsyncExitStack() as stack:
         transport = httpx.ASGITransport(create_app(fusion, settings))

@@ -52,7 +52,7 @@ async def test_no_word_of_another_tenant_can_be_told(tmp_path: Path) -> None:
 
 async def test_the_comparison_asks_every_route(tmp_path: Path) -> None:
     """A route that is added later must be compared, too."""
-    async with open_home(tmp_path, ("acme",), **WORDS_ONLY) as (me,):
+    async with open_home(tmp_path / "home", ("acme",), **WORDS_ONLY) as (me,):
         await me.act(Act("remember", "harbour", 0))
         asked = {re.sub(r"[{\[?].*", "", name).strip() for name in await me.replies(["harbour"])}
     routes = {

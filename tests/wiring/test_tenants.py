@@ -21,6 +21,7 @@ from fusion.ingest.journal import Journal
 from fusion.ingest.journal.foreign import Shown
 from fusion.ingest.journal.tenants import copy
 from fusion.settings import Settings, load
+from fusion.trust import allow
 from fusion.wiring import Fusion
 from fusion.wiring.tenants import Tenants
 from tests.ingest.stores import event
@@ -100,6 +101,7 @@ class TestMoving:
             item = Shown("x0123456789", "mem0", replace(hit, native_id=f"of {tenant}"), scope)
             await journal.note_shown([item], told.recorded_at)
         await journal.close()
+        allow(home)
         return kept
 
     async def test_a_shared_journal_is_parted_with_its_refs_and_tombstones(self, home: Path) -> None:
@@ -137,6 +139,13 @@ class TestMoving:
         with closing(sqlite3.connect(home / "journal.sqlite")) as db:
             states = "select distinct state from delivery join event using(seq) where tenant <> 'default'"
             assert {state for (state,) in db.execute(states)} <= {"absent", "deleted", "declined", "hidden"}
+
+    async def test_a_parted_journal_has_its_share_of_every_table(self, home: Path) -> None:
+        """Three tenants did the same, so each has a third of the rows, in tables that come later, too."""
+        await self.shared_journal(home)
+        before = rows(home / "journal.sqlite")
+        copy(home / "journal.sqlite", "acme", home / "acme.sqlite")
+        assert {name: 3 * count for name, count in rows(home / "acme.sqlite").items()} == before
 
     async def test_a_move_that_was_cut_off_goes_on(self, home: Path) -> None:
         """Killed when the new journal was there and the old one had everything still: nothing is lost or doubled."""
@@ -267,6 +276,7 @@ class TestOpening:
         await journal.append([event("the harbour opens at six", scope=Scope("acme"))])
         await journal.close()
         (tenant_folder(home, "acme") / "tenant").write_text('"acme"')
+        allow(home)
         async with Fusion.open(four(home)) as fusion:
             assert fusion.tenants is not None
             await fusion.tenants.deliver()
@@ -278,6 +288,14 @@ class TestOpening:
         folders = {tenant_folder(home, name) for name in names}
         assert len(folders) == len(names)
         assert {folder.parent for folder in folders} == {home / "tenants"}
+
+
+def rows(file: Path) -> dict[str, int]:
+    """The number of rows of each table of a journal, but of those that a journal has one row of."""
+    with closing(sqlite3.connect(file)) as db:
+        names = [name for (name,) in db.execute("select name from sqlite_master where type = 'table'")]
+        counted = {name: db.execute(f"select count(*) from {name}").fetchone()[0] for name in names}
+    return {name: count for name, count in counted.items() if name not in ("mark", "sqlite_sequence")}
 
 
 def states(folder: Path) -> set[str]:
