@@ -4,8 +4,8 @@
     adapter = "adapters.remote:Remote"
     url = "http://127.0.0.1:8765"
     backend = "markdown"                # which of its backends; leave out where there is but one
-    api_key_env = "ARCHIVE_API_KEY"     # the environment variable with its key; or, for one that is renewed:
-    api_key_file = "/run/keys/archive"  # the file with its key, read for each question
+    api_key_env = "ARCHIVE_API_KEY"     # the environment variable with its key or token; or, for one that is renewed:
+    api_key_file = "/run/keys/archive"  # the file with it, read for each question: a gateway's is `token` in its home
     filters = ["user_id"]               # what its search filters by; all four unless said otherwise
     bound = { agent_id = "librarian" }  # what it holds the memories of, where it cannot filter
 

@@ -257,6 +257,9 @@ _COMMON = (400, 401, 403, 408, 413, 421, 422, 500, 503)
 """what any route may answer: the gate's refusals, wrong input, a mistake of ours, overload"""
 
 
+_KEY = "The token of the home, which `fusion token` prints, or an API key, which names a tenant."
+
+
 @cache
 def document(*, needs_key: bool = False) -> dict[str, Any]:
     """The whole document; with ``needs_key`` every route but the probes wants a Bearer key."""
@@ -485,7 +488,7 @@ def document(*, needs_key: bool = False) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": _schemas(),
-            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": _KEY}},
         },
         "security": [{"key": []}] if needs_key else [],
     }

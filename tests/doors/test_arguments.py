@@ -10,6 +10,7 @@ from typing import Any, get_type_hints
 
 import httpx
 import pytest
+from mcp import Client
 from pydantic import BaseModel
 from typer.testing import CliRunner
 
@@ -18,6 +19,7 @@ from fusion.contract import Route, Verb
 from fusion.doors import bodies
 from fusion.doors.cli.app import app
 from fusion.doors.http import create_app
+from fusion.doors.mcp import Caller, tools_server
 from fusion.mounts import routes_of, verbs_of
 from fusion.settings import load
 from fusion.wiring import Fusion
@@ -81,6 +83,19 @@ def test_no_request_takes_an_address_a_variable_a_file_or_a_module(model: type[B
     """Every body and query string, but for fields that are called so and only name what is remembered."""
     found = [name for name, field in model.model_fields.items() if suspicious(name, field.annotation)]
     assert [name for name in found if (model.__name__, name) not in KNOWN] == []
+
+
+async def test_no_mcp_tool_takes_an_address_a_variable_a_file_or_a_module() -> None:
+    """``path`` of memory_get names a remembered document, as in the route."""
+
+    async def nobody(context: object) -> Caller:
+        raise AssertionError("no tool is called")
+
+    async with Client(tools_server(nobody)) as mcp:
+        tools = (await mcp.list_tools()).tools
+    assert len(tools) == 6
+    found = {(tool.name, name) for tool in tools for name in tool.input_schema["properties"] if suspicious(name)}
+    assert found <= {("memory_get", "path")}
 
 
 @pytest.fixture(scope="module")
