@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.datasets import DataError
 from benchmarks.figures import commit
-from benchmarks.fire import homes, losses, others, rollback, secrets, tenants
+from benchmarks.fire import homes, lies, losses, others, poison, rollback, secrets, tenants
 
 Measure = Callable[[bool], Mapping[str, Any]]
 
@@ -48,6 +48,8 @@ AIMS: Mapping[str, Aim] = MappingProxyType(
 PARTS: Mapping[str, Measure] = MappingProxyType(
     {
         "homes": homes.measure,
+        "lies": lies.measure,
+        "poison": poison.measure,
         "others": others.measure,
         "losses": losses.measure,
         "rollback": rollback.measure,

@@ -20,7 +20,7 @@ from fusion.contract import Hit, Place
 from fusion.lib.jaccard import jaccard
 from fusion.lib.sketch import possible
 from fusion.lib.wording import Kind, difference
-from fusion.lib.words import spoken, word_list
+from fusion.lib.words import normalise, spoken, word_list
 from fusion.recall.admit import Admitted
 from fusion.recipe import Dedup
 
@@ -228,7 +228,7 @@ class Known:
         found: list[Texts] = []
         for i, others in self._possible.items():
             for j in others:
-                one, other = _said(self._hits[i]), _said(self._hits[j])
+                one, other = _compared(self._hits[i], self._hits[j])
                 if one == other or jaccard(self._words(i)[1], self._words(j)[1]) < self._rules.jaccard:
                     continue
                 if difference(one, other).doubtful:
@@ -270,10 +270,13 @@ class Known:
             if likeness < self._rules.jaccard or (best is not None and likeness <= best[0]):
                 continue
             if self._rules.guarded:
-                differs = difference(said, other)
-                if differs.kind is not Kind.ALIKE and not self._is_reworded(said, other):
+                texts = _compared(self._hits[i], self._hits[j])
+                differs = difference(*texts)
+                if differs.kind is not Kind.ALIKE and not self._is_reworded(*texts):
                     if differs.disputes and not _in_one_talk(self._hits[i], self._hits[j]):
                         rivals.append((j, differs.kind))
+                    continue
+                if _by_two_people(self._hits[i], self._hits[j]):
                     continue
             if mine == theirs:
                 return j, "same content"
@@ -302,6 +305,16 @@ MOST_DOUBTS = 32
 
 def _said(hit: Hit) -> str:
     return spoken(hit.text, hit.speaker)
+
+
+def _compared(one: Hit, other: Hit) -> Texts:
+    """The texts of two hits as the guard compares them: who said it is no word of what was said."""
+    return (_said(one), _said(other)) if one.speaker == other.speaker else (one.text, other.text)
+
+
+def _by_two_people(one: Hit, other: Hit) -> bool:
+    """Whether two people said the same: no dispute, and two memories all the same."""
+    return bool(one.speaker and other.speaker) and normalise(one.speaker or "") != normalise(other.speaker or "")
 
 
 def _listed(said: str) -> list[str]:

@@ -50,6 +50,16 @@ def test_one_speaker_who_says_two_things_in_a_talk_disputes_nothing() -> None:
     assert [c.rivals for c in dedup(answers, Dedup())] == [(), ()]
 
 
+def test_two_people_who_say_the_same_are_two_memories_and_no_dispute() -> None:
+    """Who spoke is no word of what was said; a copy without a speaker is the same memory."""
+    said = "The ferry to the island leaves from the eastern pier"
+    ada, bo = lone("1", said, speaker="Ada"), lone("2", said, speaker="Bo")
+    two = dedup({"a": admitted(ada), "b": admitted(bo)}, Dedup())
+    assert [c.rivals for c in two] == [(), ()]
+    assert len(dedup({"a": admitted(ada), "b": admitted(lone("2", f"{said} today"))}, Dedup())) == 2
+    assert len(dedup({"a": admitted(ada), "b": admitted(lone("2", f"{said} now and then"))}, Dedup())) == 1
+
+
 def test_a_block_shows_both_sides_and_says_which_is_newer_and_from_where() -> None:
     """Short, plain, citable; and no memory's own line can look like it."""
     truth = judged("m7", turn(1, TRUTH, at=at("2026-03-01")), 0.9)
