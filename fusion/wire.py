@@ -448,6 +448,10 @@ class Kept(TypedDict):
     """secrets taken out"""
     reason: str
     """why it was not kept; of what is kept, how it differs from what was sent"""
+    supersedes: str | None
+    """the ref of the memory that it takes the place of"""
+    said: int
+    """how often it was remembered on purpose, this time included"""
 
 
 class Remembered(TypedDict):
@@ -478,6 +482,8 @@ class Remembrance(TypedDict):
     backends: NotRequired[list[str]]
     supersedes: NotRequired[str | None]
     current: NotRequired[bool]
+    said: NotRequired[int]
+    """how often it was remembered on purpose"""
 
 
 class Memories(TypedDict):

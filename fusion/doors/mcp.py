@@ -204,9 +204,11 @@ class Stored(Result):
     status: Literal["stored", "superseded", "duplicate", "blocked", "skipped"]
     redacted: int = Field(description="secrets that were masked before it was kept")
     reason: str = Field(description="why nothing was kept, or how what is kept differs from what was sent")
+    supersedes: str | None = Field(default=None, description="ref of the memory that it takes the place of")
+    said: int = Field(default=1, description="how often it was remembered, this time included")
 
     def shown(self) -> str:
-        what = f"{self.ref} {self.status}".strip()
+        what = f"{self.ref} {self.status}".strip() + (f" (replaces {self.supersedes})" if self.supersedes else "")
         return f"{what}: {self.reason}" if self.reason else f"{what}."
 
 
@@ -463,7 +465,7 @@ class MemoryStore(Arguments):
         whose = {name: value for name, value in _scope(caller, self).items() if value is not None}
         told = await caller.gateway.remember({**said, **whose, "audience": self.audience, "origin": "agent"})
         kept = told["memories"][0]
-        return Stored(ref=kept["ref"], status=kept["status"], redacted=kept["redacted"], reason=kept["reason"])
+        return Stored.model_validate({name: value for name, value in kept.items() if name in Stored.model_fields})
 
 
 class MemoryForget(Arguments):

@@ -103,7 +103,15 @@ _BATCH_ROW = {
     "first": "file:/home/nadia/notes/a.md",
     "last": "file:/home/nadia/notes/z.md",
 }
-_KEPT = {"ref": _REFERENCE, "event_id": _EVENT_ID, "status": "stored", "redacted": 0, "reason": ""}
+_KEPT = {
+    "ref": _REFERENCE,
+    "event_id": _EVENT_ID,
+    "status": "stored",
+    "redacted": 0,
+    "reason": "",
+    "supersedes": None,
+    "said": 1,
+}
 _HIT = {
     "ref": _EVENT_ID,
     "native_id": "notes/database.md:12",

@@ -327,6 +327,7 @@ def memory(found: wire.Remembrance) -> None:
         "current": None if found.get("current", True) else "no: it was replaced, or its file has it no more",
         "kept by": ", ".join(found.get("backends", ())) or ("no backend yet" if found.get("current", True) else None),
         "replaces": found.get("supersedes"),
+        "said": f"{found['said']} times" if found.get("said", 1) > 1 else None,
     }
     for name, value in facts.items():
         if value:

@@ -92,6 +92,10 @@ class Acknowledged:
     """secrets taken out"""
     reason: str = ""
     """why it was not kept; of what is kept, how it differs from what was sent"""
+    supersedes: str | None = None
+    """the ref of the memory that it takes the place of"""
+    said: int = 1
+    """how often it was remembered on purpose, this time included"""
 
 
 class Replayed(list[Acknowledged]):
@@ -304,5 +308,17 @@ def _acknowledge(prepared: Sequence[Prepared], stored: Sequence[Stored]) -> list
             if one.withheld:
                 held = f"{_counted(one.withheld, 'line')} left out, forgotten in this file before"
                 changes = "; ".join(filter(None, (changes, held)))
-            told.append(Acknowledged(one.ref, one.event.event_id, one.state, redacted, changes))
+            if one.said > 1:
+                changes = f"said again: it was remembered before, {one.said} times in all"
+            told.append(
+                Acknowledged(
+                    one.ref,
+                    one.event.event_id,
+                    one.state,
+                    redacted,
+                    changes,
+                    supersedes=one.supersedes,
+                    said=one.said,
+                )
+            )
     return told

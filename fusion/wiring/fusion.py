@@ -352,7 +352,8 @@ class Fusion(Parts):
             held = await self.journal.outbox.holding([record.ref])
             current = record.superseded_by is None
             more = {"backends": held[record.ref], "supersedes": record.event.supersedes, "current": current}
-            return {"ref": record.ref, **public(record.event), **more}
+            said = await self.journal.said(ref, scope)
+            return {"ref": record.ref, **public(record.event), **more, "said": said}
         await self.noting.flush()
         item = await self.journal.shown(ref, scope)
         if item.backend not in self.sources:

@@ -47,6 +47,8 @@ class Kept:
     status: str
     redacted: int = 0
     reason: str = ""
+    supersedes: str | None = None
+    said: int = 1
 
 
 class FakeFusion:

@@ -245,9 +245,8 @@ class TestMemories:
         """201 with a ref for each when something was new, 200 when all was known; the key goes along."""
         response = await client.post("/v1/memories", json={"text": "a"}, headers={"Idempotency-Key": "k1"})
         assert response.status_code == 201
-        assert response.json()["memories"] == [
-            {"ref": "m0", "event_id": "e0", "status": "stored", "redacted": 0, "reason": ""}
-        ]
+        kept = {"ref": "m0", "event_id": "e0", "status": "stored", "redacted": 0, "reason": ""}
+        assert response.json()["memories"] == [{**kept, "supersedes": None, "said": 1}]
         response = await client.post("/v1/memories", json=[{"text": "a"}, {"text": "b"}])
         assert response.status_code == 201
         assert [m["status"] for m in response.json()["memories"]] == ["duplicate", "stored"]

@@ -191,7 +191,7 @@ class TestCalls:
         told = {"text": "Nadia drinks tea", "kind": "preference", "at": "2026-03", "user_id": "nadia"}
         async with connected(fusion) as client:
             result = await client.call_tool("memory_store", told)
-        assert done(result) == {"ref": "m0", "status": "stored", "redacted": 0, "reason": ""}
+        assert done(result) == {"ref": "m0", "status": "stored", "redacted": 0, "reason": "", "said": 1}
         assert said(result) == "m0 stored."
         [(memory, _, _)] = fusion.kept
         assert (memory.text, memory.kind, memory.origin, memory.scope.user_id) == (

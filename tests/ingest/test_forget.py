@@ -187,13 +187,13 @@ HINT = "The wifi password hint is trombone."
 
 
 async def test_the_same_words_are_forgotten_with_it(journal):
-    """A block shows one of them, so one is what its reader can name: remembered twice, and in a file, in other case and
-    blanks. What is only like it stays, and so does another user's."""
+    """A block shows one of them, so one is what its reader can name: by its owner, by an agent, and in a file, in other
+    case and blanks. What is only like it stays, and so does another user's."""
     line = Place("notes/wifi.md", 3, 3, "line")
     named, *same, like, bens = await journal.append(
         [
             event(HINT),
-            event(HINT),
+            event(HINT, origin="agent"),
             event("  the wifi password\n\thint is TROMBONE. ", place=line),
             event("The wifi password hint is not trombone."),
             event(HINT, scope=Scope(user_id="ben")),
@@ -240,7 +240,12 @@ async def test_nobody_reaches_a_copy_that_he_may_not_see(journal):
 async def test_a_few_words_are_the_same_only_where_they_are_no_turn(journal):
     """The "yes" of one conversation is not that of another; the code that was noted twice is."""
     yes, _, code, again = await journal.append(
-        [event("yes", 1, kind="turn"), event("yes", 2, kind="turn"), event("code 4711"), event("code 4711")]
+        [
+            event("yes", 1, kind="turn"),
+            event("yes", 2, kind="turn"),
+            event("code 4711"),
+            event("code 4711", origin="agent"),
+        ]
     )
     async with forgetting(journal) as (forgetter, _):
         assert (await forgetter.forget(yes.ref, ME)).same == ()
@@ -249,7 +254,9 @@ async def test_a_few_words_are_the_same_only_where_they_are_no_turn(journal):
 
 async def test_a_look_names_the_same_words_and_asks_for_each_once(journal):
     """With the ref that they go with; what is named itself is no copy."""
-    one, two, three, other = await journal.append([event(HINT), event(HINT), event(HINT), event("something else")])
+    one, two, three, other = await journal.append(
+        [event(HINT), event(HINT, origin="agent"), event(HINT, origin="tool"), event("something else")]
+    )
     async with forgetting(journal) as (forgetter, _):
         looked = (await told(forgetter, refs=(one.ref, three.ref, other.ref), dry_run=True)).found
         assert [(found.ref, found.same_as) for found in looked] == [

@@ -282,6 +282,16 @@ async def test_what_was_forgotten_is_blocked_until_it_is_asked_for(home):
     assert (await home.remember(text))[0].status == "stored"
 
 
+async def test_the_answer_says_what_was_said_again_and_what_was_replaced(home):
+    """The ref that is there already, with how often; and both refs where one takes the place of another."""
+    (tea,) = await home.remember("Tea is at four.")
+    (again,) = await home.remember("Tea is at four.")
+    assert (again.ref, again.status, again.said) == (tea.ref, "duplicate", 2)
+    assert again.reason == "said again: it was remembered before, 2 times in all"
+    (moved,) = await home.remember("Tea is at five.", supersedes=tea.event_id)
+    assert (moved.status, moved.supersedes, moved.ref != tea.ref) == ("superseded", tea.ref, True)
+
+
 async def test_what_was_forgotten_in_a_file_is_left_out_and_the_answer_says_so(home):
     """One line of the section was forgotten: the others are kept, and the reply counts what is not."""
     line = Place("notes/a.md", 3, 3, "line")

@@ -55,10 +55,37 @@ async def test_the_same_natural_key_is_the_same_event(journal):
 
 
 async def test_without_a_key_two_equal_texts_are_two_events(journal):
-    """Two people who say "yes" said two things; so did one who said it twice."""
-    stored = await append(journal, event("yes"), event("yes"))
-    assert [s.state for s in stored] == ["stored", "stored"]
-    assert stored[0].ref != stored[1].ref
+    """Two people who say "yes" said two things; so did one who said it twice in a conversation."""
+    stored = await append(journal, event("yes", kind="turn"), event("yes", kind="turn"))
+    others = await append(journal, event("yes"), event("yes", speaker="Mara"), event("yes", scope=Scope(user_id="ben")))
+    assert [s.state for s in (*stored, *others)] == ["stored"] * 5
+    assert len({s.ref for s in (*stored, *others)}) == 5
+
+
+async def test_the_same_words_remembered_again_are_one_memory_that_was_said_again(journal):
+    """But for case and blanks; a third time counts on, and what was forgotten or replaced meanwhile is new."""
+    (tea,) = await append(journal, event("Tea is at four."))
+    again, third = await append(journal, event("tea  is at FOUR."), event("Tea is at four."))
+    assert [(s.state, s.ref, s.said) for s in (tea, again, third)] == [
+        ("stored", tea.ref, 1),
+        ("duplicate", tea.ref, 2),
+        ("duplicate", tea.ref, 3),
+    ]
+    assert await journal.said(tea.ref, ME) == 3
+    apart = {
+        "tagged": event("Tea is at four.", stated=(("room", "hall"),)),
+        "dated": event("Tea is at four.", at=START),
+        "an agent's": event("Tea is at four.", origin="agent"),
+        "in a file": event("Tea is at four.", place=Place("a.md", 1, 1, "line")),
+    }
+    for name, other in apart.items():
+        assert [s.state for s in await append(journal, other)] == ["stored"], name
+    (moved,) = await append(journal, event("Tea is at five.", supersedes=tea.ref))
+    assert (moved.state, moved.supersedes) == ("superseded", tea.ref)
+    (back,) = await append(journal, event("Tea is at four."))
+    assert (back.state, back.ref != tea.ref) == ("stored", True)
+    await journal.bury(back.ref, ME)
+    assert [s.state for s in await append(journal, event("Tea is at four."))] == ["stored"]
 
 
 async def test_with_a_source_only_the_time_tells_equal_texts_apart(journal):

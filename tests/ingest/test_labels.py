@@ -16,7 +16,8 @@ from fusion.errors import BadInput
 from fusion.ingest.journal import Journal
 from fusion.ingest.journal.foreign import Shown
 from fusion.ingest.journal.labels import labelled
-from fusion.lib.ids import uuid7
+from fusion.lib.ids import short_ref, uuid7
+from fusion.lib.sqlite import EVENT_NAMES, Database, event_row
 
 ADA = Scope(user_id="ada")
 
@@ -142,12 +143,12 @@ async def test_pages_are_oldest_first_and_complete(journal: Journal) -> None:
 
 async def test_a_journal_from_before_takes_feedback(tmp_path: Path) -> None:
     """The table is added to a journal that had none; its memories stay."""
-    opened = await Journal.open(tmp_path / "journal.sqlite")
-    ref = await kept(opened, "We moved to Postgres")
-    await opened.close()
-    with closing(sqlite3.connect(tmp_path / "journal.sqlite", isolation_level=None)) as db:
-        db.executescript("drop table label; drop index audit_ref; drop table lesson; drop table learnt;")
-        db.executescript("drop index event_length; alter table event drop column stated; pragma user_version = 3")
+    database = await Database.open(tmp_path / "journal.sqlite", Journal.schema[:3], mend="")
+    row = event_row(Event("e1", "We moved to Postgres", datetime.now(UTC), ADA))
+    insert = f"insert into event({', '.join(EVENT_NAMES)}) values({', '.join('?' * len(EVENT_NAMES))})"
+    await database.write(lambda db: db.execute(insert, row))
+    await database.close()
+    ref = short_ref(1)
     opened = await Journal.open(tmp_path / "journal.sqlite")
     await opened.label(ADA, "r1", labelled(receipt(ref), [ref], []))
     assert await labels(opened) == [("r1", ref, True)]

@@ -47,7 +47,9 @@ def remember(
             print_json(kept)
         else:
             memory = kept["memories"][0]
-            print(f"{memory['ref']}  {memory['status']}{': ' if memory['reason'] else ''}{memory['reason']}")
+            replaced = f"it replaces {memory['supersedes']}" if memory.get("supersedes") else ""
+            told = "; ".join(filter(None, (replaced, memory["reason"])))
+            print(f"{memory['ref']}  {memory['status']}{': ' if told else ''}{told}")
 
     run(tell(), as_json)
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from fusion.contract import Event
 from fusion.errors import NotFound
-from fusion.ingest.journal import lessons, outbox, retire
+from fusion.ingest.journal import again, lessons, outbox, retire
 from fusion.ingest.journal.rows import RETIRED, WORDS, count, keys_of, row_of
 from fusion.ingest.journal.tombstones import Barred, lift
 from fusion.lib.ids import short_ref
@@ -31,6 +31,10 @@ class Stored:
     state: State
     retired: tuple[Event, ...] = ()
     withheld: int = 0
+    said: int = 1
+    """how often it was remembered on purpose, this time included"""
+    supersedes: str | None = None
+    """the ref of the one that it takes the place of"""
 
 
 def append(
@@ -74,6 +78,8 @@ def append(
         db.execute("update event set natural = null where natural = ?", (natural,))
     else:
         lift(db, words)
+        if (row := again.said_before(db, event)) is not None:
+            return Stored(short_ref(row["seq"]), event_of(row), "duplicate", said=again.note(db, row))
     event, state = _superseding(db, event, place_key)
     columns = ", ".join((*EVENT_NAMES, "natural", "place_key", "stated"))
     seq = db.execute(
@@ -87,7 +93,12 @@ def append(
     count(db, event, +1)
     if distils and event.kind == "turn" and event.trust != "quarantined":
         lessons.add(db, seq)
-    return Stored(short_ref(seq), event, state, tuple(retired), withheld)
+    replaced = None if event.supersedes is None else _ref_of(db, event.supersedes)
+    return Stored(short_ref(seq), event, state, tuple(retired), withheld, supersedes=replaced)
+
+
+def _ref_of(db: Connection, event_id: str) -> str:
+    return short_ref(db.execute("select seq from event where event_id = ?", (event_id,)).fetchone()["seq"])
 
 
 def _is_piece(event: Event) -> bool:

@@ -66,3 +66,15 @@ class Copies:
             )
             self._rows[at] = [(words_key(row["text"], row["speaker"], owner), row) for row in found]
         return self._rows[at]
+
+
+def explicit(db: Connection, hit: Hit) -> list[Row]:
+    """The rows of what an owner remembered on purpose in the words of ``hit``, and keeps now."""
+    words, owner = words_key(hit.text, hit.speaker, hit.scope), hit.scope
+    said = storable(spoken(hit.text, hit.speaker))
+    rows = db.execute(
+        f"select * from event where forgotten = 0 and tenant = ? and user_id is ? and {_KEPT} = {_length('?')} "
+        "and natural is null and superseded_by is null",
+        (owner.tenant, owner.user_id and storable(owner.user_id), said),
+    )
+    return [row for row in rows if words_key(row["text"], row["speaker"], owner) == words]

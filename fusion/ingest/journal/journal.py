@@ -278,6 +278,10 @@ class Journal:
 
         return await self._database.read(work)
 
+    async def said(self, ref: str, scope: Scope) -> int:
+        """How often a memory was remembered on purpose. Raises NotFound, as `find`."""
+        return int(await self._database.read(lambda db: row_of(db, ref, scope)["said"]))
+
     async def matching(
         self, scope: Scope, criteria: Criteria, limit: int, *, beyond: int = 0, among: Sequence[str] | None = None
     ) -> Sequence[Record]:

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from fusion.ingest.journal import audit, batches, copies, foreign, labels, lessons, mark, outbox, retire, tombstones
+from fusion.ingest.journal import (
+    again,
+    audit,
+    batches,
+    copies,
+    foreign,
+    labels,
+    lessons,
+    mark,
+    outbox,
+    retire,
+    tombstones,
+)
 from fusion.lib.sqlite import EVENT_COLUMNS
 
 _SCHEMA = f"""
@@ -52,5 +64,6 @@ STEPS = (
     tombstones.PER_MEMORY,
     outbox.URGENT,
     batches.SCHEMA,
+    again.SCHEMA,
 )
 """by version: ``STEPS[n]`` leads from n to n + 1"""
