@@ -30,7 +30,6 @@ from fusion.errors import HomeLocked, HomeNotAllowed
 from fusion.lib.private import NAME, read_regular, xdg_folder
 from fusion.trust import make_home
 from fusion.trust.decides import printable
-from fusion.trust.survey import traps_in
 
 FOLDER = ".fusion"
 MAX_RECORD = 1 << 16
@@ -137,6 +136,8 @@ class HomeLock:
 
 def refuse_traps(home: Path) -> None:
     """Raises HomeNotAllowed where a link or a special file in a home would lead what is written elsewhere."""
+    from fusion.trust.survey import traps_in
+
     if traps := traps_in(home):
         names = ", ".join(printable(name) for name in traps[:5]) + (" …" if len(traps) > 5 else "")
         raise HomeNotAllowed(

@@ -10,9 +10,9 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 from fusion.errors import HomeNotAllowed
 from fusion.lib.private import read_regular
@@ -26,8 +26,7 @@ RECIPES = "recipes"
 FILE = "fusion.toml"
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(NamedTuple):
     """Other files that a settings file names: a folder of recipes, and modules of adapters that are not ours."""
 
     recipes_folder: str | None = None

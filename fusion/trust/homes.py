@@ -11,7 +11,6 @@ import shlex
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,9 +57,8 @@ def allow(
     record = Record.of(folder, about, "allowed")
     if before is not None and before.is_of(about):
         kept = {file: seen for file, seen in before.seen.items() if Path(file) != folder / FILE}
-        record = replace(record, seen=kept, variables=before.variables, files=before.files)
-    record = replace(
-        record,
+        record = record._replace(seen=kept, variables=before.variables, files=before.files)
+    record = record._replace(
         variables=tuple(sorted({*record.variables, *variables})),
         files=tuple(sorted({*record.files, *files})),
     )
@@ -273,7 +271,7 @@ def _file(config: Path | None) -> set[Path]:
 def _keep(record: Record, folder: Path, files: Iterable[Path]) -> Record:
     """Writes a record with these settings files as they are now."""
     seen = {**record.seen, **{str(file): _seen(folder, file) for file in files}}
-    record = replace(record, seen=seen)
+    record = record._replace(seen=seen)
     records.write(record)
     return record
 

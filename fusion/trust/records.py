@@ -1,4 +1,7 @@
-"""The record of one allowed home, a JSON file of the user's state folder."""
+"""The record of one allowed home, a JSON file of the user's state folder.
+
+Named tuples, because a hook imports this before each prompt: a data class takes a millisecond to make.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,11 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from time import gmtime, strftime
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from fusion.lib.private import read_state, state_path, write_state
 from fusion.trust.decides import Named
@@ -21,14 +24,13 @@ MAX_RECORDS = 500
 """from which on the records of homes that are gone are removed"""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """A settings file as it was allowed: its hash, what it names, and the hashes of all else that decides."""
 
     settings: str
     recipes_folder: str | None = None
     modules: tuple[str, ...] = ()
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = MappingProxyType({})
     variables: tuple[str, ...] = ()
     """environment variables that it names for keys, and that are not the gateway's own"""
     key_files: tuple[str, ...] = ()
@@ -39,8 +41,7 @@ class Seen:
         return Named(self.recipes_folder, self.modules)
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """A home that may be opened: its folder by path, device and inode, and its settings files as they were allowed.
 
     ``variables`` and ``files`` are environment variables and key files that the user allowed by name.
@@ -52,7 +53,7 @@ class Record:
     at: str
     how: str
     """made, named or allowed"""
-    seen: Mapping[str, Seen] = field(default_factory=dict)
+    seen: Mapping[str, Seen] = MappingProxyType({})
     variables: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
 
@@ -84,7 +85,9 @@ def read(home: Path) -> Record | None:
 def write(record: Record) -> None:
     """Keeps a record; the one before is replaced. Raises SettingsError where the state folder cannot be written."""
     _forget_homes_that_are_gone()
-    write_state(_name(Path(record.home)), json.dumps({"version": VERSION, **asdict(record)}, indent=1).encode())
+    seen = {file: one._asdict() for file, one in record.seen.items()}
+    table = {"version": VERSION, **record._asdict(), "seen": seen}
+    write_state(_name(Path(record.home)), json.dumps(table, indent=1).encode())
 
 
 def _forget_homes_that_are_gone() -> None:

@@ -575,7 +575,7 @@ def attack_allowed(home: str, door: Door) -> list[str]:
         before = _tree(made)
         done = _run(made, door, "found")
         found = _escaped(made, listener, before, done.stdout + done.stderr)
-        return [one for one in found if not one.startswith(("changed repo/.fusion/", "changed .local/state/"))]
+        return [one for one in found if not one.startswith(("changed repo/.fusion", "changed .local/state/"))]
 
 
 def _escaped(made: World, listener: _Listener, before: Mapping[str, str], said: str) -> list[str]:
