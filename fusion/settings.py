@@ -66,6 +66,7 @@ class ServerSettings(_Part):
     idle_exit_s: float = Field(default=0.0, ge=0)
     notice_s: float = Field(default=0.2, ge=0)
     drain_s: float = Field(default=10.0, ge=0)
+    log_mb: float = Field(default=8.0, gt=0)
     open_to_local_users: bool = False
     keys: tuple[KeySettings, ...] = ()
 
@@ -132,10 +133,12 @@ class ModelSettings(_Part):
 
 class JournalSettings(_Part):
     idempotency_keep_days: float = Field(default=7.0, ge=0)
+    wal_mb: float = Field(default=16.0, gt=0)
 
 
 class ReceiptSettings(_Part):
     keep_days: float = Field(default=7.0, ge=0)
+    max_mb: float = Field(default=64.0, gt=0)
 
 
 class FlushSettings(_Part):

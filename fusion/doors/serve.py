@@ -9,16 +9,20 @@ import logging
 import math
 import os
 import resource
+import shutil
 import signal
 import socket
+import stat
 from collections.abc import Callable, Generator, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fusion.access import home_token
+from fusion.client import LOG
 from fusion.doors.gate import Gate
 from fusion.doors.http import create_app
 from fusion.doors.protocol import PatientProtocol
@@ -165,7 +169,23 @@ async def _leave_when_gone(server: Server, fusion: Fusion) -> None:
             return
         except FusionError as error:
             log.warning("the home could not be looked at: %s", error)
+        bound_log(fusion.settings.home / LOG, server.log_bytes)
         await asyncio.sleep(HOME_S)
+
+
+def bound_log(log_file: Path, max_bytes: float, descriptor: int = 2) -> None:
+    """Begins a new log where this process writes its errors into ``log_file`` and that is full; the full one is kept
+    next to it as ``.1``, in place of the one before."""
+    with contextlib.suppress(OSError):
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode) or about.st_size <= max_bytes:
+            return
+        if not os.path.samestat(about, log_file.lstat()):
+            return
+        kept = log_file.with_name(f"{log_file.name}.1")
+        kept.unlink(missing_ok=True)
+        shutil.copyfile(log_file, kept, follow_symlinks=False)
+        os.ftruncate(descriptor, 0)  # it is opened for appending, so the next line begins it
 
 
 async def serve_on(
@@ -255,6 +275,7 @@ class Server(uvicorn.Server):
         self._stopping = False
         self._home = settings.home
         self.notice_s = settings.server.notice_s
+        self.log_bytes = settings.server.log_mb * 1_000_000
         super().__init__(
             uvicorn.Config(
                 app or gate,

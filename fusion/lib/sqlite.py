@@ -33,6 +33,9 @@ Fields = sqlite3.Row | Mapping[str, Any]
 BUSY_S = 5.0
 """how long a writer waits for another process's lock, in seconds, before it says so"""
 
+WAL_BYTES = 16_000_000
+"""what a write-ahead log is cut back to once it is in its database: a burst of writes lets it grow"""
+
 READERS = 2
 """threads that read: SQLite's work is short and in memory, more would only contend"""
 
@@ -108,6 +111,7 @@ class Database:
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix=f"read-{path.stem}")
         self._closed = False
         self._guard: Guard | None = None
+        self._wal_bytes = WAL_BYTES
         self.refusal = ""
         """why nothing is written, where nothing is"""
         self.refused: type[FusionError] = StoreDamaged
@@ -122,6 +126,7 @@ class Database:
         busy_s: float = BUSY_S,
         mend: str = REFILL,
         guard: Guard | None = None,
+        wal_bytes: int = WAL_BYTES,
     ) -> Self:
         """Opens ``path``, checked for damage and brought to the newest schema: ``steps[n]`` is the SQL that leads from
         version n to n + 1, version 0 being an empty file. ``mend`` says what to do when it is damaged.
@@ -129,7 +134,7 @@ class Database:
         With a ``guard`` nothing is read or acknowledged once its files are not at ``path`` any more: HomeGone.
         """
         database = cls(path, busy_s, mend)
-        database._guard = guard
+        database._guard, database._wal_bytes = guard, wal_bytes
         loop = asyncio.get_running_loop()
         try:
             await loop.run_in_executor(database._writer, database._prepare, tuple(steps))
@@ -221,6 +226,7 @@ class Database:
         try:
             existed = self.path.exists() and self.path.stat().st_size > 0
             db = self._writing = connect(self.path, busy_s=self._busy_s)
+            db.execute(f"pragma journal_size_limit = {self._wal_bytes}")
             if existed:
                 self._require_sound(db)
             version = db.execute("pragma user_version").fetchone()[0]

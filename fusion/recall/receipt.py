@@ -22,6 +22,10 @@ log = logging.getLogger(__name__)
 
 SCHEMA = 3
 """of the file; receipts of another one are dropped: they explain answers long given"""
+MAX_BYTES = 64_000_000
+KEPT_SHARE = 0.8
+"""of the bytes that receipts may take: so much is left when the oldest go, so that this is not done at each write"""
+WAL_BYTES = 4_000_000
 MOST_WAITING = 1000
 """receipts that wait to be written; beyond it the oldest is lost"""
 
@@ -58,6 +62,9 @@ def rows_of(reasons: Mapping[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
+_INCREMENTAL = 2
+"""SQLite's number for files that can give single pages back"""
+
 _Row = tuple[str, str, float, bytes]
 """a receipt as it is stored: id, tenant, time, body"""
 
@@ -72,8 +79,10 @@ class Receipts:
 
     LINGER_S = 0.25
 
-    def __init__(self, file: Path, keep_days: float) -> None:
+    def __init__(self, file: Path, keep_days: float, max_bytes: float = MAX_BYTES) -> None:
+        """``max_bytes``: of the file; beyond it the oldest receipts go before their time."""
         self._file = file
+        self._max_bytes = max_bytes
         self._keep_s = keep_days * 86_400
         self._waiting: dict[str, _Row] = {}
         self._writer: asyncio.Task[None] | None = None
@@ -132,10 +141,33 @@ class Receipts:
                 self._database.execute("delete from receipt where at < ?", (now - self._keep_s,))
                 self._swept = now
             self._database.execute("commit")
+            self._bound()
         except sqlite3.Error:
             if self._database.in_transaction:
                 self._database.execute("rollback")
             raise
+
+    def _bound(self) -> None:
+        """Drops the oldest receipts of a file that has grown too large, and gives its pages back."""
+        pages, free, size = (self._number(name) for name in ("page_count", "freelist_count", "page_size"))
+        if pages * size <= self._max_bytes:
+            return
+        used = max(1, (pages - free) * size)
+        share = max(0.0, 1 - KEPT_SHARE * self._max_bytes / used)
+        (rows,) = self._database.execute("select count(*) from receipt").fetchone()
+        self._database.execute(
+            "delete from receipt where rowid in (select rowid from receipt order by at limit ?)",
+            (int(rows * share) + 1,),
+        )
+        if self._number("auto_vacuum") == _INCREMENTAL:
+            self._database.executescript("pragma incremental_vacuum")  # execute would free one page alone
+        else:  # a file of an earlier version
+            self._database.execute(f"pragma auto_vacuum = {_INCREMENTAL}")
+            self._database.execute("vacuum")
+        self._database.execute("pragma wal_checkpoint(truncate)").fetchall()
+
+    def _number(self, pragma: str) -> int:
+        return int(self._database.execute(f"pragma {pragma}").fetchone()[0])
 
     async def read(self, receipt_id: str, tenant: str) -> Mapping[str, Any]:
         """The receipt of that id. Raises NotFound, also for another tenant's and for one past its time."""
@@ -178,7 +210,9 @@ def _opened(file: Path) -> sqlite3.Connection:
     database = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
     try:
         file.chmod(0o600)
+        database.execute(f"pragma auto_vacuum = {_INCREMENTAL}")
         database.execute("pragma journal_mode=wal")
+        database.execute(f"pragma journal_size_limit = {WAL_BYTES}")
         database.execute("pragma synchronous=normal")
         if database.execute("pragma user_version").fetchone()[0] != SCHEMA:
             database.execute("drop table if exists receipt")

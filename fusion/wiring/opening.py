@@ -167,7 +167,9 @@ async def opened(kind: type[P], common: Shared, tenant: str = DEFAULT) -> AsyncI
     async with AsyncExitStack() as stack:
         keys_kept_s = settings.journal.idempotency_keep_days * 86_400
         await asyncio.to_thread(rebuild.finish, settings.home)
-        journal, damaged = await _journal(settings.home / "journal.sqlite", keys_kept_s)
+        journal, damaged = await _journal(
+            settings.home / "journal.sqlite", keys_kept_s, int(settings.journal.wal_mb * 1_000_000)
+        )
         stack.push_async_callback(journal.close)
         if common.unwritable and not damaged:
             journal.refuse(common.unwritable, StoreFull)
@@ -177,7 +179,9 @@ async def opened(kind: type[P], common: Shared, tenant: str = DEFAULT) -> AsyncI
             damaged = _lost(journal, what, settings)
         if tenant == DEFAULT and not damaged:
             await move_tenants(journal, settings.home)
-        receipts = Receipts(settings.home / "receipts.sqlite", settings.receipts.keep_days)
+        receipts = Receipts(
+            settings.home / "receipts.sqlite", settings.receipts.keep_days, settings.receipts.max_mb * 1_000_000
+        )
         stack.push_async_callback(receipts.close)
         # A folder that is not there was moved away to mend a damaged store, or never was: it holds nothing.
         folders = {name: settings.home / "backends" / name for name in settings.backends}
@@ -269,10 +273,10 @@ def _with_a_model_of_todays_signals(recipe: Recipe) -> Recipe:
     return replace(recipe, rerank=replace(recipe.rerank, model=Learned(model.file, model.hash, None, why)))
 
 
-async def _journal(file: Path, keys_kept_s: float) -> tuple[Journal, dict[str, str]]:
+async def _journal(file: Path, keys_kept_s: float, wal_bytes: int) -> tuple[Journal, dict[str, str]]:
     """The journal, and what is wrong with it."""
     try:
-        return await Journal.open(file, keys_kept_s=keys_kept_s), {}
+        return await Journal.open(file, keys_kept_s=keys_kept_s, wal_bytes=wal_bytes), {}
     except StoreDamaged as error:
         try:
             salvaged = await Salvaged.salvage(file)

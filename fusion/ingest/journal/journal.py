@@ -50,7 +50,7 @@ from fusion.ingest.journal.schema import STEPS
 from fusion.ingest.journal.tombstones import Barred, Held, held_back
 from fusion.lib.bm25 import Frequencies
 from fusion.lib.reachable import Reachable
-from fusion.lib.sqlite import Connection, Database, Guard, event_of
+from fusion.lib.sqlite import WAL_BYTES, Connection, Database, Guard, event_of
 
 
 class Journal:
@@ -70,7 +70,7 @@ class Journal:
         """whether any memory ever came in: a gateway over other people's stores alone need not look"""
 
     @classmethod
-    async def open(cls, file: Path, *, keys_kept_s: float = idempotency.KEPT_S) -> Self:
+    async def open(cls, file: Path, *, keys_kept_s: float = idempotency.KEPT_S, wal_bytes: int = WAL_BYTES) -> Self:
         """Raises StoreDamaged when the file is corrupt or newer than this program.
 
         ``keys_kept_s`` is for how long a second request of an Idempotency-Key is known for one.
@@ -79,7 +79,8 @@ class Journal:
         decide. Once the file, its log or its folder is not at its path any more, everything raises HomeGone.
         """
         guard = Guard(Reachable(file), mark.COUNT, mark.STATE)
-        journal = cls(await Database.open(file, cls.schema, mend=cls.mend(file), guard=guard), keys_kept_s)
+        database = await Database.open(file, cls.schema, mend=cls.mend(file), guard=guard, wal_bytes=wal_bytes)
+        journal = cls(database, keys_kept_s)
         await journal.load()
         return journal
 
