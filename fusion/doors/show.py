@@ -497,7 +497,9 @@ def forgettings(receipts: Sequence[wire.Forgotten], missing: Sequence[str]) -> N
     elif same:
         told += f", {len(same)} of them for the same words as another"
     _say(told + (f", and {also} that went with them." if also else "."))
-    if counts:
+    if counts and not {what for counted in counts.values() for what in counted} - {"deleted", "absent"}:
+        _say(f"Deleted in {', '.join(sorted(counts))}; each was asked again and does not return it.")
+    elif counts:
         outcomes = [what for what in OUTCOMES if any(what in counted for counted in counts.values())]
         rows = ((name, *(counted[what] or "" for what in outcomes)) for name, counted in sorted(counts.items()))
         _table(_console(), ("backend", *outcomes), rows, right=tuple(range(1, len(outcomes) + 1)))

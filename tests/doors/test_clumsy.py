@@ -381,3 +381,13 @@ def test_search_shows_refs_and_its_own_ids_only_on_demand(small: Path) -> None:
     assert hit["native_id"] in verbose
     assert fusion("get", hit["ref"], "--home", small, "--direct").stdout.startswith("We deploy on Tuesdays.")
     assert fusion("forget", hit["ref"], "--yes", "--home", small, "--direct").exit_code == 0
+
+
+def test_a_memory_that_is_gone_everywhere_is_two_lines(small: Path) -> None:
+    """The table of backends is for what is not gone."""
+    [line, where] = fusion("forget", "m1", "--yes", "--home", small, "--direct").stdout.splitlines()
+    assert line == "1 memory forgotten."
+    assert where == "Deleted in memory; each was asked again and does not return it."
+    with redirect_stdout(io.StringIO()) as out:
+        show.forgettings([{"ref": "m1", "event_id": "e", "backends": {"memory": "pending"}}], [])
+    assert "backend   pending" in out.getvalue()
