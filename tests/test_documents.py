@@ -13,8 +13,8 @@ from fusion.contract import Place, Reading, Scope
 from fusion.errors import BackendUnreachable, BadInput, NobodyAnswered, NotFound
 from fusion.ingest.intake import NewMemory
 from fusion.ingest.sources import read
-from fusion.settings import load
 from fusion.wiring import Fusion
+from tests.patience import load
 
 ADA, BERIT = Scope(user_id="ada", audience="private"), Scope(user_id="berit", audience="private")
 ANYONE = Scope(audience="private")

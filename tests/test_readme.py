@@ -12,8 +12,8 @@ import pytest
 
 from fusion.contract import Scope
 from fusion.recall.engine import FuseRequest
-from fusion.settings import load
 from fusion.wiring import Fusion
+from tests.patience import load
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -37,12 +37,13 @@ from fusion.recall.engine import FuseRequest, fuse
 from fusion.recall.turns import Turns
 from fusion.recall.world import Replay
 from fusion.resolve import resolve
-from fusion.settings import BackendSettings, Settings, load
+from fusion.settings import BackendSettings, Settings
 from fusion.trust import allow, make_home
 from fusion.wiring import Fusion
 from tests import chaos
 from tests.chaos import Call, Chaos
 from tests.fakes import FakeModel, word_vector
+from tests.patience import load
 from tests.test_settings import environment
 
 NADIA, OMAR = Scope(user_id="nadia", audience="private"), Scope(user_id="omar", audience="private")

@@ -20,13 +20,13 @@ from adapters.mem0.cli import History
 from fusion.contract import Call, Opening, Scope
 from fusion.errors import InvalidAnswer, NotFound
 from fusion.ingest.intake import NewMemory
-from fusion.settings import load
 from fusion.wiring import Fusion
 from tests import chaos
 from tests.adapters.test_mem0_served import Mem0Behind, made, on_qdrant
 from tests.backend_contract import event_id, make_captured, make_event
 from tests.chaos import Chaos
 from tests.fakes import FakeEmbedder
+from tests.patience import load
 from tests.qdrant_server import Qdrant
 
 ADA, BEN = Scope(user_id="ada"), Scope(user_id="ben")

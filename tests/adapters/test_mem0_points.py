@@ -27,10 +27,10 @@ from adapters.mem0.unpickle import OLD, Refused, brought_over, point_of
 from fusion.contract import Hit, Opening, Scope
 from fusion.errors import StoreBusy, StoreDamaged
 from fusion.ingest.intake import NewMemory
-from fusion.settings import load
 from fusion.wiring import Fusion
 from tests.backend_contract import make_query, make_samples
 from tests.fakes import FakeEmbedder
+from tests.patience import load
 
 QUESTIONS = ("Quentin adopted a greyhound called Biscuit.", "greyhound", "who moved to Lisbon?", "payments database")
 

@@ -31,13 +31,13 @@ from fusion.errors import (
     Unauthorized,
 )
 from fusion.ingest.intake import NewMemory
-from fusion.settings import load
 from fusion.wiring import Fusion
 from tests.backend_contract import BackendContract, make_query, opening
 from tests.bolt.servers import CONNECT_MS, ArcadeDB, arcade_at, empty, memgraph_at_hand, start_arcade
 from tests.bolt.stub import Failure, Garbage, Hang, Lost, Stub
 from tests.bolt.stub import Rows as Said
 from tests.fakes import FakeEmbedder
+from tests.patience import load
 
 LONG = 60.0
 NAMES, TEXTS = TextIndex("thing_names", "Thing", "name"), TextIndex("chunk_texts", "Chunk", "text")

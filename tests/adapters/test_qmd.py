@@ -20,11 +20,11 @@ from adapters.inmemory import InMemory
 from adapters.qmd import Options, Qmd, request_of
 from fusion.contract import Backend, Captured, Hit, Moment, Opening, Partial, Place, Query, Scope
 from fusion.errors import InvalidAnswer, SettingsError, Unauthorized
-from fusion.settings import load
 from fusion.wiring import Fusion
 from tests import chaos
 from tests.backend_contract import NOW, RemoteBackendContract, make_event, make_query
 from tests.chaos import Call, Chaos
+from tests.patience import load
 
 RECORDED = {
     "results": [

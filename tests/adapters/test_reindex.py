@@ -24,9 +24,10 @@ from fusion.errors import (
     Unauthorized,
 )
 from fusion.ingest.intake import NewMemory
-from fusion.settings import Settings, load
+from fusion.settings import Settings
 from fusion.wiring import Fusion
 from tests.fakes import FakeEmbedder
+from tests.patience import load
 
 TEXTS = [f"Nadia planted tree number {n}" for n in range(40)]
 

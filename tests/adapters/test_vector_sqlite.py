@@ -15,10 +15,10 @@ from adapters.vector_sqlite import Options, VectorSqlite, merged
 from fusion.contract import Backend, Captured, Opening, Scope
 from fusion.errors import SettingsError, StoreDamaged
 from fusion.ingest.intake import NewMemory
-from fusion.settings import load
 from fusion.wiring import Fusion
 from tests.backend_contract import BackendContract, event_id, make_captured, make_event, make_query, opening
 from tests.fakes import FakeEmbedder
+from tests.patience import load
 
 
 class TestVectorSqlite(BackendContract):

@@ -24,9 +24,10 @@ from fusion.recall.engine import FuseRequest, fuse
 from fusion.recall.gather import Answer, Source
 from fusion.recall.world import Known, Live
 from fusion.recipe import Dedup, Expanding, Fusing, Gathering, Judging, Packing, Recipe
-from fusion.settings import Settings, load
+from fusion.settings import Settings
 from fusion.wiring import Fusion
 from tests.fakes import FakeEmbedder
+from tests.patience import load
 
 OPEN = Features(filters=frozenset({"user_id", "agent_id", "run_id", "session_id"}), tenants=True)
 PLAIN = Recipe(rerank=Judging(signals={"agreement": 1, "bm25": 2}, judge="never"), expand=Expanding(span=0))

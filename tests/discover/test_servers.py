@@ -96,7 +96,7 @@ async def test_an_open_port_proves_nothing(kind: str) -> None:
 async def test_who_says_nothing_holds_up_nobody() -> None:
     """A silent one costs its own timeout and no more, while another is found; a closed port is no server."""
     async with listening(silent) as mute, listening(Http(QMD)) as port:
-        found = await servers({"qdrant": [mute], "bolt": [mute], "qmd": [port]}, timeout_s=3)
+        found = await servers({"qdrant": [mute], "bolt": [mute], "qmd": [port]}, timeout_s=6)
     assert [server.kind for server in found] == ["qmd"]
     assert await servers({"qmd": [port]}, timeout_s=20) == ()
 

@@ -35,6 +35,7 @@ backends_only = true
 adapter = ""
 [backends.memory]
 adapter = "adapters.inmemory:InMemory"
+deadline_ms = 60000
 """
 """the configuration of a home that opens at once: one backend, no model"""
 COVERAGE = {"total": 1, "ok": 1, "failed": 0, "skipped": 0, "ratio": 1.0}

@@ -21,8 +21,8 @@ from fusion.doors.cli.app import app
 from fusion.doors.http import create_app
 from fusion.doors.mcp import Caller, tools_server
 from fusion.mounts import routes_of, verbs_of
-from fusion.settings import load
 from fusion.wiring import Fusion
+from tests.patience import load
 
 DENIED = frozenset(
     "url uri urls href host hostname port address addresses endpoint server proxy path paths file files filename "

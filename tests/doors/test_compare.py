@@ -16,10 +16,11 @@ from fusion.doors.cli import app
 from fusion.doors.http import create_app
 from fusion.errors import BadInput, NobodyAnswered, NotFound
 from fusion.recipe import mark
-from fusion.settings import KeySettings, ServerSettings, Settings, load
+from fusion.settings import KeySettings, ServerSettings, Settings
 from fusion.trust import allow
 from fusion.wiring import Fusion
 from tests.doors.fakes import FakeFusion, app_over
+from tests.patience import load
 
 TWO = """
 backends_only = true

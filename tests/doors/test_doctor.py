@@ -26,7 +26,7 @@ from fusion.doors.doctor import Finding, _configured, examine, healthy
 from fusion.errors import PackageMissing, SettingsError
 from fusion.home import HomeLock, ServerRecord, write_record
 from fusion.ingest.intake import NewMemory
-from fusion.settings import BackendSettings, load
+from fusion.settings import BackendSettings
 from fusion.trust import allow
 from fusion.wiring import Fusion
 from tests import chaos
@@ -34,6 +34,7 @@ from tests.chaos import Chaos
 from tests.doors.fakes import SMALL, FakeFusion, serving_home
 from tests.doors.test_status import Picky
 from tests.faults.home import remote, settings_of
+from tests.patience import load
 
 NOW = datetime.now(UTC)
 

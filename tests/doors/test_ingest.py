@@ -25,9 +25,10 @@ from fusion.ingest.bookmarks import Bookmarks
 from fusion.ingest.intake import NewMemory
 from fusion.ingest.reading import reading_behind
 from fusion.lib.words import content_hash
-from fusion.settings import ServerSettings, Settings, load
+from fusion.settings import ServerSettings, Settings
 from fusion.wiring import Fusion
 from tests.doors.fakes import FakeFusion, app_over
+from tests.patience import load
 
 NOBODY = Scope()
 

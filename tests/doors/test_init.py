@@ -166,7 +166,7 @@ def test_a_server_that_is_stopped_is_told_of(user: Path, home: Path, capsys: pyt
         assert server.stdout is not None
         url = json.loads(server.stdout.readline())["url"]
         init(replace(asking(user, home, yes=True, force=True), quiet=False), over(FakeFusion()))
-        assert server.wait(10) == 0
+        assert server.wait(60) == 0
     told = capsys.readouterr().out
     assert f"Stopped the server at {url}, which had the earlier settings." in told
     assert f"fusion serve --home {home}" in told

@@ -21,10 +21,11 @@ from fusion.ingest.intake import NewMemory
 from fusion.ingest.journal import Journal
 from fusion.ingest.journal.listing import Counts
 from fusion.ingest.journal.outbox import Deliveries
-from fusion.settings import Settings, load
+from fusion.settings import Settings
 from fusion.wiring import Fusion
 from tests.doors.fakes import SMALL
 from tests.ingest.stores import START, event
+from tests.patience import load
 
 OMAR = Scope(user_id="omar")
 

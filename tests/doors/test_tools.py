@@ -21,9 +21,10 @@ from fusion.doors.http import create_app
 from fusion.doors.mcp import MemoryGet, MemorySearch
 from fusion.errors import NobodyAnswered
 from fusion.recall.engine import Fused, FuseRequest
-from fusion.settings import Settings, ToolSettings, load
+from fusion.settings import Settings, ToolSettings
 from fusion.wiring import Fusion
 from tests.doors.fakes import FakeFusion, app_over
+from tests.patience import load
 
 SECRET = "the secret beside the memories"
 QUERY = {"query": "where do bookings live?"}

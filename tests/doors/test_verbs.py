@@ -27,11 +27,12 @@ from fusion.doors.serve import listen, serve, serve_on, url_of
 from fusion.doors.verbs import BATCH_LINES, _worded, backends
 from fusion.errors import BadInput, NotFound, SettingsError, StoreFull
 from fusion.mounts import verbs_of
-from fusion.settings import Settings, load
+from fusion.settings import Settings
 from fusion.trust import allow
 from fusion.wiring import Fusion
 from tests.doors.fakes import SMALL, FakeFusion, app_over, serving
 from tests.doors.verbed.cli import Endless
+from tests.patience import load
 
 NDJSON = {"accept": "application/x-ndjson"}
 

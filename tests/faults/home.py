@@ -10,9 +10,10 @@ from typing import Any, cast
 
 import httpx
 
-from fusion.settings import Settings, load
+from fusion.settings import Settings
 from fusion.wiring import Fusion
 from tests.doors.fakes import FakeFusion, serving
+from tests.patience import load
 
 HOUR_MS = 3_600_000
 """a deadline that no test reaches: what comes sooner did not wait for it"""

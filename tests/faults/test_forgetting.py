@@ -17,10 +17,11 @@ from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.intake import NewMemory
 from fusion.ingest.journal.listing import Criteria
 from fusion.ingest.sources import read
-from fusion.settings import Settings, load
+from fusion.settings import Settings
 from fusion.wiring import Fusion
 from tests.faults.home import settings_of
 from tests.faults.test_kill import nursery
+from tests.patience import load
 
 NADIA = Scope(user_id="nadia", audience="private")
 SECRET = "The xylophone treasure lies beneath quagmire lane."

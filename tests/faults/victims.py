@@ -26,12 +26,13 @@ from fusion.ingest.intake import NewMemory
 from fusion.ingest.journal import Journal
 from fusion.ingest.journal.listing import Criteria
 from fusion.lib.sqlite import Database
-from fusion.settings import Settings, load
+from fusion.settings import Settings
 from fusion.wiring import Fusion
 from tests.backend_contract import NOW
 from tests.fakes import Asked, FakeModel
 from tests.faults.home import settings_of
 from tests.ingest.stores import event
+from tests.patience import load
 
 NADIA = Scope(user_id="nadia", audience="private")
 

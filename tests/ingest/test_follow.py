@@ -12,9 +12,9 @@ from fusion.contract import Scope
 from fusion.errors import BadInput, StoreBusy
 from fusion.ingest.follow import Delta, Follower
 from fusion.ingest.intake import NewMemory
-from fusion.settings import load
 from fusion.wiring import Fusion
 from tests.ingest.test_sessions import HEADER, ID, OTHER, TALK, claw, database, jsonl, put
+from tests.patience import load
 
 NOW = 2_000_000_000.0
 

@@ -19,8 +19,8 @@ from fusion.ingest.intake import Acknowledged, Intake, NewMemory
 from fusion.ingest.journal import Journal
 from fusion.ingest.notes import NotesFollower
 from fusion.ingest.reading import reading, reading_behind
-from fusion.settings import load
 from fusion.wiring import Fusion
+from tests.patience import load
 
 ADA = Scope(user_id="ada", audience="private")
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from fusion.home import config_root
 from fusion.recall.current import current_first
-from fusion.settings import load
 from fusion.wiring import Fusion
+from tests.patience import load
 
 SAMPLE = config_root() / "sample" / "workspace"
 

@@ -26,11 +26,11 @@ from fusion.contract import Event, Opening, Scope
 from fusion.doors.http import create_app
 from fusion.errors import BackendUnreachable, BadInput, NotFound
 from fusion.ingest.intake import NewMemory
-from fusion.settings import load
 from fusion.wiring import Fusion
 from tests.adapters.cortex.store_contract import ADA, BEN, memory, numbers
 from tests.adapters.cortex.test_lifecycle import Killed, Mortal
 from tests.backend_contract import NOW, event_id
+from tests.patience import load
 
 TWO = {"cortex": {"adapter": "adapters.cortex:Cortex"}, "other": {"adapter": "adapters.inmemory:InMemory"}}
 

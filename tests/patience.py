@@ -1,0 +1,46 @@
+"""Settings with time: no test is to depend on how fast the machine is, or how busy.
+
+The gateway's own deadlines, a second for a backend and a second and a half for a question, are for people who wait. A
+test that is about a deadline names its own.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from fusion import settings
+from fusion.home import config_root
+from fusion.settings import BackendSettings, Settings
+
+PATIENT_MS = 60_000
+DEFAULT_MS: int = BackendSettings.model_fields["deadline_ms"].default
+
+
+def load(config: Path | None = None, *, home: Path | None = None, **overrides: Any) -> Settings:
+    """As `fusion.settings.load`, with a minute for each backend and question that has no time of its own."""
+    return patient(settings.load(config, home=home, **overrides))
+
+
+def patient(impatient: Settings) -> Settings:
+    """The same settings with that time."""
+    backends = {
+        name: one.model_copy(update={"deadline_ms": PATIENT_MS}) if one.deadline_ms == DEFAULT_MS else one
+        for name, one in impatient.backends.items()
+    }
+    changes: dict[str, Any] = {"backends": backends}
+    if impatient.recipes_folder is None and not (impatient.home / "recipes" / "default.toml").exists():
+        changes["recipes_folder"] = Path(_recipes().name)
+    return impatient.model_copy(update=changes)
+
+
+@lru_cache(maxsize=1)
+def _recipes() -> TemporaryDirectory[str]:
+    """The default recipe with that time, in a folder that lasts as long as this process."""
+    folder = TemporaryDirectory(prefix="patient-")
+    shipped = (config_root() / "recipes" / "default.toml").read_text(encoding="utf-8")
+    text = f"{shipped}\n[gather]\ntimeout_ms = {PATIENT_MS}\n"
+    Path(folder.name, "default.toml").write_text(text, encoding="utf-8")
+    return folder
