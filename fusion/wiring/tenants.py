@@ -13,13 +13,13 @@ import json
 import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from fusion.contract import Scope
-from fusion.errors import StoreDamaged
+from fusion.errors import StoreDamaged, StoreFull
 from fusion.home import TENANTS, tenant_folder
 from fusion.ingest.journal import Journal
 from fusion.ingest.journal.outbox import has_open_deliveries
@@ -115,7 +115,13 @@ class Tenants(Generic[H]):
         folder = tenant_folder(self.home, tenant)
         if self.refusal and not (folder / "journal.sqlite").exists():
             raise StoreDamaged(self.refusal)
-        await asyncio.to_thread(_name, folder, tenant)
+        try:
+            await asyncio.to_thread(_name, folder, tenant)
+        except OSError as error:
+            if not (folder / "journal.sqlite").exists():
+                raise StoreFull(
+                    f"{folder} cannot be made ({error.strerror}): make room there, and ask again"
+                ) from error
         return await stack.enter_async_context(self.open(tenant))
 
     def _late(self) -> list[str]:
@@ -186,7 +192,8 @@ def moved(settings: Settings, folder: Path) -> tuple[list[str], Callable[[], Non
 
     def note() -> None:
         if before != now:
-            file.write_text(json.dumps(now, indent=1), encoding="utf-8")
+            with suppress(OSError):  # on a full disk it is done once more at the next start
+                file.write_text(json.dumps(now, indent=1), encoding="utf-8")
 
     return [name for name, digest in now.items() if before.get(name) != digest], note
 

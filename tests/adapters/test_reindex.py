@@ -218,6 +218,20 @@ async def test_only_who_has_the_whole_store_may(home: Path) -> None:
             await fusion.do("triples", Reindex(model="other"), Scope(tenant="other"), _nothing, lambda *_: None)
 
 
+async def test_the_indexes_of_other_tenants_move_too(home: Path) -> None:
+    """Each tenant has an index of its own: once the owner has moved the backend, theirs are made by the same model."""
+    acme = Scope("acme", audience="private")
+    async with Fusion.open(chosen(home)) as fusion:
+        await fusion.remember([NewMemory(text) for text in TEXTS[:5]], tenant="acme")
+        await filled(fusion)
+        await told(fusion, Reindex(model="other"))
+        await fusion.settle("acme")
+        (state,) = [one for one in await fusion.backends("acme") if one.name == "triples"]
+        assert (state.items, state.vectors, state.vectors_pending) == (5, 5, 0)
+        assert (await fusion.search("triples", "which tree of acme did Nadia plant?", acme)).hits
+        assert "which tree of acme did Nadia plant?" in Providers.opened["other"].encoded
+
+
 async def _nothing(text: str) -> None:
     """No line is sent."""
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from fusion.contract import Scope
-from fusion.errors import BadInput, InvalidAnswer, NotFound, StoreDamaged
+from fusion.errors import BadInput, InvalidAnswer, NotFound, StoreDamaged, StoreFull
 from fusion.home import tenant_folder
 from fusion.ingest.intake import NewMemory
 from fusion.ingest.journal import Journal
@@ -240,6 +240,19 @@ class TestOpening:
                 pass
         async with tenants.at("a") as parts:
             assert parts.name == "a"
+        await tenants.close()
+
+    async def test_a_folder_that_cannot_be_made_is_named(self, home: Path) -> None:
+        """Where the disk takes no folder, the error says which one; when it does, the next call goes through."""
+        home.mkdir()
+        (home / "tenants").write_text("in the way")
+        tenants = Tenants(home, Opener(), 1)
+        with pytest.raises(StoreFull, match=r"acme.*make room"):
+            async with tenants.at("acme"):
+                pass
+        (home / "tenants").unlink()
+        async with tenants.at("acme") as parts:
+            assert parts.name == "acme"
         await tenants.close()
 
     async def test_a_caller_that_hangs_up_does_not_stop_the_opening(self, home: Path) -> None:
