@@ -882,8 +882,10 @@ def _signalled(home: Path) -> ServerRecord | None:
         return None
     try:
         process = os.pidfd_open(record.pid) if hasattr(os, "pidfd_open") else None
-    except OSError:
+    except ProcessLookupError:
         return None
+    except OSError:  # a sandbox that does not let processes have such descriptors
+        process = None
     try:
         if not holds_lock(home, record.pid) and running_server(home) is None:
             return None

@@ -14,7 +14,7 @@ from typing import Any
 from fusion.errors import BadInput, HomeNotAllowed
 from fusion.lib.clean import clean
 from fusion.trust.decides import FILE, read_settings
-from fusion.trust.homes import allow, missing_names, resolved, unanswered
+from fusion.trust.homes import allow, missing_names, resolved, why_refused
 from fusion.trust.reach import Item, Reach, host_of, is_loopback, reach_of
 from fusion.trust.survey import Survey, survey
 
@@ -56,7 +56,7 @@ def view(home: Path, config: Path | None = None, *, named: bool = True) -> View:
     folder = resolved(home)
     file = resolved(config) if config is not None else folder / FILE
     reach = reach_of(read_settings(file), file.parent, file.parent)
-    why = unanswered(home, named=named, config=config)
+    why = why_refused(home, named=named, config=config)
     return View(folder, file, reach, survey(folder), *missing_names(folder, reach), why)
 
 

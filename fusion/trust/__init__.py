@@ -23,7 +23,7 @@ from fusion.trust.homes import (
     require,
     rerecord,
     revoke,
-    unanswered,
+    why_refused,
 )
 
 __all__ = [
@@ -35,5 +35,5 @@ __all__ = [
     "require",
     "rerecord",
     "revoke",
-    "unanswered",
+    "why_refused",
 ]

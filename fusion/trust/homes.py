@@ -37,7 +37,7 @@ def require(home: Path, *, named: bool = False, config: Path | None = None) -> P
     return folder
 
 
-def unanswered(home: Path, *, named: bool = False, config: Path | None = None) -> str:
+def why_refused(home: Path, *, named: bool = False, config: Path | None = None) -> str:
     """Why a home may not be opened; empty where it may."""
     try:
         require(home, named=named, config=config)
@@ -141,7 +141,7 @@ def resolved(home: Path) -> Path:
 
 
 def _examined(home: Path, *, named: bool, config: Path | None) -> tuple[Path, str]:
-    """The folder, and why it may not be opened."""
+    """The folder, and why it may not be opened. Raises HomeNotAllowed for another user's."""
     folder = resolved(home)
     if not named and home.is_symlink():
         return folder, f"{printable(home)} is a link, which makes another folder's memories those of this one"
@@ -154,7 +154,10 @@ def _examined(home: Path, *, named: bool, config: Path | None) -> tuple[Path, st
     if not stat.S_ISDIR(about.st_mode):
         raise SettingsError(f"The home {printable(folder)} is not a folder. Name another with --home or FUSION_HOME")
     if about.st_uid != os.geteuid():
-        return folder, f"it belongs to user {about.st_uid}"
+        raise HomeNotAllowed(
+            f"The home {printable(folder)} is not opened: it belongs to user {about.st_uid}. "
+            "Name one of your own with --home or FUSION_HOME"
+        )
     if (folder / FILE).is_symlink():
         return folder, f"{FILE} is not read: it is a link. Put the file itself there, or name it by --config"
     if _is_own(folder):

@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from fusion.doors.cli import app
-from fusion.trust import unanswered
+from fusion.trust import why_refused
 from tests.fire.homes import AFTER_ALLOWING, DOORS, HOMES, Door, attack, attack_allowed, world
 
 BY_NAME = {door.name: door for door in DOORS}
@@ -17,9 +17,9 @@ def test_no_hostile_home_is_opened(home: str) -> None:
     """Neither found by its folder nor named; all that it needs is looked at in this process."""
     with world() as (made, listener):
         HOMES[home](made)
-        assert unanswered(made.home)
+        assert why_refused(made.home)
         if home != "the_folder_itself_a_link":  # whose target is as good as new, where it is named
-            assert unanswered(made.home, named=True)
+            assert why_refused(made.home, named=True)
         assert not made.marker.exists()
         assert listener.heard == []
 

@@ -19,7 +19,7 @@ from fusion.doors.doctor import examine
 from fusion.errors import HomeNotAllowed, SettingsError
 from fusion.home import HomeLock, locate_home
 from fusion.lib.private import state_path
-from fusion.trust import allow, data_home, make_home, require, rerecord, revoke, unanswered
+from fusion.trust import allow, data_home, make_home, require, rerecord, revoke, why_refused
 from fusion.trust.reach import reach_of
 from fusion.trust.survey import repository_of
 
@@ -58,7 +58,7 @@ def test_an_allowed_home_is_opened_until_it_is_revoked(cloned: Path) -> None:
     allow(cloned)
     assert require(cloned) == cloned
     assert revoke(cloned)
-    assert unanswered(cloned)
+    assert why_refused(cloned)
     assert not revoke(cloned)
 
 
@@ -107,15 +107,15 @@ def test_a_named_home_with_nothing_but_harmless_settings_is_as_good_as_new(
     """It loads and reaches nothing beyond the folder that it is in; any other setting asks."""
     home.mkdir()
     (home / "fusion.toml").write_text(text)
-    assert (not unanswered(home, named=True)) is harmless
-    assert (not unanswered(home)) is harmless  # recorded by then
+    assert (not why_refused(home, named=True)) is harmless
+    assert (not why_refused(home)) is harmless  # recorded by then
 
 
 def test_harmless_settings_of_a_home_that_nobody_named_ask(home: Path) -> None:
     """Standing in a folder is no decision about it."""
     home.mkdir()
     (home / "fusion.toml").write_text(HARMLESS)
-    assert unanswered(home)
+    assert why_refused(home)
 
 
 @pytest.mark.parametrize("more", ["journal.sqlite", "lock", "server.json", "backends", "recipes/link", "token"])
@@ -130,7 +130,7 @@ def test_a_home_with_more_than_settings_is_not_as_good_as_new(home: Path, more: 
         (home / "recipes" / "link.toml").symlink_to("/etc/passwd")
     else:
         (home / more).touch()
-    assert unanswered(home, named=True)
+    assert why_refused(home, named=True)
 
 
 def write(file: Path, text: str) -> None:
@@ -153,11 +153,11 @@ def test_a_change_of_what_decides_asks_again(tmp_path: Path, change: str, said: 
     write(home / "fusion.toml", 'recipes_folder = "../more"\n')
     write(home / "recipes" / "mine.toml", "# mine")
     allow(home)
-    assert not unanswered(home)
+    assert not why_refused(home)
     write(home / change, "# changed")
-    assert said in unanswered(home, named=True)
+    assert said in why_refused(home, named=True)
     allow(home)
-    assert not unanswered(home)
+    assert not why_refused(home)
 
 
 def test_a_change_of_a_foreign_adapter_asks_again(tmp_path: Path) -> None:
@@ -169,9 +169,9 @@ def test_a_change_of_a_foreign_adapter_asks_again(tmp_path: Path) -> None:
     sys.path.insert(0, str(module.parent))
     try:
         allow(home)
-        assert not unanswered(home)
+        assert not why_refused(home)
         write(module, "import os\n")
-        assert "adapter notes_of_mine has changed" in unanswered(home)
+        assert "adapter notes_of_mine has changed" in why_refused(home)
     finally:
         sys.path.remove(str(module.parent))
     assert "notes_of_mine" not in sys.modules
@@ -181,12 +181,12 @@ def test_what_our_own_commands_write_does_not_ask(home: Path) -> None:
     """`init --force` and `tune` record what they changed; a home that was not allowed stays so."""
     make_home(home)
     write(home / "recipes" / "tuned.toml", "# ours")
-    assert unanswered(home)
+    assert why_refused(home)
     rerecord(home)
-    assert not unanswered(home)
+    assert not why_refused(home)
     revoke(home)
     rerecord(home)
-    assert unanswered(home)
+    assert why_refused(home)
 
 
 def test_another_folder_in_its_place_asks_again(cloned: Path) -> None:
@@ -195,7 +195,7 @@ def test_another_folder_in_its_place_asks_again(cloned: Path) -> None:
     shutil.copytree(cloned, cloned.with_name("copy"))
     cloned.rename(cloned.with_name("old"))
     cloned.with_name("copy").rename(cloned)
-    assert "another folder" in unanswered(cloned, named=True)
+    assert "another folder" in why_refused(cloned, named=True)
 
 
 def test_a_home_that_is_a_link_is_found_by_name_only(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_a_home_that_is_a_link_is_found_by_name_only(tmp_path: Path) -> None:
     (tmp_path / "repo").mkdir()
     (tmp_path / "repo" / ".fusion").symlink_to(mine)
     located = locate_home(cwd=tmp_path / "repo", environ={})
-    assert "is a link" in unanswered(located.path, named=located.named)
+    assert "is a link" in why_refused(located.path, named=located.named)
     assert require(tmp_path / "repo" / ".fusion", named=True) == mine
 
 
@@ -221,7 +221,7 @@ def test_settings_that_are_no_file_are_not_read(home: Path, tmp_path: Path, kind
         os.mkfifo(home / "fusion.toml")
     else:
         (home / "fusion.toml").mkdir()
-    assert "fusion.toml is not read" in unanswered(home, named=True)
+    assert "fusion.toml is not read" in why_refused(home, named=True)
 
 
 def test_the_users_own_data_folder_needs_no_question() -> None:
@@ -248,9 +248,9 @@ def test_keys_of_other_programs_are_allowed_by_name(home: Path, line: str, allow
         home / "fusion.toml", f'[backends.mine]\nadapter = "adapters.remote:Remote"\nurl = "http://[::1]:9"\n{line}\n'
     )
     allow(home)
-    assert "which you allow by name" in unanswered(home)
+    assert "which you allow by name" in why_refused(home)
     allow(home, **allowed)
-    assert not unanswered(home)
+    assert not why_refused(home)
 
 
 @pytest.mark.parametrize("name", ["OPENAI_API_KEY", "FUSION_OTHER_KEY", "NEO4J_PASSWORD"])
@@ -258,29 +258,29 @@ def test_the_gateways_own_keys_need_no_name(home: Path, name: str) -> None:
     """The shown and allowed settings are enough."""
     write(home / "fusion.toml", f'[backends.x]\nadapter = "adapters.remote:Remote"\napi_key_env = "{name}"\n')
     allow(home)
-    assert not unanswered(home)
+    assert not why_refused(home)
 
 
 def test_a_key_file_in_the_home_needs_no_name(home: Path) -> None:
     """It is the home's own."""
     write(home / "fusion.toml", '[backends.x]\nadapter = "adapters.remote:Remote"\napi_key_file = "keys/archive"\n')
     allow(home)
-    assert not unanswered(home)
+    assert not why_refused(home)
 
 
 def test_a_settings_file_that_is_named_on_its_own_is_harmless_or_allowed(home: Path, tmp_path: Path) -> None:
     """`--config`: for a new home, and for one that is allowed."""
     file = tmp_path / "settings" / "mine.toml"
     write(file, HARMLESS.replace("../notes", "notes"))
-    assert not unanswered(home, named=True, config=file)
+    assert not why_refused(home, named=True, config=file)
     write(file, '[embedder]\nprovider = "openai"\n')
-    assert "mine.toml" in unanswered(home, named=True, config=file)
+    assert "mine.toml" in why_refused(home, named=True, config=file)
     make_home(home)
-    assert "--config" in unanswered(home, named=True, config=file)
+    assert "--config" in why_refused(home, named=True, config=file)
     allow(home, config=file)
-    assert not unanswered(home, named=True, config=file)
+    assert not why_refused(home, named=True, config=file)
     write(file, '[embedder]\nprovider = "gemini"\n')
-    assert "has changed" in unanswered(home, named=True, config=file)
+    assert "has changed" in why_refused(home, named=True, config=file)
 
 
 def test_a_record_that_makes_no_sense_is_none(home: Path) -> None:
@@ -290,7 +290,7 @@ def test_a_record_that_makes_no_sense_is_none(home: Path) -> None:
     for file in (state_path() / "homes").iterdir():
         if str(home) in file.read_text():
             file.write_text('{"version": 1}')
-    assert unanswered(home)
+    assert why_refused(home)
 
 
 def test_a_home_of_another_user_is_not_opened(home: Path) -> None:
@@ -299,7 +299,7 @@ def test_a_home_of_another_user_is_not_opened(home: Path) -> None:
     if os.geteuid() == 0:
         os.chown(home, 65534, 65534)
     other = home if os.geteuid() == 0 else Path("/proc")
-    assert "belongs to user" in unanswered(other, named=True)
+    assert "belongs to user" in why_refused(other, named=True)
 
 
 def test_a_home_that_is_a_file_is_an_error(tmp_path: Path) -> None:
@@ -368,9 +368,9 @@ class TestAllow:
         """It shows the home, and records nothing."""
         told = self.allow(cloned)
         assert (told.exit_code, "--yes" in told.stderr) == (2, True)
-        assert unanswered(cloned)
+        assert why_refused(cloned)
         assert self.allow(cloned, "--yes").exit_code == 0
-        assert not unanswered(cloned)
+        assert not why_refused(cloned)
 
     def test_a_dry_run_allows_nothing(self, cloned: Path) -> None:
         """As JSON with everything that it would do."""
@@ -381,7 +381,7 @@ class TestAllow:
         assert shown["loads"] == [{"key": "backends.x.adapter", "value": "mine:X"}]
         assert shown["reaches"] == [{"key": "backends.x.url", "value": "http://evil.example"}]
         assert shown["holds"]["stores"] == ["journal.sqlite"]
-        assert unanswered(cloned)
+        assert why_refused(cloned)
 
     def test_keys_of_other_programs_are_named(self, cloned: Path) -> None:
         """--yes alone does not allow them."""
@@ -389,7 +389,7 @@ class TestAllow:
         told = self.allow(cloned, "--yes")
         assert (told.exit_code, "--variable AWS_SECRET_ACCESS_KEY" in told.stderr) == (2, True)
         assert self.allow(cloned, "--yes", "--variable", "AWS_SECRET_ACCESS_KEY").exit_code == 0
-        assert not unanswered(cloned)
+        assert not why_refused(cloned)
 
     def test_a_home_with_links_is_not_allowed(self, cloned: Path) -> None:
         """Nothing would be opened through them."""
@@ -401,7 +401,7 @@ class TestAllow:
         """--revoke."""
         assert self.allow(cloned, "--yes").exit_code == 0
         assert json.loads(self.allow(cloned, "--revoke", "--json").stdout)["revoked"] is True
-        assert unanswered(cloned)
+        assert why_refused(cloned)
 
     def test_names_of_others_cannot_rewrite_the_terminal(self, cloned: Path) -> None:
         """Control characters in keys, values and file names."""
