@@ -379,7 +379,7 @@ def _configured(settings: Settings, file: str) -> Iterator[Finding]:
     """Each adapter that the configuration names: it is there, and so is what it needs, and its options are right."""
     wanted: dict[str, tuple[str, Mapping[str, object]]] = {}
     if not settings.embedder.none:
-        wanted["embedder"] = (settings.embedder.adapter, settings.embedder.model_dump(exclude={"adapter"}))
+        wanted["embedder"] = (settings.embedder.adapter, settings.embedder.options)
     else:
         told = "no embedding model is configured: everything is found by its words only"
         yield Finding(
