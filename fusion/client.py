@@ -62,6 +62,8 @@ VERB_S = 3600.0
 """for a verb, which may go through a whole store"""
 CONNECT_S = 2.0
 START_TIMEOUT_S = 30.0
+STARTING_S = 150.0
+"""for a server that another process has begun to start: a large home has stores that take up to two minutes to open"""
 MAX_PROOF = 1 << 16
 """bytes of a server's proof"""
 NOT_OURS = "what answers at its address does not know the home's token: another program, or an earlier version"
@@ -818,17 +820,27 @@ def is_here(url: str) -> bool:
     return host not in ("0.0.0.0", "::")  # noqa: S104 — refused
 
 
-def ensure_server(home: Path, config: Path | None = None, *, timeout_s: float = START_TIMEOUT_S) -> ServerRecord:
+def ensure_server(
+    home: Path,
+    config: Path | None = None,
+    *,
+    timeout_s: float = START_TIMEOUT_S,
+    starting_s: float | None = None,
+) -> ServerRecord:
     """The server of a home, started if need be. Any number may call this at once: one server comes of it.
 
     The lock decides: each starts a server where there is none, the losers' servers leave, and all wait for the winner.
+    A process that has the home and has not said yet where it answers is still starting. It is waited for
+    ``starting_s``: by default `STARTING_S`, unless the caller has less time than a start may take.
     Raises HomeLocked when a process that does not serve has the home open, ServerUnreachable with the last words of a
     server that did not start.
     """
-    deadline = time.monotonic() + timeout_s
+    began = time.monotonic()
+    patience_s = starting_s if starting_s is not None else STARTING_S if timeout_s >= START_TIMEOUT_S else timeout_s
     home = require(home, named=True, config=config)
     started: _Start | None = None
-    while (left_s := deadline - time.monotonic()) > 0:
+    starting, bound_s = False, timeout_s
+    while (left_s := began + bound_s - time.monotonic()) > 0:
         found = read_record(home)
         try:
             record = None if found is None else _found_server(home, found, min(CONNECT_S, left_s))
@@ -840,6 +852,10 @@ def ensure_server(home: Path, config: Path | None = None, *, timeout_s: float = 
         holder = owner(home)
         if holder is not None and not holder.serves:
             raise HomeLocked(explain_lock(home, holder))
+        if holder is not None and (found is None or found.pid != holder.pid):
+            starting, bound_s = True, max(timeout_s, patience_s)
+        elif starting:  # it has said so, or has left: from now on as if it were asked for the first time
+            starting, bound_s = False, time.monotonic() - began + timeout_s
         if holder is None and started is None:
             started = _Start.of(home, config)
         elif holder is None and started is not None and started.child.poll() is not None:
@@ -847,7 +863,7 @@ def ensure_server(home: Path, config: Path | None = None, *, timeout_s: float = 
         time.sleep(0.05)
     holder = owner(home)
     silent = f" Process {holder.pid} has the home: it is still starting, or hangs." if holder and holder.pid else ""
-    raise ServerUnreachable(f"The server of {home} was not ready within {timeout_s:g} s.{silent} See {home / LOG}")
+    raise ServerUnreachable(f"The server of {home} was not ready within {bound_s:g} s.{silent} See {home / LOG}")
 
 
 def stop_server(home: Path, *, timeout_s: float = 20.0) -> ServerRecord | None:

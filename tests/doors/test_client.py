@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from fusion import errors, problem
+from fusion.access import home_token
 from fusion.client import LOG, AsyncClient, Client, ensure_server, running_server, stop_server
 from fusion.errors import (
     BadInput,
@@ -257,6 +258,20 @@ class TestFindingTheServer:
         with HomeLock.take(home, "fusion serve"), pytest.raises(ServerUnreachable, match=r"within 0\.1 s"):
             ensure_server(home, timeout_s=0.1)
         assert not (home / LOG).exists()
+
+    async def test_a_server_that_is_still_starting_is_waited_for(self, home: Path) -> None:
+        """Its process has the home and has not said yet where it answers: what was to be remembered is, once it has."""
+        make_home(home)
+        fusion = FakeFusion()
+        with HomeLock.take(home, "fusion serve"):
+            waiting = asyncio.create_task(asyncio.to_thread(ensure_server, home, timeout_s=0.05, starting_s=30.0))
+            await asyncio.wait({waiting}, timeout=0.3)
+            assert not waiting.done()
+            async with serving(fusion, app=app_over(fusion, local_token=home_token(home))) as url:
+                write_record(home, ServerRecord(os.getpid(), url, "now"))
+                assert (await waiting).url == url
+                async with AsyncClient.of_home(home) as client:
+                    assert (await client.remember({"text": "a"}))["memories"][0]["status"] == "stored"
 
     def test_a_server_that_does_not_answer_is_not_told_as_stopped(self, home: Path) -> None:
         """It has the home, so there is one: who it is, and what ends it."""
