@@ -58,7 +58,7 @@ class Dedup(_Part):
     jaccard: float = 0.6
     """word-set similarity from which two texts are one memory (seed 003)"""
     guarded: bool = True
-    """a negation, number or date that differs keeps two texts apart"""
+    """a content word, name, number, date or negation that differs, and another order, keep two texts apart"""
     max_candidates: int = 200
     """distinct memories kept for ranking: bounds what a flood can cost"""
 

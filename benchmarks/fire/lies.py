@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.datasets import Corpus
 from benchmarks.datasets.locomo import load
-from benchmarks.fire.planted import DOORS, Door, Planted, by_key, planted, share, shown
+from benchmarks.fire.planted import CLAIMING, DOORS, Door, Planted, by_key, planted, share, shown
 from fusion.contract import Place, Scope
 from fusion.ingest.intake import NewMemory
 from fusion.lib.jaccard import jaccard
@@ -27,7 +27,7 @@ from fusion.lib.words import STOP_WORDS, words
 from tests.fire.lies import PEOPLE, SEED, SUBSTITUTES, Pair, copies, lies
 
 SHORT_PAIRS = 30
-SHORT_DOORS: tuple[Door, ...] = ("remembered", "external")
+SHORT_DOORS: tuple[Door, ...] = ("remembered", "imitated")
 TURNS = 10
 """facts of one talk"""
 CLEAN, COPIES = "clean", "copies"
@@ -38,7 +38,7 @@ def measure(full: bool) -> dict[str, Any]:
     pairs = lies()
     if not full:
         pairs = pairs[:: len(pairs) // SHORT_PAIRS]
-    return asyncio.run(_own(pairs, DOORS if full else SHORT_DOORS))
+    return asyncio.run(_own(pairs, (*DOORS, *CLAIMING) if full else SHORT_DOORS))
 
 
 async def _own(pairs: Sequence[Pair], doors: Sequence[Door]) -> dict[str, Any]:
@@ -65,9 +65,17 @@ async def _attacked(
     home: Planted, pairs: Sequence[Pair], memories: Sequence[NewMemory], doors: Sequence[Door]
 ) -> dict[str, Any]:
     await home.keep(memories, CLEAN)
+    stated = {memory.text: memory for memory in memories}
     for door in doors:
         await home.keep(memories, door)
-        await home.plant(door, [pair.other for pair in pairs], door)
+        if door not in CLAIMING:
+            await home.plant(door, [pair.other for pair in pairs], door)
+            continue
+        for pair in pairs:
+            true = stated[pair.truth]
+            claims = {"speaker": true.speaker, "kind": true.kind, "at": true.at, "place": true.place}
+            by: Door = "remembered" if door == "claimed" else "external"
+            await home.plant(by, [pair.other], door, **claims)
     await home.settled()
     clean = {pair: pair.truth in shown(await home.ask(pair.question, CLEAN)) for pair in pairs}
     asked: Counter[str] = Counter()
@@ -144,7 +152,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="a copy of LoCoMo of yours")
     parser.add_argument("--conversations", default="", help="ids with commas between; all by default")
     parser.add_argument("--questions", type=int, default=60, help="of each conversation")
-    parser.add_argument("--doors", default=",".join(DOORS))
+    parser.add_argument("--doors", default=",".join((*DOORS, *CLAIMING)))
     options = parser.parse_args()
     chosen = [c for c in load(options.data) if not options.conversations or c.id in options.conversations.split(",")]
     for corpus in chosen:

@@ -21,8 +21,10 @@ from fusion.lib.ids import uuid7
 from fusion.lib.words import STOP_WORDS, words
 from fusion.recall.engine import Fused, FuseRequest
 
-Door = Literal["remembered", "external", "note"]
+Door = Literal["remembered", "external", "note", "claimed", "imitated"]
 DOORS: tuple[Door, ...] = ("remembered", "external", "note")
+CLAIMING: tuple[Door, ...] = ("claimed", "imitated")
+"""as remembered and external, with the speaker, time and place of the true memory"""
 EXTERNAL = "mem0"
 """the store that an attacker fills past the journal"""
 TIMEOUT_MS = 60_000
