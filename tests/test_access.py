@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from fusion.access import TOKEN, home_token, make_private, proof, read_token
 from fusion.doors.cli.app import app
-from fusion.doors.serve import refuse_open_door
+from fusion.doors.serve import refuse_open_door, token_of
 from fusion.errors import SettingsError
 from fusion.settings import ServerSettings, Settings, load
 from tests.doors.fakes import FakeFusion, app_over
@@ -96,6 +96,12 @@ class TestToken:
         os.chown(home / TOKEN, 65534, 65534)
         with pytest.raises(SettingsError, match="belongs to another user"):
             home_token(home)
+
+    def test_a_home_that_takes_no_token_is_not_open_for_that(self, tmp_path: Path) -> None:
+        """A read-only or full disk: the server has a token that nobody knows, and API keys open it."""
+        gone = tmp_path / "gone"
+        assert len({token_of(gone), token_of(gone)}) == 2
+        assert not gone.exists()
 
     def test_fusion_token_prints_it_for_scripts(self, home: Path) -> None:
         """The same as the server reads; a home that is not there is named and not made."""

@@ -9,6 +9,7 @@ import logging
 import math
 import os
 import resource
+import secrets
 import shutil
 import signal
 import socket
@@ -200,7 +201,7 @@ async def serve_on(
     ``drop_ins`` are further doors, each with the backend whose drop-in routes are at its root.
     """
     drop_ins = drop_ins or {}
-    token = home_token(settings.home)
+    token = token_of(settings.home)
     gate = create_app(fusion, settings, local_token=token)
     rooted = Rooted(gate, {one.getsockname()[1]: f"/compat/{name}" for one, name in drop_ins.items()})
     server = Server(gate, settings, app=rooted)
@@ -222,6 +223,16 @@ async def serve_on(
         remove_record(settings.home)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
+
+
+def token_of(home: Path) -> str:
+    """The home's token; one that nobody has where there is none and the disk takes none: then API keys alone open the
+    server. Raises SettingsError for one that may not be believed."""
+    try:
+        return home_token(home)
+    except OSError as error:
+        log.warning("the home's token cannot be written (%s): only API keys open this server", error.strerror)
+        return secrets.token_urlsafe(32)
 
 
 def url_of(door: socket.socket) -> str:
