@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 
+from fusion.doors.terminal import guard
+
 
 def main() -> None:
     """A hook holds up an agent's prompt, so it does not wait for the other commands to be imported."""
+    guard()
     name, *arguments = sys.argv[1:] or [""]
     if name == "hook" and not {"-h", "--help"} & set(arguments):
         from fusion.doors.hooks import main as hook

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import orjson
 import typer
 
-from fusion.doors import show
+from fusion.doors import show, terminal
 from fusion.doors.progress import bar
 from fusion.errors import BadInput, NotFound
 
@@ -150,4 +149,4 @@ def _say(line: str, missing: Sequence[str] = (), more: bool = False) -> None:
 
 
 def _print(content: Mapping[str, object]) -> None:
-    sys.stdout.write(orjson.dumps(content, default=str).decode() + "\n")
+    sys.stdout.write(terminal.json_line(content))

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from fusion.client import Client, client_of, ensure_server, open_log, running_server
+from fusion.doors.terminal import plain
 from fusion.errors import BadInput, FusionError, NotFound
 from fusion.home import locate_home
 from fusion.lib.clean import clean
@@ -306,7 +307,7 @@ def _why(error: BaseException) -> str:
 
 
 def _notice(what: str) -> str:
-    return f"fusion hook: {' '.join(what.split())}"[:500]
+    return f"fusion hook: {' '.join(plain(what).split())}"[:500]
 
 
 def _detach(home: Path, answer: Mapping[str, Any]) -> bool:

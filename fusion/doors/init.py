@@ -23,13 +23,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 import fusion as package
 from fusion.client import stop_server
 from fusion.contract import Scope, Verifies
 from fusion.discover import PORTS, Discovery, Find, Group, Topic, discover, topics
-from fusion.doors import show
+from fusion.doors import show, terminal
 from fusion.doors.ingest import Summary, ingest
 from fusion.errors import FusionError, HomeLocked, SettingsError
 from fusion.home import explain_lock, find_home, owner
@@ -135,7 +133,7 @@ def _refuse(asking: Asking) -> None:
 
 async def look(asking: Asking) -> Discovery:
     """What is on this computer, with a spinner."""
-    console = Console(stderr=True, quiet=asking.quiet)
+    console = terminal.console(stderr=True, quiet=asking.quiet)
     with console.status("looking for notes, sessions and memory servers on this computer"):
         return await discover(asking.user, asking.cwd, asking.scan, never=[asking.home], ports=asking.ports)
 

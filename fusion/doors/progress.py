@@ -18,6 +18,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from fusion.doors import terminal
+
 Advance = Callable[[int], None]
 LINE_S = 10.0
 """between two lines where there is no terminal, for whoever reads a log"""
@@ -26,7 +28,7 @@ LINE_S = 10.0
 @contextmanager
 def bar(title: str, total: int, *, quiet: bool = False, transient: bool = False) -> Iterator[Advance]:
     """Yields what advances by so many steps; ``quiet`` says nothing at all, ``transient`` leaves nothing behind."""
-    console = Console(stderr=True)
+    console = terminal.console(stderr=True)
     if quiet or not console.is_terminal:
         yield (lambda steps: None) if quiet else Lines(title, total).advance
         return
@@ -37,7 +39,7 @@ def bar(title: str, total: int, *, quiet: bool = False, transient: bool = False)
 
 def bars(quiet: bool) -> Progress:
     """Bars one below the other for a terminal, of bytes or of a total yet unknown; they leave nothing behind."""
-    return drawn(Console(stderr=True, quiet=quiet), quiet=quiet, counted=False, transient=True)
+    return drawn(terminal.console(stderr=True, quiet=quiet), quiet=quiet, counted=False, transient=True)
 
 
 def spoken_in_lines(progress: Progress) -> bool:

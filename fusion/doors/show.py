@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fusion.doors import terminal
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -662,7 +664,7 @@ def _warn(line: str) -> None:
 
 
 def _console(*, stderr: bool = False) -> Console:
-    return Console(highlight=False, markup=False, emoji=False, stderr=stderr)
+    return terminal.console(highlight=False, markup=False, emoji=False, stderr=stderr)
 
 
 def _table(

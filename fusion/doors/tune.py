@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -25,6 +24,7 @@ from fusion.compare.learn import Taught, learn, learn_from_votes, read_labels
 from fusion.compare.learn import steps as steps_of_learning
 from fusion.compare.tune import KNOBS, Case, Knob, Tuned, answers, tune
 from fusion.compare.tune import steps as steps_of_tuning
+from fusion.doors import terminal
 from fusion.doors.progress import bar
 from fusion.errors import BadInput, NotFound, SettingsError
 from fusion.lib.trees import MAX_BYTES
@@ -275,7 +275,7 @@ def _difference(pair: Mapping[str, Any]) -> str:
 
 def show(told: Mapping[str, Any], learned: bool) -> None:
     """The curve of each number, then the verdict."""
-    console = Console()
+    console = terminal.console()
     for name, points in told.get("curves", {}).items():
         table = Table("value", "evidence in block", "over the base", "± over folds", title=escape(name))
         for p in points:

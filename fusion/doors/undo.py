@@ -6,10 +6,9 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import orjson
 import typer
 
-from fusion.doors import show
+from fusion.doors import show, terminal
 from fusion.doors.progress import bar
 from fusion.errors import BadInput
 
@@ -69,4 +68,4 @@ def _say(line: str) -> None:
 
 
 def _print(content: Mapping[str, object]) -> None:
-    sys.stdout.write(orjson.dumps(content, default=str).decode() + "\n")
+    sys.stdout.write(terminal.json_line(content))

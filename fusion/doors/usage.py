@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
+from fusion.doors import terminal
 from fusion.errors import BadInput, FusionError
 
 USAGE = 2
@@ -75,11 +76,9 @@ class OneLine(TyperGroup):
 def report(error: FusionError, as_json: bool) -> None:
     """Prints an error on stderr: one line, or problem details."""
     if as_json:
-        import orjson
-
         from fusion.problem import problem_of
 
-        sys.stderr.write(orjson.dumps(problem_of(error), default=str).decode() + "\n")
+        sys.stderr.write(terminal.json_line(problem_of(error)))
     else:
         field, _, rest = str(error).partition(": ")
         said = f"{OPTIONS[field]}: {rest}" if isinstance(error, BadInput) and field in OPTIONS and rest else str(error)

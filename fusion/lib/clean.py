@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 
-_BREAKS = "\r\v\f\x1c-\x1e\x85\u2028\u2029"
+BREAKS = "\r\v\f\x1c-\x1e\x85\u2028\u2029"
 _SURROGATES = "\ud800-\udfff"
-_UNSEEN = (
+UNSEEN = (
     "\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f"  # C0 and C1 but tab, newline and the breaks
     "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # soft hyphen, grapheme joiner, fillers that are letters by name
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction
@@ -22,10 +22,10 @@ _UNSEEN = (
 JOINERS = "\u200c\u200d"
 SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 
-_SUSPECT = re.compile(f"[{_BREAKS}{_SURROGATES}{_UNSEEN}{JOINERS}{SELECTORS}]")
-_CRLF_OR_BREAK = re.compile(f"\r\n|[{_BREAKS}]")
+_SUSPECT = re.compile(f"[{BREAKS}{_SURROGATES}{UNSEEN}{JOINERS}{SELECTORS}]")
+_CRLF_OR_BREAK = re.compile(f"\r\n|[{BREAKS}]")
 _SURROGATE = re.compile(f"[{_SURROGATES}]")
-_HIDDEN = re.compile(f"[{_UNSEEN}]+")
+_HIDDEN = re.compile(f"[{UNSEEN}]+")
 _MODIFIERS = re.compile(f"[{JOINERS}{SELECTORS}]+")
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
 
+from fusion.doors import terminal
 from fusion.doors.usage import USAGE, report
 from fusion.errors import BadInput, FusionError, NotFound, SettingsError
 from fusion.home import Located, locate_home
@@ -219,8 +220,6 @@ def fail(error: FusionError, as_json: bool, code: int = 1) -> NoReturn:
 
 
 def print_json(content: Mapping[str, object]) -> None:
-    """One line."""
-    import orjson
-
-    sys.stdout.write(orjson.dumps(content, default=str).decode() + "\n")
+    """One line, in which what a terminal could obey is escaped as JSON does."""
+    sys.stdout.write(terminal.json_line(content))
     sys.stdout.flush()

@@ -1,0 +1,116 @@
+"""What reaches a terminal: text without control characters, whoever wrote it.
+
+A name of a file, a memory or an error of a backend may hold escape sequences that move the cursor, change what stands
+there, or write into the clipboard. `guard` puts streams in place of stdout and stderr that take them out of all that
+is printed, logged or raised; `console` is a Rich console that takes them out of texts before it adds its own colours.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING, Any, TextIO, cast
+
+from fusion.lib.clean import BREAKS, JOINERS, SELECTORS, UNSEEN, clean
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType
+
+_SEQUENCE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*+[ -/]*+[@-~]"  # CSI: colours, the cursor
+    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]*+(?:\x07|\x1b\\|\x9c)?"  # OSC, DCS: clipboard
+    r"|\x1b[ -/]*+[0-~]?"
+)
+_STYLE = re.compile(r"(\x1b\[[0-9;]*m|\x1b\[\?25[lh]|\x1b\[\d*[ABCDGK]|\r)")
+"""what Rich writes for colours and bars"""
+
+
+_UNPRINTABLE = re.compile(rf"[\x7f{BREAKS}{UNSEEN}{JOINERS}{SELECTORS}]")
+
+
+def plain(text: str) -> str:
+    """A text without escape sequences, control, direction and invisible characters."""
+    if text.isascii() and text.isprintable():
+        return text
+    return clean(_SEQUENCE.sub("", text))[0]
+
+
+def json_line(content: object) -> str:
+    """A value as one line of JSON, in which all that is not plain is escaped."""
+    import orjson
+
+    written = orjson.dumps(content, default=str).decode()
+    return (written if written.isascii() else _UNPRINTABLE.sub(_escape, written)) + "\n"
+
+
+def _escape(match: re.Match[str]) -> str:
+    units = match.group().encode("utf-16-be")
+    return "".join(f"\\u{units[i] << 8 | units[i + 1]:04x}" for i in range(0, len(units), 2))
+
+
+def guard() -> None:
+    """From now on all that is written to stdout and stderr is plain. A second call changes nothing."""
+    sys.stdout = _guarded(sys.stdout)
+    sys.stderr = _guarded(sys.stderr)
+
+
+def _guarded(stream: TextIO | None) -> TextIO:
+    if stream is None or isinstance(stream, PlainStream):
+        return cast(TextIO, stream)
+    return cast(TextIO, PlainStream(stream))
+
+
+class PlainStream:
+    """A text stream that writes plain text."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.rich_proxied_file = StyledStream(stream)
+        """where Rich writes in place of a stream that stands for another"""
+
+    def write(self, text: str) -> int:
+        self._stream.write(plain(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+class StyledStream(PlainStream):
+    """A text stream for Rich: on a terminal its colours and bars pass, and nothing else that is no text."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._styled = stream.isatty()
+
+    def write(self, text: str) -> int:
+        if not self._styled or "\x1b" not in text:
+            pieces = [plain(text)] if "\r" not in text or not self._styled else [text]
+        else:
+            pieces = [piece if number % 2 else plain(piece) for number, piece in enumerate(_STYLE.split(text))]
+        self._stream.write("".join(pieces))
+        return len(text)
+
+
+def console(*, stderr: bool = False, quiet: bool = False, **options: Any) -> Console:
+    """A Rich console whose texts are plain: tables, bars and remarks."""
+    return _plain_console()(stderr=stderr, quiet=quiet, **options)
+
+
+@cache
+def _plain_console() -> type[Console]:
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class PlainConsole(Console):
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+            for segment in super().render(renderable, options):
+                yield segment if segment.control else Segment(plain(segment.text), segment.style)
+
+    return PlainConsole
