@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.datasets import DataError
 from benchmarks.figures import commit
-from benchmarks.fire import homes, lies, losses, others, poison, rollback, secrets, tenants
+from benchmarks.fire import homes, lies, losses, others, poison, rollback, secrets, stalls, tenants
 
 Measure = Callable[[bool], Mapping[str, Any]]
 
@@ -54,6 +54,7 @@ PARTS: Mapping[str, Measure] = MappingProxyType(
         "losses": losses.measure,
         "rollback": rollback.measure,
         "secrets": secrets.measure,
+        "stalls": stalls.measure,
         "tenants": tenants.measure,
     }
 )
