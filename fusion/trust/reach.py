@@ -38,7 +38,7 @@ EMBEDDED = frozenset({"adapters.markdown", "adapters.cortex", "adapters.mem0", "
 """modules of backends that by their defaults reach nothing beyond the home"""
 _OUR_EMBEDDER = "adapters.embedders.providers:Providers"
 _SAFE_TOP = frozenset({"recipe", "backends_only", "log_level"})
-_SAFE_TABLES = frozenset({"journal", "receipts", "tools", "hooks", "checks"})
+_SAFE_TABLES = frozenset({"journal", "receipts", "ingest", "tools", "hooks", "checks"})
 _SAFE_SERVER = frozenset({"host", "port", "keys", "allowed_hosts", "allowed_origins"})
 """of [server], safe with the values that `_safe_server` takes; its other settings are numbers"""
 _SAFE_TEXTS = frozenset({"merge", "fallback_for", "ignore", "private", "paths", "bind", "weights", "user_id"})

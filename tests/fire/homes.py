@@ -282,6 +282,7 @@ def the_folder_itself_a_link(world: World) -> None:
     world.home.rmdir()
     (world.private / "home").mkdir()
     (world.private / "home" / "fusion.toml").write_text(SMALL)
+    (world.private / "home" / "journal.sqlite").write_text(SECRET)
     world.home.symlink_to(world.private / "home")
 
 
