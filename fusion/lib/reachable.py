@@ -66,6 +66,10 @@ class Reachable:
         """Notes sizes and times of the files as this process leaves them after a commit."""
         self._seal = self._sizes()
 
+    def unseal(self) -> None:
+        """Has the files count as touched."""
+        self._seal = None
+
     def touched(self) -> bool:
         """Whether another process wrote to the files since the last seal."""
         return self._seal != self._sizes()

@@ -36,6 +36,9 @@ BUSY_S = 5.0
 WAL_BYTES = 16_000_000
 """what a write-ahead log is cut back to once it is in its database: a burst of writes lets it grow"""
 
+_COMPARISONS = 3
+"""looks at files that another process writes to, before the caller is asked to try again"""
+
 READERS = 2
 """threads that read: SQLite's work is short and in memory, more would only contend"""
 
@@ -283,11 +286,28 @@ class Database:
         if guard is None or db is None:
             return
         guard.reachable.require()
-        if guard.reachable.touched():
-            expected = tuple(db.execute(guard.state).fetchone())
-            if (fault := same_content(guard.reachable, guard.state, expected)) is not None:
-                raise guard.reachable.give_up(f"{self.path} was written to by another process ({fault})")
+        for _ in range(_COMPARISONS):
+            if not guard.reachable.touched():
+                return
             guard.reachable.seal()
+            try:
+                fault = self._difference(db, guard)
+            except BaseException:
+                guard.reachable.unseal()  # what could not be compared is compared before the next commit
+                raise
+            if fault is not None and not guard.reachable.touched():
+                raise guard.reachable.give_up(f"{self.path} was written to by another process ({fault})")
+        if guard.reachable.touched():
+            raise StoreBusy(f"another process is writing to {self.path}; try again in a moment")
+
+    @staticmethod
+    def _difference(db: Connection, guard: Guard) -> str | None:
+        db.execute("begin immediate")  # nobody writes meanwhile who writes as SQLite does
+        try:
+            expected = tuple(db.execute(guard.state).fetchone())
+            return same_content(guard.reachable, guard.state, expected)
+        finally:
+            db.execute("rollback")
 
     def _require_kept(self) -> None:
         """After a commit: what was written is at the path, so it may be acknowledged."""

@@ -178,3 +178,22 @@ def test_the_server_of_a_replaced_home_ends_and_leaves_the_new_one_alone(tmp_pat
     assert list(home.iterdir()) == []
     with closing(sqlite3.connect(tmp_path / "elsewhere" / "journal.sqlite")) as db:
         assert db.execute("select text from event").fetchall() == [("The harbour is in Lyon",)]
+
+
+async def test_files_that_could_not_be_compared_are_compared_again(home: Path) -> None:
+    """Another process holds the journal while its files have changed: the caller is asked to wait, then all is well."""
+    async with door(settings_of(home, cortex=CORTEX)) as (fusion, client):
+        await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
+        await fusion.settle()
+        writer = fusion.journal._database._writing
+        assert writer is not None
+        writer.execute("pragma busy_timeout = 10")
+        with closing(sqlite3.connect(home / "journal.sqlite", isolation_level=None)) as other:
+            other.execute("begin immediate")
+            os.utime(home / "journal.sqlite")
+            for _ in range(2):
+                refused = await client.post("/v1/memories", json=body("The lighthouse is in Brest"))
+                assert refused.status_code == 503
+                assert refused.json()["type"].endswith("StoreBusy")
+            other.execute("rollback")
+        assert (await client.post("/v1/memories", json=body("The lighthouse is in Brest"))).status_code == 201
