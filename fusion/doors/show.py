@@ -295,7 +295,7 @@ def found(answer: wire.Found, *, native: bool = False) -> None:
     )
     backend = answer["backend"]
     if answer["hits"]:
-        _table(_console(), titles, rows, right=(0, 2), whole=(1, 3) if native else (1,))
+        _table(_console(), titles, rows, right=(0, 2), whole=(1,))
     else:
         _warn(f"{backend['name']}: nothing ({backend['status']}) {backend.get('detail', '')}".rstrip())
 

@@ -371,8 +371,9 @@ def test_a_list_has_one_line_for_each_memory(
         assert fusion("get", ref, "--home", hands, "--direct").exit_code == 0
 
 
-def test_search_shows_refs_and_its_own_ids_only_on_demand(small: Path) -> None:
+def test_search_shows_refs_and_its_own_ids_only_on_demand(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The ref that `get` and `forget` take; the native id with -v and in JSON."""
+    monkeypatch.setenv("COLUMNS", "150")
     asked = ("search", "memory", "when do we deploy?", "--home", small, "--direct")
     [hit] = orjson.loads(fusion(*asked, "--json").stdout)["hits"]
     plain, verbose = fusion(*asked).stdout, fusion(*asked, "-v").stdout
