@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from adapters.inmemory import InMemory
 from fusion.contract import Scope
 from fusion.errors import BadInput, InvalidAnswer, NotFound, StoreDamaged, StoreFull
 from fusion.home import tenant_folder
@@ -180,6 +181,23 @@ class TestMoving:
         except StoreDamaged:
             pass  # nothing of it can be read: the home does not open at all
         assert not (tenant_folder(home, "acme") / "journal.sqlite").exists()
+
+
+class OfAcme(InMemory):
+    """A server of somebody's that keeps no tenants apart: it is acme's alone."""
+
+    features = replace(InMemory.features, tenants=False, tenant="acme")
+
+
+async def test_a_backend_of_one_tenant_is_opened_for_that_one_alone(home: Path) -> None:
+    """Others are told that it serves another tenant, nothing of theirs is stored there, and its count is not shown."""
+    backends = {"theirs": {"adapter": f"{__name__}:OfAcme", **PATIENT}}
+    settings = load(home=home, embedder={"adapter": ""}, backends_only=True, backends=backends)
+    async with Fusion.open(settings) as fusion:
+        for tenant, status, items in (("acme", "ok", 1), ("globex", "skipped", 0), ("default", "skipped", 0)):
+            await remember(fusion, tenant, "the harbour opens at six")
+            answer = await fusion.search("theirs", "harbour", Scope(tenant, audience="private"))
+            assert (answer.status, [state.items for state in await fusion.backends(tenant)]) == (status, [items])
 
 
 @dataclass
