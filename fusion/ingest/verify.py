@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from fusion.contract import DIMENSIONS, Backend, Event, Features, Forgets, ForgetsMany, Forgotten, Hit, Query, Scope
-from fusion.errors import StillThere
+from fusion.errors import BackendError, StillThere
 from fusion.ingest.journal.rows import Record
 from fusion.ingest.journal.tombstones import Barred
 from fusion.lib.bm25 import terms
@@ -89,6 +89,10 @@ async def all_verified(
                 found.append(await verified(name, store, event, native_ids, outcome, ask=ask, records=records, now=now))
             except StillThere as error:
                 found.append(error)
+            except BackendError:
+                if store.has_files:
+                    raise
+                found.append(outcome)  # it is too busy to be searched, and has said by its ids that it is gone
     return found
 
 

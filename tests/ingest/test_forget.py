@@ -579,6 +579,22 @@ async def test_a_store_that_lies_about_one_of_many_is_caught(journal):
         assert await deliverer.backlog() == {}
 
 
+async def test_a_store_too_busy_to_be_searched_is_verified_by_its_ids(journal):
+    """A search that times out after the deletion does not leave the whole batch undone."""
+
+    class Busy(ShelfOfMany):
+        async def search(self, query):
+            raise BackendUnreachable("busy")
+
+    shelf = Busy()
+    await journal.append([event(f"turn {n}", n, source="mail") for n in range(10)])
+    async with forgetting(journal, shelf=shelf) as (forgetter, deliverer):
+        ((*receipts,),) = [some async for some in forgetter.forget_matching(ME, Criteria(source="mail"))]
+        assert all(receipt.backends == {"shelf": "deleted"} for receipt in receipts)
+        assert await deliverer.backlog() == {}
+    assert shelf.batches == [10, 10]
+
+
 async def test_what_was_due_at_the_start_is_forgotten_in_batches(journal):
     shelf = ShelfOfMany()
     stored = await journal.append([event(f"turn {n}", n, source="mail") for n in range(30)])
