@@ -61,13 +61,14 @@ def patterns() -> tuple[list[Found], list[Dynamic]]:
     found: list[Found] = []
     dynamic: list[Dynamic] = []
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in _sources()}
-    used = _uses(trees.values())
+    everywhere = _uses(trees.values())
     for path, tree in trees.items():
         if not any(isinstance(node, ast.Import) and any(a.name == "re" for a in node.names) for node in ast.walk(tree)):
             continue
         module_name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
         module = importlib.import_module(module_name)
         inside: set[int] = set()
+        used = {**everywhere, **{name: how for name, how in _uses([tree]).items() if name.startswith("_")}}
         for name, value in _globals_of(module):
             if (node := _assignment(tree, name)) is not None:
                 inside.update(id(child) for child in ast.walk(node))
