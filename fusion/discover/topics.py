@@ -38,7 +38,7 @@ DECIDED = re.compile(
     re.IGNORECASE,
 )
 _LINK = re.compile(r"\[\[[^\[\]\n]+\]\]|\]\([^()\n]+\)|https?://\S+")
-_DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b|\b\d{1,2}\. ?\w+ \d{4}\b|\b(?:19|20)\d\d\b|\d+年")
+_DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b|\b\d{1,2}\. ?\w+ \d{4}\b|\b(?:19|20)\d\d\b|\d年")
 _NAME = re.compile(r"(?<=[a-z,;] )[A-Z]\w+")
 _DAY = re.compile(r"\d{4}[-_. ]?\d\d[-_. ]?\d\d|\d{4}[-_ ]?[wW]?\d\d|\d\d[-_.]\d\d[-_.]\d{4}")
 
