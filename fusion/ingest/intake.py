@@ -128,6 +128,7 @@ class Intake:
         tenant: str = "default",
         idempotency_key: str | None = None,
         batch: str | None = None,
+        apart: bool = False,
     ) -> Sequence[Acknowledged]:
         """Keeps all of ``items`` or, raising, none; what is acknowledged is on the disk.
 
@@ -149,7 +150,9 @@ class Intake:
             guard = (tenant, idempotency_key, body)
         with self._alone(guard):
             urgent = batch is None and len(events) <= URGENT and all(event.origin != "import" for event in events)
-            outcome = await self._journal.append(events, guard=guard, reply=reply, batch=batch, urgent=urgent)
+            outcome = await self._journal.append(
+                events, guard=guard, reply=reply, batch=batch, urgent=urgent, apart=apart
+            )
         self._deliverer.wake()
         if self._distiller is not None:
             self._distiller.wake()

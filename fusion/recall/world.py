@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from operator import is_
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from fusion.contract import Embedder, Expands, Hit, Judge, Knows, Passage, Query, Scope, Verdict
@@ -93,7 +94,8 @@ class Live:
     def _without_hidden(self, answer: Answer) -> Answer:
         hits = tuple(self.known.without_forgotten(answer.backend, answer.hits))
         if len(hits) == len(answer.hits):
-            return answer
+            # As many, and yet something of one may be held back.
+            return answer if all(map(is_, hits, answer.hits)) else replace(answer, hits=hits)
         return replace(answer, hits=hits, dropped={**answer.dropped, "forgotten": len(answer.hits) - len(hits)})
 
     async def records(self, event_ids: Sequence[str]) -> Mapping[str, Record]:

@@ -307,9 +307,12 @@ class Fusion(Parts):
         idempotency_key: str | None = None,
         tenant: str = "default",
         batch: str | None = None,
+        apart: bool = False,
     ) -> Sequence[Acknowledged]:
         """Journals events and returns; they are delivered behind. What is acknowledged is kept, whatever happens."""
-        return await self.intake.remember(items, tenant=tenant, idempotency_key=idempotency_key, batch=batch)
+        return await self.intake.remember(
+            items, tenant=tenant, idempotency_key=idempotency_key, batch=batch, apart=apart
+        )
 
     @property
     def embedding_model(self) -> str | None:

@@ -29,7 +29,8 @@ class Within:
         memories = [
             NewMemory(**{field.name: getattr(draft, field.name) for field in fields(NewMemory)}) for draft in drafts
         ]
-        kept = await self.fusion.remember(memories, tenant=self.scope.tenant)
+        # A backend has its own rule for what was said before: it may reinforce that, or count it.
+        kept = await self.fusion.remember(memories, tenant=self.scope.tenant, apart=True)
         return [(one.event_id, one.status) for one in kept]
 
     async def forget(self, ref: str) -> Mapping[str, str]:

@@ -197,7 +197,7 @@ def test_files_of_every_wrong_kind(tmp_path: Path) -> None:
     assert skipped == {
         "empty.md": "empty",
         "binary.md": "binary: it has NUL bytes",
-        "huge.md (16.8 MB)": "larger than 16 MB ([ingest] max_file_mb)",
+        "huge.md (100.0 MB)": "larger than 16 MB ([ingest] max_file_mb)",
         "huge.jsonl": "longer than 1,048,576 bytes",
         "link.md": "a link that leads out of its folder",
         "vanishing.md": "gone before it could be read",

@@ -46,11 +46,12 @@ def append(
     barred: Barred,
     distils: bool,
     urgent: bool = False,
+    apart: bool = False,
 ) -> Stored:
     """Keeps an event, with its deliveries to ``stores``; ``last``: no other event of its call has its place.
 
     Nothing is written of one that is there already, or that ``barred`` or a tombstone keeps out. With ``distils`` a
-    turn is listed for the model; ``urgent`` ones are delivered first.
+    turn is listed for the model; ``urgent`` ones are delivered first. ``apart``: words said before are another memory.
     """
     place_key, natural, words = keys_of(event)
     withheld = 0
@@ -78,7 +79,7 @@ def append(
         db.execute("update event set natural = null where natural = ?", (natural,))
     else:
         lift(db, words)
-        if (row := again.said_before(db, event)) is not None:
+        if not apart and (row := again.said_before(db, event)) is not None:
             return Stored(short_ref(row["seq"]), event_of(row), "duplicate", said=again.note(db, row))
     event, state = _superseding(db, event, place_key)
     columns = ", ".join((*EVENT_NAMES, "natural", "place_key", "stated"))

@@ -137,6 +137,7 @@ class Journal:
         reply: Callable[[Sequence[Stored]], object] | None = None,
         batch: str | None = None,
         urgent: bool = False,
+        apart: bool = False,
     ) -> Sequence[Stored] | str:
         """Keeps events, all or none, in one transaction; durable when it returns.
 
@@ -144,6 +145,7 @@ class Journal:
         a new event that supersedes the one there, also when it stood there before. The second request of a
         ``guard``'s key gets the first one's ``reply`` as JSON text, or KeyReused when it asks for something else.
         ``batch`` is the id of the run that they came with; ``urgent`` ones are delivered before all others.
+        ``apart``: the same words remembered on purpose before are another memory.
         Raises StoreFull and StoreBusy with nothing written.
         """
 
@@ -156,7 +158,8 @@ class Journal:
             # Of several texts for one place the last is meant: those before it are only what it was sent with.
             last = {keys_of(event)[0]: event.event_id for event in events}
             stored = [
-                self._append(db, event, last[keys_of(event)[0]] == event.event_id, urgent=urgent) for event in events
+                self._append(db, event, last[keys_of(event)[0]] == event.event_id, urgent=urgent, apart=apart)
+                for event in events
             ]
             if batch is not None:
                 batches.enter(
@@ -190,7 +193,9 @@ class Journal:
         for event in retired:
             self._known.drop(event)
 
-    def _append(self, db: Connection, event: Event, last: bool = True, *, urgent: bool = False) -> Stored:
+    def _append(
+        self, db: Connection, event: Event, last: bool = True, *, urgent: bool = False, apart: bool = False
+    ) -> Stored:
         return append(
             db,
             event,
@@ -199,6 +204,7 @@ class Journal:
             barred=self._barred,
             distils=self._distils,
             urgent=urgent,
+            apart=apart,
         )
 
     # Reading
