@@ -40,7 +40,7 @@ SHOWN = 20
 """memories in the preview of an undo"""
 MOST = 100
 """memories forgotten, or previewed, by one request"""
-BATCH = 200
+BATCH = 500
 """…by one transaction, of what is forgotten whole"""
 BY_QUERY = 20
 """…where they are found by a question and nobody said how many: what comes later means something else"""
