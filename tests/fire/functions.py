@@ -19,6 +19,7 @@ from adapters.triples import names, relations
 from adapters.triples.parse import bare, lead
 from adapters.triples.parse import parse as parse_triples
 from fusion.contract import Event, Scope
+from fusion.doors import terminal
 from fusion.errors import FusionError
 from fusion.ingest import capture
 from fusion.lib import (
@@ -34,7 +35,9 @@ from fusion.lib import (
     redact,
     sketch,
     snippet,
+    statements,
     times,
+    wording,
     words,
 )
 from fusion.recall import dates, fence, parts, phrases
@@ -89,6 +92,13 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "contradict.read": _quiet(lambda text: contradict.read(text, ())),
     "budget.clip": lambda text: budget.clip(text, 500),
     "capture": lambda text: capture.capture(_event(text)),
+    "statements": statements.statements,
+    "statements.says_something": statements.says_something,
+    "wording.canonical": wording.canonical.__wrapped__,
+    "wording.names": getattr(wording.names, "__wrapped__", wording.names),
+    "wording.difference": lambda text: wording.difference.__wrapped__(text, " ".join(f"v{w}" for w in text.split())),
+    "terminal.plain": terminal.plain,
+    "terminal.json_line": terminal.json_line,
     "redact": redact.redact,
     "redact_lines": redact.redact_lines,
     "fence.escape": fence.escape,
