@@ -69,10 +69,15 @@ def test_nobody_reads_on(home: Path) -> None:
 
 
 def test_without_a_terminal_stderr_stays_empty(home: Path, tmp_path: Path) -> None:
-    """No progress bar is drawn where nobody sees it, nor an empty line in its place."""
+    """No progress is shown for a short run, neither a bar nor a line. Its result, with how to undo it, is on stdout."""
     (tmp_path / "note.md").write_text("# Staging\n\nIt listens on 4409.\n")
     with start("ingest", tmp_path / "note.md", "--home", home) as process:
-        assert process.communicate(timeout=60) == ("1 remembered, 0 known already.\n", "")
+        out, err = process.communicate(timeout=60)
+    assert err == ""
+    assert [line.partition(" fusion ")[0] for line in out.splitlines()] == [
+        "1 remembered, 0 known already.",
+        "To take this back:",
+    ]
 
 
 def test_a_server_takes_nothing_from_the_folder_it_was_started_in(home: Path, tmp_path: Path) -> None:
