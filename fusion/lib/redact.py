@@ -254,7 +254,15 @@ def redact(text: str) -> tuple[str, dict[str, int]]:
 
 def redact_lines(text: str) -> list[str]:
     """The lines of a text with its secrets masked, each with its number: one of several lines leaves blank ones."""
-    return redact(_PRIVATE_KEY.sub(lambda key: MASK + "\n" * key.group().count("\n"), text))[0].split("\n")
+    text = _PRIVATE_KEY.sub(lambda key: _blanked(key.group()), text)
+    text = _PUTTY_KEY.sub(lambda key: key.group()[: key.start("value") - key.start()] + _blanked(key["value"]), text)
+    text = _without_cut_key(text, Counter(), blank_lines=True)
+    return redact(text)[0].split("\n")
+
+
+def _blanked(lines: str) -> str:
+    """A mask in the first of these lines, and the others without text."""
+    return MASK + "\n" * lines.count("\n")
 
 
 def mask(secret: str) -> str:
@@ -337,8 +345,7 @@ def _once(text: str, lower: str, kinds: tuple[str, ...], names: list[str], found
         return _WITH.sub(lambda m: m.group() if _is_code(m["bare"]) else part("password", m, "bare"), line)
 
     text = _PRIVATE_KEY.sub(whole, text)
-    if "PRIVATE KEY" in text:
-        text = _without_cut_key(text, found)
+    text = _without_cut_key(text, found)
     text = _PUTTY_KEY.sub(lambda match: part("private key", match, "value"), text)
     if kinds:
         text = _made(kinds).sub(whole, text)
@@ -363,21 +370,25 @@ def _has_any(lower: str, hints: Sequence[str]) -> bool:
     return any(hint in lower for hint in hints)
 
 
-def _without_cut_key(text: str, found: Counter[str]) -> str:
-    """The text without the rest of private keys whose beginning was cut off: lines of base64 before an end."""
+def _without_cut_key(text: str, found: Counter[str], *, blank_lines: bool = False) -> str:
+    """The text without the rest of private keys whose beginning was cut off: lines of base64 before an end.
+
+    With ``blank_lines`` it has as many lines as before.
+    """
+    if "PRIVATE KEY" not in text:
+        return text
     kept: list[str] = []
     for line in text.split("\n"):
+        kept.append(line)
         if not _CUT_KEY.search(line):
-            kept.append(line)
             continue
-        before = len(kept)
-        while kept and _KEY_LINE.fullmatch(kept[-1].strip()):
-            kept.pop()
-        if len(kept) == before:
-            kept.append(line)
-        else:
+        first = len(kept) - 1
+        while first and _KEY_LINE.fullmatch(kept[first - 1].strip()):
+            first -= 1
+        cut = len(kept) - 1 - first
+        if cut:
             found["private key"] += 1
-            kept.append(MASK)
+            kept[first:] = [MASK, *[""] * (cut if blank_lines else 0)]
     return "\n".join(kept)
 
 

@@ -58,6 +58,27 @@ def test_redacting_twice_changes_nothing(pieces: list[str], between: str) -> Non
     assert redact(once) == (once, {})
 
 
+KEY_LINES = "\n".join(["aezHBUEYL4VVYAVcxcTMnwTR01lpu2fa79JYDs6pCqyCIxuDLwWbm4/1L9RKJaxE"] * 3)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        f"-----BEGIN RSA PRIVATE KEY-----\n{KEY_LINES}\n-----END RSA PRIVATE KEY-----",
+        f"-----BEGIN RSA PRIVATE KEY-----\n{KEY_LINES}",
+        f"{KEY_LINES}\n-----END RSA PRIVATE KEY-----",
+        f"Private-Lines: 3\n{KEY_LINES}\nPrivate-MAC: 00",
+        f"Private-Lines: 3\n{KEY_LINES}",
+    ],
+)
+def test_a_key_of_several_lines_is_masked_line_by_line(key: str) -> None:
+    """Whole, cut at its end or at its beginning, and as PuTTY writes it: nothing of it stays but the line numbers."""
+    lines = redact_lines(f"before\n{key}")
+    assert len(lines) == len(f"before\n{key}".split("\n"))
+    assert lines[0] == "before"
+    assert KEY_LINES[:20] not in "".join(lines)
+
+
 @given(st.lists(PIECES, max_size=6).map("\n".join))
 @settings(deadline=None, max_examples=100)
 def test_lines_keep_their_numbers(text: str) -> None:
