@@ -13,9 +13,10 @@ from typing import Any
 
 from fusion.errors import BadInput, HomeNotAllowed
 from fusion.lib.clean import clean
-from fusion.trust.decides import FILE, read_settings
-from fusion.trust.homes import allow, missing_names, resolved, why_refused
+from fusion.trust.decides import read_settings
+from fusion.trust.homes import allow, home_settings, missing_names, resolved, seen_of, why_refused
 from fusion.trust.reach import Item, Reach, host_of, is_loopback, reach_of
+from fusion.trust.records import Seen
 from fusion.trust.survey import Survey, survey
 
 MAX_SHOWN = 12
@@ -30,6 +31,8 @@ class View:
     home: Path
     config: Path
     reach: Reach
+    seen: Seen
+    """the settings as they are shown: these are recorded, also where the file has changed since"""
     holds: Survey
     variables: Sequence[str]
     """environment variables for keys that are not the gateway's own and not allowed by name yet"""
@@ -54,15 +57,16 @@ class View:
 def view(home: Path, config: Path | None = None, *, named: bool = True) -> View:
     """Looks at a home. Raises HomeNotAllowed where its settings file is a link or no file."""
     folder = resolved(home)
-    file = resolved(config) if config is not None else folder / FILE
-    reach = reach_of(read_settings(file), file.parent, file.parent)
+    file = home_settings(folder, config)
+    content = read_settings(file)
+    reach = reach_of(content, file.parent, file.parent)
     why = why_refused(home, named=named, config=config)
-    return View(folder, file, reach, survey(folder), *missing_names(folder, reach), why)
+    seen = seen_of(folder, file, content)
+    return View(folder, file, reach, seen, survey(folder), *missing_names(folder, reach), why)
 
 
 def agree(
     found: View,
-    config: Path | None,
     *,
     variables: Sequence[str] = (),
     files: Sequence[str] = (),
@@ -87,7 +91,13 @@ def agree(
         for _, name in wanted:
             if not _yes(ask(f"Its settings send the key in {shown(name)}. Type yes to allow that")):
                 return False
-    allow(found.home, config=config, variables=[*variables, *found.variables], files=[*given, *found.key_files])
+    allow(
+        found.home,
+        config=found.config,
+        variables=[*variables, *found.variables],
+        files=[*given, *found.key_files],
+        seen=found.seen,
+    )
     return True
 
 

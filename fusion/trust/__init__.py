@@ -10,6 +10,9 @@ until `fusion allow` has shown what it would do and the user has agreed. Five ki
 - a home that the user names, with nothing in it but harmless settings (`fusion.trust.reach` says what is harmless);
 - a home that was recorded before, and has not changed since.
 
+A settings file that the user names and that is not in the home needs no record: it is the user's own word, if nobody
+else can write it. It does not open a home.
+
 Records are files of the user's state folder (`fusion.lib.private`), outside every home. A record holds the identity of
 the folder and the hash of each file that decides. It does not cover the memories themselves.
 """

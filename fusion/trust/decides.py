@@ -24,6 +24,7 @@ MAX_FILES = 2000
 ABSENT = "absent"
 RECIPES = "recipes"
 FILE = "fusion.toml"
+TOKEN = "token"  # noqa: S105 — the file's name, as in `fusion.access`
 
 
 class Named(NamedTuple):

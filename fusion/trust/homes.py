@@ -9,15 +9,16 @@ from __future__ import annotations
 import os
 import shlex
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fusion.errors import HomeNotAllowed, SettingsError
 from fusion.lib.private import NAME, xdg_folder
 from fusion.trust import records
-from fusion.trust.decides import ABSENT, FILE, RECIPES, hashes, printable, read_settings, settings_hash
+from fusion.trust.decides import ABSENT, FILE, RECIPES, TOKEN, Named, hashes, printable, read_settings, settings_hash
 from fusion.trust.records import Record, Seen
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ def require(home: Path, *, named: bool = False, config: Path | None = None) -> P
     """The home without links in its path, if it may be opened. Writes nothing into it.
 
     ``named`` says that the user named this home (an option, FUSION_HOME, an argument), and did not merely stand in a
-    folder that has one. ``config`` is a settings file that is read instead of the home's own.
+    folder that has one. ``config`` is a settings file that the user named, and that is read instead of the home's own:
+    it is the user's own word, as the file of ``make -f`` is, unless it is in the home.
     Raises HomeNotAllowed, which says why and what to do.
     """
     folder, why = _examined(home, named=named, config=config)
@@ -47,22 +49,54 @@ def why_refused(home: Path, *, named: bool = False, config: Path | None = None) 
 
 
 def allow(
-    home: Path, *, config: Path | None = None, variables: Iterable[str] = (), files: Iterable[str] = ()
+    home: Path,
+    *,
+    config: Path | None = None,
+    variables: Iterable[str] = (),
+    files: Iterable[str] = (),
+    seen: Seen | None = None,
 ) -> Record:
-    """Records a home as it is now, with the variables and key files that are allowed by name. Makes it if need be."""
+    """Records a home, with the variables and key files that are allowed by name. Makes it if need be.
+
+    ``config`` is its settings file where that is another file of the home. ``seen`` is what the user was shown; without
+    it, the file as it is now. A token that came with the home is removed: its author knows it.
+    """
     folder = resolved(home)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     before = records.read(folder)
     about = folder.stat()
     record = Record.of(folder, about, "allowed")
     if before is not None and before.is_of(about):
-        kept = {file: seen for file, seen in before.seen.items() if Path(file) != folder / FILE}
-        record = record._replace(seen=kept, variables=before.variables, files=before.files)
+        record = record._replace(seen=before.seen, variables=before.variables, files=before.files)
+    else:
+        (folder / TOKEN).unlink(missing_ok=True)
     record = record._replace(
         variables=tuple(sorted({*record.variables, *variables})),
         files=tuple(sorted({*record.files, *files})),
     )
-    return _keep(record, folder, {folder / FILE, *_file(config)})
+    file = home_settings(folder, config)
+    return _keep(record, {file: seen or seen_of(folder, file, read_settings(file))})
+
+
+def home_settings(folder: Path, config: Path | None) -> Path:
+    """The settings file of a home: the one that is named, where that is in the home, or ``fusion.toml``."""
+    file = folder / FILE if config is None else resolved(config)
+    return file if file.is_relative_to(folder) else folder / FILE
+
+
+def seen_of(folder: Path, file: Path, content: bytes | None) -> Seen:
+    """A settings file with this content, and what else decides as it is now."""
+    from fusion.trust.reach import foreign_variables, outside_key_files, reach_of
+
+    reach = reach_of(content, file.parent, file.parent)
+    return Seen(
+        ABSENT if content is None else sha256(content).hexdigest(),
+        reach.named.recipes_folder,
+        reach.named.modules,
+        hashes(folder, reach.named),
+        tuple(foreign_variables(reach)),
+        tuple(outside_key_files(reach, folder)),
+    )
 
 
 def missing_names(home: Path, reach: Reach) -> tuple[list[str], list[str]]:
@@ -88,7 +122,7 @@ def make_home(home: Path) -> Path:
     if not _is_own(folder) and _is_empty(folder):
         about = folder.stat()
         if _record(folder, about) is None:
-            _keep(Record.of(folder, about, "made"), folder, {folder / FILE})
+            _keep_own(Record.of(folder, about, "made"), folder)
     return folder
 
 
@@ -101,7 +135,7 @@ def changing(home: Path) -> Iterator[None]:
         yield
     finally:
         if is_new and folder.is_dir() and not _is_own(folder):
-            _keep(Record.of(folder, folder.stat(), "made"), folder, {folder / FILE})
+            _keep_own(Record.of(folder, folder.stat(), "made"), folder)
         elif folder.is_dir():
             rerecord(folder)
 
@@ -111,7 +145,7 @@ def rerecord(home: Path) -> None:
     folder = resolved(home)
     record = records.read(folder)
     if record is not None and record.is_of(folder.stat()):
-        _keep(record, folder, {folder / FILE})
+        _keep_own(record, folder)
 
 
 def revoke(home: Path) -> bool:
@@ -148,7 +182,7 @@ def _examined(home: Path, *, named: bool, config: Path | None) -> tuple[Path, st
     try:
         about = folder.stat()
     except (FileNotFoundError, NotADirectoryError):
-        return folder, _why_not_config(None, folder, config)
+        return folder, _why_not_named(folder, config)
     except OSError as error:
         return folder, error.strerror or str(error)
     if not stat.S_ISDIR(about.st_mode):
@@ -160,18 +194,22 @@ def _examined(home: Path, *, named: bool, config: Path | None) -> tuple[Path, st
         )
     if (folder / FILE).is_symlink():
         return folder, f"{FILE} is not read: it is a link. Put the file itself there, or name it by --config"
+    if why := _why_not_named(folder, config):
+        return folder, why
     if _is_own(folder):
-        return folder, "" if config is None else _why_not_config(_record(folder, about), folder, config)
+        return folder, ""
     record = _record(folder, about)
     if record is None and not _is_empty(folder):
         record = _record(folder, about)  # another process may have made it just now, and written into it since
         if record is None:
             if not (named and _is_as_good_as_new(folder)):
                 return folder, _why_not_known(folder)
-            record = _keep(Record.of(folder, about, "named"), folder, {folder / FILE})
-    if config is not None:
-        return folder, _why_not_config(record, folder, config)
-    return folder, _why_not_settings(record, folder, folder / FILE) if record else ""
+            record = _keep_own(Record.of(folder, about, "named"), folder)
+    if record is None:
+        return folder, ""
+    if config is not None and not resolved(config).is_relative_to(folder):
+        return folder, _why_not_recipes(record, folder)
+    return folder, _why_not_settings(record, folder, home_settings(folder, config))
 
 
 def _record(folder: Path, about: os.stat_result) -> Record | None:
@@ -210,19 +248,29 @@ def _only_recipes(folder: Path) -> bool:
         return all(one.is_file(follow_symlinks=False) and one.name.endswith((".toml", ".txt")) for one in entries)
 
 
-def _why_not_config(record: Record | None, folder: Path, config: Path | None) -> str:
-    """Why a settings file that is named on its own may not decide about a home."""
-    if config is None:
-        return ""
-    file = resolved(config)
-    if (_is_own(folder) and file.is_relative_to(folder)) or not file.exists():
-        return ""  # one that is not there is an error of its own
-    if record is not None and str(file) in record.seen:
-        return _why_not_settings(record, folder, file)
-    from fusion.trust.reach import reach_of
+def _why_not_named(folder: Path, config: Path | None) -> str:
+    """Why a settings file that the user named, and that is not in the home, may say what another user wants.
 
-    reach = reach_of(read_settings(file), file.parent, file.parent)
-    return "" if reach.harmless else f"{printable(file)} says more than where your memories are"
+    A group with the number of the file's owner is that user's private one.
+    """
+    file = folder if config is None else resolved(config)
+    if file.is_relative_to(folder) or not file.exists():
+        return ""  # one that is not there is an error of its own
+    about = file.stat()
+    if not stat.S_ISREG(about.st_mode):
+        return f"{printable(file)} is not a regular file"
+    if about.st_uid not in (os.geteuid(), 0):
+        return f"{printable(file)} belongs to user {about.st_uid}, and settings decide about your memories"
+    if about.st_mode & stat.S_IWOTH or (about.st_mode & stat.S_IWGRP and about.st_gid != about.st_uid):
+        return f"other users can write {printable(file)}, and settings decide about your memories"
+    return ""
+
+
+def _why_not_recipes(record: Record, folder: Path) -> str:
+    """Why the recipes of a home may not take effect: they are its own also where settings are named elsewhere."""
+    seen = record.seen.get(str(folder / FILE), Seen(ABSENT))
+    inside = {name: digest for name, digest in seen.files.items() if name.startswith(f"{RECIPES}/")}
+    return _changed(inside, hashes(folder, Named()))
 
 
 def _why_not_settings(record: Record, folder: Path, file: Path) -> str:
@@ -234,12 +282,16 @@ def _why_not_settings(record: Record, folder: Path, file: Path) -> str:
     if now != seen.settings:
         change = "is gone" if now == ABSENT else "is new" if seen.settings == ABSENT else "has changed"
         return f"{_short(folder, file)} {change}"
-    found = hashes(folder, seen.named)
-    for name in sorted({*found, *seen.files}):
-        if found.get(name) != seen.files.get(name):
-            change = "is gone" if name not in found else "has changed" if name in seen.files else "is new"
+    return _changed(seen.files, hashes(folder, seen.named)) or _why_not_keys(record, seen, folder, file)
+
+
+def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """The first file that is not as it was recorded; empty where all are."""
+    for name in sorted({*now, *before}):
+        if now.get(name) != before.get(name):
+            change = "is gone" if name not in now else "has changed" if name in before else "is new"
             return f"{printable(name)} {change}"
-    return _why_not_keys(record, seen, folder, file)
+    return ""
 
 
 def _why_not_keys(record: Record, seen: Seen, folder: Path, file: Path) -> str:
@@ -259,7 +311,11 @@ def _why_not_known(folder: Path) -> str:
 
 
 def _fix(folder: Path, config: Path | None) -> str:
-    more = "" if config is None else f" --config {shlex.quote(printable(config))}"
+    """What to do; a settings file outside of the home is not allowed, but made safe."""
+    if config is not None and _why_not_named(folder, config):
+        return f"Name one that is yours alone, or make it so: chmod go-w {shlex.quote(printable(resolved(config)))}"
+    inside = config is not None and resolved(config).is_relative_to(folder)
+    more = f" --config {shlex.quote(printable(config))}" if config is not None and inside else ""
     return f"To see what is in it, and allow it: fusion allow --home {shlex.quote(printable(folder))}{more}"
 
 
@@ -267,29 +323,12 @@ def _short(folder: Path, file: Path) -> str:
     return printable(file.name if file.parent == folder else file)
 
 
-def _file(config: Path | None) -> set[Path]:
-    return set() if config is None else {resolved(config)}
+def _keep_own(record: Record, folder: Path) -> Record:
+    """Writes a record with the home's own settings file as it is now."""
+    return _keep(record, {folder / FILE: seen_of(folder, folder / FILE, read_settings(folder / FILE))})
 
 
-def _keep(record: Record, folder: Path, files: Iterable[Path]) -> Record:
-    """Writes a record with these settings files as they are now."""
-    seen = {**record.seen, **{str(file): _seen(folder, file) for file in files}}
-    record = record._replace(seen=seen)
+def _keep(record: Record, seen: Mapping[Path, Seen]) -> Record:
+    record = record._replace(seen={**record.seen, **{str(file): one for file, one in seen.items()}})
     records.write(record)
     return record
-
-
-def _seen(folder: Path, file: Path) -> Seen:
-    """A settings file as it is now."""
-    from fusion.trust.reach import foreign_variables, outside_key_files, reach_of
-
-    content = read_settings(file)
-    reach = reach_of(content, file.parent, file.parent)
-    return Seen(
-        settings_hash(file),
-        reach.named.recipes_folder,
-        reach.named.modules,
-        hashes(folder, reach.named),
-        tuple(foreign_variables(reach)),
-        tuple(outside_key_files(reach, folder)),
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -14,14 +15,18 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from fusion.access import home_token
+from fusion.doors.allow import agree, view
 from fusion.doors.cli import app
 from fusion.doors.doctor import examine
 from fusion.errors import HomeNotAllowed, SettingsError
 from fusion.home import HomeLock, locate_home
 from fusion.lib.private import state_path
+from fusion.settings import load
 from fusion.trust import allow, data_home, make_home, require, rerecord, revoke, why_refused
 from fusion.trust.reach import reach_of
 from fusion.trust.survey import repository_of
+from fusion.wiring import Fusion
 
 HARMLESS = """
 [backends.markdown]
@@ -270,19 +275,82 @@ def test_a_key_file_in_the_home_needs_no_name(home: Path) -> None:
     assert not why_refused(home)
 
 
-def test_a_settings_file_that_is_named_on_its_own_is_harmless_or_allowed(home: Path, tmp_path: Path) -> None:
-    """`--config`: for a new home, and for one that is allowed."""
+def test_a_settings_file_that_the_user_names_needs_no_question(home: Path, tmp_path: Path) -> None:
+    """`--config` is the user's own word, also about keys, servers and code: for a new home and for one of today."""
     file = tmp_path / "settings" / "mine.toml"
-    write(file, HARMLESS.replace("../notes", "notes"))
+    write(file, '[embedder]\nprovider = "openai"\napi_key_env = "MY_OWN_KEY"\n[backends.x]\nadapter = "mine:X"\n')
     assert not why_refused(home, named=True, config=file)
-    write(file, '[embedder]\nprovider = "openai"\n')
-    assert "mine.toml" in why_refused(home, named=True, config=file)
     make_home(home)
-    assert "--config" in why_refused(home, named=True, config=file)
-    allow(home, config=file)
+    (home / "journal.sqlite").touch()
     assert not why_refused(home, named=True, config=file)
     write(file, '[embedder]\nprovider = "gemini"\n')
-    assert "has changed" in why_refused(home, named=True, config=file)
+    assert not why_refused(home, named=True, config=file)
+
+
+def test_a_settings_file_that_the_user_names_does_not_open_a_home(cloned: Path, tmp_path: Path) -> None:
+    """What is in a home that came with a folder stays data."""
+    write(tmp_path / "mine.toml", "")
+    for named in (False, True):
+        assert "you have not allowed it" in why_refused(cloned, named=named, config=tmp_path / "mine.toml")
+
+
+def test_the_recipes_of_a_home_are_its_own_where_settings_are_named(home: Path, tmp_path: Path) -> None:
+    """A change of them asks again."""
+    write(tmp_path / "mine.toml", "")
+    make_home(home)
+    write(home / "recipes" / "other.toml", "")
+    assert "recipes/other.toml is new" in why_refused(home, named=True, config=tmp_path / "mine.toml")
+    allow(home)
+    assert not why_refused(home, named=True, config=tmp_path / "mine.toml")
+
+
+def test_another_settings_file_of_a_home_is_the_homes(home: Path) -> None:
+    """A pull that changes it asks again, also where a service names it."""
+    make_home(home)
+    write(home / "other.toml", '[embedder]\nprovider = "openai"\n')
+    assert "--config" in why_refused(home, named=True, config=home / "other.toml")
+    allow(home, config=home / "other.toml")
+    assert not why_refused(home, named=True, config=home / "other.toml")
+    write(home / "other.toml", '[embedder]\nprovider = "gemini"\n')
+    assert "other.toml has changed" in why_refused(home, named=True, config=home / "other.toml")
+
+
+@pytest.mark.parametrize("mode", [0o602, 0o666, 0o620])
+def test_a_settings_file_that_others_can_write_is_not_read(home: Path, tmp_path: Path, mode: int) -> None:
+    """The message says how to mend it; a user's private group may write it, as some systems have it by default."""
+    file = tmp_path / "mine.toml"
+    write(file, "")
+    file.chmod(mode)
+    if mode == 0o620 and file.stat().st_gid == os.geteuid():
+        if os.geteuid() != 0:
+            assert not why_refused(home, named=True, config=file)
+            return
+        os.chown(file, 0, 65534)
+    assert "chmod go-w" in why_refused(home, named=True, config=file)
+
+
+def test_a_settings_file_of_another_user_is_not_read(home: Path, tmp_path: Path) -> None:
+    """Root's is."""
+    if os.geteuid() != 0:
+        assert not why_refused(home, named=True, config=Path("/etc/hosts"))
+        return
+    write(tmp_path / "mine.toml", "")
+    os.chown(tmp_path / "mine.toml", 65534, 65534)
+    assert "belongs to user 65534" in why_refused(home, named=True, config=tmp_path / "mine.toml")
+
+
+def test_settings_in_a_home_name_no_other_home(cloned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else those of a repository would take effect in a home that is new, and nothing of it would have been allowed."""
+    (cloned / "fusion.toml").write_text('home = "new"\n[backends.mine]\nadapter = "hostile:Hostile"\n')
+    monkeypatch.chdir(cloned.parent)
+    assert load().home == cloned
+
+    async def open_it() -> None:
+        async with Fusion.open():
+            pass
+
+    with pytest.raises(HomeNotAllowed, match="fusion allow --home"):
+        asyncio.run(open_it())
 
 
 def test_a_record_that_makes_no_sense_is_none(home: Path) -> None:
@@ -358,6 +426,38 @@ def test_doctor_of_a_home_that_is_not_allowed_looks_at_nothing_in_it(cloned: Pat
     found = {one.check: one for one in examine(cloned)}
     assert set(found) == {"version", "home"}
     assert found["home"].mend == f"fusion allow --home {cloned}"
+
+
+def test_what_was_shown_is_what_is_allowed(cloned: Path) -> None:
+    """A pull between the look and the yes asks again."""
+
+    def agrees_late(question: str) -> str:
+        (cloned / "fusion.toml").write_text('[backends.x]\nadapter = "hostile:Hostile"\n')
+        return "yes"
+
+    assert agree(view(cloned), ask=agrees_late)
+    assert "fusion.toml has changed" in why_refused(cloned)
+
+
+def test_settings_that_were_not_shown_are_not_allowed(cloned: Path, tmp_path: Path) -> None:
+    """Those of the home are shown and recorded, and not the ones that the command line names next to it."""
+    write(tmp_path / "mine.toml", "")
+    found = view(cloned, tmp_path / "mine.toml")
+    assert found.config == cloned / "fusion.toml"
+    write(cloned / "other.toml", "")
+    assert agree(view(cloned, cloned / "other.toml"))
+    assert "fusion.toml is new" in why_refused(cloned)
+
+
+def test_a_token_that_came_with_a_home_is_not_kept(cloned: Path) -> None:
+    """Its author knows it. The home's own stays when it is allowed once more."""
+    (cloned / "token").write_text("t" * 43)
+    (cloned / "token").chmod(0o600)
+    allow(cloned)
+    assert not (cloned / "token").exists()
+    own = home_token(cloned)
+    allow(cloned)
+    assert home_token(cloned) == own
 
 
 class TestAllow:

@@ -87,7 +87,7 @@ def allow(
                 SettingsError("there is no terminal to ask on: pass --yes to allow what is shown"), as_json, code=USAGE
             )
         given = {"variables": variable or (), "files": file or ()}
-        done = not dry_run and agree(found, config, **given, ask=typed if asked else None)
+        done = not dry_run and agree(found, **given, ask=typed if asked else None)
         if as_json:
             print_json({**found.as_json(), "allowed": done or not found.why, "dry_run": dry_run})
         elif not dry_run:
