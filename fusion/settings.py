@@ -326,8 +326,8 @@ class Settings(BaseSettings):
 def load(config: Path | None = None, *, home: Path | None = None, **overrides: Any) -> Settings:
     """Settings of a home: the one named here, by FUSION_HOME or by the file, else as `find_home` finds it.
 
-    ``config`` is a file; without it `fusion.toml` in the home is read where there is one, which cannot name another home:
-    it would take effect there without having been allowed.
+    ``config`` is a file; without it `fusion.toml` in the home is read where there is one. That names no other home: it
+    would take effect there without having been allowed.
     Raises SettingsError, which names the key and the file or the variable.
     """
     chosen = find_home(home) if home or os.environ.get("FUSION_HOME") else None
