@@ -15,6 +15,7 @@ import re
 import secrets
 import stat
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -71,9 +72,20 @@ def read_token(home: Path) -> str | None:
     return text
 
 
-def proof(token: str, nonce: str | bytes) -> str:
-    """What shows that a server knows the token, for a client's nonce: HMAC-SHA256 in hex."""
-    return hmac.new(token.encode(), nonce if isinstance(nonce, bytes) else nonce.encode(), hashlib.sha256).hexdigest()
+def proof(token: str, nonce: str | bytes, address: Sequence[object]) -> str:
+    """What shows that a server knows the token, for a client's nonce and the address of the server's end of their
+    connection: HMAC-SHA256 in hex.
+
+    With the address a proof is of no use to a program at another one, which could pass challenges on to the server.
+    """
+    question = nonce if isinstance(nonce, bytes) else nonce.encode()
+    return hmac.new(token.encode(), question + b" " + _named(address), hashlib.sha256).hexdigest()
+
+
+def _named(address: Sequence[object]) -> bytes:
+    """Host and port as both ends name them; a socket for IPv6 has IPv4 addresses in a form of its own."""
+    host, port = str(address[0]), address[1]
+    return f"{host.removeprefix('::ffff:')} {port}".encode()
 
 
 def is_nonce(nonce: bytes) -> bool:

@@ -675,7 +675,8 @@ def _proving(token: str, host: bytes) -> Callable[[str, dict[str, Any]], Corouti
             while len(body) < length <= MAX_PROOF and (more := await stream.read(length - len(body), CONNECT_S)):
                 body += more
             proved = head.startswith(b"HTTP/1.1 200 ") and len(body) == length
-            _check_proof(token, nonce, given.get(PROOF.encode(), b"") if proved else b"")
+            address = stream.get_extra_info("server_addr")
+            _check_proof(token, nonce, address, given.get(PROOF.encode(), b"") if proved else b"")
         except (_Unproven, ValueError) as error:
             await stream.aclose()
             raise httpx.ConnectError(str(error) or NOT_OURS) from None
@@ -728,19 +729,20 @@ def _connected_to(there: Endpoint, timeout_s: float) -> HTTPConnection:
 def _proved(connection: HTTPConnection, token: str, deadline: float) -> bytes:
     """What ``/healthz`` says on a connection whose server has proved that it knows the token. Raises _Unsent else."""
     nonce = os.urandom(16).hex()
+    address = connection.sock.getpeername()
     connection.request("GET", "/healthz", headers={CHALLENGE: nonce})
     with connection.getresponse() as response:
         if response.length is None or response.length > MAX_PROOF:
             raise _Unproven(NOT_OURS)
         body = b"".join(_until(deadline, response))
-        _check_proof(token, nonce, (response.getheader(PROOF) or "").encode("latin-1"))
+        _check_proof(token, nonce, address, (response.getheader(PROOF) or "").encode("latin-1"))
         if response.will_close:
             raise _Unsent("the server is stopping")
     return body
 
 
-def _check_proof(token: str, nonce: str, given: bytes) -> None:
-    if not compare_digest(given, proof(token, nonce).encode()):
+def _check_proof(token: str, nonce: str, address: Sequence[object], given: bytes) -> None:
+    if not compare_digest(given, proof(token, nonce, address).encode()):
         raise _Unproven(NOT_OURS)
 
 

@@ -41,6 +41,10 @@ def http(**options: object) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=there, base_url="http://localhost")
 
 
+MAPPED = ("::ffff:127.0.0.1", 8765, 0, 0)
+"""an IPv4 address as a socket for IPv6 names it"""
+
+
 class TestToken:
     def test_a_token_has_256_bits_is_private_and_stays(self, home: Path) -> None:
         """43 characters of base64; whatever the umask."""
@@ -168,12 +172,13 @@ class TestGate:
             assert known.json()["backends"] == {"memory": "ready"}
 
     async def test_a_challenge_is_answered_with_a_proof(self) -> None:
-        """HMAC-SHA256 of the nonce under the token, in hex; what is no nonce gets none."""
+        """HMAC-SHA256 of the nonce and the server's address under the token, in hex; what is no nonce gets none."""
         async with http() as client:
             for nonce in ("n", "a" * 64):
                 response = await client.get("/healthz", headers={"x-fusion-challenge": nonce})
-                expected = hmac.new(b"t0ken", nonce.encode(), hashlib.sha256).hexdigest()
-                assert response.headers["x-fusion-proof"] == expected == proof("t0ken", nonce)
+                expected = hmac.new(b"t0ken", f"{nonce} 127.0.0.1 8765".encode(), hashlib.sha256).hexdigest()
+                assert expected == proof("t0ken", nonce, ("127.0.0.1", 8765)) == proof("t0ken", nonce, MAPPED)
+                assert response.headers["x-fusion-proof"] == proof("t0ken", nonce, ("localhost", None))
             for nonce in (b"", b"a" * 65, b"a b", "é".encode()):
                 response = await client.get("/healthz", headers={"x-fusion-challenge": nonce})
                 assert response.status_code == 200

@@ -16,7 +16,7 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -90,9 +90,9 @@ class Rules:
             max_queued=server.max_queued,
         )
 
-    def proof_of(self, challenge: bytes) -> str | None:
-        """What shows a client that this server knows its home's token; None for what is no challenge."""
-        return proof(self.token, challenge) if self.token is not None and is_nonce(challenge) else None
+    def proof_of(self, challenge: bytes, address: Sequence[object]) -> str | None:
+        """What shows a client of this address that the server knows its home's token; None for what is no challenge."""
+        return proof(self.token, challenge, address) if self.token is not None and is_nonce(challenge) else None
 
 
 class Problem(Response):

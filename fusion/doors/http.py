@@ -244,7 +244,8 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         return reply({"settled": settled, "backends": await fusion.backends(request.scope["tenant"])})
 
     async def healthz(request: Request) -> Response:
-        proof = gate.rules.proof_of(request.headers.get(CHALLENGE, "").encode("latin-1"))
+        address = request.scope.get("server") or ("", 0)
+        proof = gate.rules.proof_of(request.headers.get(CHALLENGE, "").encode("latin-1"), address)
         response = reply({"status": "ok", "version": package.__version__, "pid": os.getpid()})
         if proof is not None:
             response.headers[PROOF] = proof

@@ -14,6 +14,7 @@ from contextlib import chdir, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -58,7 +59,8 @@ class Impostor:
                 if nonce := self.headers.get(CHALLENGE):
                     knows = impostor.token is not None and impostor.proofs > 0
                     impostor.proofs -= 1
-                    self.send_header(PROOF, proof(str(impostor.token) if knows else "guessed", nonce))
+                    token = str(impostor.token) if knows else "guessed"
+                    self.send_header(PROOF, proof(token, nonce, self.connection.getsockname()))
                 self.end_headers()
                 self.wfile.write(reply)
 
@@ -123,6 +125,39 @@ async def test_an_async_client_proves_each_connection(home: Path) -> None:
                 with pytest.raises(ServerUnreachable):
                     await client.fuse("where are the keys?")
     assert impostor.heard == []
+
+
+async def test_a_program_that_passes_challenges_on_to_the_server_gets_no_question(home: Path) -> None:
+    """A proof is worth nothing at another address than the server's own; everybody can ask the server for one."""
+    heard = bytearray()
+
+    async def passes_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        to_server, from_server = None, None
+        try:
+            from_server, to_server = await asyncio.open_connection("127.0.0.1", urlsplit(url).port)
+            while words := await reader.readuntil(b"\r\n\r\n"):
+                heard.extend(words)
+                to_server.write(words)
+                answer = await from_server.readuntil(b"\r\n\r\n")
+                length = int(answer.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+                writer.write(answer + await from_server.readexactly(length))
+        except (OSError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+            if to_server is not None:
+                to_server.close()
+
+    async with serving_home(home, FakeFusion()) as url, await asyncio.start_server(passes_on, "127.0.0.1", 0) as relay:
+        port = relay.sockets[0].getsockname()[1]
+        write_record(home, ServerRecord(os.getpid(), f"http://127.0.0.1:{port}", "now"))
+        async with AsyncClient.of_home(home, start=False) as client:
+            with pytest.raises(ServerUnreachable):
+                await client.fuse("where are the keys?")
+        with Client.of_home(home, start=False) as blocking, pytest.raises(ServerUnreachable):
+            await asyncio.to_thread(blocking.fuse, "where are the keys?")
+    assert heard.startswith(b"GET /healthz")
+    assert (b"authorization" in heard.lower(), b"keys" in heard) == (False, False)
 
 
 async def test_the_homes_own_server_is_believed(home: Path) -> None:
