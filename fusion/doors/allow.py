@@ -16,7 +16,6 @@ from fusion.lib.clean import clean
 from fusion.trust.decides import read_settings
 from fusion.trust.homes import allow, home_settings, missing_names, resolved, seen_of, why_refused
 from fusion.trust.reach import Item, Reach, host_of, is_loopback, reach_of
-from fusion.trust.records import Seen
 from fusion.trust.survey import Survey, survey
 
 MAX_SHOWN = 12
@@ -31,7 +30,7 @@ class View:
     home: Path
     config: Path
     reach: Reach
-    seen: Seen
+    content: bytes | None
     """the settings as they are shown: these are recorded, also where the file has changed since"""
     holds: Survey
     variables: Sequence[str]
@@ -61,8 +60,7 @@ def view(home: Path, config: Path | None = None, *, named: bool = True) -> View:
     content = read_settings(file)
     reach = reach_of(content, file.parent, file.parent)
     why = why_refused(home, named=named, config=config)
-    seen = seen_of(folder, file, content)
-    return View(folder, file, reach, seen, survey(folder), *missing_names(folder, reach), why)
+    return View(folder, file, reach, content, survey(folder), *missing_names(folder, reach), why)
 
 
 def agree(
@@ -96,7 +94,8 @@ def agree(
         config=found.config,
         variables=[*variables, *found.variables],
         files=[*given, *found.key_files],
-        seen=found.seen,
+        # Only now: what the settings name outside of the home is not read before the user has agreed.
+        seen=seen_of(found.home, found.config, found.content),
     )
     return True
 

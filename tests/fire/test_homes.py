@@ -41,6 +41,8 @@ def test_no_hostile_home_is_opened(home: str) -> None:
         ("the_folder_itself_a_link", "init"),
         ("a_fifo_at_lock", "doctor"),
         ("hooks_of_git", "allow --dry-run"),
+        ("recipes_elsewhere", "allow"),
+        ("the_folder_itself_a_link", "allow"),
     ],
 )
 def test_nothing_escapes_by_a_door(home: str, door: str) -> None:
