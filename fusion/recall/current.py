@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from functools import cache
 from itertools import islice
 from typing import TypeVar
 
@@ -21,11 +22,12 @@ _REPLACED = re.compile(
     r"|abandon(?:s|ed|ing)?|g[ai]ve up|giving up|it was|statt|anstelle von|ersetzt|nicht mehr|au lieu de|en lugar de"
     r"|invece di)\s([^.;:!?\n]{2,60})"
 )
-_SIGNS = tuple(
-    "mov switch migrat chang convert instead rather replac longer leav left drop abandon gave give giving was statt "
-    "anstelle ersetzt mehr lieu lugar invece".split()
-)
-"""parts of words of which a text has one if the pattern is found in it: looking for them takes a tenth of the time"""
+_BEGINNINGS = (
+    "mov", "switch", "migrat", "chang", "convert", "instead of", "rather than", "replac", "no longer", "leav", "left",
+    "drop", "abandon", "gave up", "give up", "giving up", "it was", "statt", "anstelle von", "ersetzt", "nicht mehr",
+    "au lieu de", "en lugar de", "invece di",
+)  # fmt: skip
+"""how each match of the pattern begins: to look for them first costs a tenth of trying the pattern everywhere"""
 
 
 def current_first(items: Sequence[T], said: Callable[[T], str], when: Callable[[T], datetime | None]) -> list[T]:
@@ -37,27 +39,43 @@ def current_first(items: Sequence[T], said: Callable[[T], str], when: Callable[[
     if len(dates) < 2:
         return list(items)
     texts = {number: normalise(said(items[number])) for number in dates}
-    replaced = {number: frozenset(replaced_words(text)) for number, text in texts.items()}
-    if not any(replaced.values()):
-        return list(items)
-    words = {number: frozenset(find_words(text)) - STOP_WORDS for number, text in texts.items()}
+    replaced = {number: frozenset(found) for number, text in texts.items() if (found := [*replaced_words(text)])}
+
+    @cache
+    def words(number: int) -> frozenset[str]:
+        return frozenset(find_words(texts[number])) - STOP_WORDS
+
     order = list(range(len(items)))
-    for newer in sorted(dates, key=dates.__getitem__):
+    for newer in sorted(replaced, key=dates.__getitem__):
         for older in order[: order.index(newer)]:
-            if older in dates and dates[older] < dates[newer]:
-                still = (words[older] & replaced[newer]) - replaced[older]
-                shared = (words[older] & words[newer]) - still
-                if still and any(len(word) >= LETTERS for word in shared):
-                    order.remove(newer)
-                    order.insert(order.index(older), newer)
-                    break
+            if older not in dates or dates[older] >= dates[newer]:
+                continue
+            candidates = replaced[newer] - replaced.get(older, frozenset())
+            if not any(word in texts[older] for word in candidates):
+                continue
+            still = words(older) & candidates
+            shared = (words(older) & words(newer)) - still
+            if still and any(len(word) >= LETTERS for word in shared):
+                order.remove(newer)
+                order.insert(order.index(older), newer)
+                break
     return [items[number] for number in order]
 
 
 def replaced_words(text: str) -> Iterator[str]:
     """What a normalised text says is no longer so: the first content word behind "moved from", "instead of", …"""
-    if not any(sign in text for sign in _SIGNS):
-        return
-    for match in _REPLACED.finditer(text):
-        found = (word for word in find_words(match[1]) if word not in STOP_WORDS and len(word) > 2)
-        yield from islice(found, 1)
+    end = 0
+    there = [beginning for beginning in _BEGINNINGS if beginning in text]
+    for start in sorted(start for beginning in there for start in _starts(text, beginning)):
+        match = _REPLACED.match(text, start) if start >= end else None
+        if match is not None:
+            end = match.end()
+            found = (word for word in find_words(match[1]) if word not in STOP_WORDS and len(word) > 2)
+            yield from islice(found, 1)
+
+
+def _starts(text: str, part: str) -> Iterator[int]:
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)

@@ -161,8 +161,9 @@ def pack(order: Sequence[Judged], numbers: Packing, floors: Judging, nonce: str)
         return Block("", (), reasons)
     # What has no heading of its own would be read under the one before it: it comes first. The order of the memories
     # stays that of their scores; the text is read from what holds today to what it replaced.
-    as_read = sorted(excerpts.values(), key=lambda excerpt: bool(excerpt.header))
-    as_read = current_first(as_read, _excerpt_text, _excerpt_date)
+    headed = [excerpt for excerpt in excerpts.values() if excerpt.header]
+    bare = [excerpt for excerpt in excerpts.values() if not excerpt.header]
+    as_read = [excerpt for group in (bare, headed) for excerpt in current_first(group, _excerpt_text, _excerpt_date)]
     body = "".join([*(one.line for one in disputes), *(_render(e.header, e.lines) for e in as_read)])
     return Block(begins + body + ends, tuple(_memory(e) for e in excerpts.values()), reasons, tuple(disputes))
 

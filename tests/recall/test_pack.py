@@ -36,6 +36,19 @@ def test_what_has_no_heading_is_read_under_none() -> None:
     assert [memory.ref for memory in block.memories] == ["m1", "m2"]
 
 
+def test_what_replaces_does_not_move_before_what_has_no_heading() -> None:
+    """A document without a name, whose best turn has no date, is printed without a heading. The newer decision has
+    one, and stays behind it."""
+    order = [
+        judged("m1", turn(1, "About the database.", document=" "), 0.9),
+        judged("m2", turn(2, "The database is SQLite.", document=" ", at=at("2026-01-01")), 0.8),
+        judged("m3", turn(1, "We moved the database from SQLite to Postgres.", at=at("2026-02-01")), 0.7),
+    ]
+    lines = packed(order).text.splitlines()[2:]
+    assert [line[:4] for line in lines[:2]] == ["[m1]", "[m2]"]
+    assert lines[2].startswith("# 2026-02-01")
+
+
 def test_a_block_is_fenced_cited_and_in_reading_order() -> None:
     """The better turn is chosen first, and stands where it was said; the gap between is marked."""
     order = [
