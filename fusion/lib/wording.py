@@ -204,10 +204,11 @@ def _canonical_word(word: str) -> str:
 def names(text: str) -> frozenset[str]:
     """The words that are written as names: with a capital within a sentence, or in capitals where others are not."""
     found: list[str] = []
-    shouted = sum(c.isupper() for c in text) > sum(c.islower() for c in text)
-    for match in _WORD_IN_TEXT.finditer(text):
+    capitalised = [match for match in _WORD_IN_TEXT.finditer(text) if match.group()[0].isupper()]
+    shouted = bool(capitalised) and sum(map(str.isupper, text)) > sum(map(str.islower, text))
+    for match in capitalised:
         word = match.group()
-        if not word[0].isupper() or word in ("I", "I'm", "I’m", "I'll", "I’ll", "I've", "I’ve", "I'd", "I’d"):
+        if word in ("I", "I'm", "I’m", "I'll", "I’ll", "I've", "I’ve", "I'd", "I’d"):
             continue
         capitals = len(word) > 1 and word.isupper() and not shouted
         if capitals or (not shouted and not _SENTENCE_ENDS.search(text[max(0, match.start() - 8) : match.start()])):
@@ -218,6 +219,8 @@ def names(text: str) -> frozenset[str]:
 @lru_cache(maxsize=16_384)
 def difference(one: str, other: str) -> Difference:
     """In what two texts differ that share most of their words."""
+    if one == other:
+        return Difference(Kind.ALIKE)
     mine, theirs = canonical(one), canonical(other)
     if mine == theirs:
         return Difference(Kind.ALIKE)
@@ -233,8 +236,9 @@ def difference(one: str, other: str) -> Difference:
     units, others = _units(mine, left), _units(theirs, right)
     if units and others:
         return Difference(Kind.NUMBER, units, others)
-    if any((a, b) in _OPPOSED for a in _more(mine, theirs) for b in _more(theirs, mine)):
-        return Difference(Kind.WORD, _more(mine, theirs), _more(theirs, mine))
+    more, others = _more(mine, theirs), _more(theirs, mine)
+    if any((a, b) in _OPPOSED for a in more for b in others):
+        return Difference(Kind.WORD, more, others)
     left, right = _content(left, named), _content(right, named)
     if left and right:
         return Difference(Kind.WORD, tuple(left), tuple(right))
@@ -253,13 +257,14 @@ def _dates(word: str) -> bool:
     return word in DATES
 
 
+@lru_cache(maxsize=65_536)
 def _counts(word: str) -> bool:
     return any(c.isdigit() for c in word)
 
 
 def _units(words: Sequence[str], left: Sequence[str]) -> tuple[str, ...]:
     """Those of the words left that stand right after a number: "5 minutes" is not "5 hours"."""
-    return tuple(word for before, word in pairwise(words) if _counts(before) and word in left)
+    return tuple(word for before, word in pairwise(words) if word in left and _counts(before)) if left else ()
 
 
 def _content(words: Iterable[str], named: frozenset[str]) -> list[str]:

@@ -189,8 +189,8 @@ class Known:
         # A second sighting of an event is known by it, whatever its words are.
         first = {hit.event_id or i: i for i, hit in reversed([*enumerate(hits)])}
         these = sorted(first.values())
-        texts = [spoken(hits[i].text, hits[i].speaker) for i in these]
-        like = possible(texts, rules.jaccard, bisect_left(these, since))
+        self._said = {i: spoken(hits[i].text, hits[i].speaker) for i in these}
+        like = possible([*self._said.values()], rules.jaccard, bisect_left(these, since))
         self._possible = {these[i]: [these[j] for j in others] for i, others in like.items()}
 
     def add(self, i: int) -> None:
@@ -228,7 +228,7 @@ class Known:
         found: list[Texts] = []
         for i, others in self._possible.items():
             for j in others:
-                one, other = _compared(self._hits[i], self._hits[j])
+                one, other = self._compared(i, j)
                 if one == other or jaccard(self._words(i)[1], self._words(j)[1]) < self._rules.jaccard:
                     continue
                 if difference(one, other).doubtful:
@@ -257,20 +257,18 @@ class Known:
         met = [j for j in self._possible.get(i, ()) if j in self._in and not _related(self._hits[i], self._hits[j])]
         if not met:
             return None
-        said = _said(self._hits[i])
         mine, distinct = self._words(i)
         rivals: list[tuple[int, Kind]] = []
         best: tuple[float, int] | None = None
         for j in met:
-            other = _said(self._hits[j])
-            if said == other:
+            if self._said[i] == self._said[j]:
                 return j, "same content"
             theirs, others = self._words(j)
             likeness = jaccard(distinct, others)
             if likeness < self._rules.jaccard or (best is not None and likeness <= best[0]):
                 continue
             if self._rules.guarded:
-                texts = _compared(self._hits[i], self._hits[j])
+                texts = self._compared(i, j)
                 differs = difference(*texts)
                 if differs.kind is not Kind.ALIKE and not self._is_reworded(*texts):
                     if differs.disputes and not _in_one_talk(self._hits[i], self._hits[j]):
@@ -289,9 +287,14 @@ class Known:
         """The words of a text in order, and as a set."""
         found = self._listed.get(i)
         if found is None:
-            listed = _listed(_said(self._hits[i]))
+            listed = _listed(self._said[i])
             found = self._listed[i] = listed, frozenset(listed)
         return found
+
+    def _compared(self, i: int, j: int) -> Texts:
+        """Two texts as the guard compares them: who said it is no word of what was said."""
+        one, other = self._hits[i], self._hits[j]
+        return (self._said[i], self._said[j]) if one.speaker == other.speaker else (one.text, other.text)
 
     def _is_reworded(self, one: str, other: str) -> bool:
         return bool(self.reworded) and ((one, other) in self.reworded or (other, one) in self.reworded)
@@ -301,15 +304,6 @@ MOST_RIVALS = 4
 """of one memory that are told apart; a flood of versions is shown by its first ones"""
 MOST_DOUBTS = 32
 """pairs of one question that a model is asked about: each takes some 30 µs"""
-
-
-def _said(hit: Hit) -> str:
-    return spoken(hit.text, hit.speaker)
-
-
-def _compared(one: Hit, other: Hit) -> Texts:
-    """The texts of two hits as the guard compares them: who said it is no word of what was said."""
-    return (_said(one), _said(other)) if one.speaker == other.speaker else (one.text, other.text)
 
 
 def _by_two_people(one: Hit, other: Hit) -> bool:
