@@ -216,7 +216,7 @@ def _was_read(hit: Hit) -> bool:
 def _line(judged: Judged, limit: int) -> _Line:
     hit = shown(judged.pooled.candidate.hit)
     said = spoken(hit.text, hit.speaker)
-    if hit.speaker and hit.external:  # nobody else says who spoke
+    if hit.speaker and hit.external and hit.place is None:  # nobody else says who spoke, and no heading names it
         said = f"(by {stater(hit)}) {said}"
     text = cited(judged.ref, clip(said, limit))
     start, end = (hit.place.start, hit.place.end) if hit.place else (0, 0)

@@ -49,6 +49,19 @@ def test_what_replaces_does_not_move_before_what_has_no_heading() -> None:
     assert lines[2].startswith("# 2026-02-01")
 
 
+def test_a_backend_that_alone_says_who_spoke_is_named_once() -> None:
+    """In the heading of a talk, and on the line of what stands alone."""
+    talk = [turn(n, f"Number {n}.", "Ada", stated_by="backend:mem0") for n in (1, 2)]
+    alone = lone("m3", "Apart.", speaker="Ada", stated_by="backend:mem0")
+    order = [judged("m1", talk[0], 0.9), judged("m2", talk[1], 0.8), judged("m3", alone, 0.7)]
+    assert packed(order).text.splitlines()[2:-1] == [
+        "[m3] (by mem0) Ada: Apart.",
+        "# talk (by mem0)",
+        "[m1] Ada: Number 1.",
+        "[m2] Ada: Number 2.",
+    ]
+
+
 def test_a_block_is_fenced_cited_and_in_reading_order() -> None:
     """The better turn is chosen first, and stands where it was said; the gap between is marked."""
     order = [
