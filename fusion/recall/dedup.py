@@ -11,6 +11,7 @@ A fact and the event it was derived from are never the same memory.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -271,7 +272,7 @@ class Known:
                 texts = self._compared(i, j)
                 differs = difference(*texts)
                 if differs.kind is not Kind.ALIKE and not self._is_reworded(*texts):
-                    if differs.disputes and not _in_one_talk(self._hits[i], self._hits[j]):
+                    if differs.disputes and not _are_read_in_order(self._hits[i], self._hits[j]):
                         rivals.append((j, differs.kind))
                     continue
                 if _by_two_people(self._hits[i], self._hits[j]):
@@ -316,9 +317,19 @@ def _listed(said: str) -> list[str]:
     return word_list(said) or [*said]
 
 
-def _in_one_talk(hit: Hit, other: Hit) -> bool:
-    """Whether both stand in one document: who says one thing and then another is read in that order."""
-    return hit.place is not None and _in_one_document(hit, other)
+_DAY = re.compile(r"(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)")
+
+
+def _are_read_in_order(hit: Hit, other: Hit) -> bool:
+    """Whether both stand in one document, or in two daily notes of ours: each says what held at its time."""
+    if hit.place is None or other.place is None:
+        return False
+    if _in_one_document(hit, other):
+        return True
+    if hit.external or other.external:
+        return False
+    days = _DAY.search(hit.place.document), _DAY.search(other.place.document)
+    return days[0] is not None and days[1] is not None and days[0][0] != days[1][0]
 
 
 def _nested(place: Place, other: Place | None) -> bool:

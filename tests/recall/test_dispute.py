@@ -50,6 +50,21 @@ def test_one_speaker_who_says_two_things_in_a_talk_disputes_nothing() -> None:
     assert [c.rivals for c in dedup(answers, Dedup())] == [(), ()]
 
 
+def test_daily_notes_of_two_days_do_not_dispute_each_other() -> None:
+    """Each says what was true on its day. A store of others cannot claim that, nor can a note without a day."""
+    one, other = "Watered the tomatoes and met Ines at 8:30", "Watered the tomatoes and met Ines at 12:30"
+
+    def rivals(first: str, second: str, **more: object) -> set[Rival]:
+        hits = turn(1, one, document=first), turn(1, other, document=second, **more)
+        found = dedup({"a": admitted(hits[0], refs="a"), "b": admitted(hits[1], refs="b")}, Dedup())
+        return {rival for candidate in found for rival in candidate.rivals}
+
+    assert rivals("daily/2026-10-09.md", "daily/2026-10-12.md") == set()
+    assert rivals("daily/2026-10-09.md", "work/2026-10-09.md")
+    assert rivals("daily/2026-10-09.md", "garden.md")
+    assert rivals("daily/2026-10-09.md", "daily/2026-10-12.md", stated_by="backend:mem0")
+
+
 def test_two_people_who_say_the_same_are_two_memories_and_no_dispute() -> None:
     """Who spoke is no word of what was said; a copy without a speaker is the same memory."""
     said = "The ferry to the island leaves from the eastern pier"
