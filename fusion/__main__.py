@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import sys
 
+if __name__ == "__main__" and not sys.flags.safe_path and __file__ != f"{sys.path[0]}/fusion/__main__.py":
+    # `python -m` puts the working folder first: an orjson.py of a cloned repository must not run in place of orjson.
+    del sys.path[0]
+
 from fusion.doors.terminal import guard
 
 

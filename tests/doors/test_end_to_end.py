@@ -92,6 +92,21 @@ def test_a_server_takes_nothing_from_the_folder_it_was_started_in(home: Path, tm
     assert running_server(home) is not None
 
 
+def test_a_command_by_python_m_imports_nothing_from_the_working_folder(home: Path, tmp_path: Path) -> None:
+    """Python itself puts that folder first; adapters of one's own are named by PYTHONPATH, as for `fusion`."""
+    names = ("orjson.py", "typer.py", "rich.py", "adapters/__init__.py")
+    for name in names:
+        (tmp_path / "work" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "work" / name).write_text("import pathlib; pathlib.Path(__file__).with_suffix('.ran').touch()\n")
+    command = [sys.executable, "-m", "fusion", "remember", "Tea at four", "--home", str(home), "--json", "--direct"]
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(
+        command, check=False, cwd=tmp_path / "work", env=environ, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.rglob("*.ran")) == []
+
+
 def test_remember_ask_read_forget(home: Path) -> None:
     """The first command starts the server, the others use it; what was forgotten is gone."""
     kept = fusion_json("remember", "The bookings move to Postgres", "--home", home, "--user", "nadia")["memories"][0]
