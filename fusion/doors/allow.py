@@ -21,6 +21,7 @@ from fusion.trust.survey import Survey, survey
 MAX_SHOWN = 12
 """lines of one kind; the settings file has the rest"""
 MAX_CHARS = 300
+HERE = "this computer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,8 @@ def lines(found: View) -> Iterator[str]:
     if holds.repository:
         yield f"          is under version control in {shown(holds.repository)}; a pull that changes it asks again"
     yield from _listed("Loads", reach.loads, "code that does not ship with memory-fusion")
-    yield from _listed("Reaches", reach.reaches, "", _where)
+    # Other computers first: a dozen addresses of this one must not push them out of what is shown.
+    yield from _listed("Reaches", sorted(reach.reaches, key=lambda item: _where(item) == HERE), "", _where)
     yield from _listed("Keys", (*reach.variables, *reach.key_files), "")
     yield from _listed("Follows", reach.folders, "")
     yield from _listed("Listens", reach.listens, "")
@@ -126,6 +128,9 @@ def lines(found: View) -> Iterator[str]:
         yield f"          pickles, which can run code when they are read: {_some(holds.pickles)}"
     if holds.traps:
         yield f"Links     {_some(holds.traps)}: remove them first, nothing is opened through a link"
+    if len(reach.reaches) > MAX_SHOWN or len(reach.loads) > MAX_SHOWN:
+        others = sum(_where(item) != HERE for item in reach.reaches)
+        yield f"In all    {len(reach.loads)} modules of code; {len(reach.reaches)} servers, {others} elsewhere"
     if not (reach.loads or reach.reaches or reach.variables or reach.key_files or holds.files):
         yield "          Nothing in it loads code, reaches a server or names a key."
 
@@ -144,7 +149,7 @@ def _listed(
 def _where(item: Item) -> str:
     if item.key == "embedder.provider" or "://" not in item.value:
         return "sends memories to it, unless it is on this computer"
-    return "this computer" if is_loopback(host_of(item.value)) else "another computer"
+    return HERE if is_loopback(host_of(item.value)) else "another computer"
 
 
 def _some(names: Sequence[str]) -> str:

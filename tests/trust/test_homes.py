@@ -505,6 +505,15 @@ class TestAllow:
         assert json.loads(self.allow(cloned, "--revoke", "--json").stdout)["revoked"] is True
         assert why_refused(cloned)
 
+    def test_addresses_of_this_computer_do_not_hide_one_of_another(self, cloned: Path) -> None:
+        """Of many the others come first, and the last line counts them."""
+        urls = [f"http://127.0.0.1:{8000 + number}" for number in range(20)] + ["http://evil.example"]
+        tables = (f'[backends.b{number}]\nurl = "{url}"\n' for number, url in enumerate(urls))
+        (cloned / "fusion.toml").write_text("".join(tables))
+        shown = self.allow(cloned, "--dry-run").stdout.splitlines()
+        assert next(line for line in shown if line.startswith("Reaches")).endswith("evil.example  (another computer)")
+        assert shown[-1].endswith("21 servers, 1 elsewhere")
+
     def test_names_of_others_cannot_rewrite_the_terminal(self, cloned: Path) -> None:
         """Control characters in keys, values and file names."""
         (cloned / "fusion.toml").write_text('[backends."\\u001b[2J"]\nadapter = "\\u009b31mx"\nurl = "\\u0007"\n')
