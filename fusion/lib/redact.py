@@ -334,7 +334,7 @@ def _once(text: str, lower: str, kinds: tuple[str, ...], names: list[str], found
 
     def named(match: re.Match[str]) -> str:
         group = next(g for g in ("double", "single", "tick", "escaped", "bare") if match.groupdict().get(g) is not None)
-        if not _secret(match, group):
+        if _follows_mask(match, group) or not _secret(match, group):
             return match.group()
         return part("password" if _PASSWORD.search(_name(match)) else "assignment", match, group)
 
@@ -414,6 +414,15 @@ def _is_path(value: str) -> bool:
 
 def _masked(value: str) -> bool:
     return not value.strip("*") or (len(value) == 11 and value[6] == "…")
+
+
+def _follows_mask(match: re.Match[str], group: str) -> bool:
+    """Whether the value itself is masked already, and what the match took for it is the next word.
+
+    The same asterisks after a name with as many before it are Markdown: ``***password:*** hunter2``.
+    """
+    masked = MASK in match.string[match.end("sign") : match.start(group)]
+    return masked and not match.string.endswith(MASK, 0, match.start())
 
 
 def _is_code(value: str) -> bool:

@@ -142,6 +142,21 @@ def test_redacting_twice_is_redacting_once(text):
 
 
 @pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("Deployed with password=hunter2secret today", "Deployed with password=*** today"),
+        ("password=*** afternoon4", "password=*** afternoon4"),
+        ("**Password:** hunter2secret today", "**Password:** *** today"),
+        ("***Password:*** hunter2secret today", "***Password:*** *** today"),
+    ],
+)
+def test_the_word_after_a_masked_value_stays(text, masked):
+    """A second look takes the asterisks of a mask neither for Markdown nor for the blanks before a value."""
+    assert redact(text)[0] == masked
+    assert sum(redact(text)[1].values()) == (text != masked)
+
+
+@pytest.mark.parametrize(
     "unit",
     [
         "sk-",
