@@ -55,8 +55,8 @@ def survey(home: Path) -> Survey:
 
 
 def traps_in(home: Path) -> list[str]:
-    """The names of links and special files in a home."""
-    return [path.relative_to(home).as_posix() for path, about in walk(home) if is_trap(about)]
+    """The names of links and special files in a home: of all that is in it, for many files could hide one."""
+    return [path.relative_to(home).as_posix() for path, about in walk(home, most=None) if is_trap(about)]
 
 
 def is_trap(about: os.stat_result) -> bool:
@@ -68,7 +68,7 @@ def is_trap(about: os.stat_result) -> bool:
     return not (stat.S_ISREG(kind) or stat.S_ISDIR(kind) or stat.S_ISSOCK(kind))
 
 
-def walk(home: Path) -> Iterator[tuple[Path, os.stat_result]]:
+def walk(home: Path, *, most: int | None = MAX_ENTRIES) -> Iterator[tuple[Path, os.stat_result]]:
     """What is in a home, level by level, up to a bound. No link is followed; what goes away meanwhile is left out."""
     folders, count = [home], 0
     while folders:
@@ -82,7 +82,7 @@ def walk(home: Path) -> Iterator[tuple[Path, os.stat_result]]:
                             below.append(Path(entry.path))
                         yield Path(entry.path), about
                         count += 1
-                    if count >= MAX_ENTRIES:
+                    if most is not None and count >= most:
                         return
         folders = below
 

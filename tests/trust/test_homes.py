@@ -25,7 +25,7 @@ from fusion.lib.private import state_path
 from fusion.settings import load
 from fusion.trust import allow, data_home, make_home, require, rerecord, revoke, why_refused
 from fusion.trust.reach import reach_of
-from fusion.trust.survey import repository_of
+from fusion.trust.survey import MAX_ENTRIES, repository_of
 from fusion.wiring import Fusion
 
 HARMLESS = """
@@ -458,6 +458,17 @@ def test_a_token_that_came_with_a_home_is_not_kept(cloned: Path) -> None:
     own = home_token(cloned)
     allow(cloned)
     assert home_token(cloned) == own
+
+
+def test_many_files_do_not_hide_a_link(home: Path) -> None:
+    """A home is looked through to its end before it is opened."""
+    (home / "backends").mkdir(parents=True)
+    for number in range(MAX_ENTRIES):
+        (home / f"{number}").touch()
+    (home / "backends" / "link").symlink_to("/etc/passwd")
+    allow(home)
+    with pytest.raises(HomeNotAllowed, match="backends/link"):
+        HomeLock.take(home)
 
 
 class TestAllow:
