@@ -667,6 +667,10 @@ def _console(*, stderr: bool = False) -> Console:
     return terminal.console(highlight=False, markup=False, emoji=False, stderr=stderr)
 
 
+LEAST_COLUMNS = 60
+"""of a table: in fewer, columns are left out, and a date is broken into one character a line"""
+
+
 def _table(
     console: Console,
     titles: Sequence[str],
@@ -675,7 +679,11 @@ def _table(
     right: Sequence[int] = (),
     whole: Sequence[int] = (),
 ) -> None:
-    """A table as wide as the terminal. Its first column, and those that are ``whole``, are copied: they do not wrap."""
+    """A table as wide as the terminal, from `LEAST_COLUMNS` on; a narrower terminal wraps the lines of the table.
+
+    Its first column, and those that are ``whole``, are copied: they do not wrap.
+    """
+    console.width = max(console.width, LEAST_COLUMNS)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for column, title in enumerate(titles):
         table.add_column(

@@ -31,16 +31,23 @@ async def undo(
         more = preview["left"] - len(preview["found"])
         _say(f"…and {more:,} more." if more > 0 else "")
     if dry_run:
-        _print(preview) if as_json else _say(f"{preview['left']:,} memories of {preview['batch']} would be taken back.")
+        _print(preview) if as_json else _say(f"{_memories(preview['left'])} of {preview['batch']} would be taken back.")
         return
-    if not yes and not typer.confirm(f"Take back {preview['left']:,} memories of ingest {preview['batch']}?"):
+    if not yes and not typer.confirm(f"Take back {_memories(preview['left'])} of ingest {preview['batch']}?"):
         raise typer.Exit(1)
     undone = await _in_pages(client, preview, scope, quiet=as_json)
     if as_json:
         _print({**preview, "dry_run": False, "undone": undone, "left": 0})
     else:
-        _say(f"{undone:,} memories are taken back; the backends delete them in the background.")
-        _say("`fusion ingest` of the same files remembers them again; a folder that [notes] follows is read by itself.")
+        _say(f"{_memories(undone)} taken back; the backends delete them in the background.")
+        _say(
+            "`fusion ingest` of the same files remembers them again. So does the next start of the server, for a "
+            "folder that is in `paths` of [notes]: take it out there to keep them away."
+        )
+
+
+def _memories(count: int) -> str:
+    return "1 memory" if count == 1 else f"{count:,} memories"
 
 
 async def _in_pages(client: AsyncClient, preview: wire.Undone, scope: Mapping[str, Any], *, quiet: bool) -> int:

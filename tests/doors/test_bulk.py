@@ -105,7 +105,8 @@ def test_an_ingest_says_how_it_is_undone_and_what_it_did_not_read(tmp_path: Path
     assert "nothing" not in run("undo")
     assert batch in run("undo")
     assert f"3 memories of {batch} would be taken back." in run("undo", batch, "--dry-run")
-    assert "3 memories are taken back" in run("undo", "--last", "--yes")
+    assert "3 memories taken back" in (undone := run("undo", "--last", "--yes"))
+    assert "next start of the server, for a folder that is in `paths` of [notes]" in undone
     assert "There is no ingest to undo." in run("undo")
     assert "3 remembered, 0 known already." in run("ingest", str(notes))
     reply = json.loads(run("undo", "--last", "--yes", "--json"))

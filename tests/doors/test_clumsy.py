@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
@@ -369,6 +370,22 @@ def test_a_list_has_one_line_for_each_memory(
     for row in rows:
         ref = next(cell for cell in row.split() if cell[0] == "m")
         assert fusion("get", ref, "--home", hands, "--direct").exit_code == 0
+
+
+def test_a_table_in_a_very_narrow_terminal_keeps_its_words_whole(hands: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The terminal wraps the lines; no date becomes a column of single characters."""
+    monkeypatch.setenv("COLUMNS", "20")
+    (hands / "fusion.toml").write_text(KEPT)
+    ingest(hands, f"Mara said: {LONG}")
+    printed = fusion("memories", "--home", hands, "--direct").stdout.splitlines()
+    assert len([line for line in printed if re.match(r"m1 +\d{4}-\d{2}-\d{2} +note +Mara said", line)]) == 1, printed
+
+
+def test_a_home_that_is_like_another_is_corrected_in_plain_sentences(hands: Path) -> None:
+    """The name that is there, then what makes a new one."""
+    (hands / "fusion.toml").write_text(KEPT)
+    said = fusion("status", "--home", hands.with_name("hoem")).stderr
+    assert f"did you mean {hands}? To make one: fusion init" in said
 
 
 def test_search_shows_refs_and_its_own_ids_only_on_demand(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:

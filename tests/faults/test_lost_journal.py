@@ -16,6 +16,7 @@ from fusion.contract import Scope
 from fusion.doors.cli import app
 from fusion.doors.doctor import examine
 from fusion.errors import StoreDamaged
+from fusion.home import HomeLock
 from fusion.ingest.intake import NewMemory
 from fusion.settings import Settings
 from fusion.wiring import Fusion
@@ -209,6 +210,11 @@ def test_repair_shows_a_preview_and_asks(home: Path) -> None:
     asyncio.run(remember())
     whole = runner.invoke(app, ["repair", *arguments])
     assert "nothing to repair" in whole.output
+    with HomeLock.take(home, "fusion serve"):
+        in_use = runner.invoke(app, ["repair", *arguments])
+    assert (in_use.exit_code, in_use.stdout) == (1, "")
+    assert "in use by this process (fusion serve)" in in_use.stderr
+    assert "Stop it first, then repair again: fusion stop --home" in in_use.stderr
     (home / "journal.sqlite").unlink()
     shown = runner.invoke(app, ["repair", "--dry-run", *arguments])
     assert "1 would be recovered from the stores" in shown.output

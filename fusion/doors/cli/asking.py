@@ -66,7 +66,7 @@ def existing(home: Path | None, config: Path | None) -> Path:
     if (home is not None or os.environ.get("FUSION_HOME")) and not folder.is_dir():
         named = folder if home is None else home
         make = f"To make one: fusion init --home {shlex.quote(str(named))}"
-        raise SettingsError(f"there is no home {named}{_named_by(home)}{near_home(folder)}. {make}")
+        raise SettingsError(f"there is no home {named}{_named_by(home)}{near_home(folder) or '.'} {make}")
     return folder
 
 

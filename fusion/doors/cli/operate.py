@@ -175,9 +175,13 @@ def repair(
         from dataclasses import asdict
 
         from fusion.doors import show
+        from fusion.errors import HomeLocked
+        from fusion.home import explain_lock, owner
         from fusion.wiring.repair import repair as repaired
 
         settings = settings_of(existing(home, config), config)
+        if holder := owner(settings.home):
+            raise HomeLocked(explain_lock(settings.home, holder, "Stop it first, then repair again"))
         found = await repaired(settings, dry_run=True)
         needed = any(one.needed for one in found)
         if needed and not dry_run:
