@@ -20,7 +20,7 @@ from typing import NamedTuple
 from fusion.contract import Hit, Place
 from fusion.lib.jaccard import jaccard
 from fusion.lib.sketch import possible
-from fusion.lib.wording import Kind, difference
+from fusion.lib.wording import Difference, Kind, difference
 from fusion.lib.words import normalise, spoken, word_list
 from fusion.recall.admit import Admitted
 from fusion.recipe import Dedup
@@ -182,6 +182,8 @@ class Known:
         self.reworded: Collection[Texts] = ()
         """pairs that say the same in other words"""
         self._rivals: dict[int, list[tuple[int, Kind]]] = {}
+        self._differences: dict[tuple[int, int], Difference] = {}
+        self._room = MOST_COMPARED
         self._in: set[int] = set()
         self._events: dict[str, int] = {}
         # Nearly all turns fill one place each, and of hundreds in a talk only those in the same one need be looked at.
@@ -229,10 +231,12 @@ class Known:
         found: list[Texts] = []
         for i, others in self._possible.items():
             for j in others:
+                if self._room <= 0:
+                    return found
                 one, other = self._compared(i, j)
                 if one == other or jaccard(self._words(i)[1], self._words(j)[1]) < self._rules.jaccard:
                     continue
-                if difference(one, other).doubtful:
+                if self._difference(i, j).doubtful:
                     found.append((one, other))
                     if len(found) == MOST_DOUBTS:
                         return found
@@ -264,13 +268,15 @@ class Known:
         for j in met:
             if self._said[i] == self._said[j]:
                 return j, "same content"
+            if self._room <= 0 and (i, j) not in self._differences:
+                continue
             theirs, others = self._words(j)
             likeness = jaccard(distinct, others)
             if likeness < self._rules.jaccard or (best is not None and likeness <= best[0]):
                 continue
             if self._rules.guarded:
                 texts = self._compared(i, j)
-                differs = difference(*texts)
+                differs = self._difference(i, j)
                 if differs.kind is not Kind.ALIKE and not self._is_reworded(*texts):
                     if differs.disputes and not _are_read_in_order(self._hits[i], self._hits[j]):
                         rivals.append((j, differs.kind))
@@ -297,12 +303,24 @@ class Known:
         one, other = self._hits[i], self._hits[j]
         return (self._said[i], self._said[j]) if one.speaker == other.speaker else (one.text, other.text)
 
+    def _difference(self, i: int, j: int) -> Difference:
+        """In what two texts differ; each pair is compared once, and takes of the room that a question has for it."""
+        found = self._differences.get((i, j))
+        if found is None:
+            one, other = self._compared(i, j)
+            self._room -= len(one) + len(other)
+            found = self._differences[i, j] = difference(one, other)
+        return found
+
     def _is_reworded(self, one: str, other: str) -> bool:
         return bool(self.reworded) and ((one, other) in self.reworded or (other, one) in self.reworded)
 
 
 MOST_RIVALS = 4
 """of one memory that are told apart; a flood of versions is shown by its first ones"""
+MOST_COMPARED = 400_000
+"""characters of one question's pairs that are compared word by word, some 50 ms; of a larger flood only equal texts are
+taken for one: 200 versions of one sentence took a second"""
 MOST_DOUBTS = 32
 """pairs of one question that a model is asked about: each takes some 30 µs"""
 

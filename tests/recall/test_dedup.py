@@ -12,7 +12,7 @@ from fusion.lib.jaccard import jaccard
 from fusion.lib.wording import Kind, difference
 from fusion.lib.words import words
 from fusion.recall.admit import Admitted
-from fusion.recall.dedup import Known, dedup, join
+from fusion.recall.dedup import MOST_COMPARED, Answered, Known, dedup, join
 from fusion.recipe import Dedup
 from tests.recall.values import admitted, lone, seen, turn
 
@@ -184,3 +184,17 @@ def test_the_survivor_stands_where_its_neighbours_were_found() -> None:
     assert twice.hit is talk[1]
     assert [(s.backend, s.rank) for s in twice.sightings] == [("whole", 2), ("copies", 1)]
     assert twice.ref == twice.sightings[0].ref
+
+
+def test_a_flood_of_versions_is_compared_up_to_a_bound() -> None:
+    """Two hundred versions of one text make twenty thousand pairs. All versions are kept, and equal texts are one."""
+    words = [f"word{n}" for n in range(200)]
+    versions = [" ".join([*words[:n], f"other{n}", *words[n + 1 :]]) for n in range(200)]
+    before = difference.cache_info()
+    flood = admitted(*(lone(f"a{n}", text) for n, text in enumerate([*versions, versions[-1]])))
+    answered = Answered({"a": flood}, Dedup(max_candidates=300))
+    answered.doubtful()
+    assert len(answered.candidates()) == 200
+    after = difference.cache_info()
+    asked = after.hits + after.misses - before.hits - before.misses
+    assert asked <= MOST_COMPARED // (2 * min(map(len, versions))) + 1
