@@ -249,7 +249,7 @@ def _ask(door: Address, questions: Sequence[dict[str, str]], at_once: int, title
 
 def _leaked(server: Child, door: Address, before: int) -> int:
     """Descriptors that the server has more than before, when it has had the time to close what is done with."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while (now := server.files()) > before and time.monotonic() < deadline:
         with door.client() as client:
             client.health()
