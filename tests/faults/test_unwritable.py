@@ -33,9 +33,10 @@ TOML = 'backends_only = true\n[embedder]\nadapter = ""\n' + "".join(
 READ_ONLY = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"'
 FULL = (
     'mount -t tmpfs -o size=8m,mode=0700 none "$1" && cp -a "$2"/. "$1" && "$3" -m fusion allow --yes --home "$1" >&2 '
+    '&& cp -a "$2"/token "$1" '
     '&& (cat /dev/zero >"$1/ballast" 2>/dev/null || true) && shift 2 && exec "$@"'
 )
-"""the home is a disk of 8 MB with not a byte left"""
+"""the home is a disk of 8 MB with not a byte left; its token is put back, which `fusion allow` removed"""
 
 
 async def filled(home: Path) -> str:
