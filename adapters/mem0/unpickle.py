@@ -14,6 +14,7 @@ import json
 import logging
 import os
 import pickle
+import pickletools
 import shutil
 import sqlite3
 import stat
@@ -143,6 +144,7 @@ def point_of(value: object) -> shapes.PointStruct:
     if not isinstance(value, bytes):
         raise Refused("a point is no pickle")
     try:
+        _require_small_memo(value)
         found = _Restricted(io.BytesIO(value)).load()
     except Refused:
         raise
@@ -157,6 +159,17 @@ def point_of(value: object) -> shapes.PointStruct:
         raise error if isinstance(error, Refused) else Refused("a point is damaged") from None
     point.id = normalize_point_id(point.id)
     return point
+
+
+_MEMO = frozenset({"PUT", "BINPUT", "LONG_BINPUT"})
+"""the opcodes that number what may be referred to later; the unpickler makes room for as many as the number says"""
+
+
+def _require_small_memo(value: bytes) -> None:
+    """Raises Refused for a number no honest pickle of that length has: a few bytes could take gigabytes of memory."""
+    for opcode, argument, _ in pickletools.genops(value):
+        if opcode.name in _MEMO and isinstance(argument, int) and argument > len(value):
+            raise Refused("a pickle numbers more objects than it has bytes")
 
 
 class _Restricted(pickle.Unpickler):

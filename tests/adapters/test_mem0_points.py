@@ -182,6 +182,13 @@ def test_any_bytes_are_refused_or_a_point(value: bytes) -> None:
         assert type(point_of(value)) is shapes.PointStruct
 
 
+def test_a_pickle_of_a_few_bytes_takes_no_gigabytes() -> None:
+    """LONG_BINPUT 2^29: the memo of the unpickler would get room for as many pointers, 4 GB."""
+    memo = pickle.NONE + pickle.LONG_BINPUT + (1 << 29).to_bytes(4, "little") + pickle.STOP
+    with pytest.raises(Refused, match="more objects than it has bytes"):
+        point_of(memo)
+
+
 def test_a_point_that_unfolds_without_end_is_refused() -> None:
     """Forty lists that each hold the one before twice are a terabyte as JSON."""
     deep: list[Any] = []
