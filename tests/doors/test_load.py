@@ -32,9 +32,9 @@ def serve(home: Path, settings: str = "") -> Iterator[tuple[subprocess.Popen[byt
     """`fusion serve` as a process, and its URL; every request needs the header of `JSON`."""
     home.mkdir(mode=0o700, exist_ok=True)
     (home / "fusion.toml").write_text(SMALL + settings)
+    allow(home)  # which takes away a token that came with a home
     (home / "token").touch(0o600)
     (home / "token").write_text(TOKEN)
-    allow(home)
     command = [sys.executable, "-m", "fusion", "serve", "--home", str(home), "--port", "0", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         try:
