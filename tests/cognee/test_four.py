@@ -91,7 +91,7 @@ def home(tmp_path: Path, cognee: str, bolt: Mapping[str, object]) -> Iterator[Pa
     table = "\n".join(f"{name} = {json.dumps(value)}" for name, value in bolt.items())
     notes = json.dumps(str(SAMPLE / "workspace"))
     (home / "fusion.toml").write_text(SETTINGS.format(notes=notes, cognee=json.dumps(cognee), bolt=table))
-    allow(home)
+    allow(home, files=[str(value) for name, value in bolt.items() if name == "password_file"])
     yield home
     stop_server(home)
 
