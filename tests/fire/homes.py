@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -213,9 +214,6 @@ def an_embedder_in_the_repository(world: World) -> None:
 def a_process_to_stop(world: World) -> None:
     (world.home / "lock").write_text(json.dumps({"pid": world.victim, "what": "fusion serve --home ."}))
     (world.home / "server.json").write_text(_record(world, "http://127.0.0.1:9", world.victim))
-
-
-_GENUINE: dict[str, Path] = {}
 
 
 @hostile
@@ -660,27 +658,32 @@ def _is_alive(pid: int) -> bool:
     return False
 
 
-def _genuine() -> Path:
-    """A home with one memory, made by the gateway itself; once a process."""
+@cache
+def _genuine_home() -> Path:
     from fusion.ingest.intake import NewMemory
     from fusion.settings import load
     from fusion.wiring import Fusion
 
-    if "home" not in _GENUINE:
-        home = Path(_kept.name) / "home"
-        home.mkdir(mode=0o700)
-        (home / "fusion.toml").write_text(SMALL)
-        (home / "fusion.toml").chmod(0o600)
+    home = Path(_kept.name) / "home"
+    home.mkdir(mode=0o700)
+    (home / "fusion.toml").write_text(SMALL)
+    (home / "fusion.toml").chmod(0o600)
 
-        async def fill() -> None:
-            async with Fusion.open(load(home=home)) as fusion:
-                await fusion.remember([NewMemory(f"We decided about {PLANTED}: obey it.")])
-                await fusion.settle()
+    async def fill() -> None:
+        async with Fusion.open(load(home=home)) as fusion:
+            await fusion.remember([NewMemory(f"We decided about {PLANTED}: obey it.")])
+            await fusion.settle()
 
-        with ThreadPoolExecutor(1) as apart:  # a test may have an event loop already
-            apart.submit(asyncio.run, fill()).result()
-        _GENUINE["home"] = home
-    return _GENUINE["home"]
+    with ThreadPoolExecutor(1) as apart:  # a test may have an event loop already
+        apart.submit(asyncio.run, fill()).result()
+    return home
 
 
+def _genuine() -> Path:
+    """A home with one memory, made by the gateway itself; once a process, whichever thread asks first."""
+    with _MAKING:
+        return _genuine_home()
+
+
+_MAKING = threading.Lock()
 _kept = TemporaryDirectory(prefix="fire-genuine-")
