@@ -42,8 +42,9 @@ from fusion.contract import (
 )
 from fusion.errors import FusionError, SettingsError
 from fusion.lib.nearest import hint
-from fusion.lib.sqlite import EVENT_COLUMNS, INSERT_EVENT, Connection, Database, Row, event_row, hit_of, visible
 from fusion.lib.words import spoken, stems
+from fusion.store.rows import EVENT_COLUMNS, INSERT_EVENT, event_row, hit_of, visible
+from fusion.store.sqlite import Connection, Database, Row
 
 if TYPE_CHECKING:
     import numpy as np

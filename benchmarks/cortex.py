@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from benchmarks.datasets import Corpus
     from fusion.contract import Embedder
-    from fusion.lib.sqlite import Connection
+    from fusion.store.sqlite import Connection
 
 SMALL, LARGE = 10_000, 100_000
 CHARACTERS = 120

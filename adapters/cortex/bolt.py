@@ -32,7 +32,7 @@ from adapters.graph.names import key, named, spans
 from adapters.graph.walk import LINKED, SCANNED, TOGETHER, VISITED, Linked, Reached
 from fusion.contract import Embedder, Entity, Hit, Scope
 from fusion.errors import FusionError
-from fusion.lib.sqlite import microseconds, storable
+from fusion.store.rows import microseconds, storable
 
 if TYPE_CHECKING:
     from fusion.contract import Floats

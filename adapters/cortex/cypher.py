@@ -22,8 +22,8 @@ from adapters.cortex.port import Change, Memory, View
 from adapters.cortex.records import json_of
 from adapters.cortex.rows import FIELDS, columns, memory_in
 from fusion.contract import DIMENSIONS, Embedder, Scope
-from fusion.lib.sqlite import EVENT_NAMES, event_row, microseconds, storable
 from fusion.lib.words import spoken
+from fusion.store.rows import EVENT_NAMES, event_row, microseconds, storable
 
 WORDS = TextIndex("memory_words", "Memory", "words")
 

@@ -13,7 +13,8 @@ from json import dumps
 from adapters.cortex.concepts import concepts
 from adapters.graph import LINKED, MANY, SCANNED, Reached, Seen, telling
 from fusion.contract import Scope
-from fusion.lib.sqlite import Connection, storable, tuples
+from fusion.store.rows import storable
+from fusion.store.sqlite import Connection, tuples
 
 SCHEMA = """
 create table phrase (

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from adapters.cortex.port import Change, Lifetime, Memory, State
 from adapters.cortex.records import extraction_of
-from fusion.lib.sqlite import Fields, event_of, microseconds, storable, time_of
+from fusion.store.rows import Fields, event_of, microseconds, storable, time_of
 
 FIELDS = tuple(Change.__annotations__)
 """the columns of a `State`"""

@@ -38,7 +38,8 @@ from adapters.graph import (
 from adapters.index import Index
 from adapters.index.merge import Scored
 from fusion.contract import Captured, Embedder, Event, Extraction, Hit, Kind, Opening, Scope
-from fusion.lib.sqlite import EVENT_NAMES, Connection, Database, event_in, microseconds, scope_of, storable, tuples
+from fusion.store.rows import EVENT_NAMES, event_in, microseconds, scope_of, storable
+from fusion.store.sqlite import Connection, Database, tuples
 
 if TYPE_CHECKING:
     from fusion.contract import Floats

@@ -16,19 +16,9 @@ from typing import ClassVar
 from adapters.graph.names import key
 from adapters.index import Entry, Index
 from fusion.contract import DIMENSIONS, Captured, Entity, Event, Extraction, Fact, Opening, Scope
-from fusion.lib.sqlite import (
-    EVENT_COLUMNS,
-    INSERT_EVENT,
-    Connection,
-    Database,
-    Row,
-    event_of,
-    event_row,
-    scope_of,
-    storable,
-    tuples,
-)
 from fusion.lib.words import spoken
+from fusion.store.rows import EVENT_COLUMNS, INSERT_EVENT, event_of, event_row, scope_of, storable
+from fusion.store.sqlite import Connection, Database, Row, tuples
 
 SCHEMA = f"""
 create table memory (id integer primary key, {EVENT_COLUMNS});

@@ -17,7 +17,8 @@ from math import log2
 from adapters.graph.names import named, spans
 from adapters.graph.options import Walking
 from fusion.contract import Scope
-from fusion.lib.sqlite import Connection, storable, tuples
+from fusion.store.rows import storable
+from fusion.store.sqlite import Connection, tuples
 
 K = 60
 """RRF's constant: Cormack, Clarke, Büttcher, SIGIR 2009. It keeps the first few ranks close to one another."""

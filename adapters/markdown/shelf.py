@@ -22,8 +22,8 @@ from adapters.index import Entry
 from adapters.markdown.files import Signature
 from fusion.contract import Hit, Moment, Place, Scope
 from fusion.errors import StoreDamaged
-from fusion.lib.sqlite import Connection, Database, Row, connect
 from fusion.lib.words import content_hash
+from fusion.store.sqlite import Connection, Database, Row, connect
 
 _SCHEMA = """
 create table meta (name text primary key, value text not null) without rowid;

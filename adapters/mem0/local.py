@@ -26,7 +26,7 @@ from qdrant_client import models as shapes
 from qdrant_client.local.qdrant_local import QdrantLocal
 
 from fusion.errors import StoreBusy
-from fusion.lib.sqlite import connect
+from fusion.store.sqlite import connect
 
 FILE = "points.sqlite"
 LOCK = "points.lock"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from adapters.bolt import Dialect, Schema, TextIndex, VectorIndex
 from adapters.neo4j.options import Options
 from fusion.contract import Scope
-from fusion.lib.sqlite import storable
+from fusion.store.rows import storable
 
 SCANNED = 16
 """times ``degree``: relationships of one node that are looked at for those that the question may see"""

@@ -12,8 +12,8 @@ from itertools import islice
 
 from adapters.graph.names import key, named, spans
 from adapters.neo4j.rows import Node
-from fusion.lib.sqlite import storable
 from fusion.lib.words import STOP_WORDS, stems, word_list
+from fusion.store.rows import storable
 
 LINKED = 10
 """entities of a question that are walked from: seed 000's bound on its entity search"""

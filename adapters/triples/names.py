@@ -15,8 +15,9 @@ from adapters.graph.names import key, named, spans
 from adapters.graph.walk import LINKED, telling
 from adapters.triples.relations import ALSO_CALLED
 from fusion.contract import Captured, Extraction, Fact, Scope
-from fusion.lib.sqlite import Connection, storable
 from fusion.lib.words import STOP_WORDS
+from fusion.store.rows import storable
+from fusion.store.sqlite import Connection
 
 _ALSO = re.compile(
     r"[,]?\s[(]?(?:(?:is|was|are|also|commonly|better|formerly|previously|originally|otherwise|often|now)\s){0,3}"

@@ -20,7 +20,7 @@ from adapters.graph import Linked, Reached, Seen
 from adapters.graph.walk import FURTHER, SCANNED, TOGETHER, telling
 from adapters.triples.options import Options
 from adapters.triples.relations import ALSO_CALLED, strength
-from fusion.lib.sqlite import Connection, tuples
+from fusion.store.sqlite import Connection, tuples
 
 NAMED = 0.5
 """of a walk's beginnings, the share of what the question names; the rest is of the passages most like it"""

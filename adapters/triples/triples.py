@@ -39,8 +39,9 @@ from fusion.contract import (
     Opening,
     Query,
 )
-from fusion.lib.sqlite import EVENT_NAMES, Connection, Database, hit_of, kept_in, tuples, visible
 from fusion.lib.words import stems
+from fusion.store.rows import EVENT_NAMES, hit_of, kept_in, visible
+from fusion.store.sqlite import Connection, Database, tuples
 
 ANSWERS = 0.5
 """An edge matches well when at least this share of its terms is in the query. The rest is what was asked for: of

@@ -31,9 +31,9 @@ from fusion.ingest import marks
 from fusion.ingest.journal import mark
 from fusion.ingest.journal.outbox import deliveries
 from fusion.ingest.journal.tombstones import held_back
-from fusion.lib.sqlite import time_of
 from fusion.resolve import resolve
 from fusion.settings import LOOPBACK, Settings, load, recipes
+from fusion.store.rows import time_of
 from fusion.trust import require
 from fusion.trust.decides import printable
 from fusion.trust.survey import repository_of, traps_in

@@ -20,7 +20,7 @@ from fusion.ingest.journal.listing import Counts
 from fusion.ingest.journal.outbox import Deliveries
 from fusion.ingest.journal.rows import Record, record_of
 from fusion.lib.bm25 import Frequencies
-from fusion.lib.sqlite import Connection, Database
+from fusion.store.sqlite import Connection, Database
 
 NOBODY_KNOWS = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -16,7 +16,8 @@ from adapters.index import Entry
 from adapters.triples import Options, Triples
 from fusion.contract import Fact, Opening, Query, Scope
 from fusion.errors import SettingsError, StoreFull
-from fusion.lib.sqlite import Connection, Database, visible
+from fusion.store.rows import visible
+from fusion.store.sqlite import Connection, Database
 from tests.backend_contract import event_id, make_captured, make_event, make_query
 
 NORMAL = Walking()

@@ -18,7 +18,7 @@ from fusion.client import Client, stop_server
 from fusion.errors import HomeGone
 from fusion.home import read_record
 from fusion.ingest.intake import NewMemory
-from fusion.lib.reachable import Reachable
+from fusion.store.reachable import Reachable
 from tests.doors.fakes import SMALL
 from tests.faults.home import door, settings_of
 from tests.faults.test_stores import NADIA, QUESTION, body

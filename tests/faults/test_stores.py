@@ -22,8 +22,8 @@ from fusion.contract import Scope
 from fusion.errors import ModelMissing, StoreDamaged
 from fusion.ingest.intake import NewMemory
 from fusion.ingest.sources import Skip, read
-from fusion.lib.sqlite import BUSY_S
 from fusion.settings import load
+from fusion.store.sqlite import BUSY_S
 from tests.doors.fakes import until
 from tests.fakes import FakeEmbedder
 from tests.faults.home import door, logged, settings_of, statuses

@@ -25,8 +25,8 @@ from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.intake import NewMemory
 from fusion.ingest.journal import Journal
 from fusion.ingest.journal.listing import Criteria
-from fusion.lib.sqlite import Database
 from fusion.settings import Settings
+from fusion.store.sqlite import Database
 from fusion.wiring import Fusion
 from tests.backend_contract import NOW
 from tests.fakes import Asked, FakeModel

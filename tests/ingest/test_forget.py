@@ -25,7 +25,7 @@ from fusion.ingest.journal import Journal, foreign
 from fusion.ingest.journal.foreign import Shown
 from fusion.ingest.journal.listing import Criteria
 from fusion.ingest.journal.tombstones import Barred
-from fusion.lib.sqlite import Database
+from fusion.store.sqlite import Database
 from tests.ingest.stores import ME, START, Shelf, ShelfOfMany, Time, event
 
 

@@ -22,8 +22,8 @@ from fusion.ingest.journal.rows import words_key
 from fusion.ingest.journal.tombstones import PER_MEMORY, Held
 from fusion.lib.bm25 import terms
 from fusion.lib.ids import parse_short_ref
-from fusion.lib.sqlite import Database
 from fusion.lib.words import content_hash, spoken
+from fusion.store.sqlite import Database
 from tests.ingest.stores import ME, START, event
 
 

@@ -17,7 +17,8 @@ from fusion.ingest.journal import Journal
 from fusion.ingest.journal.foreign import Shown
 from fusion.ingest.journal.labels import labelled
 from fusion.lib.ids import short_ref, uuid7
-from fusion.lib.sqlite import EVENT_NAMES, Database, event_row
+from fusion.store.rows import EVENT_NAMES, event_row
+from fusion.store.sqlite import Database
 
 ADA = Scope(user_id="ada")
 

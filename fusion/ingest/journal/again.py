@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from fusion.contract import Event, Hit
 from fusion.ingest.journal.copies import explicit
-from fusion.lib.sqlite import Connection, Row, event_of
+from fusion.store.rows import event_of
+from fusion.store.sqlite import Connection, Row
 
 SCHEMA = "alter table event add column said integer not null default 1;"
 

@@ -13,7 +13,8 @@ from fusion.ingest.journal import again, lessons, outbox, retire
 from fusion.ingest.journal.rows import RETIRED, WORDS, count, keys_of, row_of
 from fusion.ingest.journal.tombstones import Barred, lift
 from fusion.lib.ids import short_ref
-from fusion.lib.sqlite import EVENT_NAMES, Connection, event_of, event_row, storable
+from fusion.store.rows import EVENT_NAMES, event_of, event_row, storable
+from fusion.store.sqlite import Connection
 
 State = Literal["stored", "duplicate", "superseded", "blocked"]
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from fusion.contract import Scope
-from fusion.lib.sqlite import Connection, microseconds, time_of
+from fusion.store.rows import microseconds, time_of
+from fusion.store.sqlite import Connection
 
 SCHEMA = """
 create table audit(

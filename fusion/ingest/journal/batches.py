@@ -14,7 +14,8 @@ from typing import Any
 from fusion.contract import Scope
 from fusion.ingest.journal import audit, labels, lessons, outbox, retire
 from fusion.ingest.journal.rows import RETIRED, Record, count, record_of, whose
-from fusion.lib.sqlite import Connection, Row, event_of, storable, time_of
+from fusion.store.rows import event_of, storable, time_of
+from fusion.store.sqlite import Connection, Row
 
 SCHEMA = """
 alter table event add column batch text;

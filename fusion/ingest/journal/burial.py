@@ -20,7 +20,8 @@ from fusion.ingest.journal.foreign import is_foreign
 from fusion.ingest.journal.rows import BORN_FORGOTTEN, Record, count, keys_of, record_of, row_of, words_key
 from fusion.ingest.journal.tombstones import itself, put_up
 from fusion.lib.ids import uuid7
-from fusion.lib.sqlite import EVENT_NAMES, Connection, Row, event_of, event_row
+from fusion.store.rows import EVENT_NAMES, event_of, event_row
+from fusion.store.sqlite import Connection, Row
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from fusion.contract import Hit, Scope
 from fusion.ingest.journal.rows import WORDS, words_key
-from fusion.lib.sqlite import Connection, Row, scope_of, storable
 from fusion.lib.words import spoken
+from fusion.store.rows import scope_of, storable
+from fusion.store.sqlite import Connection, Row
 
 
 def _length(said: str) -> str:

@@ -18,7 +18,8 @@ import orjson
 
 from fusion.contract import Hit, Place, Scope
 from fusion.errors import FusionError, NotFound
-from fusion.lib.sqlite import Connection, microseconds, storable
+from fusion.store.rows import microseconds, storable
+from fusion.store.sqlite import Connection
 
 log = logging.getLogger(__name__)
 

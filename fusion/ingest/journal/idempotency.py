@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from fusion.errors import KeyReused
-from fusion.lib.sqlite import Connection
+from fusion.store.sqlite import Connection
 
 KEPT_S = 7 * 86_400.0
 """a key is remembered for a week unless it is set otherwise: nobody retries longer"""

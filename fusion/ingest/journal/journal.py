@@ -49,8 +49,9 @@ from fusion.ingest.journal.rows import Record, all_are, forgotten, keys_of, reco
 from fusion.ingest.journal.schema import STEPS
 from fusion.ingest.journal.tombstones import Barred, Held, held_back
 from fusion.lib.bm25 import Frequencies
-from fusion.lib.reachable import Reachable
-from fusion.lib.sqlite import WAL_BYTES, Connection, Database, Guard, event_of
+from fusion.store.reachable import Reachable
+from fusion.store.rows import event_of
+from fusion.store.sqlite import WAL_BYTES, Connection, Database, Guard
 
 
 class Journal:

@@ -15,7 +15,8 @@ from typing import Any
 
 from fusion.contract import Scope
 from fusion.errors import BadInput
-from fusion.lib.sqlite import Connection, microseconds, time_of
+from fusion.store.rows import microseconds, time_of
+from fusion.store.sqlite import Connection
 
 SCHEMA = """
 create table label(

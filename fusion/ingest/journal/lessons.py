@@ -16,7 +16,8 @@ import orjson
 from pydantic import TypeAdapter
 
 from fusion.contract import Event, Extraction
-from fusion.lib.sqlite import Connection, event_of, microseconds, storable, time_of
+from fusion.store.rows import event_of, microseconds, storable, time_of
+from fusion.store.sqlite import Connection
 
 SCHEMA = """
 create table lesson(

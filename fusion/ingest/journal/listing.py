@@ -11,7 +11,8 @@ from fusion.contract import Scope
 from fusion.errors import BadInput
 from fusion.ingest.journal.rows import Record, record_of, whose
 from fusion.lib.ids import parse_short_ref
-from fusion.lib.sqlite import Connection, Row, microseconds, storable
+from fusion.store.rows import microseconds, storable
+from fusion.store.sqlite import Connection, Row
 
 MAX_SEQ = (1 << 63) - 1
 

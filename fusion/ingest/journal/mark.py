@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fusion.lib.sqlite import Connection
+from fusion.store.sqlite import Connection
 
 SCHEMA = """
 create table mark(id text not null, commits integer not null);

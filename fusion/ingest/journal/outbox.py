@@ -18,7 +18,8 @@ from typing import Any, Literal, get_args
 from fusion.contract import Event, Forgotten, Scope
 from fusion.ingest.journal.rows import BORN_FORGOTTEN, LIVE, row_of, whole
 from fusion.lib.ids import parse_short_ref
-from fusion.lib.sqlite import Connection, Database, microseconds, time_of
+from fusion.store.rows import microseconds, time_of
+from fusion.store.sqlite import Connection, Database
 
 GivenUp = Literal["declined", "failed"]
 

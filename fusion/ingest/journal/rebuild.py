@@ -22,7 +22,8 @@ from fusion.ingest.journal.mark import Mark
 from fusion.ingest.journal.rows import WORDS, count, keys_of
 from fusion.ingest.journal.schema import STEPS
 from fusion.ingest.journal.tombstones import Barred
-from fusion.lib.sqlite import EVENT_NAMES, Connection, event_of, event_row
+from fusion.store.rows import EVENT_NAMES, event_of, event_row
+from fusion.store.sqlite import Connection
 
 FILE = "journal.sqlite"
 WORK = "journal.repair"

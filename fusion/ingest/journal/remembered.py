@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from fusion.contract import Event, Scope
 from fusion.ingest.journal.rows import Record, frequencies, record_of
 from fusion.lib.bm25 import Frequencies
-from fusion.lib.sqlite import Database, event_of
+from fusion.store.rows import event_of
+from fusion.store.sqlite import Database
 
 CACHED_RECORDS = 20_000
 CACHED_DOCUMENTS = 2_000

@@ -14,7 +14,8 @@ from typing import Any
 from fusion.contract import DIMENSIONS, Event, Scope
 from fusion.ingest.journal import outbox
 from fusion.ingest.journal.rows import RETIRED, count
-from fusion.lib.sqlite import Connection, event_of, storable
+from fusion.store.rows import event_of, storable
+from fusion.store.sqlite import Connection
 
 SCHEMA = """
 create index event_source on event(tenant, source, seq) where source is not null;

@@ -13,8 +13,9 @@ from fusion.contract import Event, Hit, Scope
 from fusion.errors import NotFound
 from fusion.lib.bm25 import Frequencies, terms
 from fusion.lib.ids import parse_short_ref, short_ref
-from fusion.lib.sqlite import Connection, Row, event_of, storable
 from fusion.lib.words import content_hash, normalise, spoken
+from fusion.store.rows import event_of, storable
+from fusion.store.sqlite import Connection, Row
 
 SHORT_TEXT_WORDS = 5
 """a tombstone on the words alone holds from this many: a forgotten "yes" must not silence every yes"""

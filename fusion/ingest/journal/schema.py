@@ -15,7 +15,7 @@ from fusion.ingest.journal import (
     retire,
     tombstones,
 )
-from fusion.lib.sqlite import EVENT_COLUMNS
+from fusion.store.rows import EVENT_COLUMNS
 
 _SCHEMA = f"""
 create table event(

@@ -14,7 +14,7 @@ from contextlib import closing
 from pathlib import Path
 
 from fusion.ingest.journal import outbox
-from fusion.lib.sqlite import Connection
+from fusion.store.sqlite import Connection
 
 _OTHERS = "seq in (select seq from event where tenant <> :tenant)"
 _LEFT = "(select event_id from event)"

@@ -17,9 +17,9 @@ from functools import lru_cache
 from fusion.contract import Hit, Place, Scope
 from fusion.ingest.journal.rows import WORDS, Record, words_key
 from fusion.lib.chunk import chunks
-from fusion.lib.sqlite import Connection
 from fusion.lib.statements import says_something, statements, without
 from fusion.lib.words import content_hash, normalise
+from fusion.store.sqlite import Connection
 
 SCHEMA = """
 alter table hidden add column words text;

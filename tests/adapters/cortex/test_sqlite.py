@@ -14,7 +14,7 @@ from adapters.cortex.sqlite import SqliteGraph
 from adapters.graph import Walking
 from fusion.contract import KINDS, Embedder, Entity, Extraction, Fact, Kind, Opening
 from fusion.errors import StoreBusy, StoreDamaged
-from fusion.lib.sqlite import Database
+from fusion.store.sqlite import Database
 from tests.adapters.cortex.store_contract import StoreContract, look, memory, numbers
 from tests.backend_contract import event_id
 
