@@ -15,12 +15,12 @@ from typing import Any
 
 from adapters.hits import hit_of
 from adapters.mem0.library import config, library
-from adapters.mem0.payload import payload_of
 from adapters.mem0.replies import hits_of
 from adapters.options import read
 from adapters.qdrant.collection import Reader
 from adapters.qdrant.memories import hits_of_points
 from adapters.qdrant.options import MEM0, Theirs
+from adapters.qdrant.payload import payload_of
 from benchmarks.progress import bar
 from benchmarks.store import opened, settled
 from benchmarks.synthetic import question, sentence

@@ -20,12 +20,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 from uuid import NAMESPACE_OID, uuid5
 
+from adapters.cortex.contradict import Claim, contradicted
 from adapters.cortex.options import Options
 from adapters.cortex.port import Change, Effect, Graph, Lifetime, Memory, State, View
 from adapters.cortex.stated import stated
 from adapters.graph.names import key
 from fusion.contract import Captured, Fact, Kind, LanguageModel
-from fusion.lib.contradict import Claim, contradicted
 from fusion.lib.jaccard import telling
 from fusion.lib.words import spoken, stem, word_list, words
 

@@ -33,7 +33,7 @@ mem0ai's own ``nlp`` extra would make the library fetch a spaCy model; this proj
 
 from adapters.mem0.backend import BATCH, Mem0
 from adapters.mem0.library import Bridge, library
-from adapters.mem0.payload import hit_of, payload_of
 from adapters.mem0.server import Mem0Server
+from adapters.qdrant.payload import hit_of, payload_of
 
 __all__ = ["BATCH", "Bridge", "Mem0", "Mem0Server", "hit_of", "library", "payload_of"]

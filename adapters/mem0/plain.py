@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from adapters.mem0.library import Frugal, config, library
 from adapters.mem0.options import Options
-from adapters.mem0.payload import NOBODY, conditions, hit_of, payload_of
 from adapters.mem0.replies import Change, changes_of, changes_said, deeper, hits_of, items_of
 from adapters.mem0.shelf import collection_of, local_client
 from adapters.qdrant.client import NEWER
+from adapters.qdrant.payload import NOBODY, conditions, hit_of, payload_of
 from adapters.qdrant.shape import Shape, is_id
 from fusion.contract import DIMENSIONS, Embedder, Event, Hit, LanguageModel, Opening, Partial, Query, Scope
 from fusion.errors import (

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from adapters.mem0.payload import hit_of, visible
+from adapters.qdrant.payload import hit_of, visible
 from fusion.contract import Hit, Query, Scope
 from fusion.errors import InvalidAnswer
 

@@ -19,9 +19,9 @@ from urllib.parse import quote
 
 from adapters.http import Http, checked
 from adapters.mem0.options import ServerOptions
-from adapters.mem0.payload import NOBODY, conditions, payload_of
 from adapters.mem0.replies import Change, changes_of, deeper, hit_of_item, hits_of, items_of
 from adapters.options import read, verified
+from adapters.qdrant.payload import NOBODY, conditions, payload_of
 from fusion.contract import DIMENSIONS, Captured, Description, Event, Forgotten, Hit, Opening, Partial, Query, Scope
 from fusion.errors import BackendError, BackendUnreachable, HttpStatus, InvalidAnswer, NotFound, Unauthorized
 from fusion.lib.words import spoken

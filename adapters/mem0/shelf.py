@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adapters.mem0.library import Bare, Frugal, config, library
-from adapters.mem0.payload import MATCHED, Payload, conditions, event_of, hit_of, payload_of, visible
 from adapters.mem0.replies import Change, changes_said
+from adapters.qdrant.payload import MATCHED, Payload, conditions, event_of, hit_of, payload_of, visible
 from fusion.contract import Embedder, Event, Hit, Query, Scope
 from fusion.errors import InvalidAnswer, NotFound, StoreDamaged, StoreFull
 from fusion.lib.bm25 import Bm25, Frequencies, counted, terms

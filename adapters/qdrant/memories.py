@@ -1,7 +1,7 @@
 """The gateway's own memories in Qdrant: the way past one machine.
 
 A collection has a dense vector of the embedder's and a sparse one of the words (`adapters.qdrant.sparse`); a point is a
-memory, its id the event's, its payload mem0's (`adapters.mem0.payload`). Vectors of two models are never in one
+memory, its id the event's, its payload that of `adapters.qdrant.payload`. Vectors of two models are never in one
 collection, for its name carries the model's identity: with another model there is a new one, which the memories of the
 old are copied into. The old one stays, for another gateway may be using it; whoever knows that none does deletes it.
 What is forgotten is deleted from both. What is stored while the model is away has no dense vector: its words find it,
@@ -18,12 +18,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
-from adapters.mem0.payload import NOBODY, Payload, conditions, hit_of, payload_of, visible
 from adapters.options import read, verified
 from adapters.qdrant import sparse
 from adapters.qdrant.client import NEWER, Client
 from adapters.qdrant.collection import note
 from adapters.qdrant.options import Ours
+from adapters.qdrant.payload import NOBODY, Payload, conditions, hit_of, payload_of, visible
 from adapters.qdrant.question import matching, question
 from adapters.qdrant.shape import Shape, is_id
 from fusion.contract import (

@@ -1,4 +1,4 @@
-"""An event as mem0 keeps it, and back: mem0's own payload, with what only the gateway reads beside it."""
+"""An event as a Qdrant payload, and back: the keys that mem0 uses, then those that only the gateway reads."""
 
 from __future__ import annotations
 
