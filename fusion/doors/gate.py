@@ -43,6 +43,8 @@ SWALLOWED_BYTES = 10_000_000
 """A refused body up to this size is read and dropped, so that its sender sees the refusal; beyond it we hang up."""
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_HOST = re.compile(r"(?P<name>\[[^\[\]@/]+\]|[^:\[\]@/]+)(?::[0-9]{0,5})?")
+"""RFC 9110, 7.2: a host and digits. "127.0.0.1:1@evil" has neither user nor path, whatever a URL parser makes of it."""
 _SECURITY = (
     (b"x-content-type-options", b"nosniff"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
@@ -390,7 +392,6 @@ def _unknown() -> Refused:
 
 
 def without_port(host: str) -> str:
-    """ "[::1]:8765" → "[::1]", "localhost:8765" → "localhost"."""
-    if host.endswith("]") or ":" not in host:
-        return host
-    return host.rsplit(":", 1)[0]
+    """ "[::1]:8765" → "[::1]", "localhost:8765" → "localhost"; empty for what is no host with an optional port."""
+    found = _HOST.fullmatch(host)
+    return found["name"] if found is not None else ""

@@ -24,6 +24,8 @@ _NUMBERED = re.compile(r"\s*\d{1,9}[.)]\s")
 """…nor does this one where the line before it is numbered: elsewhere a paragraph is wrapped before a number"""
 _SENTENCE_END = re.compile(r"[.!?\u2026\u3002\uff01\uff1f][\"')\]\u201d\u2019]{0,3}\s+")
 _DIGIT = re.compile(r"\d")
+_KEY_HINTS = ("PRIVATE KEY", "Private-Lines:")
+"""in the lines that name a PEM or a PuTTY key; its other lines are plain base64"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,8 @@ def without(text: str, forgotten: Callable[[str], bool]) -> str:
     hidden = bytearray(len(text))
     for one in gone:
         hidden[one.start : one.end] = b"\1" * (one.end - one.start)
-    # A private key is known for a secret by its first line, so that the others must not outlive it.
-    masked = redact_lines(text) if "-----BEGIN" in text else None
+    # A private key is recognised by its first or last line, so the other lines are masked before one of these goes.
+    masked = redact_lines(text) if any(hint in text for hint in _KEY_HINTS) else None
     kept = []
     for number, (start, end) in enumerate(_all_lines(text)):
         line = text[start:end]

@@ -532,6 +532,13 @@ class TestGate:
         for host in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example:8765", ""):
             is_problem(await client.get(path, headers={"Host": host}), 421)
 
+    @pytest.mark.parametrize("host", ["127.0.0.1:1@evil.example", "localhost:8765/evil", "[::1]:x", "localhost:1:2"])
+    async def test_a_host_with_anything_but_a_port_after_its_name_is_421(
+        self, client: httpx.AsyncClient, host: str
+    ) -> None:
+        """A URL parser takes what stands before an @ for a user, and the rest for the host."""
+        is_problem(await client.get("/healthz", headers={"Host": host}), 421)
+
     @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8765", "127.0.0.1:1", "[::1]:8765", "memory.lan"])
     async def test_our_own_names_are_let_in(self, fusion: FakeFusion, host: str) -> None:
         """Loopback in each spelling, and what the settings add."""
