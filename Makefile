@@ -1,7 +1,7 @@
 # Needs Python 3.11 or newer and make, nothing else. `make fuse` and `make test` set everything up by themselves.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fuse serve test test-neo4j cognee test-cognee lint format lock bench wheel clean
+.PHONY: help setup fuse serve test test-neo4j cognee test-cognee features lint format lock bench wheel clean
 .DELETE_ON_ERROR:
 
 # PYTHON=/path/to/python3.12 make fuse      to choose one
@@ -24,6 +24,7 @@ help:
 	@echo "make test        set up and run all tests"
 	@echo "make test-neo4j  the tests that need a real Neo4j, which Maven fetches"
 	@echo "make test-cognee the tests that ask a real Cognee, which gets an environment of its own"
+	@echo "make features    write tests/FEATURES.md anew from the markers on the tests"
 	@echo "make lint        ruff, mypy, import contracts"
 	@echo "make bench       python -m benchmarks; BENCH='locomo --data …' chooses"
 	@echo "make lock        write requirements*.txt anew from pyproject.toml"
@@ -119,6 +120,9 @@ cognee: $(COGNEE)/installed
 
 test-cognee: $(STAMP) $(COGNEE)/installed
 	COGNEE_PYTHON="$(CURDIR)/$(COGNEE)/bin/python" $(BIN)/python -m pytest -m cognee $(or $(ARGS),tests/cognee)
+
+features: $(STAMP)
+	$(BIN)/python -m tests.features
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

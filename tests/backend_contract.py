@@ -209,6 +209,7 @@ class BackendContract(ABC):
         """Nothing found is an empty list, not an error."""
         assert list(await self.ask(backend, "anything at all")) == []
 
+    @pytest.mark.feature("… at most `limit` hits", of="the contract suite")
     async def test_at_most_limit_hits(self, backend: Backend) -> None:
         """``limit`` is an upper bound, whatever it is."""
         await self.fill(backend, self.samples(backend))
@@ -265,6 +266,7 @@ class BackendContract(ABC):
         assert after[0] == before[0]
         assert sorted(map(str, after)) == sorted(map(str, before))
 
+    @pytest.mark.row("A130", "… a search changes nothing", of="the contract suite")
     async def test_search_changes_nothing(self, backend: Backend) -> None:
         """Asking twice gives the same answer, and leaves behind what was there."""
         await self.fill(backend, self.samples(backend))
@@ -293,6 +295,7 @@ class BackendContract(ABC):
 
     # Scope
 
+    @pytest.mark.row("A120", "A156", "… scopes are honoured, tenants apart", of="the contract suite")
     @pytest.mark.parametrize("dimension", DIMENSIONS)
     async def test_scope_is_honoured(self, backend: Backend, dimension: Dimension) -> None:
         """A query that names a value sees only items with that value: not another's, and not nobody's."""
@@ -368,6 +371,7 @@ class BackendContract(ABC):
 
     # Remembering and forgetting
 
+    @pytest.mark.feature("the contract suite: remembered is found")
     async def test_remember_then_recall(self, backend: Backend) -> None:
         """What was remembered is found; each event has its native ids, and the hit has one of them."""
         self.require(backend, Remembers)
@@ -433,6 +437,7 @@ class BackendContract(ABC):
             await second.close()
         assert found == [captured.event.event_id for captured in batch]
 
+    @pytest.mark.row("A162", "… forgotten is gone", of="the contract suite")
     async def test_forget_then_gone(self, folder: Path) -> None:
         """A forgotten memory is in no answer, now or after reopening; the others stay; once more is ``absent``."""
         backend = await self.open_backend(folder)
@@ -580,6 +585,7 @@ class RemoteBackendContract(BackendContract):
             finally:
                 await backend.close()
 
+    @pytest.mark.row("A104", "… a wrong reply is a named error", of="the contract suite")
     @pytest.mark.parametrize(
         "body", [b"<html>It works!</html>", b'{"hits": [{"native_id": "1", "te', b"[[1]]", b'"hits"', b"", b"\xff\xfe"]
     )

@@ -46,6 +46,7 @@ MAPPED = ("::ffff:127.0.0.1", 8765, 0, 0)
 
 
 class TestToken:
+    @pytest.mark.feature("the token is made once, private, and stays")
     def test_a_token_has_256_bits_is_private_and_stays(self, home: Path) -> None:
         """43 characters of base64; whatever the umask."""
         mask = os.umask(0)
@@ -101,12 +102,14 @@ class TestToken:
         with pytest.raises(SettingsError, match="belongs to another user"):
             home_token(home)
 
+    @pytest.mark.feature("… nor is a home without room for a token open for that", of="serving without a token")
     def test_a_home_that_takes_no_token_is_not_open_for_that(self, tmp_path: Path) -> None:
         """A read-only or full disk: the server has a token that nobody knows, and API keys open it."""
         gone = tmp_path / "gone"
         assert len({token_of(gone), token_of(gone)}) == 2
         assert not gone.exists()
 
+    @pytest.mark.feature("`fusion token` prints it")
     def test_fusion_token_prints_it_for_scripts(self, home: Path) -> None:
         """The same as the server reads; a home that is not there is named and not made."""
         result = CliRunner().invoke(app, ["token", "--home", str(home)])
@@ -117,6 +120,7 @@ class TestToken:
 
 
 class TestPermissions:
+    @pytest.mark.feature("a home that others could read is made private")
     def test_a_loose_home_is_made_private(self, home: Path, tmp_path: Path) -> None:
         """Files 0600, folders 0700, what is executable for its owner stays so; a link's target keeps its own."""
         outside = tmp_path / "outside"
@@ -144,6 +148,7 @@ class TestPermissions:
 
 
 class TestGate:
+    @pytest.mark.feature("every route but the probes needs the home's token or an API key")
     @pytest.mark.parametrize("path", ["/fuse", "/v1/backends", "/v1/memories/1", "/mcp", "/compat/x/healthz", "/nope"])
     async def test_every_route_wants_the_token(self, path: str) -> None:
         """401, which says how to get it; no key has to be configured for that."""
@@ -171,6 +176,7 @@ class TestGate:
             known = await client.get("/readyz", headers={"authorization": "Bearer t0ken"})
             assert known.json()["backends"] == {"memory": "ready"}
 
+    @pytest.mark.feature("a server proves to a client that it knows the token")
     async def test_a_challenge_is_answered_with_a_proof(self) -> None:
         """HMAC-SHA256 of the nonce and the server's address under the token, in hex; what is no nonce gets none."""
         async with http() as client:
@@ -191,6 +197,7 @@ class TestGate:
 
 
 class TestNoToken:
+    @pytest.mark.feature("serving without a token is refused beyond loopback")
     def test_an_open_server_is_refused_beyond_loopback_and_with_keys(self) -> None:
         outside = Settings(server=ServerSettings(open_to_local_users=True))
         outside = outside.model_copy(update={"server": ServerSettings(host="0.0.0.0", open_to_local_users=True)})

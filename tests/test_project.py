@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import features
+
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 LOCKS = ("requirements.txt", "requirements-dev.txt")
@@ -31,6 +33,7 @@ def pinned(lock: str) -> set[str]:
     return {normalised(line) for line in lines if re.match(r"[A-Za-z0-9]", line)}
 
 
+@pytest.mark.feature("the wheel has both packages and the configuration")
 @pytest.mark.slow
 def test_the_wheel_has_both_packages_and_the_configuration(tmp_path: Path) -> None:
     """Installed alone, the wheel brings fusion, adapters beside it, and config inside fusion; nothing else."""
@@ -157,36 +160,70 @@ def test_the_sample_has_contradictions_and_duplicates() -> None:
     assert len(places) == len(turns)
 
 
-def test_the_feature_list_names_tests_that_exist() -> None:
-    """Every line of tests/FEATURES.md that names a test names one that is there."""
-    page = ROOT / "tests" / "FEATURES.md"
-    if not page.is_file():
-        pytest.skip("there is no tests/FEATURES.md yet")
-    inherited = (ROOT / "tests" / "backend_contract.py").read_text(encoding="utf-8")
-    named = re.findall(r"(tests/[\w/]+\.py)((?:::\w+)*)", page.read_text(encoding="utf-8"))
-    assert named
-    missing = []
-    for file, path in named:
-        source = (ROOT / file).read_text(encoding="utf-8") if (ROOT / file).is_file() else ""
-        name = path.rpartition("::")[2]
-        if not source or (name and not re.search(rf"(?:def|class) {name}\b", source + inherited)):
-            missing.append(file + path)
-    assert missing == []
+@pytest.mark.feature("the feature list is written from markers on the tests, and lists the rows that no test shows")
+def test_the_feature_list_is_what_the_markers_say() -> None:
+    """Otherwise write it anew: `make features`."""
+    assert features.PAGE.read_text(encoding="utf-8") == features.page(), "tests/FEATURES.md is old: make features"
 
 
-def test_every_row_of_the_cortexs_seed_stands_in_the_feature_list() -> None:
-    """A001 to A052, each in the column of the seed: in a line with its test, or with the reason why not."""
-    page = ROOT / "tests" / "FEATURES.md"
-    if not page.is_file():
-        pytest.skip("there is no tests/FEATURES.md yet")
-    lines = [line.split(" | ") for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
-    told = {row for cells in lines if len(cells) == 3 and len(cells[2]) > 10 for row in re.findall(r"A\d{3}", cells[1])}
-    assert {f"A{n:03}" for n in range(1, 53)} - told == set()
+def test_markers_name_rows_of_the_inventory() -> None:
+    """Each of A001 to A167 has a line in tests/rows.toml, and nothing else has one."""
+    inventory = tomllib.loads(features.ROWS.read_text(encoding="utf-8"))
+    assert list(inventory["asks"]) == [f"A{number:03}" for number in range(1, 168)]
+    shown = {row for marker in features.markers() for row in marker.rows}
+    assert shown - inventory["asks"].keys() == set()
+    assert inventory["why"].keys() - inventory["asks"].keys() == set()
+    assert inventory["without"].keys() - shown == set(), (
+        "what is left out of a row that no test shows is the row itself"
+    )
 
 
-@pytest.mark.parametrize("row", [*range(53, 91), *range(110, 122)])
-def test_each_row_of_markdown_and_of_other_peoples_memories_stands_in_the_feature_list(row: int) -> None:
-    """A053 to A090 and A110 to A121 of the seeds, done or with the reason why not: each on a line that names a test."""
-    page = (ROOT / "tests" / "FEATURES.md").read_text(encoding="utf-8")
-    lines = [line.split(" | ") for line in page.splitlines()]
-    assert any(f"A{row:03}" in cells[-2] and "`tests/" in cells[-1] for cells in lines if len(cells) >= 3)
+def test_markers_stand_on_what_pytest_runs() -> None:
+    """On a test, on a class of tests, or on a class that tests inherit; not on a helper that nothing collects."""
+    sources = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("*.py"))
+    names = {marker.test.rpartition("::")[2] for marker in features.markers()}
+    helpers = {name for name in names if not name.lower().startswith("test")}
+    assert [name for name in helpers if not re.search(rf"\b{name}\.TestCase|class \w+\(.*\b{name}\b", sources)] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ('@pytest.mark.row("A001")', "write row"),
+        ('@pytest.mark.row("B1", "x")', "write row"),
+        ('@pytest.mark.feature("A001", "x")', "write row"),
+        ('@pytest.mark.feature(f"{x}")', "plain strings"),
+        ('@pytest.mark.feature("x", seed="y")', "plain strings"),
+        ('@pytest.mark.feature("x", part="y")', "none of doors"),
+        ('@pytest.mark.feature("… x")', "of="),
+        ('@pytest.mark.feature("… x", of="y")', "begins 0 features"),
+    ],
+)
+def test_a_wrong_marker_is_named_with_its_fix(tmp_path: Path, source: str, said: str) -> None:
+    """The error says which test it is on."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_it.py").write_text(f"{source}\ndef test_a(): ...\n", encoding="utf-8")
+    with pytest.raises(features.BadMarker, match=rf"tests/test_it\.py::test_a: .*{re.escape(said)}"):
+        features.by_part(features.features(list(features.markers(tmp_path))))
+
+
+def test_features_are_grouped_by_path_with_details_below(tmp_path: Path) -> None:
+    """Two tests of one sentence are one line; a detail follows its feature from another folder."""
+    for path, source in {
+        "tests/recall/test_b.py": '@pytest.mark.row("A002", "b | c")\ndef test_b(): ...\n',
+        "tests/doors/http/test_a.py": (
+            'class TestA:\n    @pytest.mark.row("A001", "A003", "… more", of="b |")\n    def test_a(self): ...\n'
+            '\n    @pytest.mark.feature("a")\n    async def test_c(self): ...\n'
+        ),
+        "tests/doors/test_d.py": '@pytest.mark.feature("a")\ndef test_d(): ...\n',
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(source, encoding="utf-8")
+    parts = features.by_part(features.features(list(features.markers(tmp_path))))
+    assert {key: [str(line) for line in lines] for key, lines in parts.items() if lines} == {
+        "doors": ["| a |  | `tests/doors/http/test_a.py::TestA::test_c`, `tests/doors/test_d.py::test_d` |"],
+        "recall": [
+            "| b \\| c | A002 | `tests/recall/test_b.py::test_b` |",
+            "| … more | A001, A003 | `tests/doors/http/test_a.py::TestA::test_a` |",
+        ],
+    }

@@ -63,6 +63,9 @@ async def test_the_readmes_backend_is_complete(tmp_path: Path, lines: Path, monk
         sys.modules.pop("my_memories", None)
 
 
+@pytest.mark.feature(
+    "… and a backend of one's own: the README's test of it is run as it stands, and passes", of="the contract suite"
+)
 def test_the_readmes_backend_keeps_the_promises_of_all(tmp_path: Path) -> None:
     """Its test, copied into a file beside it, passes: nothing fails, and what is skipped is an optional port."""
     (tmp_path / "my_memories.py").write_text(block("python", "class Lines:"), encoding="utf-8")

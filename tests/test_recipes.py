@@ -61,6 +61,7 @@ class TestShipped:
         assert all(found[name].name == name for name in found)
         assert len({recipe.hash for recipe in found.values()}) == 4
 
+    @pytest.mark.row("A116", "A117", "A118", "`seed003` has the seed's numbers to the letter")
     def test_seed003_has_the_seeds_numbers(self) -> None:
         """Jaccard .6 unguarded, RRF alone, the judge always and alone, 8 single memories in 6,000 characters."""
         seed = SHIPPED["seed003"]
@@ -76,6 +77,7 @@ class TestShipped:
         """The seed scores each result: the head is no shorter than what three stores of depth ten can bring."""
         assert SHIPPED["seed003"].rerank.head >= 3 * SHIPPED["seed003"].gather.depth
 
+    @pytest.mark.row("A096", "A154", "`hook` has 200 ms and never asks a language model")
     def test_the_hook_is_quick(self) -> None:
         """200 ms end to end, and never a call to a language model."""
         assert SHIPPED["hook"].gather.timeout_ms == 200
@@ -161,6 +163,7 @@ class TestOnesOwn:
 
 
 class TestHash:
+    @pytest.mark.feature("each number of a recipe changes the hash in its receipts")
     @pytest.mark.parametrize("changed", list(variants()))
     def test_each_number_changes_it(self, changed: Recipe) -> None:
         """Whatever changes a result changes the hash in its receipt."""

@@ -194,6 +194,7 @@ class TestOneMemorysLife:
         """The same without a model."""
         await from_first_to_last(home, embedded(home), EMBEDDED)
 
+    @pytest.mark.row("A115", "one memory's life over the four embedded backends and the real model")
     @pytest.mark.model
     async def test_in_the_four_embedded_backends(self, home: Path) -> None:
         """The same with the real model, as a new user has it; a paraphrase without a common word is found as well."""
@@ -219,6 +220,7 @@ class TestOneMemorysLife:
             assert (await fusion.memory(kept.ref, NADIA))["event_id"] == kept.event_id
             assert DECIDED in (await fusion.fuse(ASKED, scope=NADIA)).block
 
+    @pytest.mark.row("A163", "a backend that joins later catches up")
     async def test_a_backend_that_joins_later_catches_up(self, home: Path) -> None:
         """It learns all that was acknowledged before it was configured, without what was forgotten."""
         async with Fusion.open(small(home, one="adapters.inmemory:InMemory")) as fusion:
@@ -242,6 +244,10 @@ class TestOneMemorysLife:
 
 
 class TestACrowd:
+    @pytest.mark.feature(
+        "… a place that is not free in time, a turn that does not come in time: 503 with Retry-After",
+        of="too many at once: 503",
+    )
     async def test_questions_take_turns(self, home: Path) -> None:
         """While the one turn is another's, fuse, compare and search wait as long as they may take, and are sent away.
 
@@ -265,6 +271,7 @@ class TestACrowd:
 
 
 class TestWhatIsMissing:
+    @pytest.mark.row("A104", "a damaged backend is disabled with its mend")
     async def test_a_damaged_backend_costs_its_own_answers(self, home: Path) -> None:
         """Rubbish instead of its database: disabled with the mend, and the other three answer."""
         async with Fusion.open(embedded(home)) as fusion:
@@ -285,6 +292,10 @@ class TestWhatIsMissing:
         assert fused.degraded
         assert (fused.coverage["ok"], fused.coverage["failed"], fused.coverage["ratio"]) == (3, 1, 0.75)
 
+    @pytest.mark.feature(
+        "A backend that is on by default and whose package is not installed is disabled, and says how to install "
+        "it; one that is asked for is an error"
+    )
     async def test_an_optional_package_of_a_backend_that_nobody_asked_for(self, home: Path) -> None:
         """mem0 is on by default and its package is an extra: without it the other three answer, and it says how to
         install it; an answer is not degraded for that. Who set something of mem0 wants it: then it is an error."""
@@ -307,6 +318,12 @@ class TestWhatIsMissing:
             async with Fusion.open(embedded(home)):
                 pytest.fail("it opened")
 
+    @pytest.mark.row(
+        "A053",
+        "A163",
+        "… and refilled from the journal when its folder is moved away",
+        of="a damaged backend is disabled",
+    )
     async def test_a_refilled_backend_is_whole_again(self, home: Path) -> None:
         """The mend that the message gives works: with its folder moved away it gets everything from the journal."""
         async with Fusion.open(embedded(home)) as fusion:
@@ -317,6 +334,11 @@ class TestWhatIsMissing:
             found = [hit.text for hit in (await fusion.search("cortex", ASKED, NADIA)).hits]
         assert found == [DECIDED]
 
+    @pytest.mark.feature(
+        "… one that is down holds nothing to see, and is not taken for an emptied one that must be told everything "
+        "again",
+        of="a damaged backend is disabled",
+    )
     async def test_a_backend_that_is_down_is_not_taken_for_emptied(self, home: Path) -> None:
         """It says that it holds nothing because it cannot be reached: it is not told of everything again for that."""
         Down.told.clear()
@@ -363,6 +385,7 @@ class TestWhatIsMissing:
         assert caught.value.details["coverage"]["failed"] == 1
         assert caught.value.details["backends"][0]["error_code"] == "not_opened"
 
+    @pytest.mark.row("A153", "when nobody answers, Retry-After says when the first breaker lets a question through")
     async def test_when_nobody_answers_the_caller_learns_when_to_come_back(self, home: Path) -> None:
         """As soon as the first breaker lets a question through; at once, within reason, where none holds it back."""
         chosen = small(home, one="tests.test_wiring:Expired", two="tests.test_wiring:NoRoom")
@@ -375,6 +398,7 @@ class TestWhatIsMissing:
             assert fusion.retry_after_s(["one"]) > 30
             assert fusion.retry_after_s(["two"]) == 60  # somebody has to mend it first
 
+    @pytest.mark.row("A088", "A104", "without the model everything is found by its words, and says so")
     async def test_a_missing_model_leaves_words(self, home: Path) -> None:
         """Everything answers lexically; ready() gives the mend, and every answer says that it is degraded."""
         chosen = load(home=home, embedder={"adapter": "tests.test_wiring:NoModel"})
@@ -412,6 +436,7 @@ class TestWhatIsMissing:
 class TestAProvider:
     """Vectors from a server: here one on loopback that answers as Ollama does."""
 
+    @pytest.mark.feature("providers: a question sends itself and nothing else")
     @pytest.mark.model
     async def test_a_question_sends_itself_and_nothing_else(self, home: Path) -> None:
         """What is remembered is sent once for all four backends, a question once; candidates are compared here."""
@@ -448,6 +473,7 @@ class TestAProvider:
             async with Fusion.open(chosen):
                 raise AssertionError("it opened")
 
+    @pytest.mark.row("A079", "providers: `none` is words only")
     async def test_none_is_words_only(self, home: Path) -> None:
         """A079: `provider = "none"` is noted, and nothing is called degraded for it."""
         async with Fusion.open(load(home=home, embedder={"provider": "none"})) as fusion:
@@ -480,6 +506,11 @@ class Ailing(InMemory):
         return Description(notes=("its folder is away: mount it",), degraded=True)
 
 
+@pytest.mark.feature(
+    "The first answer after a start says already that it is degraded, and why; who is slow to say how it is does "
+    "not hold it up"
+)
+@pytest.mark.feature("a degraded answer says why, also where it is a backend's own trouble")
 async def test_a_degraded_answer_says_why(home: Path) -> None:
     """What a backend says that fails stands beside the very first answer, and beside both answers of a comparison."""
     tables = {"attic": {"adapter": "tests.test_wiring:Ailing"}}
@@ -535,6 +566,7 @@ class Examined(InMemory):
         return None
 
 
+@pytest.mark.feature("… and goes on being said while it is looked for again", of="corrupt truth of a backend")
 async def test_a_known_damage_is_told_while_it_is_looked_for_again(home: Path) -> None:
     """It holds until a look came back clean: a look of minutes must not hide what the last one found."""
     async with Fusion.open(small(home, attic="tests.test_wiring:Examined")) as fusion:
@@ -572,6 +604,9 @@ def opening_of(fusion: Fusion) -> Opening:
 
 
 class TestALanguageModel:
+    @pytest.mark.row(
+        "A043", "… a key in the environment alone sends nothing", of="a model distils conversations into memories"
+    )
     async def test_a_key_in_the_environment_alone_sends_nothing(self, tmp_path: Path) -> None:
         """Only the configuration turns a model on; without it no backend gets one, and nothing is distilled."""
         with environment(ANTHROPIC_API_KEY="sk-made-up", OPENAI_API_KEY="sk-made-up"):
@@ -698,6 +733,7 @@ class TestTheHome:
         assert {path.name for path in home.parent.iterdir()} == {"home"}
         assert {path.name for path in (home / "backends").iterdir()} == EMBEDDED
 
+    @pytest.mark.feature("a home's files are its owner's alone")
     @pytest.mark.skipif(sys.platform == "win32", reason="there are no modes")
     async def test_its_files_are_its_owners_alone(self, home: Path) -> None:
         """0600 and 0700, whatever the user's umask."""
@@ -723,6 +759,7 @@ WORDS = st.sampled_from("harbour bees tea bridge Postgres morning red".split())
 SAID = st.lists(st.tuples(st.sampled_from("nadia omar".split()), st.lists(WORDS, min_size=1, max_size=4)), max_size=6)
 
 
+@pytest.mark.row("A120", "A156", "two users never see each other's memories")
 @settings(max_examples=15, deadline=None)
 @given(said=SAID, asked=WORDS, others=st.booleans())
 def test_two_users_never_see_each_others_memories(said: list[tuple[str, list[str]]], asked: str, others: bool) -> None:

@@ -36,6 +36,7 @@ from tests.chaos import Chaos
 from tests.cognee.server import Document, Served
 
 
+@pytest.mark.row("A114", "Cognee: the suite, in front of a server that keeps datasets apart")
 class TestCognee(RemoteBackendContract):
     """With a dataset that remembers, in front of a server that keeps datasets apart."""
 
@@ -74,6 +75,8 @@ async def remembered(backend: Cognee, *texts: str) -> list[str]:
 ARROW = "julien -> corrected_by -> bug gateway"
 
 
+@pytest.mark.row("A114", "Cognee: login or key; an expired token is renewed once")
+@pytest.mark.feature("cognee: an expired token", part="faults/adapters")
 async def test_an_expired_token_is_renewed_once(tmp_path: Path) -> None:
     """One login for many questions at once, and one more when the token is no longer good; not a third."""
     served = Served()
@@ -147,6 +150,12 @@ async def test_both_search_types_are_asked_at_once() -> None:
     ]
 
 
+@pytest.mark.row(
+    "A114",
+    "Cognee: triplets with their path (julien, corrected_by, bug gateway), passages as the events that they were, "
+    "both shapes of reply",
+)
+@pytest.mark.feature("cognee: a server of another shape", part="faults/adapters")
 @pytest.mark.parametrize("apart", [True, False])
 async def test_passages_and_triplets_in_both_shapes_of_reply(apart: bool) -> None:
     """The passage is the event; the triplet says its path. They come in turns."""
@@ -204,6 +213,11 @@ bug gateway --[found_in]--> timezone code  (It was found there,
 after a week.)`"""
 
 
+@pytest.mark.row(
+    "A114",
+    'Cognee: the triplets of a prompt, whatever the texts beside them say; without its bookkeeping ("spindle is a '
+    'concept")',
+)
 def test_triplets_of_a_prompt() -> None:
     """Lines of the last section only, with what is said of them; texts are no entities; some have no sentence; types
     and sets are bookkeeping."""
@@ -259,6 +273,8 @@ async def test_what_others_brought_keeps_cognees_id() -> None:
     assert (hits[1].native_id, hits[1].event_id) == ("c2", None)
 
 
+@pytest.mark.row("A114", "Cognee: 404 NoData is nothing found")
+@pytest.mark.feature("cognee: no data", part="faults/adapters")
 async def test_nothing_there_is_nothing_found() -> None:
     """404 with NoData, a dataset that is made only when something is remembered: empty; a wrong name is said."""
     async with Chaos(behaviour=Served(apart=False, datasets={"notes": {}})) as server:
@@ -273,6 +289,9 @@ async def test_nothing_there_is_nothing_found() -> None:
         await backend.close()
 
 
+@pytest.mark.row(
+    "A114", "Cognee: INSIGHTS, the seed's mode, is gone: GRAPH_COMPLETION with `only_context` answers it, and says so"
+)
 async def test_former_search_types_are_asked_by_their_successor() -> None:
     """INSIGHTS, which older guides name, is GRAPH_COMPLETION, once; `describe` says so and is not degraded."""
     async with Chaos(behaviour=Served(apart=False)) as server:
@@ -286,6 +305,7 @@ async def test_former_search_types_are_asked_by_their_successor() -> None:
     assert not described.degraded
 
 
+@pytest.mark.feature("Cognee: another version's shapes are invalid, and named")
 async def test_a_server_of_another_version_is_named() -> None:
     """A search type that it does not know, an answer in another form: invalid, and the detail says what it said."""
     async with Chaos(behaviour=Served(apart=False)) as server:
@@ -334,6 +354,10 @@ async def test_what_it_accepts() -> None:
     await reading.close()
 
 
+@pytest.mark.row(
+    "A114", "Cognee: remembers by add and cognify, found once its graph is made; a making that fails is said"
+)
+@pytest.mark.feature("cognee: a graph that is not made", part="faults/adapters")
 async def test_a_graph_that_is_not_made_is_said() -> None:
     """Documents are kept, searches go on, and `describe` names the mend; what is remembered next mends it."""
     served = Served(apart=False, broken=True)
@@ -353,6 +377,7 @@ async def test_a_graph_that_is_not_made_is_said() -> None:
         await backend.close()
 
 
+@pytest.mark.row("A114", "Cognee: forgets its own; what others brought is hidden and stays")
 async def test_what_is_not_ours_is_hidden_and_stays() -> None:
     """A chunk or a triplet that somebody else brought is left as it is; the gateway hides it."""
     served = Served(apart=False)
@@ -380,6 +405,7 @@ async def test_more_documents_than_one_page() -> None:
 # What it says of itself
 
 
+@pytest.mark.feature("Cognee: unreachable, refused or without the dataset: each with its mend")
 async def test_it_describes_itself_with_the_mend() -> None:
     """Documents of the searched datasets; down, without a credential, or somebody else's port."""
     served = Served(datasets={"notes": {}, "memory": {"1": Document("1", "n", "l", "t", None)}})
@@ -442,6 +468,8 @@ async def test_an_option_that_makes_no_sense_is_named(options: dict[str, object]
 # Faults
 
 
+@pytest.mark.feature("Cognee: each fault of a server has its error")
+@pytest.mark.feature("cognee: each status, by the search and by the doctor", part="faults/adapters")
 @pytest.mark.parametrize(
     ("fault", "error"),
     [

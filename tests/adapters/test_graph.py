@@ -150,6 +150,7 @@ async def chain(graph: Graph, *names: str) -> None:
         await graph.add(n, (ends[0], "precedes", ends[1]))
 
 
+@pytest.mark.row("A019", "Cortex: two hops from the entities of the query, not three")
 async def test_two_hops_are_found_three_are_not(graph: Graph) -> None:
     """Alpha – Beta – Gamma – Delta: from Alpha the first memory is 1 hop away, the second 2, the third out of reach."""
     await chain(graph, "Alpha", "Beta", "Gamma", "Delta")

@@ -35,6 +35,7 @@ def _theirs(hit: Hit) -> dict[str, Any]:
     return {"key": hit.native_id, "said": [hit.text], "known": {name: known.get(name) for name in KNOWN}}
 
 
+@pytest.mark.row("A093", "Any HTTP memory with a search route is a backend by configuration alone")
 class TestHttpMemory(RemoteBackendContract):
     """In front of a server that has words of its own for everything."""
 
@@ -124,6 +125,11 @@ RECORDED: dict[str, tuple[object, dict[str, object]]] = {
 NEEDS: dict[str, dict[str, object]] = {"hindsight": {"values": {"bank": "ada/1"}, "bound": {"user_id": "ada"}}}
 
 
+@pytest.mark.row(
+    "A093",
+    "… Memory Cortex, openclaw-mem, Zep and Hindsight by a preset, asked in their own words",
+    of="Any HTTP memory with a search route",
+)
 @pytest.mark.parametrize("preset", sorted(RECORDED))
 async def test_known_systems_are_a_preset(preset: str) -> None:
     """A preset and an address ask the system in its words: the fact comes back with its id and its day."""
@@ -189,6 +195,11 @@ async def test_items_that_are_none_are_counted() -> None:
         await backend.close()
 
 
+@pytest.mark.feature(
+    "… a mistake in its table is told at start, by name: also a preset, path or value that is no text, and a "
+    "header that is none",
+    of="Any HTTP memory with a search route",
+)
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -236,6 +247,11 @@ async def test_health_is_looked_at_where_there_is_a_route() -> None:
     assert gone.notes[0].endswith("Mend: start it, or correct url")
 
 
+@pytest.mark.feature(
+    "… doctor: it is asked for one hit as its users ask, also beside a health route: nobody there, the key, the "
+    "form of the reply, each with its mend",
+    of="Any HTTP memory with a search route",
+)
 @pytest.mark.parametrize("preset", sorted(RECORDED))
 async def test_a_known_system_that_is_not_there_is_told(preset: str) -> None:
     """No preset is well without an answer: nobody listening is degraded and says how to mend it."""
@@ -247,6 +263,11 @@ async def test_a_known_system_that_is_not_there_is_told(preset: str) -> None:
     assert told.notes[0].endswith("Mend: start it, or correct url")
 
 
+@pytest.mark.feature(
+    "… doctor: it is asked for one hit as its users ask, also beside a health route: nobody there, the key, the "
+    "form of the reply, each with its mend",
+    of="Any HTTP memory with a search route",
+)
 @pytest.mark.parametrize("preset", sorted(RECORDED))
 async def test_a_look_asks_for_one_hit_of_nobody(preset: str) -> None:
     """In the words in which it is searched; nobody, where it wants to be asked for somebody."""
@@ -260,6 +281,11 @@ async def test_a_look_asks_for_one_hit_of_nobody(preset: str) -> None:
     assert server.calls[-1].json == {**body, **{key: asked[key] for key in asked.keys() & body.keys()}}
 
 
+@pytest.mark.feature(
+    "… doctor: it is asked for one hit as its users ask, also beside a health route: nobody there, the key, the "
+    "form of the reply, each with its mend",
+    of="Any HTTP memory with a search route",
+)
 @pytest.mark.parametrize(
     ("behaviour", "mend"),
     [
@@ -283,6 +309,11 @@ async def test_a_look_tells_the_key_and_the_form_of_the_reply(behaviour: chaos.B
     assert f"Mend: {mend}" in told.notes[0]
 
 
+@pytest.mark.feature(
+    "… a 404 that may only mean an unknown user is noted, and degrades no answer; what was just answered is not "
+    "paid for again",
+    of="Any HTTP memory with a search route",
+)
 async def test_a_look_for_nobody_that_is_not_found_is_only_noted() -> None:
     """404 may be the route or the user that nobody knows: told, but no answer counts as degraded for it. Where the
     question names no invented user, it is the route."""
@@ -299,6 +330,11 @@ async def test_a_look_for_nobody_that_is_not_found_is_only_noted() -> None:
     assert "may only" not in sure.notes[0]
 
 
+@pytest.mark.feature(
+    "… a 404 that may only mean an unknown user is noted, and degrades no answer; what was just answered is not "
+    "paid for again",
+    of="Any HTTP memory with a search route",
+)
 async def test_an_answer_stands_for_a_look_for_ten_seconds() -> None:
     """A question that was answered is not paid for twice; one that failed says nothing, and is asked again."""
     now = [100.0]

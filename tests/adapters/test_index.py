@@ -65,6 +65,7 @@ def keys(found: Sequence[Found] | Sequence[tuple[str, float]]) -> list[str]:
     return [hit.key if isinstance(hit, Found) else hit[0] for hit in found]
 
 
+@pytest.mark.row("A059", "the index: BM25 and vectors, fused by rank")
 @both_ways
 async def test_both_lists_are_fused_by_rank(tmp_path: Path, kind: type[Index]) -> None:
     """First in both lists is 1/(60+1) + 1/(60+1); an entry in one list has its one part, and no other score."""
@@ -81,6 +82,7 @@ async def test_both_lists_are_fused_by_rank(tmp_path: Path, kind: type[Index]) -
         assert keys(await index.search("red cat", ANN, 1)) == ["cat"]
 
 
+@pytest.mark.row("A088", "A104", "the index: words are found while vectors fill in")
 async def test_words_are_found_while_vectors_fill_in(tmp_path: Path) -> None:
     """The embedder is held up: search answers by words; as soon as it works, by vectors too."""
     gate = asyncio.Event()
@@ -108,6 +110,7 @@ class Noting(FakeEmbedder):
         return await super().embed(texts, keep=keep)
 
 
+@pytest.mark.feature("… and gets its vectors first", of="what was just said")
 async def test_what_was_just_put_gets_its_vector_before_what_waits(tmp_path: Path) -> None:
     """A thousand entries of a folder wait; the one that was put meanwhile is in the next call of the embedder."""
     gate = asyncio.Event()
@@ -161,6 +164,7 @@ class Poisoned(FakeEmbedder):
         return vectors
 
 
+@pytest.mark.feature("the index: a text that the model makes no vector of holds up no other")
 async def test_a_text_without_a_vector_holds_up_no_other(tmp_path: Path) -> None:
     """It alone waits for its own, and the note says why; what is put meanwhile gets its vector; nothing is lost."""
     embedder = Poisoned()
@@ -250,6 +254,7 @@ async def test_one_bad_entry_is_its_callers_fault_only(tmp_path: Path) -> None:
         assert keys(await index.lexical("one three", ANN, 10)) == ["fine", "good"]
 
 
+@pytest.mark.row("A063", "the index: a query is text, never syntax")
 @pytest.mark.parametrize(
     "query",
     ["*", "tag:1 OR red", 'key:"bob"', '"red', "(red", "a:b:c", "red AND", "[* TO *]", "\x00", "\ud800", "'; drop--"],
@@ -339,6 +344,7 @@ async def test_equal_scores_are_in_the_order_of_keys(tmp_path: Path) -> None:
         assert keys(await index.search("same memory", ANN, 10)) == first
 
 
+@pytest.mark.row("A081", "the index: vectors lie in a file that is mapped into memory, searched exactly, within scopes")
 async def test_the_vector_search_is_exact(tmp_path: Path) -> None:
     """Over several blocks, after rows were removed and replaced: the same keys as cosine by definition."""
     draw = np.random.default_rng(1)
@@ -368,6 +374,11 @@ async def test_the_vector_search_is_exact(tmp_path: Path) -> None:
     again.close()
 
 
+@pytest.mark.row(
+    "A080",
+    "… a question whose vector came from a model that was left meanwhile is asked again",
+    of="the index: BM25 and vectors",
+)
 @both_ways
 async def test_a_question_of_a_model_that_was_left_meanwhile_is_asked_again(tmp_path: Path, kind: type[Index]) -> None:
     """Its vector came from the old model, the search finds those of the new one: it is encoded anew, not compared;
@@ -392,6 +403,11 @@ async def test_a_question_of_a_model_that_was_left_meanwhile_is_asked_again(tmp_
         assert index.notes == ("search by vectors does not work: the fake embedder was told to fail",)
 
 
+@pytest.mark.row(
+    "A059",
+    "… side by side in two threads; of up to 20,000 entries in one, which takes less time by the clock too",
+    of="the index: BM25 and vectors",
+)
 @both_ways
 async def test_what_is_made_of_both_halves(tmp_path: Path, kind: type[Index]) -> None:
     """In a thread, so that it may read files; of what is left where a half fails; its own error is who asks's."""
@@ -413,6 +429,11 @@ async def test_what_is_made_of_both_halves(tmp_path: Path, kind: type[Index]) ->
         assert index.notes == ("search by vectors does not work: the fake embedder was told to fail",)
 
 
+@pytest.mark.row(
+    "A059",
+    "… side by side in two threads; of up to 20,000 entries in one, which takes less time by the clock too",
+    of="the index: BM25 and vectors",
+)
 @both_ways
 async def test_both_halves_and_the_cosines_of_keys(tmp_path: Path, kind: type[Index]) -> None:
     """What is fused can be had apart; a known vector is not made again; keys without one are left out."""
@@ -427,6 +448,7 @@ async def test_both_halves_and_the_cosines_of_keys(tmp_path: Path, kind: type[In
         assert await index.cosines(vector, ["car", "cat", "none"]) == {k: c for k, c in cosines if k in {"car", "cat"}}
 
 
+@pytest.mark.feature("the index: a store that kept its stamp opens without being read")
 async def test_a_kept_stamp_opens_without_looking_at_the_truth(tmp_path: Path) -> None:
     """The same stamp: the truth is not read, and what lacks its vector is picked by key. Any other: it is read."""
     by_key = {entry.key: entry for entry in CATS}
@@ -474,6 +496,9 @@ async def test_a_change_that_was_cut_short_leaves_no_stamp(tmp_path: Path) -> No
     await index.close()
 
 
+@pytest.mark.feature(
+    "… damaged rows are filled in again, and words are searched meanwhile", of="the index: vectors lie"
+)
 @pytest.mark.parametrize("how", ["flipped", "cut off", "lost"])
 async def test_damaged_vectors_are_filled_in_again(tmp_path: Path, how: str) -> None:
     """Found at the next open and by a look while it runs; only what is damaged is encoded anew, words go on."""
@@ -528,6 +553,7 @@ def test_a_component_that_changed_changes_the_checksum(row: list[int], data: st.
     assert (first == second) == (row == other)
 
 
+@pytest.mark.feature("the index: words are searched while a lost record is written again")
 async def test_words_are_searched_while_a_lost_record_is_written_again(tmp_path: Path) -> None:
     """The record is garbage, the words are whole: at each step of the mending they answer, within their scopes."""
     gate = asyncio.Event()
@@ -548,6 +574,7 @@ async def test_words_are_searched_while_a_lost_record_is_written_again(tmp_path:
         assert await index.damage() is None
 
 
+@pytest.mark.feature("… rows are taken again and never twice", of="the index: vectors lie")
 @settings(max_examples=20, deadline=None)
 @given(steps=st.lists(st.tuples(st.sampled_from(["put", "drop", "give"]), st.integers(0, 12)), max_size=40))
 def test_slots_are_taken_again_and_never_twice(
@@ -661,6 +688,7 @@ async def found_everywhere(index: Index) -> list[list[tuple[str, float]]]:
     ]
 
 
+@pytest.mark.row("A080", "the index: another model's vectors are never mixed in")
 async def test_another_embedder_starts_its_own_vectors(tmp_path: Path) -> None:
     """Vectors of another identity are dropped and filled in anew; none are mixed. Without an embedder they are left."""
     async with opened(tmp_path, FakeEmbedder(identity="old@1")) as index:
@@ -745,6 +773,8 @@ DAMAGE = {
 }
 
 
+@pytest.mark.row("A053", "the index: damaged files are written again")
+@pytest.mark.row("A053", "a corrupt index at the start", part="faults/stores")
 @pytest.mark.parametrize("damage", DAMAGE)
 async def test_damaged_files_are_written_again(tmp_path: Path, damage: str) -> None:
     """Whichever file is cut off, flipped or gone: after the next open every answer is as before."""
@@ -789,6 +819,7 @@ async def test_damage_is_found_and_mended_while_running(tmp_path: Path, damage: 
         assert await index.damage() is None
 
 
+@pytest.mark.feature("killed between the index's deletions and their commit", part="faults/stores")
 async def test_a_list_of_deletions_that_was_never_committed_is_swept_away(tmp_path: Path) -> None:
     """Killed between tantivy's file of deletions and its commit: the next one that wants that name gets it."""
     here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
@@ -896,6 +927,7 @@ async def test_its_folder_is_private(tmp_path: Path) -> None:
         assert (tmp_path / "new" / "index" / "vectors.sqlite").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.row("A081", "… with an accelerator, if it is installed, that finds the same", of="the index: vectors lie")
 @pytest.mark.parametrize("chosen", [None, [2], [1, 3]])
 def test_an_accelerator_finds_what_is_found_without_it(tmp_path: Path, chosen: list[int] | None) -> None:
     """The same slots with the same cosines, to the last digit, among 20,000 rows of which some were freed; ties too."""
@@ -921,6 +953,7 @@ def test_an_accelerator_finds_what_is_found_without_it(tmp_path: Path, chosen: l
         plain.close()
 
 
+@pytest.mark.feature("… and only the best are looked up by name", of="the index: vectors lie")
 @pytest.mark.parametrize("fast", [False, True])
 def test_only_the_best_are_named_and_the_next_stand_in(tmp_path: Path, fast: bool) -> None:
     """Of 6,000 rows the best ten are asked after; where two of them are nobody's any more, what an accelerator could

@@ -121,6 +121,7 @@ class TestMarkdown(BackendContract):
 # The user's files
 
 
+@pytest.mark.row("A067", "A076", "Markdown: a chunk says in which lines and under which headings it stands")
 async def test_a_chunk_says_where_it_stands(home: Path, vault: Path) -> None:
     """A hit is the file's own lines, with the document and line range they stand on."""
     async with opened(home, vault) as backend:
@@ -147,6 +148,7 @@ async def test_found_by_title_and_headings(home: Path, vault: Path) -> None:
         assert (await first(backend, "runbook rollback")).text == "## Rollback\n\n### Steps\n\nPress the red button."
 
 
+@pytest.mark.row("A076", "Markdown: pieces of 400 tokens with 80 of overlap")
 async def test_pieces_have_400_tokens_and_are_searched_with_80_more(home: Path, vault: Path) -> None:
     """As it comes: 40 paragraphs of 50 tokens, and what is between them, are searched in pieces of at most 400: seven
     paragraphs, then six with the one of the piece before that fits into 80, five times, and the last three so."""
@@ -163,6 +165,9 @@ async def test_pieces_have_400_tokens_and_are_searched_with_80_more(home: Path, 
     assert all(tokens(lead) <= 80 for lead in leads)
 
 
+@pytest.mark.row(
+    "A076", "… which is searched and never shown: no two pieces share a line", of="Markdown: pieces of 400 tokens"
+)
 async def test_pieces_of_a_long_section_share_no_line(home: Path, vault: Path) -> None:
     """…so that forgetting one leaves no twin; what was said across the cut is found in the piece after it all the
     same: "kestrel" stands in the paragraph that leads over to the one about the osprey."""
@@ -180,6 +185,7 @@ async def test_pieces_of_a_long_section_share_no_line(home: Path, vault: Path) -
         assert "kestrel" not in found[0]
 
 
+@pytest.mark.row("A057", "Markdown: MEMORY.md is for private answers alone")
 async def test_memory_md_is_private(home: Path, vault: Path) -> None:
     """MEMORY.md is for its owner's eyes: a question asked for a group does not get it."""
     async with opened(home, vault) as backend:
@@ -196,6 +202,7 @@ async def test_files_are_bound_to_their_owner(home: Path, vault: Path) -> None:
         assert not await ask(backend, "PostgreSQL", Scope(tenant="acme"))
 
 
+@pytest.mark.row("A077", "A078", "Markdown: edits are seen, unchanged files left alone")
 async def test_edits_are_seen(home: Path, vault: Path) -> None:
     """New, changed, replaced, renamed and deleted files are followed at the next search."""
     note = vault / "memory" / "gateway.md"
@@ -233,6 +240,7 @@ async def test_between_two_looks_the_files_are_left_alone(home: Path, vault: Pat
         assert await ask(backend, "kestrel")
 
 
+@pytest.mark.row("A053", "Markdown: files are the truth, the index can be deleted")
 async def test_the_index_can_be_deleted(home: Path, vault: Path) -> None:
     """Without its index it comes back from the files with the same hits, scores included."""
     questions = ["Gateway PostgreSQL bug", "Marta", "salary rules", "port"]
@@ -307,6 +315,10 @@ async def test_a_marker_in_a_users_file_claims_nothing(home: Path, vault: Path) 
 # Files that are not as they should be
 
 
+@pytest.mark.feature(
+    "Markdown: too large, binary, broken UTF-8, linked out, not ours to read, no regular file: named, and the "
+    "others are found"
+)
 async def test_what_cannot_be_read_is_named(home: Path, vault: Path, tmp_path: Path) -> None:
     """Binary, oversized and special files and links that lead out are skipped with their reasons; the rest is found."""
     (tmp_path / "secret.md").write_text("kestrel")
@@ -484,6 +496,16 @@ async def test_a_crash_in_the_middle_of_a_write(home: Path) -> None:
         assert not await remarks(backend)
 
 
+@pytest.mark.row(
+    "A058",
+    '"remember this" goes to disk at once (`memory_store`); MEMORY.md itself is its owner\'s and never written: '
+    "the gateway's durable facts stand in its own folder",
+)
+@pytest.mark.row(
+    "A058",
+    "Markdown: what is remembered is on disk at once, in the gateway's own folder: the user's MEMORY.md is never "
+    "written to",
+)
 async def test_what_is_remembered_is_on_disk_at_once_and_nothing_of_the_users_is_written(
     home: Path, vault: Path
 ) -> None:
@@ -505,6 +527,9 @@ async def test_what_is_remembered_is_on_disk_at_once_and_nothing_of_the_users_is
     assert users() == before
 
 
+@pytest.mark.feature(
+    "… a batch is one write a file, and no file is read again for it", of="Markdown: what is remembered"
+)
 async def test_a_batch_is_one_write_a_file(home: Path) -> None:
     """Many turns of one session grow one file by its end, and it is not read again: its table is in step."""
     async with opened(home, remember_turns=True) as backend:
@@ -648,6 +673,7 @@ async def test_filters_do_not_eat_the_limit(home: Path) -> None:
         assert [hit.event_id for hit in hits] == [event_id(20)]
 
 
+@pytest.mark.feature("Markdown: a search beside changes sees each file's old or new state")
 async def test_a_search_sees_the_old_or_the_new_state(home: Path, vault: Path) -> None:
     """While a file is rewritten over and over with its lines moving, every search finds it once, never not."""
     file = vault / "moving.md"

@@ -33,6 +33,15 @@ def test_what_many_have_says_little_of_each() -> None:
     assert "rain" not in found
 
 
+@pytest.mark.feature(
+    "… a title in the text is an unlinked mention; a word is none, a part of a word is none; the question's own "
+    "names count once",
+    of="Markdown: what the best three hits name",
+)
+@pytest.mark.feature(
+    "… a line's end parts names; a link leads to its file in any case, and with its ending",
+    of="Markdown: what the best three hits name",
+)
 @pytest.mark.parametrize(
     ("title", "text", "leads"),
     [
@@ -77,6 +86,10 @@ def test_a_name_is_a_run_of_capitalised_words() -> None:
     assert names(Note("v/n.md", said)) == ["harbour", "Lord of the Rings", "Berlin", "Émile", "Zola", "Émile Zola"]
 
 
+@pytest.mark.feature(
+    "… a line's end parts names; a link leads to its file in any case, and with its ending",
+    of="Markdown: what the best three hits name",
+)
 def test_a_lines_end_parts_names() -> None:
     """A heading and the text below it, and a sentence that begins a line: each leads to whoever has it."""
     said = "# Alder Weir\nBerit said that they moved to Postgres\nNadia wrote it."

@@ -17,6 +17,7 @@ def order(items: list[Scored], weight: float = 0.7) -> list[str]:
     return [text for text, _ in mmr(items, lambda item: item[1], lambda item: item[0], weight)]
 
 
+@pytest.mark.row("A066", "MMR: λ × relevance − (1 − λ) × likeness, by Jaccard")
 def test_the_arithmetic() -> None:
     """Scores 1, .9, .5 are relevances 1, (.9 - .5)/.5 = .8 and 0. After the first, its near twin shares 3 of 4 words:
     .7 × .8 - .3 × .75 = .335; the other shares none: .7 × 0 - .3 × 0 = 0. So the twin is second at λ = .7. At λ = .2
@@ -41,6 +42,7 @@ def test_lambda_one_is_the_plain_order() -> None:
     assert order(items, 0.0) == ["a b c", "d", "a b"]
 
 
+@pytest.mark.row("A066", "… λ 1 is the plain order, equal scores count as 1, ties by score", of="MMR: λ × relevance −")
 def test_equal_scores_count_as_one_and_ties_keep_the_order_of_scores() -> None:
     """No range: every relevance is 1. Equal values: the better score; equal scores: as they came."""
     assert order([("a", 0.5), ("b", 0.5), ("a b", 0.5)], 0.7) == ["a", "b", "a b"]

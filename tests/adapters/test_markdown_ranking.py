@@ -61,6 +61,9 @@ def test_decay_comes_before_the_floor() -> None:
     assert keys([], by_vectors, Ranking("weighted", half_life_days=30, min_score=0.35), {"log": 30}) == []
 
 
+@pytest.mark.row(
+    "A059", "Markdown: merge, decay, sort, mentions (ours; 0 leaves them out), MMR, floor, top k, in this order"
+)
 def test_mmr_comes_after_decay() -> None:
     """Two alike and one other: .63, .56 and .42. Relevances 1, (.56 - .42)/.21 = .667, 0; the twin shares 2 of 3 words:
     .7 × .667 - .3 × .667 = .267 goes before 0. Half a year old its relevance is 0 too (it is the least), and the other
@@ -71,6 +74,11 @@ def test_mmr_comes_after_decay() -> None:
     assert keys([], by_vectors, ranking, {"red cat sleeps": 180}) == ["red cat", "blue dog", "red cat sleeps"]
 
 
+@pytest.mark.row(
+    "A062",
+    "a floor (`min_score`, the seed's .35; none by default: the floor of an answer is `minScore` of the tool), and "
+    "a relaxed one for hits of words alone, which fill what is left",
+)
 def test_hits_of_words_alone_pass_a_relaxed_floor() -> None:
     """.3 × 4/5 = .24 is below .35, but the words themselves, 4/5, are above min(.35, .3); 1/5 is not. They are last."""
     by_words, by_vectors = [("code", 4.0), ("weak", 0.25)], [("near", 0.6), ("far", 0.3)]
@@ -89,6 +97,10 @@ def test_the_same_order_however_it_came(merge: Merge) -> None:
     assert keys([("a", 9.0), ("b", 3.0)], [("a", 0.9), ("c", 0.2)], Ranking(merge))[0] == "a"
 
 
+@pytest.mark.feature(
+    "Markdown: what the best three hits name, by name, `[[link]]` or title, rises: the second note of a question "
+    "that takes two"
+)
 def test_what_the_best_lead_to_rises() -> None:
     """The best hit, .8, names Alder Weir, which of the others only the last one has: .8 sure, lifted by half of that to
     1 - (1 - .3)(1 - .5 × .8) = .58, over .5. That one, .3, leads back: 1 - (1 - .8)(1 - .5 × .3) = .83."""
@@ -98,6 +110,9 @@ def test_what_the_best_lead_to_rises() -> None:
     assert [(one.key, pytest.approx(one.score)) for one in risen] == [("best", 0.83), ("last", 0.58), ("second", 0.5)]
 
 
+@pytest.mark.feature(
+    "… equals stay in the order of the merge: the nearer first", of="Markdown: what the best three hits name"
+)
 def test_equals_stay_as_they_were_merged() -> None:
     """Where nothing rises, and where something else does: of the same score the nearer is first, whatever it is
     called."""
@@ -108,6 +123,7 @@ def test_equals_stay_as_they_were_merged() -> None:
     assert [one.key for one in risen] == ["z", "b", "y", "a"]
 
 
+@pytest.mark.feature("… conversations are left as they are", of="Markdown: what the best three hits name")
 def test_what_is_of_no_file_neither_leads_nor_rises() -> None:
     """Entries of the gateway's own, a conversation's turns, stay where they are."""
     found = [Found("a", 0.8), Found("b", 0.5), Found("c", 0.3)]
@@ -121,6 +137,9 @@ def scored(found: dict[str, float]) -> Scored:
     return sorted(found.items(), key=lambda hit: (-hit[1], hit[0]))
 
 
+@pytest.mark.row(
+    "A059", "… the best k are the first of the best k + 1, whatever is switched on", of="Markdown: merge, decay"
+)
 @given(
     LISTS,
     LISTS,

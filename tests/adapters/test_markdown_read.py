@@ -116,6 +116,16 @@ ATTACKS = {
 }
 
 
+@pytest.mark.row(
+    "A069",
+    "Markdown: no name leads out of its folders: `..`, absolute, `~`, encoded, NUL, sibling, links, devices, pipes",
+)
+@pytest.mark.row(
+    "A069",
+    "`memory_get` with `../`, absolute, `~`, `%2e%2e`, NUL, backslash, a sibling prefix, links, devices, pipes: "
+    "the same nothing",
+    part="faults/clients",
+)
 @pytest.mark.parametrize("name", ATTACKS.values(), ids=ATTACKS.keys())
 async def test_no_name_leads_elsewhere(tmp_path: Path, notes: Path, name: str) -> None:
     """Every name but a document's own reads nothing, and nothing hangs."""
@@ -178,6 +188,10 @@ def swapping(path: Path, target: Path) -> Iterator[None]:
         thread.join()
 
 
+@pytest.mark.feature("Markdown: a link that is swapped in after the check is not followed")
+@pytest.mark.row(
+    "A069", "… a link that takes the place of a file between the look and the reading", of="`memory_get` with `../`"
+)
 def test_a_link_that_comes_and_goes_is_never_followed(tmp_path: Path, notes: Path) -> None:
     """2,000 reads while the file is a link half of the time: its own text or nothing, never what the link leads to."""
     root = Root("memories", notes)

@@ -138,6 +138,7 @@ def vault(tmp_path: Path) -> Path:
 # When
 
 
+@pytest.mark.row("A077", "Markdown: followed 1.5 s after the first notice")
 async def test_what_is_noticed_is_followed_after_the_debounce(home: Path, vault: Path) -> None:
     """1.5 s after the first notice the new file is in the table and the index, though nobody searched."""
     ears, pauses = Ears(), Pauses()
@@ -152,6 +153,7 @@ async def test_what_is_noticed_is_followed_after_the_debounce(home: Path, vault:
         assert [hit.text for hit in await ask(backend, "heron")] == ["A heron in the reeds."]
 
 
+@pytest.mark.row("A077", "… at once by a search, where something was noticed", of="Markdown: followed 1")
 async def test_a_search_does_not_wait_for_the_debounce(home: Path, vault: Path) -> None:
     """Something was noticed: the next search looks at once."""
     ears = Ears()
@@ -164,6 +166,11 @@ async def test_a_search_does_not_wait_for_the_debounce(home: Path, vault: Path) 
         assert not await ask(backend, "kestrel")
 
 
+@pytest.mark.row(
+    "A077",
+    "… every so often, though nothing was noticed; a search of a folder that is heard looks at no file",
+    of="Markdown: followed 1",
+)
 async def test_where_changes_are_heard_of_a_search_looks_at_no_file(home: Path, vault: Path) -> None:
     """However long ago the last look was; a change that was not told is found by the look that comes now and then."""
     ears, pauses, clock = Ears(), Pauses(), Clock()
@@ -195,6 +202,11 @@ async def test_what_a_look_would_not_come_by_is_no_notice(home: Path, vault: Pat
         assert backend._sync._told == {"vault": {"a folder that is gone"}}
 
 
+@pytest.mark.row(
+    "A077",
+    "… only what was told of is looked at, one file among 10,000; all files where that does not tell enough",
+    of="Markdown: followed 1",
+)
 async def test_only_what_was_told_is_looked_at(home: Path, vault: Path) -> None:
     """Of three files that changed, came or went the one that was told of is followed: among 10,000 the others are not
     looked at. The look at all files, which comes now and then, finds the rest."""
@@ -215,6 +227,7 @@ async def test_only_what_was_told_is_looked_at(home: Path, vault: Path) -> None:
         assert "A stork on the chimney." in await texts_of(backend)
 
 
+@pytest.mark.row("A077", "… an editor's save by rename is one file's", of="Markdown: followed 1")
 async def test_a_vim_that_saves_is_followed_without_a_look_at_all_files(home: Path, vault: Path) -> None:
     """It moves the file away, writes it anew and deletes what it moved, and tries before whether it may write there."""
     ears = Ears()
@@ -287,6 +300,7 @@ async def test_a_file_that_was_refused_is_mended(home: Path, vault: Path) -> Non
             assert (reason in await remarks(backend)) == skipped
 
 
+@pytest.mark.feature("… by each search, where the system tells of no changes, which is said", of="Markdown: followed 1")
 async def test_where_nothing_can_be_heard_each_search_looks(home: Path, vault: Path) -> None:
     """The system has no more watches: it is said, and the look is as old as ``scan_interval_s`` at most."""
     ears, clock = Ears(), Clock()
@@ -300,6 +314,7 @@ async def test_where_nothing_can_be_heard_each_search_looks(home: Path, vault: P
         assert await ask(backend, "heron")
 
 
+@pytest.mark.row("A077", "… for real: atomic saves, new folders, renames, deletions", of="Markdown: followed 1")
 async def test_the_systems_own_notices(home: Path, vault: Path) -> None:
     """For real: a new file, an editor's atomic save, a new folder, a rename, a deletion; nobody searches meanwhile."""
 
@@ -335,6 +350,7 @@ async def test_the_systems_own_notices(home: Path, vault: Path) -> None:
 # What
 
 
+@pytest.mark.row("A078", "Markdown: what is the same is not embedded again: touched, saved, moved, gone and back")
 async def test_what_is_the_same_is_not_embedded_again(home: Path, vault: Path) -> None:
     """Touched, saved again, checked out again, moved, gone and back, at the next start: each text once."""
     embedder = FakeEmbedder()
@@ -364,6 +380,9 @@ async def test_what_is_the_same_is_not_embedded_again(home: Path, vault: Path) -
         assert not again.encoded
 
 
+@pytest.mark.row(
+    "A075", "Markdown: files, chunks and their vectors in a folder of derived data; a start reads only what changed"
+)
 async def test_a_start_reads_only_what_changed(home: Path, vault: Path) -> None:
     """What was read before is known by its metadata; what changed, came and went meanwhile is followed."""
     async with watching(home, vault):
@@ -390,6 +409,7 @@ async def test_a_start_reads_only_what_changed(home: Path, vault: Path) -> None:
         }
 
 
+@pytest.mark.feature("Markdown: between two commits a search sees the old state of a file, whole")
 async def test_between_two_commits_a_search_sees_the_old_state(home: Path, vault: Path) -> None:
     """The index has the new words already, the table not yet: the old words find the old text, the new ones nothing."""
     seen: list[list[str]] = []
@@ -414,6 +434,7 @@ async def test_between_two_commits_a_search_sees_the_old_state(home: Path, vault
         assert [hit.text for hit in await ask(backend, "barn")] == ["A kestrel on the barn."]
 
 
+@pytest.mark.feature("Markdown: a folder that is away is hidden and kept, and said to be away")
 async def test_a_folder_that_is_away_is_kept(home: Path, vault: Path, tmp_path: Path) -> None:
     """Hidden while it is away, which is said and degrades; back again it needs no reading and no embedding, and is
     listened to again, as it is when another folder takes its place."""
@@ -454,6 +475,7 @@ async def test_a_folder_that_is_away_at_the_start(home: Path, vault: Path, tmp_p
         assert not any("osprey" in text for text in without.encoded if text != "kestrel")
 
 
+@pytest.mark.feature("Markdown: a file that never rests is read later")
 def test_a_file_that_never_rests_is_read_later() -> None:
     """Its size is not what was announced, three times over: it is left for the next look, and nothing half is kept."""
     with pytest.raises(Unreadable, match="being written") as caught:
@@ -461,6 +483,7 @@ def test_a_file_that_never_rests_is_read_later() -> None:
     assert caught.value.passing
 
 
+@pytest.mark.feature("Markdown: two gateways on one workspace, two processes on one folder")
 async def test_two_gateways_on_one_workspace(tmp_path: Path, vault: Path) -> None:
     """Each with a home of its own: both follow, and neither writes to it."""
     before = {path: path.read_bytes() for path in vault.rglob("*")}
@@ -472,6 +495,7 @@ async def test_two_gateways_on_one_workspace(tmp_path: Path, vault: Path) -> Non
             assert await ask(backend, "heron")
 
 
+@pytest.mark.feature("Markdown: two gateways on one workspace, two processes on one folder")
 async def test_two_processes_on_one_folder(home: Path, vault: Path) -> None:
     """A home's lock forbids it. If it happens all the same, the second says that another writes, and both answer."""
     async with watching(home, vault, watch=False) as first, watching(home, vault, watch=False) as second:
@@ -527,6 +551,7 @@ def full(shelf: Shelf, pages: int) -> None:
     writing.execute(f"pragma max_page_count = {pages}")
 
 
+@pytest.mark.feature("Markdown: a full disk while indexing: what was known is served, nothing is half there")
 async def test_a_full_disk_while_indexing(home: Path, vault: Path) -> None:
     """What was known is served, the description says why, no file is half there; with space again all is found."""
     async with watching(home, vault, watch=False, scan_interval_s=0) as backend:
@@ -568,6 +593,9 @@ async def test_a_full_disk_at_the_start(home: Path, vault: Path) -> None:
         assert await ask(backend, "stork")
 
 
+@pytest.mark.row(
+    "A053", "A075", "… whichever part of it is lost, the answers are the same", of="Markdown: files, chunks"
+)
 @pytest.mark.parametrize("what", ["files.sqlite", "vectors.sqlite", "vectors.i8", "lexical", ""])
 async def test_a_part_of_the_index_that_is_lost(home: Path, vault: Path, what: str) -> None:
     """Whichever of its files is deleted, the next start has the same answers."""
@@ -593,6 +621,7 @@ def ruin(file: Path) -> None:
     file.write_bytes(content)
 
 
+@pytest.mark.feature("Markdown: a damaged table is read anew from the files, at the start and by the periodic look")
 async def test_a_damaged_table_is_read_anew_from_the_files(home: Path, vault: Path) -> None:
     """Found by the periodic look; at the end all is as before, also after a second time and a new start. At a start it
     is found, too."""
@@ -614,6 +643,9 @@ async def test_a_damaged_table_is_read_anew_from_the_files(home: Path, vault: Pa
         ruin(home / "index" / "files.sqlite")
 
 
+@pytest.mark.feature(
+    "… a table that was made by another reading of the files is not trusted", of="Markdown: files, chunks"
+)
 async def test_a_table_of_another_reading_is_not_trusted(home: Path, vault: Path) -> None:
     """Other chunks, another owner, other paths: the files are read again, though none has changed."""
     async with watching(home, vault):
@@ -624,6 +656,7 @@ async def test_a_table_of_another_reading_is_not_trusted(home: Path, vault: Path
         assert (await backend.describe()).items == 0
 
 
+@pytest.mark.feature("Markdown: killed in the middle of following")
 @pytest.mark.parametrize("moment", ["before", "after"])
 async def test_killed_in_the_middle_of_following(home: Path, vault: Path, moment: str) -> None:
     """Between the index's commit and the table's, or after it: the next start has the files' state, and no other."""

@@ -40,6 +40,12 @@ async def asked(backend: Markdown, text: str) -> list[str]:
 # The files
 
 
+@pytest.mark.row(
+    "A054",
+    "A055",
+    "A056",
+    "Markdown: the layout of a workspace: long-term memory, a log a day with its day, topics, folders beside them",
+)
 async def test_the_layout_of_a_workspace(tmp_path: Path, workspace: Path) -> None:
     """MEMORY.md, a log a day with its day, topics without one, folders beside them."""
     for name in ("MEMORY.md", "memory/2026-03-24.md", "memory/network.md", "notes/deep/kestrel.md"):
@@ -52,6 +58,7 @@ async def test_the_layout_of_a_workspace(tmp_path: Path, workspace: Path) -> Non
         assert days == {"workspace/memory/2026-03-24.md": "2026-03-24"}
 
 
+@pytest.mark.feature("… DREAMS.md is found as any file, with its comments, and never written", of="origin owner, agent")
 async def test_what_was_dreamt_is_found_and_never_written(tmp_path: Path, workspace: Path) -> None:
     """DREAMS.md is a file as any other: its comments are text, and after a search and a note it is what it was."""
     dreams = workspace / "DREAMS.md"
@@ -65,6 +72,7 @@ async def test_what_was_dreamt_is_found_and_never_written(tmp_path: Path, worksp
     assert (dreams.read_bytes(), dreams.stat().st_mtime_ns) == before
 
 
+@pytest.mark.row("A056", "Markdown: MEMORY.md wins over memory.md, and it is said")
 async def test_memory_in_capitals_takes_precedence(tmp_path: Path, workspace: Path) -> None:
     """Where both are, memory.md is left out and that is said; alone it counts, and is as private."""
     (workspace / "memory.md").write_text("kestrel, small")
@@ -139,6 +147,11 @@ def restore_backup(path): ...
 """
 
 
+@pytest.mark.row(
+    "A076",
+    "Markdown: front matter, aliases, wiki links, tags, tables, nested lists, code, callouts are found under their "
+    "headings",
+)
 @pytest.mark.parametrize(
     ("question", "heading", "within"),
     [
@@ -170,6 +183,7 @@ async def test_a_note_of_a_vault(
         assert item.hit.at.utc.date().isoformat() == "2026-02-11"
 
 
+@pytest.mark.row("A055", "Markdown: a daily log is found by its day, however the day is written")
 @pytest.mark.parametrize(
     "question", ["2026-03-05", "5 March 2026", "what happened on 5 March 2026?", "notes of March 5, 2026"]
 )
@@ -186,6 +200,7 @@ async def test_a_day_is_found_however_it_is_written(tmp_path: Path, workspace: P
 # The search
 
 
+@pytest.mark.row("A064", "… off by default, on by setting", of="decay: 7 days leave 85")
 async def test_half_life_by_setting(tmp_path: Path, workspace: Path) -> None:
     """Five files that say the same have one score. With 30 days: 100 % for what is evergreen and for today's log (its
     name counts, not when it was written), a week leaves 85.07 %, 20 days of the file itself 63 %, 90 days 12.5 %."""
@@ -225,6 +240,10 @@ async def test_mmr_by_setting(tmp_path: Path, workspace: Path) -> None:
         assert (await asked(backend, "kestrel stand-up release"))[1] == "memory/bird.md"
 
 
+@pytest.mark.feature(
+    "… in a vault, by words alone: whom the mill's note names is found where the mill is asked for",
+    of="Markdown: what the best three hits name",
+)
 async def test_the_second_note_of_a_question_rises(tmp_path: Path, workspace: Path) -> None:
     """Asked where the mill's owner was born: of the notes in which somebody is born, the one on whom the mill's note
     names comes before those that have more of the question's words. Off by setting."""
@@ -252,6 +271,12 @@ async def test_the_tools_floor_keeps_hits_of_words_alone(tmp_path: Path, workspa
         assert "code.md" in documents([item.hit for item in found])
 
 
+@pytest.mark.row(
+    "A061",
+    "… also beyond a page of candidates (a page of 100 stands for candidateMultiplier, which would make the order "
+    "depend on k)",
+    of="Markdown: merge, decay",
+)
 @pytest.mark.parametrize("merge", ["convex", "rrf", "weighted", "seed001"])
 async def test_the_best_k_are_the_first_of_the_best_k_plus_one(tmp_path: Path, workspace: Path, merge: str) -> None:
     """Also beyond the candidates of one page: 230 notes, asked for 1 to 230 of them."""
@@ -280,6 +305,7 @@ class Broken(Lexical):
         raise StoreDamaged("cut off")
 
 
+@pytest.mark.row("A088", "down the ladder: words alone, vectors alone, an error; always named")
 async def test_the_ladder_down(tmp_path: Path, workspace: Path) -> None:
     """No embedder: words alone, which is said and is no fault. No words: vectors alone, degraded. Neither: an error
     that says so, and not an empty answer that looks like nothing found."""
@@ -300,6 +326,7 @@ async def test_the_ladder_down(tmp_path: Path, workspace: Path) -> None:
         assert "search by words does not work: cut off" in about.notes
 
 
+@pytest.mark.row("A088", "… an embedder that hangs costs its half alone", of="down the ladder: words alone")
 async def test_an_embedder_that_hangs_costs_its_half_alone(tmp_path: Path, workspace: Path) -> None:
     """Words answer within the deadline, and the description says what is missing."""
     (workspace / "a.md").write_text("kestrel")

@@ -49,6 +49,10 @@ async def history(fusion: Fusion, ref: str, scope: Scope) -> list[tuple[str, str
     return [(change["event"], change["memory"], change["was"]) for change in told["changes"]]
 
 
+@pytest.mark.feature(
+    "Mem0: `fusion mem0 history REF`: what became of a memory, by the library and by its server, for who may see "
+    "it alone"
+)
 async def test_versions_by_the_ref_that_a_block_cites(tmp_path: Path) -> None:
     """Replaced twice, all three stand in the history of each that knows them: of the last, all; of the first, itself.
     Another user gets nothing, as if there were none; and what is forgotten is told no more."""
@@ -89,6 +93,9 @@ def call_of(scope: Scope, **known: tuple[str, ...]) -> Call:
     return Call(scope, NOW, cast("Any", Gateway(known)), line, lambda *_: None)
 
 
+@pytest.mark.feature(
+    "… what another program changed on mem0's server, or on Qdrant", of="Mem0: `fusion mem0 history REF`"
+)
 async def test_what_others_changed_on_the_server(tmp_path: Path) -> None:
     """By the ref or by the server's own id: what was added, and what another program made of it. Not for ben."""
     async with Mem0Behind(tmp_path / "library", "2") as served:

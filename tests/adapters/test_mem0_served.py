@@ -79,6 +79,7 @@ def made(server: Qdrant, size: int = 32, distance: str = "Cosine") -> None:
     )
 
 
+@pytest.mark.row("A112", "Mem0: the library on a Qdrant server, where others store too")
 class TestOnQdrant(RemoteBackendContract):
     """The library in process, on a Qdrant server."""
 
@@ -178,6 +179,7 @@ ROUTES: dict[tuple[str, str], Callable[[Mem0Behind, Call], Any]] = {
 }
 
 
+@pytest.mark.row("A113", "Mem0: its own server, 2.x: `filters`, `top_k`, `threshold`")
 class TestMem0Server(RemoteBackendContract):
     """A server of 2.x."""
 
@@ -202,6 +204,7 @@ class TestMem0Server(RemoteBackendContract):
         assert not (await backend.describe()).degraded
 
 
+@pytest.mark.row("A113", "Mem0: … and 1.x: identities beside the question")
 class TestMem0ServerOfOne(TestMem0Server):
     """A server of 1.x, which has to be asked for somebody."""
 
@@ -212,6 +215,7 @@ class TestMem0ServerOfOne(TestMem0Server):
 # The library on a server
 
 
+@pytest.mark.row("A120", "Instances (Max, Eva): a collection or a tenant each, an agent's memories its own")
 async def test_what_others_stored_is_found(qdrant: Qdrant, tmp_path: Path) -> None:
     """A memory of OpenClaw's plugin, stored while the gateway runs: of the backend's tenant, of its user alone."""
     made(qdrant)
@@ -235,6 +239,7 @@ async def test_what_others_stored_is_found(qdrant: Qdrant, tmp_path: Path) -> No
     await backend.close()
 
 
+@pytest.mark.feature("mem0, the library on a Qdrant server: another tenant's memories", part="faults/adapters")
 async def test_another_tenants_memories_stay_out_of_what_others_read(qdrant: Qdrant, tmp_path: Path) -> None:
     """A server is its tenant's own: memories of others do not go there."""
     served = await on_qdrant(qdrant.url, tmp_path, tenant="blue")
@@ -245,6 +250,11 @@ async def test_another_tenants_memories_stay_out_of_what_others_read(qdrant: Qdr
         await backend.close()
 
 
+@pytest.mark.row(
+    "A112",
+    "Mem0: the seed's preset `openclaw`: collection, 1,536 dimensions, cosine, five memories, the port (6334 or 6333)",
+)
+@pytest.mark.row("A112", "Mem0: auto-capture through the journal, recall of five")
 async def test_openclaws_preset(qdrant: Qdrant, tmp_path: Path) -> None:
     """Collection openclaw_mem0 on loopback, 1,536 dimensions, five memories; the port, and all else, may be others."""
     port = int(qdrant.url.rsplit(":", 1)[1])
@@ -272,6 +282,11 @@ async def told(backend: Mem0) -> str:
     return f"{type(raised.value).__name__} {description.notes[0]}"
 
 
+@pytest.mark.feature("Mem0: wrong dimension, metric, missing collection, expired key: status and mend")
+@pytest.mark.feature(
+    "mem0, the library on a Qdrant server: a missing collection, another dimension, another metric",
+    part="faults/adapters",
+)
 async def test_what_is_wrong_with_a_collection_is_named(qdrant: Qdrant, tmp_path: Path) -> None:
     """Missing, of another size, compared by another metric: said with the mend, and nothing of it is changed."""
     assert "is not there. Mend: collection = " in await told(await on_qdrant(qdrant.url, tmp_path))
@@ -283,6 +298,7 @@ async def test_what_is_wrong_with_a_collection_is_named(qdrant: Qdrant, tmp_path
     assert "compares by Euclid" in await told(await on_qdrant(qdrant.url, tmp_path))
 
 
+@pytest.mark.feature("mem0, the library on a Qdrant server: a Qdrant of an older version", part="faults/adapters")
 async def test_an_older_qdrant_is_told(qdrant: Qdrant, tmp_path: Path) -> None:
     """It has the collection, and no search of the form that the library asks by."""
     made(qdrant)
@@ -297,6 +313,7 @@ async def test_an_older_qdrant_is_told(qdrant: Qdrant, tmp_path: Path) -> None:
     assert "Mend: Qdrant 1.13 or newer" in await told(await on_qdrant(qdrant.url, tmp_path))
 
 
+@pytest.mark.feature("mem0, the library on a Qdrant server: an expired key, a renewed one", part="faults/adapters")
 async def test_an_expired_key_is_told(tmp_path: Path) -> None:
     """Unauthorized; the next question reads the key again, also once the library is connected."""
     async with Qdrant(key="good") as server:
@@ -344,6 +361,7 @@ def test_a_loop_that_has_ended_keeps_no_thread() -> None:
         through.handle_request(httpx.Request("GET", "http://127.0.0.1:9/collections"))
 
 
+@pytest.mark.feature("mem0, the library on a Qdrant server: no model", part="faults/adapters")
 async def test_without_its_vector_nothing_is_stored_on_a_server(qdrant: Qdrant, tmp_path: Path) -> None:
     """The delivery fails, so that it comes again; somebody else's collection gets no half memories."""
     made(qdrant)
@@ -359,6 +377,7 @@ async def test_without_its_vector_nothing_is_stored_on_a_server(qdrant: Qdrant, 
     await backend.close()
 
 
+@pytest.mark.feature("Mem0: 300 adds beside 100 searches lose nothing, local and on a server")
 async def test_many_at_once_lose_nothing(qdrant: Qdrant, tmp_path: Path) -> None:
     """300 adds beside 100 searches, from several threads of the library."""
     backend = await on_qdrant(qdrant.url, tmp_path, create=True)
@@ -374,6 +393,7 @@ async def test_many_at_once_lose_nothing(qdrant: Qdrant, tmp_path: Path) -> None
 # infer
 
 
+@pytest.mark.row("A112", "Mem0: `infer` makes facts by the configured model, once, and they go with their event")
 @pytest.mark.parametrize("local", [True, False])
 async def test_mem0_makes_facts_by_the_configured_model(qdrant: Qdrant, tmp_path: Path, local: bool) -> None:
     """It is asked once; a retried delivery finds what the first one made; forgetting the event takes its facts."""
@@ -397,6 +417,7 @@ async def test_mem0_makes_facts_by_the_configured_model(qdrant: Qdrant, tmp_path
     await backend.close()
 
 
+@pytest.mark.feature("mem0, the library on a Qdrant server: a model that fails", part="faults/adapters")
 async def test_a_model_that_fails_fails_the_delivery(tmp_path: Path) -> None:
     """Under its own name, so that the delivery comes again."""
     model = FakeModel(Unauthorized("the key has expired"))
@@ -449,6 +470,8 @@ class LibraryOfOne:
         return {"results": [], "relations": []}
 
 
+@pytest.mark.row("A113", "Mem0: a library of 1.x is called as it wants")
+@pytest.mark.feature("mem0, the library on a Qdrant server: a library of 1.x", part="faults/adapters")
 def test_a_library_of_one_is_called_as_it_wants() -> None:
     """Identities beside the question, the rest as filters; where nobody is named, whose memories are nobody's."""
     memory = LibraryOfOne()
@@ -499,6 +522,8 @@ ONE = {
 EARLIEST = [{"id": "m1", "memory": "Likes to play cricket on weekends", "score": 0.3}]
 
 
+@pytest.mark.row("A113", "Mem0: recorded replies of 2.x, 1.x and its first list")
+@pytest.mark.feature("mem0: replies of 1.x and of its first list", part="faults/adapters")
 @pytest.mark.parametrize(("reply", "dropped"), [(TWO, 1), (ONE, 0), (EARLIEST, 0)])
 async def test_a_recorded_reply_is_read(reply: object, dropped: int) -> None:
     """Each of the documented shapes; what is no memory is counted; its owner is whom it was asked for."""
@@ -524,6 +549,8 @@ async def test_a_recorded_reply_is_read(reply: object, dropped: int) -> None:
     assert (hits.dropped if isinstance(hits, Partial) else 0) == dropped
 
 
+@pytest.mark.row("A113", "Mem0: a server that was upgraded is asked as it wants")
+@pytest.mark.feature("mem0: a server upgraded from 1.x to 2.x", part="faults/adapters")
 async def test_an_upgraded_server_is_asked_as_it_wants(tmp_path: Path) -> None:
     """The first question finds out; after an upgrade the next one does, and nobody sees an error."""
     async with Mem0Behind(tmp_path / "library", "1") as server:
@@ -570,6 +597,7 @@ async def test_a_server_on_a_bad_day() -> None:
         await backend.close()
 
 
+@pytest.mark.feature("Mem0's server: while it answers 500 to everything, nothing is called forgotten")
 @pytest.mark.parametrize("version", ["1", "2"])
 async def test_a_server_that_fails_has_not_forgotten(tmp_path: Path, version: str) -> None:
     """Only what a server in health does not know is absent: of one that answers 500 to everything nothing is known."""
@@ -614,6 +642,7 @@ async def test_another_users_memory_is_never_shown() -> None:
     assert [hit.text for hit in hits] == ["Ada's own"]
 
 
+@pytest.mark.feature("Doctor is told where Mem0 and Qdrant are, and which key is missing, before anything is opened")
 def test_doctor_is_told_where_a_server_is_and_that_its_key_is_missing() -> None:
     """Before anything is opened: the address without what is secret; a key that is not there, by its name."""
     assert Mem0.verify({}) is None

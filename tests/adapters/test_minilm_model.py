@@ -38,6 +38,7 @@ def restored(tokens: TokenVectors) -> np.ndarray[tuple[int, ...], np.dtype[np.fl
     return tokens.vectors.astype(np.float32) * tokens.scale
 
 
+@pytest.mark.feature("ONNX Runtime: nobody is told that it runs, no id of the device is made")
 def test_nobody_is_told_that_it_runs(tmp_path: Path) -> None:
     """ONNX Runtime of PyPI would make an id of this device in the user's home, and tell its makers of the process."""
     encode = "from adapters.embedders.encoder import Encoder; print(len(Encoder().encode(['tea'])))"
@@ -95,6 +96,9 @@ def test_a_text_has_the_same_vector_in_any_company(encoder: Encoder) -> None:
         assert np.abs(alone.tokens.vectors.astype(int) - one.tokens.vectors).max() <= 1
 
 
+@pytest.mark.row(
+    "A076", "a chunk longer than the model's 256 tokens is read in windows, every token once (`pytest -m model`)"
+)
 def test_a_long_text_is_read_in_windows(encoder: Encoder) -> None:
     """Beyond the model's window, what stands at the end still counts; every token has one vector, up to the bound."""
     filler = "the weather was fine and nothing much happened that day "
@@ -109,6 +113,9 @@ def test_a_long_text_is_read_in_windows(encoder: Encoder) -> None:
     assert longest.tokens.vectors.shape == (MAX_TOKENS, DIMENSIONS)
 
 
+@pytest.mark.row(
+    "A076", "a chunk longer than the model's 256 tokens is read in windows, every token once (`pytest -m model`)"
+)
 @pytest.mark.parametrize("tokens", [0, 1, WINDOW - 1, WINDOW, WINDOW + 1, 2 * WINDOW, MAX_TOKENS - 1, MAX_TOKENS])
 def test_windows_cover_each_token_once(encoder: Encoder, tokens: int) -> None:
     """At every length, also at the edges: as many vectors as tokens, and a dense vector of unit length."""

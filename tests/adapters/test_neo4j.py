@@ -194,6 +194,11 @@ class Arcade(GraphContract):
         return arcade_at(arcade, tmp_path)
 
 
+@pytest.mark.row(
+    "A141",
+    "neo4j: anybody's graph in Neo4j or Memgraph by configuration, read only: every backend's promises, as facts "
+    "and as passages, on ArcadeDB in each run",
+)
 class TestFactsOnArcadeDB(Arcade, Facts): ...
 
 
@@ -220,6 +225,11 @@ class RealNeo4j(GraphContract):
 class TestFactsOnNeo4j(RealNeo4j, Facts): ...
 
 
+@pytest.mark.row(
+    "A141",
+    "… with its own full-text and vector indexes, on a real Neo4j by `make test-neo4j`, on Memgraph marked `live`",
+    of="neo4j: anybody's graph",
+)
 @pytest.mark.neo4j
 class TestPassagesOnNeo4j(RealNeo4j, Passages): ...
 
@@ -323,6 +333,12 @@ async def paths(backend: Neo4j, text: str, **fields: Any) -> dict[str, tuple[str
     return {hit.native_id: hit.path for hit in await backend.search(replace(make_query(text), **fields))}
 
 
+@pytest.mark.row(
+    "A141",
+    '… a hit carries the path that justifies it: ("bug gateway", "corrected_by", "Julien"), a chain with its '
+    "inverse steps marked",
+    of="neo4j: anybody's graph",
+)
 async def test_a_triplet_carries_its_path(company: Neo4j) -> None:
     """One relation reads as it is in the graph, whichever end was named; a chain marks the steps against it."""
     hits = {hit.native_id: hit for hit in await company.search(make_query("Who fixed bug gateway?"))}
@@ -339,6 +355,11 @@ async def test_a_triplet_carries_its_path(company: Neo4j) -> None:
     assert (corrected.kind, corrected.raw_kind) == ("fact", "corrected_by")
 
 
+@pytest.mark.row(
+    "A141",
+    "… passages that mention an entity come with it, and what entities say of themselves",
+    of="neo4j: anybody's graph",
+)
 async def test_what_mentions_an_entity_is_shown(company: Neo4j) -> None:
     """A passage that shares no word with the question comes by the entity that it mentions; so does what an entity
     says of itself."""
@@ -350,6 +371,7 @@ async def test_what_mentions_an_entity_is_shown(company: Neo4j) -> None:
     assert hits["node/mara"].path == ("bug gateway", "corrected_by", "Julien", "^knows", "Mara")
 
 
+@pytest.mark.row("A141", "… relationships and labels by allow-list", of="neo4j: anybody's graph")
 async def test_only_what_is_allowed_is_followed(company: Neo4j) -> None:
     """No relationship of another type, and no node of another label, whatever it is related to."""
     found = await paths(company, "Julien")
@@ -380,6 +402,7 @@ async def test_one_hop_is_one(database: Bolt, arcade: str, tmp_path: Path, opene
     assert set(await paths(backend, "bug gateway")) == {"edge/corrected", "node/chunk"}
 
 
+@pytest.mark.row("A141", "… what was true at a time, where the graph says so", of="neo4j: anybody's graph")
 async def test_what_was_true_at_a_time(database: Bolt, arcade: str, tmp_path: Path, opened: Opener) -> None:
     """Where the graph says from when until when a relation holds, a question about another time gets what held then;
     one about now never gets what has ended."""
@@ -394,6 +417,7 @@ async def test_what_was_true_at_a_time(database: Bolt, arcade: str, tmp_path: Pa
     assert (lived & set(now), lived & set(then), lived & set(before)) == ({"edge/lives"}, {"edge/lived"}, set())
 
 
+@pytest.mark.row("A141", "… a hub is cut off at its degree, never passed, and told", of="neo4j: anybody's graph")
 async def test_a_hub_is_cut_off_and_told(database: Bolt, arcade: str, tmp_path: Path, opened: Opener) -> None:
     """Of 300 relations of one node 20 are followed when it is asked about, and none when it is only passed; the notes
     say so."""
@@ -415,6 +439,12 @@ async def test_a_hub_is_cut_off_and_told(database: Bolt, arcade: str, tmp_path: 
     assert not described.degraded
 
 
+@pytest.mark.feature("neo4j: another user's memory", part="faults/adapters")
+@pytest.mark.row(
+    "A162",
+    "… whose a node or relationship is, is filtered by the database, before any bound",
+    of="neo4j: anybody's graph",
+)
 async def test_the_database_itself_filters_whose_it_is(
     database: Bolt, arcade: str, tmp_path: Path, opened: Opener
 ) -> None:
@@ -460,6 +490,10 @@ async def test_near_in_meaning_is_where_a_nameless_question_starts(
     assert {hit.native_id: hit.path for hit in hits}["edge/corrected"] == ("bug gateway", "corrected_by", "Julien")
 
 
+@pytest.mark.feature("neo4j: vectors of another dimension", part="faults/adapters")
+@pytest.mark.row(
+    "A080", "… vectors of another size, or a failing model, leave names and words", of="neo4j: anybody's graph"
+)
 async def test_vectors_of_another_size_leave_words(database: Bolt, arcade: str, tmp_path: Path, opened: Opener) -> None:
     """An index of 1,536 dimensions is not asked with a vector of 32: words and names answer, and doctor's note says
     what mends it."""
@@ -489,6 +523,7 @@ async def test_nothing_is_changed(company: Neo4j, database: Bolt) -> None:
     assert await database.read(count, {}, LONG) == before
 
 
+@pytest.mark.feature("neo4j: labels that are not there", part="faults/adapters")
 async def test_labels_and_properties_that_the_graph_has_not(
     database: Bolt, arcade: str, tmp_path: Path, opened: Opener
 ) -> None:
@@ -501,6 +536,7 @@ async def test_labels_and_properties_that_the_graph_has_not(
     assert any("none of 2 nodes City has title. Mend: correct names" in note for note in described.notes)
 
 
+@pytest.mark.feature("neo4j: flapping", part="faults/adapters")
 async def test_a_server_that_comes_back_is_asked_again(tmp_path: Path, opened: Opener) -> None:
     """After a restart the first question is answered: the pool outlives its server."""
     process = start_arcade(tmp_path / "server")
@@ -550,6 +586,11 @@ def scripted(stub: Stub, table: Mapping[str, object] = MEMGRAPH_TABLE) -> Openin
     return Opening("graph", Path("unused"), {"url": stub.url, "connect_ms": CONNECT_MS, **table}, FakeEmbedder())
 
 
+@pytest.mark.feature(
+    "… Memgraph's and Neo4j's own procedures, in read transactions, by fixed statements that cannot write; values "
+    "are parameters",
+    of="neo4j: anybody's graph",
+)
 async def test_memgraph_is_asked_in_its_own_words(opened: Opener) -> None:
     """Its own procedures, its own ids; the schema outside of a transaction, all else in a read transaction; nothing
     of the question or of its scope in a statement."""
@@ -576,6 +617,10 @@ async def test_memgraph_is_asked_in_its_own_words(opened: Opener) -> None:
     assert stub.asked[2].values["words"] == "julien secretword"
 
 
+@pytest.mark.feature(
+    "… no statement writes, and no procedure is called but an index's (S18, CVE-2026-35402)",
+    of="neo4j: anybody's graph",
+)
 @pytest.mark.parametrize("dialect", ["neo4j", "memgraph"])
 @pytest.mark.parametrize("indexes", [True, False])
 def test_no_statement_writes(dialect: str, indexes: bool) -> None:
@@ -600,6 +645,12 @@ def test_no_statement_writes(dialect: str, indexes: bool) -> None:
         )
 
 
+@pytest.mark.feature("neo4j: a missing index", part="faults/adapters")
+@pytest.mark.feature(
+    "… an index that is not there, labels and properties that the graph has not: told with the statement or option "
+    "that mends it",
+    of="neo4j: anybody's graph",
+)
 async def test_a_missing_index_is_named_with_its_mend(opened: Opener) -> None:
     """The question's status and doctor's note say which option is wrong, what there is, and what would make it; once it
     is there the next question is answered."""
@@ -618,6 +669,7 @@ async def test_a_missing_index_is_named_with_its_mend(opened: Opener) -> None:
         assert await backend.search(make_query("Julien")) == []
 
 
+@pytest.mark.feature("neo4j: an index that goes", part="faults/adapters")
 async def test_an_index_that_goes_is_noticed(opened: Opener) -> None:
     """What an engine says when an index has been dropped is an invalid answer; the next question looks for itself."""
     async with Stub() as stub:
@@ -649,6 +701,12 @@ FAULTS = {
 }  # fmt: skip
 
 
+@pytest.mark.feature("neo4j: each fault, its status and its mend", part="faults/adapters")
+@pytest.mark.feature(
+    "… log-on refused, connection lost, garbage, time-outs, no such database: each its status and its mend, none "
+    "of its values",
+    of="neo4j: anybody's graph",
+)
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_fault_has_its_name_and_its_mend(fault: str, opened: Opener) -> None:
     """Each becomes the status of this backend's answer, and a note with what to do; none of their values is in it."""
@@ -663,6 +721,10 @@ async def test_a_fault_has_its_name_and_its_mend(fault: str, opened: Opener) -> 
     assert "secret" not in str(caught.value) + described.notes[0]
 
 
+@pytest.mark.feature(
+    "… a result that breaks off is asked for again; a server that comes back is asked again",
+    of="neo4j: anybody's graph",
+)
 async def test_a_connection_lost_once_costs_nothing(opened: Opener) -> None:
     """A result that breaks off in its middle is asked for again on another connection."""
     async with Stub() as stub:
@@ -674,6 +736,7 @@ async def test_a_connection_lost_once_costs_nothing(opened: Opener) -> None:
     assert [hit.text for hit in hits] == ["bug gateway corrected by Julien"]
 
 
+@pytest.mark.feature("neo4j: hangs", part="faults/adapters")
 async def test_a_server_that_hangs_costs_the_deadline(opened: Opener) -> None:
     """…and not more."""
     async with Stub(otherwise=Hang()) as stub:
@@ -682,6 +745,9 @@ async def test_a_server_that_hangs_costs_the_deadline(opened: Opener) -> None:
             await backend.search(make_query("Julien", deadline_s=0.05))
 
 
+@pytest.mark.feature(
+    "… a cold database plans behind the question, and few plans are enough", of="neo4j: anybody's graph"
+)
 async def test_what_was_cut_off_is_asked_once_more_behind(opened: Opener) -> None:
     """A cold database drops the plan of a query that is cut off, and would be too slow for ever: of two questions that
     are, one is asked again, and the next one finds its plan."""
@@ -720,6 +786,8 @@ MALFORMED: tuple[object, ...] = (
 )
 
 
+@pytest.mark.feature("neo4j: items without sense", part="faults/adapters")
+@pytest.mark.feature("… rows that make no sense are dropped and counted", of="neo4j: anybody's graph")
 @pytest.mark.parametrize("row", MALFORMED, ids=lambda row: ascii(row)[:20])
 async def test_rows_that_make_no_sense_are_dropped(row: object, opened: Opener) -> None:
     """One of two: the other is answered, and the loss is counted. All of them: an invalid answer."""
@@ -743,6 +811,11 @@ PLACES = ("entities", "passages", "names", "texts", "aliases", "relationships", 
           "vector_index", "vector_property", "id", "at", "valid_from", "valid_to", "scope")  # fmt: skip
 
 
+@pytest.mark.feature("neo4j: names that could break out", part="faults/adapters")
+@pytest.mark.feature(
+    "… labels, types, properties and indexes that could break out of a query are refused (CVE-2026-32247)",
+    of="neo4j: anybody's graph",
+)
 @pytest.mark.parametrize("key", PLACES)
 @pytest.mark.parametrize("evil", EVIL, ids=lambda evil: ascii(evil[:14]))
 def test_a_name_that_could_break_out_is_refused(key: str, evil: str) -> None:
@@ -818,6 +891,9 @@ def node(name: str, *, labels: Sequence[str] = ("Person",)) -> Any:
     return Rows(Options(entities=("Person",)), Scope()).node(row)
 
 
+@pytest.mark.row(
+    "A141", "… aliases, the longest name, names of which some words are missing", of="neo4j: anybody's graph"
+)
 def test_the_longest_name_is_meant() -> None:
     """ "New York Times" is not New York; half of a name's words are a guess, which comes after."""
     times, york, ann = node("New York Times"), node("New York"), node("Ann Marie York")
@@ -872,6 +948,9 @@ def test_times_of_the_driver() -> None:
 # Through the gateway ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.feature(
+    "… fused beside another backend; a wrong index costs its own answer alone, and is told", of="neo4j: anybody's graph"
+)
 async def test_fused_beside_another_and_told_what_is_wrong(
     home: Path, database: Bolt, arcade: str, tmp_path: Path
 ) -> None:

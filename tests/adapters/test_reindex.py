@@ -114,6 +114,7 @@ async def told(fusion: Fusion, verb: Reindex, backend: str = "triples") -> dict[
     return {**result, "progress": progress}
 
 
+@pytest.mark.feature("`reindex --dry-run` says how many texts and characters would be sent")
 async def test_a_dry_run_counts_what_would_be_sent(home: Path) -> None:
     """Texts and characters; nothing is encoded, nothing is moved."""
     async with Fusion.open(chosen(home)) as fusion:
@@ -126,6 +127,8 @@ async def test_a_dry_run_counts_what_would_be_sent(home: Path) -> None:
         assert "would be sent" in verb.tell(found)
 
 
+@pytest.mark.row("A052", "… reembed: to another model, without a gap", of="`fusion cortex`: what")
+@pytest.mark.row("A080", "`reindex`: a backend moves to another model and stays moved; nothing is sent twice")
 @pytest.mark.parametrize(("backend", "kind"), [("markdown", Reindex), ("triples", Reindex), ("cortex", Reembed)])
 async def test_one_backend_moves_and_stays_moved(backend: str, kind: type[Reindex], home: Path) -> None:
     """The backend answers with the other model, also after a restart, where nothing is encoded again; the others and
@@ -151,6 +154,9 @@ async def test_one_backend_moves_and_stays_moved(backend: str, kind: type[Reinde
         assert not (home / "backends" / backend / "embedder.json").exists()
 
 
+@pytest.mark.feature(
+    "`reindex`: a text that the model makes no vector of is told of, found by its words and waited for; the others move"
+)
 async def test_a_text_without_a_vector_is_told_of(home: Path) -> None:
     """The others move; the one that the model makes no vector of is counted, with the reason, and waits for it."""
     async with Fusion.open(chosen(home)) as fusion:
@@ -162,6 +168,7 @@ async def test_a_text_without_a_vector_is_told_of(home: Path) -> None:
         assert (states["markdown"].vectors, states["markdown"].vectors_pending) == (len(TEXTS) - 1, 1)
 
 
+@pytest.mark.feature("`reindex`: a provider that asks to wait is waited for")
 async def test_a_provider_that_asks_to_wait_is_waited_for(home: Path) -> None:
     """Passing failures: it waits as long as it is asked to, else 2 s, 4 s …; what will not pass is raised at once."""
     Providers.failing = [RateLimited("slow down", 37.0), BackendUnreachable("down"), BackendUnreachable("down")]
@@ -188,6 +195,7 @@ async def test_what_does_not_pass_is_raised(home: Path) -> None:
         assert (await told(fusion, Hasty(model="other", dry_run=True)))["from"] == "fake/usual@32"
 
 
+@pytest.mark.feature("… one where nobody listens is an error at once, with what starts it", of="`reindex`: a provider")
 async def test_a_server_where_nobody_listens_is_told_at_once(home: Path) -> None:
     """Refused before anything was answered: raised without a wait, and the next call finds the server that is up."""
     Providers.failing = [BackendUnreachable("http://127.0.0.1:11434: connection refused: ollama serve")]
@@ -218,6 +226,7 @@ async def test_only_who_has_the_whole_store_may(home: Path) -> None:
             await fusion.do("triples", Reindex(model="other"), Scope(tenant="other"), _nothing, lambda *_: None)
 
 
+@pytest.mark.feature("… `reindex` moves the indexes of all tenants", of="each tenant has a journal")
 async def test_the_indexes_of_other_tenants_move_too(home: Path) -> None:
     """Each tenant has an index of its own: once the owner has moved the backend, theirs are made by the same model."""
     acme = Scope("acme", audience="private")
@@ -259,6 +268,7 @@ async def test_a_wrong_target_is_named(home: Path) -> None:
         assert (await told(fusion, Reindex(dry_run=True)))["from"] == "fake/usual@32"
 
 
+@pytest.mark.feature("what a backend is moved to stands in `[embedder.next]`")
 async def test_the_next_provider_of_the_settings_is_moved_to_with_its_address_and_key(home: Path) -> None:
     """Without an argument, or by its name; the record has neither address nor key, and a restart finds both."""
     following = {"provider": "near", "model": "other", "url": "http://127.0.0.1:9", "api_key_file": "/keys/near"}
@@ -280,6 +290,7 @@ async def test_the_next_provider_of_the_settings_is_moved_to_with_its_address_an
                 raise AssertionError("it opened")
 
 
+@pytest.mark.feature("a record of the home decides no address and no key")
 @pytest.mark.parametrize("name", ["url", "api_key_env", "api_key_file"])
 async def test_a_record_of_the_home_decides_no_address_and_no_key(home: Path, name: str) -> None:
     """One of an earlier version that has some is followed where the settings say the same, and else refused by name."""

@@ -280,6 +280,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.feature("another gateway tells what its backend holds, and what ails it there")
 @pytest.mark.parametrize(
     ("rows", "options", "items", "said"),
     [

@@ -68,6 +68,7 @@ async def ask(triples: Triples, text: str, scope: Scope = ADA, limit: int = 100)
     return [h for h in hits if h.event_id], [h for h in hits if not h.event_id]
 
 
+@pytest.mark.row("A141", "triples: a hit carries the path that justifies it")
 async def test_a_passage_carries_its_chain(triples: Triples) -> None:
     """A line with arrows makes an edge; whoever asks for one end gets the passage and the edge that led there."""
     await triples.remember([written(1, "stand-up\n- Julien -> corrected_by -> bug gateway\n- coffee is out")])
@@ -99,6 +100,7 @@ async def test_linked_passages_without_a_common_word(triples: Triples) -> None:
     assert 1 > strengths[0] > strengths[1] > strengths[2] > 0
 
 
+@pytest.mark.row("A114", "triples: what capture extracted is kept too")
 async def test_what_capture_found_is_kept_too(triples: Triples) -> None:
     """Capture's facts and the text's own are one graph."""
     await triples.remember([make_captured(make_event(1, "A -> leads_to -> B", ADA), Fact("B", "ends_in", "Lisbon"))])

@@ -12,6 +12,10 @@ from adapters.triples.relations import Relation, asked, relation, strength, type
 from fusion.contract import Fact
 
 
+@pytest.mark.row(
+    "A141",
+    "triples: free predicates come down to USES, BLOCKED_BY, RELATES_TO, EVALUATES, DECIDES, MENTIONS, either way",
+)
 @pytest.mark.parametrize(
     ("predicate", "found"),
     [
@@ -47,6 +51,11 @@ def test_a_link_leads_on_less_than_a_statement() -> None:
     assert (strength("links_to"), strength("uses"), strength("corrected_by")) == (0.5, 1.0, 1.0)
 
 
+@pytest.mark.row(
+    "A141",
+    "… entities are typed by what is said of them: tool, decision, repo beside capture's person and project",
+    of="triples: free predicates come down to USES",
+)
 def test_what_the_ends_of_a_fact_are() -> None:
     """What is used is a tool, what is decided on a decision; an address of code is a repo; inverse ones too."""
     assert list(types(Fact("Gateway", "uses", "Redis"))) == [("Redis", "tool")]

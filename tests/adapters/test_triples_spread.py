@@ -81,6 +81,7 @@ def test_no_chance_is_made(come: dict[int, float], holders: dict[int, float]) ->
 # In a store
 
 
+@pytest.mark.feature("triples: passages of several hops, by personalised PageRank cut short")
 async def test_a_bridge_leads_to_the_passage_that_is_about_it(triples: Triples) -> None:
     """The question names the song; its passage names the singer; the singer's own article says what was asked for."""
     await triples.remember(
@@ -96,6 +97,7 @@ async def test_a_bridge_leads_to_the_passage_that_is_about_it(triples: Triples) 
     assert (passages[1].linked or 0) > (passages[2].linked or 0) > 0
 
 
+@pytest.mark.feature("triples: aliases are edges, seen and forgotten as their memory is")
 async def test_an_alias_leads_to_the_other_name(triples: Triples) -> None:
     """Who asks for one name finds what is told of the other, and why; forgotten with the memory that gives it."""
     await triples.remember([told(1, "Ana Lima", "also called", "Nana", text="a nickname")])
@@ -107,6 +109,7 @@ async def test_an_alias_leads_to_the_other_name(triples: Triples) -> None:
     assert await ask(triples, "Nana") == ([], [])
 
 
+@pytest.mark.row("A156", "… no walk passes through what the query may not see", of="triples: passages of several hops")
 async def test_an_alias_of_another_session_joins_nothing(triples: Triples) -> None:
     """An alias that the query may not see is no edge of its walk."""
     other = Scope(user_id="ada", session_id="other")
@@ -115,6 +118,7 @@ async def test_an_alias_of_another_session_joins_nothing(triples: Triples) -> No
     assert await ask(triples, "Nana", Scope(user_id="ada", session_id="mine")) == ([], [])
 
 
+@pytest.mark.feature("… spellings that differ by article and blanks are one entity", of="triples: aliases are edges")
 async def test_spellings_meet_in_one_node(triples: Triples) -> None:
     """A name that differs by article and blanks from one that is known is that one, told and asked; else a new one."""
     await triples.remember([told(1, "OpenAI", "uses", "Redis", text="first")])
@@ -124,6 +128,11 @@ async def test_spellings_meet_in_one_node(triples: Triples) -> None:
     assert {fact.path for fact in facts} == {("OpenAI", "uses", "Redis"), ("OpenAI", "uses", "Kafka")}
 
 
+@pytest.mark.row(
+    "A141",
+    "… an edge answers a question that asks after its relation in other words",
+    of="triples: free predicates come down to USES",
+)
 async def test_a_question_asks_after_a_relation_in_other_words(triples: Triples) -> None:
     """ "depend on" and "uses" are one relation, so that the edge answers; "like" is another."""
     await triples.remember([told(1, "Gateway", "uses", "Redis cluster")])
@@ -133,6 +142,7 @@ async def test_a_question_asks_after_a_relation_in_other_words(triples: Triples)
     assert (await ask(triples, "what does the gateway fear?"))[1] == []
 
 
+@pytest.mark.feature("… a hub is bounded, and reported", of="triples: passages of several hops")
 async def test_a_hub_is_bounded_and_reported(tmp_path: Path) -> None:
     """With a cap of 4, a name of 30 mentions leads to its newest 4 memories, and is no way from one to another."""
     async with wordy(tmp_path / "triples", fan_out=4, facts=0) as triples:
@@ -181,6 +191,10 @@ async def test_an_older_file_is_brought_forward(tmp_path: Path) -> None:
         await triples.close()
 
 
+@pytest.mark.feature(
+    "… what a passage is about is noted when it is kept, and made up for in older files",
+    of="triples: passages of several hops",
+)
 async def test_an_older_files_titles_are_found_out(tmp_path: Path) -> None:
     """What remembering notes today of a passage about Hank Snow is made up for in a file that never had it: it comes
     before the list that names him, whose words are as near; and nothing is left to be looked at again."""

@@ -47,6 +47,7 @@ def told(*texts: str) -> list[Captured]:
 # The arithmetic
 
 
+@pytest.mark.row("A110", "`vector_sqlite`: one small file, 70 % vector and 30 % words")
 def test_seventy_of_a_hundred_are_the_vectors() -> None:
     """.7·.9 + .3·.5 = .78; found by one side only: .7·.8 = .56 and .3·.6 = .18."""
     found = merged({1: 0.9, 2: 0.8}, {1: 0.5, 3: 0.6}, Options(), has_vectors=True)
@@ -95,6 +96,12 @@ async def test_what_has_none_of_the_words_is_found_by_meaning(tmp_path: Path) ->
         assert (await backend.describe()).vectors == 2
 
 
+@pytest.mark.row(
+    "A110",
+    "… by the configured embedder: the seed's text-embedding-3-small has 1,536 dimensions, ours 384, and they are "
+    "never mixed",
+    of="`vector_sqlite`: one small file",
+)
 async def test_vectors_of_another_model_are_made_anew(tmp_path: Path) -> None:
     """They are never compared with the new model's, and words are found meanwhile."""
     async with store(tmp_path, FakeEmbedder(dimensions=32)) as backend:
@@ -195,6 +202,7 @@ async def test_an_option_that_makes_no_sense_is_named(tmp_path: Path, options: d
 # As the fallback of the others
 
 
+@pytest.mark.row("A119", "… asked when the others fail, or always, by setting", of="`vector_sqlite`: one small file")
 async def test_it_is_asked_when_the_others_fail_or_always_by_setting(tmp_path: Path) -> None:
     """Both stores hold the memory: the fallback is left alone while the other answers, and asked once it does not."""
     stores: dict[str, dict[str, Any]] = {

@@ -11,6 +11,7 @@ from fusion.recipe import Dedup, Expanding, Gathering, Judging, Packing, Recipe
 RECIPES = {"default": Recipe(), "hook": Recipe(name="hook")}
 
 
+@pytest.mark.feature("… arms are written as `fusion compare` takes them", of="benchmarks: a kept home")
 def test_a_name_is_a_recipe_and_backends() -> None:
     """Without backends it has all; with some it has them in the configured order; each name is one arm. Without a
     recipe it has the first one's, and `-` takes away, as `fusion compare` reads it."""
@@ -53,6 +54,7 @@ def test_subsets_are_all_but_the_empty_one() -> None:
     assert (len(found), len(set(found)), found[0], found[-1]) == (15, 15, ("a",), ("a", "b", "c", "d"))
 
 
+@pytest.mark.feature("a recipe with one thing left out at a time: an ablation is an arm")
 def test_an_ablation_leaves_out_one_thing() -> None:
     """Each arm differs from the recipe in what it is called by; what is out already has no arm."""
     recipe = Recipe(rerank=Judging(signals={"bm25": 2, "date": 1, "dense": 0}, floor=0.3, parts=4))

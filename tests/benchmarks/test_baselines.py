@@ -57,6 +57,7 @@ async def test_each_finds_what_shares_the_questions_words() -> None:
     assert found["handset"][0][0][0] == "t1"
 
 
+@pytest.mark.feature("baselines stand in the same fence")
 def test_they_are_packed_into_the_same_fence() -> None:
     """Plain ones as memories alone, the hand-set as excerpts of their sessions; all within the budget."""
     ranking = {0: [("t1", 1.0), ("t3", 0.9), ("t2", 0.8)]}
@@ -78,6 +79,7 @@ def test_a_passage_of_several_items_is_one_memory_and_counts_as_its_items() -> N
     assert "Ida: the oven broke on sunday\nPer: then we eat salad\n" in row.block
 
 
+@pytest.mark.feature("a baseline that is not installed says how to install it")
 def test_what_is_not_installed_says_how_to_install_it() -> None:
     """Asked for by name; a baseline of our own needs nothing, and each that needs something is a baseline."""
     assert set(NEEDS) <= set(BASELINES)
@@ -88,6 +90,7 @@ def test_what_is_not_installed_says_how_to_install_it() -> None:
         require(["bm25", "mnemostack"], {"rank_bm25": "there"}.get)
 
 
+@pytest.mark.feature("mnemostack alone as a baseline: its own ingestor and recall, our vectors, no server")
 @pytest.mark.skipif(not installed("mnemostack"), reason="needs the extra mnemostack")
 async def test_the_mnemostack_library_answers_alone() -> None:
     """Windows of three stay within a document, and a note of no document has none; the words decide what is first."""

@@ -30,6 +30,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.feature("LoCoMo through the gateway: the figures are one line of JSON")
 @pytest.mark.model
 @pytest.mark.slow
 def test_locomo_prints_its_figures_and_writes_its_answers(
@@ -47,6 +48,7 @@ def test_locomo_prints_its_figures_and_writes_its_answers(
     assert all(set(row["ranked"]) <= {"D2:1", "D2:2", "D10:1"} for row in rows)
 
 
+@pytest.mark.feature("memories scattered over four stores are found wherever they lie")
 @pytest.mark.model
 @pytest.mark.slow
 def test_scattered_memories_are_found_wherever_they_lie(
@@ -151,6 +153,9 @@ def record_anew(file: Path, commit: str) -> None:
     np.savez(file, **arrays)
 
 
+@pytest.mark.feature(
+    "… one's own files, too, and what each backend is worth then", of="memories scattered over four stores"
+)
 @pytest.mark.model
 @pytest.mark.slow
 def test_ones_own_files_are_scattered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,6 +182,7 @@ def test_ones_own_files_are_scattered(tmp_path: Path, capsys: pytest.CaptureFixt
     assert again["recorded_by"] == sorted([figures["commit"], "elsewhere"])
 
 
+@pytest.mark.feature("a recipe with one thing left out at a time: an ablation is an arm")
 @pytest.mark.model
 @pytest.mark.slow
 def test_what_each_part_of_a_recipe_is_worth(tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -228,6 +234,7 @@ def test_a_number_that_is_none_is_named(given: tuple[str, ...], says: str, capsy
     assert (ended.value.code, says in capsys.readouterr().err) == (2, True)
 
 
+@pytest.mark.feature("bad input of a benchmark: one line that names it, exit code 2")
 @pytest.mark.parametrize(
     ("command", "message"),
     [
@@ -275,6 +282,7 @@ def test_stores_are_not_told_apart_without_an_answer(
     assert "kitchen has no question with evidence" in capsys.readouterr().err
 
 
+@pytest.mark.feature("a data set with broken ids or of an unknown format is named, nothing is written, exit code 2")
 @pytest.mark.parametrize("command", ["locomo", "contribution"])
 def test_a_data_set_with_broken_ids_is_named_and_ends_with_2(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -291,6 +299,11 @@ def test_a_data_set_with_broken_ids_is_named_and_ends_with_2(
     assert "the id 'D2:1' occurs twice" in told.err
 
 
+@pytest.mark.feature(
+    "… a tuned recipe remembers its questions: neither the benchmarks nor `tune` report on these, and `compare` "
+    "does not count them",
+    of="`fusion tune` moves a number where it gains more than its error",
+)
 @pytest.mark.parametrize("command", [["locomo", "--arms", "mine"], ["contribution", "--recipe", "mine"]])
 def test_no_figure_is_told_of_what_a_recipe_was_tuned_on(
     command: list[str], file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

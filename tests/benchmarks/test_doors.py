@@ -11,6 +11,9 @@ import pytest
 from benchmarks.__main__ import main
 
 
+@pytest.mark.feature(
+    "a hook's overhead, an MCP client's start, a thousand at once, ten thousand in a row: one line of JSON"
+)
 @pytest.mark.model
 def test_the_doors_print_their_figures() -> None:
     """One line of JSON from a real server, hook and MCP client; no 5xx but 503, and nothing left open."""

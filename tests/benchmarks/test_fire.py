@@ -60,6 +60,7 @@ def test_every_part_keeps_to_its_bounds_in_a_short_run(name: str) -> None:
     assert figures["missed"] == [], json.dumps(figures["counts"])
 
 
+@pytest.mark.feature("the stalls of a real server's loop under hostile answers, replies and connections are measured")
 def test_the_hostile_judge_model_and_backend_are_asked() -> None:
     """A stall of a server that asks none of them would show nothing."""
     figures = run(["stalls"], full=False)

@@ -52,6 +52,9 @@ async def test_sentences_are_counted() -> None:
     assert await sentences_per_s(TINY.told) > 0
 
 
+@pytest.mark.feature(
+    "`python -m benchmarks graph`: a large graph and its hub, sentences by rules; every figure in one object"
+)
 @pytest.mark.model
 @pytest.mark.slow
 def test_every_figure_is_printed(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from benchmarks.datasets import UNANSWERABLE, Corpus, Item, Question
 from benchmarks.joined import CATEGORY, joined
 from benchmarks.options import Run
@@ -17,6 +19,7 @@ QUESTIONS = (
 CORPUS = Corpus("town", tuple(Item(i, i) for i in "abc"), QUESTIONS)
 
 
+@pytest.mark.feature("Benchmarks: `--joined N` asks a data set's questions in one sentence")
 def test_two_questions_become_one_that_needs_the_evidence_of_both() -> None:
     """Of three answerable ones a pair, and one is left over; none of it is unanswerable."""
     (one,) = joined(CORPUS, 2, seed=0).questions

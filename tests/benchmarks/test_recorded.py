@@ -77,6 +77,7 @@ def _same(row: Row) -> Row:
     return replace(row, took_ms=0.0, cpu_ms=0.0, block=re.sub('nonce="[0-9a-f]+"', "", row.block))
 
 
+@pytest.mark.feature("any recipe over any subset of backends replays as it answers live")
 @pytest.mark.model
 async def test_every_recipe_and_subset_replays_as_it_answers_live(kitchen: tuple[Fusion, Recorded]) -> None:
     """Five recipes over seven subsets, three questions each: block, members and ranking are those of a live answer.
@@ -118,6 +119,7 @@ async def test_a_recording_comes_back_from_disk(kitchen: tuple[Fusion, Recorded]
     assert [_same(r) for r in await _replayed(back, arms)] == [_same(r) for r in await _replayed(one, arms)]
 
 
+@pytest.mark.feature("a recording of other memories or another model is refused")
 @pytest.mark.model
 async def test_a_recording_of_something_else_is_refused(kitchen: tuple[Fusion, Recorded], tmp_path: Path) -> None:
     """Another model, other memories, an earlier form, other bytes: named. Deeper, or more questions: recorded again."""
@@ -149,6 +151,10 @@ async def test_an_arm_that_wants_more_than_was_recorded_is_named(kitchen: tuple[
         await _replayed(one, [Arm("deeper", deeper, BACKENDS)])
 
 
+@pytest.mark.feature(
+    "… a recording answers no other question than it was asked",
+    of="`fusion tune` moves a number where it gains more than its error",
+)
 @pytest.mark.model
 async def test_a_recording_answers_no_other_question(kitchen: tuple[Fusion, Recorded], tmp_path: Path) -> None:
     """A question that was reworded, or two that changed places: recorded again, never answered for another text."""

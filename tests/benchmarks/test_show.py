@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from io import StringIO
 
+import pytest
 from rich.console import Console
 
 from benchmarks.show import show
@@ -16,6 +17,10 @@ def shown(figures: dict[str, object]) -> str:
     return out.getvalue()
 
 
+@pytest.mark.feature(
+    "… backends and arms stand side by side for people, the sentences below",
+    of="what each backend is worth sums to what all",
+)
 def test_backends_stand_side_by_side() -> None:
     """One line a backend with what it is worth and costs, what was not timed as a dash, and the sentence by itself."""
     text = shown(

@@ -27,6 +27,7 @@ def test_what_nobody_needs_is_worth_nothing() -> None:
     assert shapley(THREE, worth) == pytest.approx({"a": 0.5, "b": 0.3, "c": 0.0})
 
 
+@pytest.mark.feature("what each backend is worth sums to what all are worth")
 @given(st.lists(st.floats(0, 1), min_size=len(SETS), max_size=len(SETS)))
 def test_the_shares_sum_to_the_whole(values: list[float]) -> None:
     """Whatever the subsets are worth; and each share is the mean gain over the six orders of joining."""
@@ -41,6 +42,7 @@ def test_the_shares_sum_to_the_whole(values: list[float]) -> None:
         assert shares[player] == pytest.approx(sum(gains) / 6)
 
 
+@pytest.mark.feature("what is lost with one backend down, beside its own")
 def test_only_what_others_hold_counts_as_lost_beyond_own() -> None:
     """The store down alone held x. Question 1 loses x and y: 1/2 beyond; question 2 gains z: -1. Mean -1/4."""
     first = (("x", "y"), (True, True), (False, False))

@@ -36,6 +36,7 @@ class Stores:
         return [one, BackendState("two", "", self.status, backlog=backlog, vectors_pending=pending)]
 
 
+@pytest.mark.feature("a bar moves while memories are stored, too, as far as the slowest backend is")
 async def test_a_bar_follows_the_slowest_backend() -> None:
     """Of ten, 4 are not told and 6 have no vector: none is there; then 7; one fewer moves nothing back; then all."""
     steps: list[int] = []
@@ -50,6 +51,7 @@ async def test_what_a_store_lacks_is_an_error() -> None:
         await settled(cast(Fusion, cast(Any, Stores([(0, 0)], status="open"))), 1, look_s=0.0)
 
 
+@pytest.mark.feature("benchmarks: a kept home is filled by one content only")
 def test_a_kept_home_is_filled_by_one_corpus_only(tmp_path: Path) -> None:
     """The same content again is welcome; edited, stored otherwise, or in a home that does not say: refused by name."""
     first = {"content": content_of(Corpus("notes", (Item("a", "It cost 190 kr."),), ())), "captions": "without"}

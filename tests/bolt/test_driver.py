@@ -59,6 +59,8 @@ async def test_a_write_is_a_write_transaction(stub: Stub, bolt: Bolt) -> None:
     assert [(asked.statement, asked.mode) for asked in stub.asked] == [("CREATE (:A)", "w"), ("CREATE (:B)", "w")]
 
 
+@pytest.mark.feature("Bolt: nobody logs on with two empty texts", part="faults/backends")
+@pytest.mark.feature("bolt (cortex, neo4j): `auth=None`", part="faults/adapters")
 async def test_nobody_logs_on_with_two_empty_texts(stub: Stub, bolt: Bolt) -> None:
     """Older Memgraphs refuse a client that says nothing of itself."""
     await bolt.read("RETURN 1", {}, LONG)
@@ -87,6 +89,8 @@ async def test_what_stays_busy_ends_with_the_deadline(stub: Stub, bolt: Bolt) ->
     assert len(stub.asked) > 1
 
 
+@pytest.mark.feature("Bolt: a server that hangs is left at the deadline", part="faults/backends")
+@pytest.mark.feature("bolt (cortex, neo4j): hangs", part="faults/adapters")
 async def test_the_deadline_covers_everything(stub: Stub, bolt: Bolt) -> None:
     """A server that hangs is left at the deadline; the pool serves the next question."""
     stub.schedule.append(Hang())
@@ -96,6 +100,10 @@ async def test_the_deadline_covers_everything(stub: Stub, bolt: Bolt) -> None:
     assert await bolt.read("RETURN 2 AS n", {}, LONG) == [{"n": 2}]
 
 
+@pytest.mark.feature(
+    "Bolt: reset in mid-result: asked once more, nothing of the first half stays", part="faults/backends"
+)
+@pytest.mark.feature("bolt (cortex, neo4j): a reset in mid-result", part="faults/adapters")
 async def test_a_reset_in_mid_result_is_asked_again(stub: Stub, bolt: Bolt) -> None:
     """Half a result is none: the query runs once more on a new connection, and nothing of the first half stays."""
     stub.schedule.extend([Lost(["n"], [[1], [2]]), Rows(["n"], [[1], [2], [3]])])
@@ -103,6 +111,7 @@ async def test_a_reset_in_mid_result_is_asked_again(stub: Stub, bolt: Bolt) -> N
     assert stub.connections == 2
 
 
+@pytest.mark.feature("bolt (cortex, neo4j): resets again and again", part="faults/adapters")
 async def test_a_server_that_keeps_resetting_is_unreachable(stub: Stub, bolt: Bolt) -> None:
     """One more try, not many: the next question is the breaker's to allow."""
     stub.otherwise = Lost(["n"], [[1]])
@@ -111,6 +120,7 @@ async def test_a_server_that_keeps_resetting_is_unreachable(stub: Stub, bolt: Bo
     assert len(stub.asked) == 2
 
 
+@pytest.mark.feature("Bolt: a commit that nobody confirmed is not repeated")
 async def test_a_commit_that_nobody_confirmed_is_not_repeated(stub: Stub, bolt: Bolt) -> None:
     """It may have happened: what counts something must not count twice."""
     stub.commits.append(Lost())
@@ -119,6 +129,7 @@ async def test_a_commit_that_nobody_confirmed_is_not_repeated(stub: Stub, bolt: 
     assert len(stub.asked) == 1
 
 
+@pytest.mark.feature("bolt (cortex, neo4j): a restart", part="faults/adapters")
 async def test_the_pool_recovers_when_the_server_restarts(stub: Stub, bolt: Bolt) -> None:
     """Connections of before are dead; whoever comes next does not notice."""
     await asyncio.gather(*(bolt.read("RETURN 1", {}, LONG) for _ in range(5)))
@@ -139,6 +150,10 @@ async def test_a_restart_between_two_questions_goes_unnoticed(stub: Stub, bolt: 
     assert await bolt.read("RETURN 1 AS n", {}, LONG) == [{"n": 1}]
 
 
+@pytest.mark.feature("Bolt: a replica that only reads is told as that, Neo4j's and Memgraph's", part="faults/backends")
+@pytest.mark.feature(
+    "bolt (cortex, neo4j): a replica that only reads, and other failures by their codes", part="faults/adapters"
+)
 @pytest.mark.parametrize(
     ("failure", "error", "words"),
     [
@@ -175,6 +190,7 @@ async def test_failures_have_names(
     assert caught.value.__cause__ is None
 
 
+@pytest.mark.feature("bolt (cortex, neo4j): a refused password", part="faults/adapters")
 async def test_a_refused_password_is_unauthorized(stub: Stub, tmp_path: Path) -> None:
     """Asked once, and the password is in no message."""
     (tmp_path / "password").write_text("open sesame")
@@ -187,6 +203,7 @@ async def test_a_refused_password_is_unauthorized(stub: Stub, tmp_path: Path) ->
     assert "sesame" not in str(caught.value)
 
 
+@pytest.mark.feature("bolt (cortex, neo4j): too many refused log-ons", part="faults/adapters")
 async def test_too_many_refused_log_ons_ask_to_wait(stub: Stub, bolt: Bolt) -> None:
     """Neo4j locks a user out for a while."""
     stub.refuses = Failure("Neo.ClientError.Security.AuthenticationRateLimit")
@@ -194,6 +211,7 @@ async def test_too_many_refused_log_ons_ask_to_wait(stub: Stub, bolt: Bolt) -> N
         await bolt.read("RETURN 1", {}, LONG)
 
 
+@pytest.mark.feature("bolt (cortex, neo4j): a renewed password", part="faults/adapters")
 async def test_a_renewed_password_is_used_without_a_restart(stub: Stub, tmp_path: Path) -> None:
     """The file is read for each question; a connection of before logs on anew."""
     file = tmp_path / "password"
@@ -223,6 +241,7 @@ async def test_a_password_of_the_environment(stub: Stub) -> None:
     assert stub.log_ons == [("ada", "secret")]
 
 
+@pytest.mark.feature("bolt (cortex, neo4j): nobody there", part="faults/adapters")
 async def test_no_server_is_unreachable() -> None:
     """Refused at once, and named with its address."""
     async with Stub() as stub:
@@ -233,6 +252,7 @@ async def test_no_server_is_unreachable() -> None:
     await bolt.close()
 
 
+@pytest.mark.feature("bolt (cortex, neo4j): no such host", part="faults/adapters")
 async def test_no_such_host_is_unreachable() -> None:
     """Said as such: it is the first thing to check in a new configuration."""
     bolt = Bolt(Server("bolt://nowhere.invalid"), MEMGRAPH)
@@ -241,6 +261,7 @@ async def test_no_such_host_is_unreachable() -> None:
     await bolt.close()
 
 
+@pytest.mark.feature("bolt (cortex, neo4j): what is no Bolt", part="faults/adapters")
 @pytest.mark.parametrize(
     "greeting",
     [
@@ -260,6 +281,7 @@ async def test_who_speaks_no_bolt_is_told_from_a_database(stub: Stub, bolt: Bolt
         await bolt.read("RETURN 1", {}, LONG)
 
 
+@pytest.mark.feature("bolt (cortex, neo4j): garbage", part="faults/adapters")
 @pytest.mark.parametrize(
     "answer",
     [
@@ -300,6 +322,7 @@ SCHEMA = Schema(
 )
 
 
+@pytest.mark.row("A003", "Bolt: Memgraph's schema and searches in its own words")
 async def test_memgraphs_schema_in_its_own_words(stub: Stub, bolt: Bolt) -> None:
     """Its own syntax; each statement outside of a transaction that has data in it."""
     await bolt.define(SCHEMA, LONG)

@@ -107,6 +107,13 @@ def fusion(home: Path, verb: str, *arguments: object) -> str:
     return done.stdout
 
 
+@pytest.mark.row(
+    "A115",
+    "A114",
+    "A112",
+    "Four at once: Markdown, mem0's library, a real Cognee and a real Bolt server (ArcadeDB; Neo4j where it was "
+    "fetched) answer one `/fuse`; its block and receipt have something of each, and doctor finds nothing wrong",
+)
 def test_one_question_is_answered_by_all_four(home: Path) -> None:
     """Notes and facts say when and why, Cognee what was found out, the database who decided: one block has something of
     each, and beside it the path on which a graph found it. The receipt knows it later, and doctor finds nothing wrong.

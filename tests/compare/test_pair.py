@@ -142,6 +142,7 @@ some_recipes = st.builds(
 )
 
 
+@pytest.mark.feature("one gather: each arm answers as it would have alone, and every backend is asked once")
 @settings(max_examples=60, deadline=None)
 @given(some_hits, some_hits, some_recipes, some_recipes)
 async def test_each_arm_answers_as_it_would_have_alone(one: list[str], two: list[str], a: Recipe, b: Recipe) -> None:
@@ -156,6 +157,9 @@ async def test_each_arm_answers_as_it_would_have_alone(one: list[str], two: list
         assert [row["name"] for row in side.backends] == list(names)
 
 
+@pytest.mark.feature(
+    "… an arm against itself shows no difference", of="one gather: each arm answers as it would have alone"
+)
 @settings(max_examples=30, deadline=None)
 @given(some_hits, some_recipes)
 async def test_an_arm_against_itself_shows_no_difference(texts: list[str], recipe: Recipe) -> None:
@@ -169,6 +173,10 @@ async def test_an_arm_against_itself_shows_no_difference(texts: list[str], recip
     assert found.a.receipt_id != found.b.receipt_id
 
 
+@pytest.mark.feature(
+    "… a judge is asked once for whatever either arm would show it",
+    of="one gather: each arm answers as it would have alone",
+)
 async def test_the_judges_mood_is_no_difference() -> None:
     """Asked once for what both would show it, though each call of it would score otherwise; two heads, one verdict."""
     judge = Fickle()
@@ -195,6 +203,7 @@ async def test_an_arm_that_wants_no_judge_is_not_judged() -> None:
     assert {why["a"]["judge"] for why in found.why} == {None}
 
 
+@pytest.mark.feature("what only one arm has is told with the other's reason")
 async def test_what_only_one_arm_has_is_told_with_the_reason() -> None:
     """Left out by the packing, beyond the depth, or with a backend that was not asked: the other row says which."""
     one, two = Listed(turns("database", "postgres database", "postgres")), Listed([Hit("z", "postgres backup")])
@@ -214,6 +223,7 @@ async def test_what_only_one_arm_has_is_told_with_the_reason() -> None:
     assert found.only_b == ()
 
 
+@pytest.mark.feature("… the same memory from two stores is the same in both arms", of="what only one arm has")
 async def test_one_memory_in_two_stores_is_the_same_in_both_arms() -> None:
     """Foreign stores cite it by refs of their own; still neither arm has it alone."""
     world = live(one=Listed([Hit("p", "We moved to Postgres")]), two=Listed([Hit("q", "we moved to postgres!")]))
@@ -232,6 +242,10 @@ class Slow(Live):
         return [replace(one, took_ms=900.0) if one.backend == "slow" else one for one in found]
 
 
+@pytest.mark.feature(
+    "… an arm in a hurry does not get what came too late for it",
+    of="one gather: each arm answers as it would have alone",
+)
 async def test_an_arm_in_a_hurry_does_not_get_what_came_too_late_for_it() -> None:
     """1,000 ms leave the backends 800: an answer after 900 is a timeout there, and an answer in the patient arm."""
     ready = live(slow=Listed(turns("database")), quick=Listed([Hit("q", "postgres")]))
@@ -244,6 +258,7 @@ async def test_an_arm_in_a_hurry_does_not_get_what_came_too_late_for_it() -> Non
     assert (len(found.only_a), found.a.waited_ms) == (1, 900.0)
 
 
+@pytest.mark.row("A051", "a dead arm is an error that names it; a failed backend degrades")
 async def test_a_failed_backend_degrades_and_a_dead_arm_is_an_error() -> None:
     """One of two down: degraded, with its coverage. All that an arm asks down: an error that names the arm."""
     world = live(up=Listed(turns("database")), down=Down([]))
@@ -268,6 +283,7 @@ class TestAHome:
         tables = {name: {"adapter": "adapters.inmemory:InMemory"} for name in ("one", "two")}
         return load(home=tmp_path, backends_only=True, embedder={"adapter": ""}, backends=tables)
 
+    @pytest.mark.feature("comparing keeps both receipts and marks nothing as used")
     async def test_both_receipts_are_kept_and_nothing_counts_as_used(self, tmp_path: Path) -> None:
         """Each arm's receipt says why; no backend hears that anything reached a prompt."""
         ada = Scope(user_id="ada", audience="private")

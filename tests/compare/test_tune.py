@@ -17,6 +17,10 @@ from tests.lib.test_trees import MODEL
 BM25 = Knob("rerank.signals.bm25", (0, 2))
 
 
+@pytest.mark.feature(
+    "`fusion tune` moves a number where it gains more than its error, and tells what that is worth on questions "
+    "without a say"
+)
 def test_a_number_that_helps_is_chosen_and_validated() -> None:
     """In all 12 questions the evidence has the words and comes second: 0 of 12 without bm25, 12 with."""
     cases = [question(fold, n) for fold in ("a", "b", "c") for n in range(4)]
@@ -40,6 +44,7 @@ def test_a_number_that_helps_is_chosen_and_validated() -> None:
     assert sum(ticks) <= steps(cases, [BM25])
 
 
+@pytest.mark.feature("… luck moves nothing", of="`fusion tune` moves a number where it gains more than its error")
 def test_luck_is_not_chosen() -> None:
     """In half of the questions the words mislead: two gains, two losses a fold, so the mean gain of 0 moves nothing."""
     cases = [question(fold, n, evidence_has_the_words=n < 2) for fold in ("a", "b", "c") for n in range(4)]
@@ -48,6 +53,10 @@ def test_luck_is_not_chosen() -> None:
     assert tuned.as_json()["verdict"]["better"] is None
 
 
+@pytest.mark.feature(
+    "… a fold has no say in what answers it, also where that makes the choice look bad",
+    of="`fusion tune` moves a number where it gains more than its error",
+)
 def test_a_fold_has_no_say_in_what_answers_it() -> None:
     """Words help all 4 questions of a and of b, and mislead the 4 of c, which the order of the backend answers.
 
@@ -65,6 +74,9 @@ def test_a_fold_has_no_say_in_what_answers_it() -> None:
     assert (told["cross_validated_eib"], told["base_eib"], told["verdict"]["loss"]) == (0.0, round(4 / 12, 4), 4)
 
 
+@pytest.mark.feature(
+    "… a floor rises only by enough questions", of="`fusion tune` moves a number where it gains more than its error"
+)
 def test_a_thrifty_number_is_as_high_as_costs_nothing() -> None:
     """A floor of .3 costs nothing, .4 half a thousandth, .5 a tenth: .4 it is, by 150 questions.
 
@@ -98,6 +110,9 @@ def test_one_conversation_is_cut_in_five() -> None:
         folds([question("a", n) for n in range(9)])
 
 
+@pytest.mark.feature(
+    "a model that is missing or was changed costs no answer: the weights score, and the answer says so"
+)
 async def test_a_recipe_without_its_model_ranks_by_weights_and_says_so() -> None:
     """The answer is that of the same recipe without a model, degraded, with the fault; with its trees it is whole."""
     case = question("a", 1)

@@ -29,6 +29,10 @@ def written(folder: Path, **notes: str) -> Path:
     return folder
 
 
+@pytest.mark.feature(
+    "… by real headings of the notes that say most: no tags, no comments in code, no front matter",
+    of="`fusion init`: from nothing to a first answer",
+)
 def test_only_headings_are_topics(tmp_path: Path) -> None:
     """No tag, no comment in code, nothing of the front matter."""
     note = f"""---
@@ -123,6 +127,10 @@ def test_empty_notes_have_no_topics(tmp_path: Path) -> None:
     assert found(written(tmp_path, a="", b="\n\n", c="---\n---\n")) == []
 
 
+@pytest.mark.feature(
+    "… of any language, of one word, with emoji, among 10,000 notes within its time",
+    of="`fusion init`: from nothing to a first answer",
+)
 def test_ten_thousand_notes_are_not_all_read(tmp_path: Path) -> None:
     """A bounded number of files, and none after the time that there is."""
     for number in range(10_000):

@@ -71,6 +71,7 @@ def test_without_a_terminal_a_flood_is_refused_with_the_flag_that_lets_it_in() -
         ask(Bulk(1, 60_000_000, 10), bounds, yes=False, as_json=False)
 
 
+@pytest.mark.feature("a flood of sections is asked about before it is taken in")
 def test_the_command_asks_before_it_opens_anything(flood: Path, tmp_path: Path) -> None:
     """No home is made for a flood that nobody agreed to."""
     home = tmp_path / "home"
@@ -81,6 +82,7 @@ def test_the_command_asks_before_it_opens_anything(flood: Path, tmp_path: Path) 
     assert not home.exists()
 
 
+@pytest.mark.feature("… by `fusion undo`, with a preview and a question", of="an ingest is undone")
 def test_an_ingest_says_how_it_is_undone_and_what_it_did_not_read(tmp_path: Path) -> None:
     """Three commands: take in, look, take back; and the same files can be taken in again."""
     home, notes = tmp_path / "home", tmp_path / "notes"
@@ -128,6 +130,7 @@ def test_an_undo_without_a_question_wants_a_yes(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["undo", "nope", *where]).exit_code == 2
 
 
+@pytest.mark.feature("an ingest without a terminal says how far it is")
 def test_off_a_terminal_progress_is_a_line_now_and_then() -> None:
     """How many, how fast, how much of it, and where it is; nothing at all where it is to be quiet."""
     said: list[str] = []
@@ -152,6 +155,7 @@ class Stopping(FakeFusion):
         return await super().remember(items, **options)
 
 
+@pytest.mark.feature("an ingest that is stopped says what is kept and how to go on")
 async def test_a_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """And how to take it back; the interruption goes on to whoever ended it."""
     file = tmp_path / "memories.jsonl"

@@ -109,6 +109,7 @@ class TestErrors:
         if isinstance(caught.value, NobodyAnswered):
             assert caught.value.details == {"coverage": COVERAGE}
 
+    @pytest.mark.feature("the Python client raises what the server raised")
     def test_every_error_survives_the_wire(self) -> None:
         """Also those that no route raises today; unknown ones fall back on their status."""
         assert isinstance(problem.error_of({"type": "about:blank", "detail": "d"}, 503), Overloaded)
@@ -200,6 +201,7 @@ class TestErrors:
                     await client.health()
 
 
+@pytest.mark.feature("the client's import is light, because a hook pays for it before every prompt")
 def test_the_import_is_light() -> None:
     """A hook imports it before every prompt: without httpx and asyncio, which take three times as long as the rest."""
     code = (
@@ -243,6 +245,7 @@ class TestFindingTheServer:
         with pytest.raises(ServerUnreachable, match="prot"):
             ensure_server(home)
 
+    @pytest.mark.feature("a server that did not start is told of in its own last words")
     def test_the_last_words_are_those_of_this_start(self, home: Path) -> None:
         """All servers of a home write into one log; what an earlier one said explains nothing."""
         home.mkdir()
@@ -253,12 +256,14 @@ class TestFindingTheServer:
             ensure_server(home)
         assert "fire" not in str(caught.value)
 
+    @pytest.mark.feature("a server that never gets ready costs its caller's time only")
     def test_a_server_that_never_gets_ready_costs_the_callers_time_only(self, home: Path) -> None:
         """Its owner says that it serves, and nobody answers: after 0.1 s there is an error, and no second server."""
         with HomeLock.take(home, "fusion serve"), pytest.raises(ServerUnreachable, match=r"within 0\.1 s"):
             ensure_server(home, timeout_s=0.1)
         assert not (home / LOG).exists()
 
+    @pytest.mark.feature("what is remembered while the server starts waits for it")
     async def test_a_server_that_is_still_starting_is_waited_for(self, home: Path) -> None:
         """Its process has the home and has not said yet where it answers: what was to be remembered is, once it has."""
         make_home(home)

@@ -119,6 +119,7 @@ def hands(home: Path) -> Path:
     return home
 
 
+@pytest.mark.feature("what is mistyped gets one line with the nearest name or the fix, and no traceback")
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_mistake_gets_one_line_with_the_hint(hands: Path, case: Case) -> None:
     """Nothing on stdout, one line on stderr, the exit code, and neither a traceback nor a new folder."""
@@ -141,6 +142,7 @@ def test_a_mistake_gets_one_line_with_the_hint(hands: Path, case: Case) -> None:
     assert sorted(hands.parent.iterdir()) == before
 
 
+@pytest.mark.feature("a second `fusion serve` is given the address of the first")
 def test_a_second_server_is_given_the_address_of_the_first(hands: Path) -> None:
     """It needs no second one, and how to stop the first one is said."""
     (hands / "fusion.toml").write_text(SMALL)
@@ -167,6 +169,7 @@ def without_rights() -> Iterator[None]:
         os.seteuid(0)
 
 
+@pytest.mark.feature("a home without permission is named, with the command that shows whose it is")
 @pytest.mark.parametrize("words", ["fuse q --direct", "memories", "remember it --direct", "serve", "status"])
 def test_a_home_without_permission_is_named(hands: Path, words: str) -> None:
     """With the command that shows whose it is."""
@@ -238,6 +241,7 @@ def test_what_is_remembered_needs_no_quotes(hands: Path) -> None:
     assert "Ada" in kept
 
 
+@pytest.mark.feature("questions and texts need no quotes, and options may stand anywhere")
 @pytest.mark.parametrize(
     "words",
     [
@@ -269,6 +273,7 @@ def test_a_word_that_is_a_file_may_have_been_a_question_mark(small: Path, monkey
     assert "put the question in quotes" in result.stderr
 
 
+@pytest.mark.feature("a ref is taken as it was copied: in brackets, in capitals, with commas")
 @pytest.mark.parametrize("ref", ["[m1]", "M1", "m1,", "[m1],"])
 def test_a_ref_is_taken_as_it_was_copied(small: Path, ref: str) -> None:
     """With the brackets of the block, in capitals, with a comma."""
@@ -291,6 +296,9 @@ def test_fuse_prints_the_block_alone(small: Path) -> None:
     assert result.stderr == ""
 
 
+@pytest.mark.feature(
+    "`fusion fuse` prints the block alone; `-v` adds backends and reasons, `--explain` what was left out"
+)
 def test_the_tables_stand_behind_v_and_explain(small: Path) -> None:
     """-v: backends and memories; --explain: also what was left out."""
     asked = ("fuse", "when do we deploy?", "--home", small, "--direct")
@@ -313,6 +321,10 @@ def answered(small: Path) -> Any:
     return orjson.loads(fusion("fuse", "when do we deploy?", "--home", small, "--direct", "--json").stdout)
 
 
+@pytest.mark.feature(
+    "… on a terminal one quiet line with milliseconds, recipe and receipt, on stderr",
+    of="`fusion fuse` prints the block alone",
+)
 def test_on_a_terminal_one_quiet_line_follows_the_block(small: Path) -> None:
     """Milliseconds, recipe and receipt, on stderr."""
     answer = {**answered(small), "degraded": False}
@@ -323,6 +335,7 @@ def test_on_a_terminal_one_quiet_line_follows_the_block(small: Path) -> None:
     assert f"recipe default · receipt {answer['receipt_id']}" in line
 
 
+@pytest.mark.feature("… and one line on stderr where a backend failed", of="`fusion fuse` prints the block alone")
 def test_what_failed_is_one_line_on_stderr(small: Path) -> None:
     """The backend, its status and why; not a table."""
     down = {
@@ -351,6 +364,7 @@ def test_nothing_found_leaves_stdout_empty(small: Path) -> None:
 LONG = "The falafel place behind the station has closed for good. " * 8
 
 
+@pytest.mark.feature("lists have one line for each memory, as wide as the terminal, under refs that `get` takes")
 @pytest.mark.parametrize("width", [60, 100])
 @pytest.mark.parametrize(
     "words", ["memories", "search memory falafel", "forget --query falafel --dry-run", "compare falafel --b -memory"]
@@ -372,6 +386,7 @@ def test_a_list_has_one_line_for_each_memory(
         assert fusion("get", ref, "--home", hands, "--direct").exit_code == 0
 
 
+@pytest.mark.feature("a table in a very narrow terminal keeps its words whole")
 def test_a_table_in_a_very_narrow_terminal_keeps_its_words_whole(hands: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The terminal wraps the lines; no date becomes a column of single characters."""
     monkeypatch.setenv("COLUMNS", "20")
@@ -388,6 +403,7 @@ def test_a_home_that_is_like_another_is_corrected_in_plain_sentences(hands: Path
     assert f"did you mean {hands}? To make one: fusion init" in said
 
 
+@pytest.mark.feature("`fusion search` shows refs; a backend's own ids with `-v` and in JSON")
 def test_search_shows_refs_and_its_own_ids_only_on_demand(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The ref that `get` and `forget` take; the native id with -v and in JSON."""
     monkeypatch.setenv("COLUMNS", "150")
@@ -401,6 +417,7 @@ def test_search_shows_refs_and_its_own_ids_only_on_demand(small: Path, monkeypat
     assert fusion("forget", hit["ref"], "--yes", "--home", small, "--direct").exit_code == 0
 
 
+@pytest.mark.feature("what was forgotten everywhere is two lines, a table what was not")
 def test_a_memory_that_is_gone_everywhere_is_two_lines(small: Path) -> None:
     """The table of backends is for what is not gone."""
     [line, where] = fusion("forget", "m1", "--yes", "--home", small, "--direct").stdout.splitlines()

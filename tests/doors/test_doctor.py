@@ -76,6 +76,7 @@ def wrong(found: list[Finding]) -> dict[str, Finding]:
     return {one.check: one for one in found if one.status != "ok" and one.check not in machine}
 
 
+@pytest.mark.feature("status and doctor say what is held back of which notes")
 async def test_what_is_held_back_from_notes_is_said_with_and_without_a_server(home: Path, filled: Path) -> None:
     """How many memories, which notes, and the refs; nothing of it is wrong."""
     place = Place("notes/garden.md", 3, 3, "line")
@@ -118,6 +119,7 @@ def test_no_home_yet(home: Path) -> None:
     assert not home.exists()
 
 
+@pytest.mark.row("A051", "`fusion doctor`: what is wrong, each with the command that mends it; it changes nothing")
 async def test_every_finding_that_is_wrong_says_what_mends_it(filled: Path) -> None:
     """Several faults at once: readable by others, a wrong setting, a stale record, a damaged journal."""
     filled.chmod(0o755)
@@ -183,6 +185,7 @@ async def test_another_process_has_the_home(filled: Path) -> None:
         assert (found["server"].status, "fusion ingest notes" in found["server"].detail) == ("warn", True)
 
 
+@pytest.mark.feature("… beside a running server and without one", of="`fusion doctor`: what")
 @pytest.mark.parametrize(
     ("said", "check", "status", "words"),
     [
@@ -216,6 +219,7 @@ async def test_a_running_server_is_asked(
     assert (found[check].status, words in found[check].detail) == (status, True)
 
 
+@pytest.mark.feature('… what a backend says behind "Mend:" is the mend', of="`fusion doctor`: what")
 @pytest.mark.parametrize(
     "changes",
     [
@@ -232,6 +236,10 @@ async def test_a_backend_names_its_own_mend(filled: Path, changes: dict[str, Any
     assert (finding.status, finding.mend, "Mend" in finding.detail) == ("warn", "fill it first", False)
 
 
+@pytest.mark.feature(
+    "… other people's memories are asked: reachable, key, form of the reply, counts; each names its own mend",
+    of="`fusion doctor`: what",
+)
 @pytest.mark.parametrize(
     ("behaviour", "said", "mend"),
     [
@@ -287,6 +295,9 @@ WRONG = {
 """by the module of an adapter, one line of its table that opening refuses, and what it says"""
 
 
+@pytest.mark.feature(
+    "… an option of a backend that the server would refuse, before a start, in its words", of="`fusion doctor`: what"
+)
 @pytest.mark.parametrize("module", WRONG)
 async def test_a_wrong_option_is_found_before_a_start(filled: Path, module: str) -> None:
     """What the server would refuse is wrong, in the words of the server and with the file to correct; nothing opens."""
@@ -305,6 +316,9 @@ async def test_a_wrong_option_is_found_before_a_start(filled: Path, module: str)
     assert found.detail.removeprefix("[backends.ours] ") in str(refused.value)
 
 
+@pytest.mark.feature(
+    "… why the last server did not start, and a signal that there is not in a recipe", of="`fusion doctor`: what"
+)
 async def test_a_start_that_failed_is_told(filled: Path) -> None:
     """The last words of a log that ends with why a server did not start; a log that ends otherwise tells of nothing."""
     log = filled / "server.log"
@@ -316,6 +330,7 @@ async def test_a_start_that_failed_is_told(filled: Path) -> None:
     assert "server" not in wrong(examine(filled, now=NOW))
 
 
+@pytest.mark.feature("… a port that another program has", of="`fusion doctor`: what")
 async def test_a_port_that_another_program_has_is_told(filled: Path) -> None:
     """The server's own is a warning, for commands take a free one; one of a backend stops every server of the home.
 
@@ -426,6 +441,7 @@ async def test_a_package_that_nobody_asked_for_is_no_fault(filled: Path) -> None
     assert one.status == "fail"
 
 
+@pytest.mark.feature("`fusion doctor` names a token that others could read")
 async def test_a_token_that_others_could_read_is_named(filled: Path) -> None:
     """No server of the home starts until it is gone; the command that removes it is there."""
     home_token(filled)

@@ -183,6 +183,12 @@ def found(client: Client, query: str, text: str, since: float) -> float:
     return time.monotonic() - since
 
 
+@pytest.mark.row(
+    "A077",
+    "… for real: vim in a terminal on a vault like Obsidian's, `fusion serve`, somebody searching all the while "
+    "(`pytest -m editor`)",
+    of="Markdown: followed 1",
+)
 @pytest.mark.timeout(180)
 def test_what_is_typed_into_an_editor_is_found(home: Path, vault: Path) -> None:
     """Saved and left open, saved again, a new note, a title in the front matter, a word taken away: each is found

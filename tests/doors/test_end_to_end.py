@@ -80,6 +80,10 @@ def test_without_a_terminal_stderr_stays_empty(home: Path, tmp_path: Path) -> No
     ]
 
 
+@pytest.mark.feature(
+    "a folder with a `fusion.py` of a stranger's: the server that is started there does not run it",
+    part="faults/clients",
+)
 def test_a_server_takes_nothing_from_the_folder_it_was_started_in(home: Path, tmp_path: Path) -> None:
     """Somebody works in a folder with a fusion.py of its own, which may be a stranger's: it is not run."""
     folder = tmp_path / "work"
@@ -92,6 +96,7 @@ def test_a_server_takes_nothing_from_the_folder_it_was_started_in(home: Path, tm
     assert running_server(home) is not None
 
 
+@pytest.mark.feature("`python -m fusion` imports nothing from the working folder")
 def test_a_command_by_python_m_imports_nothing_from_the_working_folder(home: Path, tmp_path: Path) -> None:
     """Python itself puts that folder first; adapters of one's own are named by PYTHONPATH, as for `fusion`."""
     names = ("orjson.py", "typer.py", "rich.py", "adapters/__init__.py")
@@ -107,6 +112,9 @@ def test_a_command_by_python_m_imports_nothing_from_the_working_folder(home: Pat
     assert list(tmp_path.rglob("*.ran")) == []
 
 
+@pytest.mark.row(
+    "A051", "A052", "the command line remembers, asks, explains, searches, forgets, stops; `--json` is one line"
+)
 def test_remember_ask_read_forget(home: Path) -> None:
     """The first command starts the server, the others use it; what was forgotten is gone."""
     kept = fusion_json("remember", "The bookings move to Postgres", "--home", home, "--user", "nadia")["memories"][0]
@@ -142,6 +150,7 @@ def test_people_see_the_block_and_why(home: Path) -> None:
     assert "memory" in fusion("backends", "--home", home)
 
 
+@pytest.mark.feature("one process owns a home; many commands at once end up with one server")
 def test_many_at_once_end_up_with_one_server(home: Path) -> None:
     """Four commands in the same second on a home without a server: one server, four answers."""
     processes = [start("backends", "--home", home, "--json") for _ in range(4)]
@@ -158,6 +167,7 @@ def test_many_at_once_end_up_with_one_server(home: Path) -> None:
     assert holder.serves
 
 
+@pytest.mark.row("A044", "a killed server is replaced and nothing kept is lost")
 def test_a_killed_server_is_replaced(home: Path) -> None:
     """kill -9 leaves a record and a lock file behind; neither is taken for a server, and nothing kept is lost."""
     kept = fusion_json("remember", "The bookings move to Postgres", "--home", home)["memories"][0]
@@ -193,6 +203,7 @@ def test_direct_opens_the_home_and_a_second_opener_is_told(home: Path) -> None:
     assert f"process {record.pid} (fusion serve" in problem["detail"]
 
 
+@pytest.mark.feature("SIGTERM finishes what is under way")
 def test_sigterm_finishes_what_is_under_way_and_cleans_up(home: Path) -> None:
     """The record goes first, the process leaves with 0, the home is free."""
     with start("serve", "--home", home, "--port", 0, "--json") as process:
@@ -209,6 +220,7 @@ def test_sigterm_finishes_what_is_under_way_and_cleans_up(home: Path) -> None:
     assert owner(home) is None
 
 
+@pytest.mark.feature("… and has to be asked for by name; the log says what it means", of="serving without a token")
 def test_serving_without_a_token_is_asked_for_by_name_and_says_what_it_means(home: Path) -> None:
     """Then every local user is let in; a line of the log says so. Without the option 401 says how to get the token."""
     for option, status in ((), 401), (("--no-token",), 200):
@@ -240,6 +252,7 @@ def test_a_server_with_keys_lets_this_machines_clients_in(home: Path) -> None:
     assert fusion_json("backends", "--home", home)["backends"]
 
 
+@pytest.mark.feature("a file that others can read (S13)", part="secrets")
 def test_files_of_a_home_are_private(home: Path) -> None:
     """Folders 0700, files 0600, whatever the umask says."""
     fusion("remember", "a secret", "--home", home)
@@ -285,6 +298,7 @@ def in_the_journal(home: Path) -> list[str]:
         return [text for (text,) in db.execute("select text from event order by seq")]
 
 
+@pytest.mark.row("A044", "`kill -9` of server or client while ingesting 5,000 lines: each line once")
 @pytest.mark.parametrize("killed", ["server", "client"])
 def test_kill_9_in_the_middle_of_ingesting_5000_lines(home: Path, tmp_path: Path, killed: str) -> None:
     """Whichever process dies, running it again brings in every line, exactly once, in its order."""
@@ -309,6 +323,7 @@ def test_kill_9_in_the_middle_of_ingesting_5000_lines(home: Path, tmp_path: Path
     assert (again["stored"], again["duplicates"]) == (0, 5000)
 
 
+@pytest.mark.feature("… and ends with Ctrl-C, which is no failure", of="`fusion ingest --watch` remembers what")
 def test_watch_remembers_what_is_written_and_ends_with_ctrl_c(home: Path, tmp_path: Path) -> None:
     """One line of JSON a round; Ctrl-C is no failure."""
     session = tmp_path / f"{SESSION}.jsonl"
@@ -325,6 +340,12 @@ def test_watch_remembers_what_is_written_and_ends_with_ctrl_c(home: Path, tmp_pa
     assert in_the_journal(home) == [f"turn {n} of the workshop" for n in range(3)]
 
 
+@pytest.mark.row(
+    "A077",
+    "A078",
+    "`[notes]`: a server that follows a folder has every backend answer what stands there now, also after it was "
+    "killed",
+)
 def test_a_server_that_follows_a_folder_answers_what_stands_there(home: Path, tmp_path: Path) -> None:
     """Edited and deleted while a server runs, and while none does; one that was killed in between is made up for."""
     folder = tmp_path / "notes"

@@ -96,6 +96,7 @@ def real(home: Path) -> Iterator[Path]:
 
 
 class TestRecall:
+    @pytest.mark.row("A051", "A154", "Claude Code: a prompt gets its block, in the documented shape")
     async def test_a_prompt_gets_its_block_in_the_documented_shape(
         self, memory: FakeFusion, home: Path, tmp_path: Path
     ) -> None:
@@ -115,6 +116,9 @@ class TestRecall:
         await asyncio.to_thread(hook, "user-prompt-submit", told, "--home", home, "--user", "ada")
         assert memory.requests[0].scope.named() == {"user_id": "ada"}
 
+    @pytest.mark.row(
+        "A158", "short prompts, slash commands, heartbeats, scheduled runs and subagents are not looked up"
+    )
     @pytest.mark.parametrize(
         "prompt",
         [
@@ -145,6 +149,7 @@ class TestRecall:
         assert is_silent("user-prompt-submit", printed)
         assert memory.requests == []
 
+    @pytest.mark.row("A157", "our own block is no part of a question")
     def test_our_own_block_is_no_part_of_a_question(self) -> None:
         """Whole, cut off at its end, cut off at its beginning; what was typed around it is asked."""
         ask = "where do chains come from?"
@@ -166,6 +171,12 @@ class TestRecall:
         assert asked[:2000] == prompt[:2000]
         assert asked[-2000:] == prompt[-2000:]
 
+    @pytest.mark.feature("a session begins with a few memories of its project")
+    @pytest.mark.row(
+        "A055",
+        "… at a session's start the hook recalls what matters of any day, within its budget",
+        of="Markdown: the layout",
+    )
     async def test_a_session_begins_with_a_few_memories_of_its_project(
         self, memory: FakeFusion, home: Path, tmp_path: Path
     ) -> None:
@@ -191,6 +202,11 @@ class TestRecall:
 
 
 class TestFailOpen:
+    @pytest.mark.row(
+        "A051",
+        "a hook always exits 0: garbage, floods, unknown events, a home in use, broken settings, a dead or hanging "
+        "server",
+    )
     @pytest.mark.parametrize("event", EVENTS)
     @pytest.mark.parametrize(
         "told",
@@ -301,6 +317,7 @@ class TestFailOpen:
         assert is_silent("user-prompt-submit", printed)
         assert "did not answer in time" in notice
 
+    @pytest.mark.row("A104", "a hook's own deadline breaks into whatever it waits for")
     def test_whatever_a_hook_waits_for_ends(self) -> None:
         """A pipe that nobody closes blocks a read; the limit breaks into it, past `except Exception` and OSError."""
         reading, writing = os.pipe()
@@ -382,6 +399,12 @@ def kept(home: Path) -> list[tuple[str, str]]:
 
 
 class TestCapture:
+    @pytest.mark.row(
+        "A032",
+        "A150",
+        "A157",
+        "a turn is captured once, without tools, thoughts, sidechains, private parts and our own block",
+    )
     def test_a_turn_is_kept_once_and_without_what_nobody_said(self, real: Path, talk: Talk) -> None:
         """Prompt and reply; no tool results, thoughts, sidechains, reminders, nor our own block however it was cut."""
         talk.add("user", f"{BLOCK}{END}\nwhere do our chains come from?")
@@ -400,6 +423,7 @@ class TestCapture:
         assert hook("pre-compact", talk.told(trigger="auto"), "--home", real) == ({}, "")
         assert kept(real) == expected
 
+    @pytest.mark.row("A124", "a hook and `fusion ingest` of the same transcript keep nothing twice")
     def test_the_next_turn_is_added(self, real: Path, talk: Talk) -> None:
         """Each hook goes on where the last one stopped; what `fusion ingest` then reads is known already."""
         talk.add("user", "where do our chains come from?")
@@ -419,6 +443,7 @@ class TestCapture:
         assert hook("stop", told, "--home", real) == ({}, "")
         assert owner(real) is None
 
+    @pytest.mark.feature("a reply that no transcript has is kept once")
     def test_a_reply_without_a_transcript_is_kept_once(self, real: Path, talk: Talk) -> None:
         """last_assistant_message is all there is; its session, speaker and words make a retry a no-op."""
         told = talk.told(last_assistant_message=f"Chains come from Kedjan.\n{BLOCK}{END}")
@@ -451,6 +476,7 @@ class TestCapture:
             ("user", "where do our chains come from?"),
         ]
 
+    @pytest.mark.row("A070", "before a compaction everything that was said is kept")
     def test_before_a_compaction_everything_is_kept(self, real: Path, talk: Talk) -> None:
         """250 turns are three batches of at most 100; a second time, none of them again."""
         for number in range(250):
@@ -461,6 +487,7 @@ class TestCapture:
                 assert client.settle(30)["settled"]
                 assert client.backends()["backends"][0]["items"] == 250
 
+    @pytest.mark.feature("the end of a session is answered at once and kept behind")
     def test_the_end_of_a_session_is_answered_at_once_and_kept_behind(self, real: Path, talk: Talk) -> None:
         """Claude Code leaves after 1.5 s: the hook's caller sees its pipes closed, and a process of its own goes on."""
         talk.add("user", "where do our chains come from?")
@@ -470,6 +497,7 @@ class TestCapture:
             pass
         assert kept(real) == [("user", "where do our chains come from?")]
 
+    @pytest.mark.row("A051", "another session recalls what this one said")
     def test_another_session_recalls_what_this_one_said(self, real: Path, talk: Talk) -> None:
         """The point of it all: said in one session, found before a prompt of another."""
         talk.add("user", "Our chains come from Kedjan in Uppsala.")
@@ -495,6 +523,7 @@ class TestCapture:
 
 
 class TestServer:
+    @pytest.mark.feature("a prompt starts the server and goes on without it when that takes too long")
     def test_a_prompt_starts_the_server_for_the_next_one(self, real: Path) -> None:
         """With no time to wait at all, this prompt goes on without; the server comes, and answers the next."""
         (real / "fusion.toml").write_text(SMALL + "[hooks]\nstart_wait_ms = 0\n")
@@ -523,6 +552,10 @@ class TestServer:
         printed, notice = hook("user-prompt-submit", {"prompt": "where do chains come from?"}, "--home", real)
         assert (context("user-prompt-submit", printed), notice) == ("", "")
 
+    @pytest.mark.feature(
+        "two MCP servers, three hooks, a command and a program in the same second on a home without a server: one "
+        "server, all answered"
+    )
     async def test_agents_hooks_a_command_and_a_program_at_once_find_one_server(self, real: Path, talk: Talk) -> None:
         """Two MCP servers, three hooks, a command, a program, in the same second on a home without a server: one server
         comes of it, and every one is answered."""
@@ -564,6 +597,7 @@ class TestServer:
         assert await asyncio.to_thread(kept, real) == [("user", "where do our chains come from?")]
 
 
+@pytest.mark.feature("a hook imports nothing heavy")
 def test_a_hook_imports_nothing_heavy(home: Path) -> None:
     """On the way to a server, that is: a prompt waits for these imports. 300 ms are the whole of what it may cost."""
     heavy = "httpx asyncio typer rich click pydantic numpy mcp fastapi orjson.nothing".split()
@@ -602,6 +636,7 @@ def plugin_hooks() -> dict[str, dict[str, Any]]:
 
 
 class TestPlugin:
+    @pytest.mark.row("A051", "an installable plugin for Claude Code: five hooks and the MCP server")
     def test_every_hook_is_wired_to_its_event(self) -> None:
         """The five events, each with a command that exists; only Stop, which says nothing, runs in the background."""
         hooks = plugin_hooks()
@@ -653,6 +688,7 @@ class TestPlugin:
         assert self.run(tmp_path, "hook", "stop", "a b", FUSION_COMMAND=str(fake)).stdout == "hook|stop|a b|"
         assert os.access(PLUGIN / "scripts" / "fusion", os.X_OK)
 
+    @pytest.mark.feature("the plugin without the command holds nothing up and says what to install")
     def test_without_the_command_nothing_is_held_up(self, tmp_path: Path) -> None:
         """A copy of the plugin without memory-fusion: hooks exit 0; a session's first one says what is missing."""
         copy = tmp_path / "cache" / "a" / "b" / "scripts"

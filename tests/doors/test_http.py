@@ -67,6 +67,7 @@ def is_problem(response: httpx.Response, status: int) -> dict[str, Any]:
 
 
 class TestFuse:
+    @pytest.mark.row("A115", "A118", "`/fuse` and `/v1/fuse` answer with one block, its memories, coverage and receipt")
     async def test_both_routes_answer_with_the_block(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
         """`/fuse` and `/v1/fuse` are one route: the block, its memories, and how every backend did."""
         for path in ("/fuse", "/v1/fuse"):
@@ -109,6 +110,7 @@ class TestFuse:
         assert (asked.budget_chars, asked.max_results, asked.backends) == (900, 3, ("markdown",))
         assert (asked.recipe, asked.timeout_ms, asked.explain) == ("hook", 250, True)
 
+    @pytest.mark.row("A154", "what a request leaves out is left to the recipe: the caller chooses a profile")
     async def test_what_is_left_out_is_left_to_the_recipe(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
         """A question alone is private and has no numbers of its own."""
         await client.post("/fuse", json={"query": "q"})
@@ -129,6 +131,9 @@ class TestFuse:
 class TestBadBodies:
     """Client row "NUL, surrogates, NaN, 1e400, deep JSON", and the limits on a query."""
 
+    @pytest.mark.feature("nonsense is a 422 problem that says what to change, never a 5xx")
+    @pytest.mark.feature("a body that names a field twice is refused: parsers differ in which one they take")
+    @pytest.mark.feature("NUL, surrogates, NaN, 1e400, deep JSON: 4xx, never 5xx", part="faults/clients")
     @pytest.mark.parametrize(
         "body",
         [
@@ -196,6 +201,8 @@ class TestBadBodies:
         assert is_problem(response, 422)
         assert "sk-secret" not in response.text
 
+    @pytest.mark.feature("an empty query is 422")
+    @pytest.mark.feature("an empty query is 422; one of stop words asks nobody", part="faults/clients")
     @pytest.mark.parametrize("blank", ["", " ", "\n\t", "\u3000"])
     async def test_an_empty_query_is_422(self, client: httpx.AsyncClient, fusion: FakeFusion, blank: str) -> None:
         """Nothing asked: never a scan of everything. Nothing told: never an empty memory. Each says what to say."""
@@ -208,6 +215,9 @@ class TestBadBodies:
         assert not fusion.requests
         assert not fusion.kept
 
+    @pytest.mark.feature(
+        "a query over 4,000 characters is searched by its ends; over 32,000 it is 413", part="faults/clients"
+    )
     async def test_a_long_query_is_passed_on_and_a_huge_search_is_413(self, client: httpx.AsyncClient) -> None:
         """4,001 characters reach the engine, which says that it took both ends; 32,001 are too many."""
         response = await client.post("/fuse", json={"query": "x" * 4001})
@@ -215,6 +225,8 @@ class TestBadBodies:
         response = await client.post("/v1/search", json={"backend": "markdown", "query": "x" * 32_001})
         assert is_problem(response, 413)["type"].endswith("TooLarge")
 
+    @pytest.mark.feature("SQL, Cypher, full-text and filter syntax are just text")
+    @pytest.mark.feature("SQL, Cypher, full-text and filter syntax", part="faults/clients")
     @pytest.mark.parametrize(
         "query",
         [
@@ -253,6 +265,7 @@ class TestMemories:
         assert (await client.post("/v1/memories", json={"text": "b"})).status_code == 200
         assert [key for _, key, _ in fusion.kept] == ["k1", None, None, None]
 
+    @pytest.mark.row("A152", "a replayed reply has its first status and says `Idempotent-Replayed`")
     async def test_a_replay_is_told_as_the_first_time_and_says_so(self) -> None:
         """The stored reply with its status, and a header for who wants to know; a first reply has none."""
 
@@ -268,6 +281,7 @@ class TestMemories:
             first = await client.post("/v1/memories", json={"text": "a"}, headers={"Idempotency-Key": "k1"})
         assert "idempotent-replayed" not in first.headers
 
+    @pytest.mark.row("A125", "`GET /v1/memories` and `fusion memories` list what is kept, newest first, page by page")
     async def test_a_page_of_what_is_remembered(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
         """The query string says whose, which and how many; what it leaves out does not filter."""
         asked = {"user_id": "u", "document": "d", "source": "s", "limit": "7", "cursor": "c1"}
@@ -345,6 +359,7 @@ class TestMemories:
         response = await client.post("/v1/memories", json={"text": "a"}, headers=headers)  # type: ignore[arg-type]
         assert "Idempotency-Key" in is_problem(response, 422)["detail"]
 
+    @pytest.mark.row("A125", "A162", "a memory is read and forgotten by the ref that the block cites")
     async def test_read_and_forget(self, client: httpx.AsyncClient) -> None:
         """By ref; the scope stands in the query string, and a misspelt part of it is an error."""
         assert (await client.get("/v1/memories/m1z", params={"user_id": "u"})).json()["ref"] == "m1z"
@@ -352,6 +367,7 @@ class TestMemories:
         problem = is_problem(await client.delete("/v1/memories/m1z", params={"user": "u"}), 422)
         assert problem["detail"] == "user: there is no such field"
 
+    @pytest.mark.row("A069", "any ref that is not yours, paths included, is the same 404")
     @pytest.mark.parametrize(
         "ref",
         ["m9", "../../etc/passwd", "%2e%2e%2fetc%2fpasswd", "%2Fetc%2Fpasswd", "~", "a%00b", "a%5Cb", "x" * 600, ""],
@@ -364,6 +380,7 @@ class TestMemories:
 
 
 class TestOtherRoutes:
+    @pytest.mark.row("A125", "`/v1/search` asks one backend and shows its raw hits")
     async def test_search_gives_raw_hits(self, client: httpx.AsyncClient) -> None:
         """One backend's hits as it found them; a score that is no number is null."""
         body = (await client.post("/v1/search", json={"backend": "markdown", "query": "q", "limit": 5})).json()
@@ -405,6 +422,7 @@ class TestOtherRoutes:
         async with AsyncClient.over(httpx.ASGITransport(app_over(fusion))) as memory:
             assert (await memory.flush_plan(200_000, total_tokens=176_000))["flush"]
 
+    @pytest.mark.row("A051", "A136", "`/v1/backends`, `/v1/receipts/{id}`, `/healthz`, `/readyz`")
     async def test_backends_receipts_and_probes(self, client: httpx.AsyncClient) -> None:
         """The small routes."""
         assert (await client.get("/v1/backends")).json()["backends"][0]["name"] == "markdown"
@@ -424,6 +442,7 @@ class TestOtherRoutes:
             hold.set()
             assert (await client.post("/v1/settle", json={"timeout_s": 1})).json()["settled"] is True
 
+    @pytest.mark.feature("who waits (`/v1/settle`) holds no place among the requests in flight")
     async def test_who_waits_holds_no_place(self) -> None:
         """A settle that waits leaves the one place to who works; as many as there are places may wait, one more not."""
         hold = asyncio.Event()
@@ -508,6 +527,7 @@ class TestErrors:
 
 
 class TestGate:
+    @pytest.mark.feature("every reply has X-Request-ID, Server-Timing and security headers")
     async def test_every_reply_has_id_timing_and_security_headers(self, client: httpx.AsyncClient) -> None:
         """Answers and refusals alike; a sane request id is kept, another replaced."""
         for path in ("/healthz", "/nope"):
@@ -526,12 +546,14 @@ class TestGate:
         [timing] = (await client.post("/fuse", json={"query": "q"})).headers.get_list("server-timing")
         assert [t.split(";")[0] for t in timing.split(", ")] == ["fuse", "total"]
 
+    @pytest.mark.feature("Host allow-list: a rebound name is refused")
     @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json", "/v1/backends", "/v1/status", "/nope"])
     async def test_a_foreign_host_is_421_on_every_route(self, client: httpx.AsyncClient, path: str) -> None:
         """DNS rebinding: a page that made its name point here gets nothing."""
         for host in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example:8765", ""):
             is_problem(await client.get(path, headers={"Host": host}), 421)
 
+    @pytest.mark.feature("a `Host` with anything but a port after its name is refused")
     @pytest.mark.parametrize("host", ["127.0.0.1:1@evil.example", "localhost:8765/evil", "[::1]:x", "localhost:1:2"])
     async def test_a_host_with_anything_but_a_port_after_its_name_is_421(
         self, client: httpx.AsyncClient, host: str
@@ -545,6 +567,7 @@ class TestGate:
         async with http(fusion, server(allowed_hosts=("memory.lan",))) as client:
             assert (await client.get("/healthz", headers={"Host": host})).status_code == 200
 
+    @pytest.mark.feature("Origin allow-list: a web page is refused")
     async def test_a_foreign_origin_is_403_on_every_route(self, fusion: FakeFusion) -> None:
         """A page of another site may not call us; one of ours, or one on the list, may."""
         async with http(fusion, server(allowed_origins=("https://notes.example",))) as client:
@@ -574,6 +597,7 @@ class TestGate:
         headers = {"content-type": "application/json", "content-encoding": "gzip"}
         is_problem(await client.post("/fuse", content=b"x", headers=headers), 415)
 
+    @pytest.mark.row("A152", "an API key opens the door and names its tenant")
     async def test_keys_open_the_door_and_name_the_tenant(self, fusion: FakeFusion) -> None:
         """Without or with a wrong key 401 and how to do it; with one, the tenant is the key's."""
         digest = sha256(b"k-acme").hexdigest()
@@ -598,6 +622,7 @@ class TestGate:
             assert (await client.post("/fuse", json={"query": "q"}, headers=headers)).status_code == 200
         assert fusion.requests[0].scope.tenant == "default"
 
+    @pytest.mark.row("A051", "too many at once: 503 with Retry-After")
     async def test_too_many_at_once_is_503_with_retry_after(self) -> None:
         """Two in flight and one in the queue; the fourth is sent away at once, the others are answered."""
         hold = asyncio.Event()
@@ -614,6 +639,9 @@ class TestGate:
             assert [r.status_code for r in await asyncio.gather(*first)] == [200, 200, 200]
         assert (app.in_flight, app.queued) == (0, 0)
 
+    @pytest.mark.feature(
+        "… `/v1/status` counts the requests of the caller's tenant alone", of="each tenant has a journal"
+    )
     async def test_status_counts_the_requests_of_the_callers_tenant_alone(self) -> None:
         """While globex has one question under way, acme sees none; the owner sees how busy the machine is."""
         names = ("acme", "globex", "default")
@@ -629,6 +657,10 @@ class TestGate:
             hold.set()
             assert (await asked).status_code == 200
 
+    @pytest.mark.feature(
+        "… a place that is not free in time, a turn that does not come in time: 503 with Retry-After",
+        of="too many at once: 503",
+    )
     async def test_who_waits_too_long_for_a_place_is_sent_away(self) -> None:
         """503 with Retry-After, and its room in the queue is free again; who has the place is answered."""
         hold = asyncio.Event()
@@ -676,6 +708,7 @@ class TestForgetting:
         assert asked.criteria == Criteria("mail", None, march, april, recorded=True)
         assert (asked.scope.user_id, asked.limit, asked.dry_run) == ("nadia", 7, True)
 
+    @pytest.mark.feature("… never everything by leaving something out", of="a question forgets nothing")
     @pytest.mark.parametrize(
         ("body", "why"),
         [

@@ -71,6 +71,7 @@ def asking(user: Path, home: Path, **how: Any) -> Asking:
     return Asking(home=home, user=user, cwd=user, scan=[user / "facts"], ports={}, quiet=True, **how)
 
 
+@pytest.mark.row("A163", "`fusion init`: from nothing to a first answer; `--yes` asks nothing")
 def test_yes_sets_up_reads_in_and_answers(user: Path, home: Path) -> None:
     """20 notes and a fact: the notes are followed where they are, all is sent, and a question is asked of it."""
     fusion = FakeFusion()
@@ -157,6 +158,10 @@ def test_a_configuration_is_not_overwritten(user: Path, home: Path) -> None:
     assert backup.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.feature(
+    "`fusion init --force` says which server it stopped and how to have it there again; the kept settings are "
+    "their owner's only"
+)
 def test_a_server_that_is_stopped_is_told_of(user: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With --force the server of the earlier settings goes; its address, and how to have it there again, are said."""
     home.mkdir()
@@ -172,6 +177,9 @@ def test_a_server_that_is_stopped_is_told_of(user: Path, home: Path, capsys: pyt
     assert f"fusion serve --home {home}" in told
 
 
+@pytest.mark.feature(
+    "… `--force` keeps the paths that were added by hand", of="`fusion init`: from nothing to a first answer"
+)
 @pytest.mark.parametrize("relative", [False, True])
 def test_paths_that_were_added_by_hand_are_followed_on(user: Path, home: Path, relative: bool) -> None:
     """With --force: what is not found here is kept as it was written; what was found and not chosen this time is not,
@@ -261,6 +269,9 @@ class Silent(FakeFusion):
         return fused if self.requests[-1].query == self.but else replace(fused, block="", memories=())
 
 
+@pytest.mark.row(
+    "A163", "… by headings of one word and file names, too", of="`fusion init`: from nothing to a first answer"
+)
 def test_notes_of_one_word_are_asked_about_by_it(tmp_path: Path, home: Path) -> None:
     """A heading of one word, or a file's name: the one that has an answer, newest first."""
     notes = tmp_path / "ada" / "notes"
@@ -274,6 +285,9 @@ def test_notes_of_one_word_are_asked_about_by_it(tmp_path: Path, home: Path) -> 
     assert [request.query for request in fusion.requests] == ["wifi", "Garden"]
 
 
+@pytest.mark.feature(
+    "… and a question without an answer is not shown", of="`fusion init`: from nothing to a first answer"
+)
 def test_a_question_without_an_answer_is_not_shown(user: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nobody's first sight is that nothing was found: what to type next is."""
     told = init(replace(asking(user, home, yes=True), quiet=False), over(Silent()))
@@ -312,6 +326,11 @@ RICH = (
 )
 
 
+@pytest.mark.feature(
+    "… the first question is the one of several that its block answers best, and none whose answer only repeats "
+    "its heading",
+    of="`fusion init`: from nothing to a first answer",
+)
 def test_the_question_with_the_best_answer_is_shown(tmp_path: Path, home: Path) -> None:
     """Several are asked; one whose answer only repeats its heading is not taken, nor one with less to say."""
     notes = {
@@ -334,6 +353,10 @@ def test_an_answer_that_only_repeats_its_heading_is_not_shown(tmp_path: Path, ho
     assert (told["question"], told["answer"]) == (None, None)
 
 
+@pytest.mark.feature(
+    "… broken off at any moment, it leaves a home that works or nothing",
+    of="`fusion init`: from nothing to a first answer",
+)
 async def test_broken_off_while_reading_in(user: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The configuration is whole, nothing lies about, and the command that goes on is told."""
     fusion = FakeFusion(hold=asyncio.Event())

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx
 import orjson
+import pytest
 
 from fusion.client import AsyncClient
 from fusion.doors.serve import connections_that_fit
@@ -66,6 +67,8 @@ async def one(url: str, body: bytes) -> tuple[int, bool]:
     return int(reply.split()[1]), b"\r\nretry-after: " in reply.partition(b"\r\n\r\n")[0]
 
 
+@pytest.mark.feature("a thousand at once are answered or told to come back, and leave nothing open")
+@pytest.mark.feature("a thousand at once: answered or 503 with Retry-After, nothing left open", part="faults/clients")
 async def test_a_thousand_at_once_are_answered_or_told_to_come_back(home: Path) -> None:
     """64 are worked on and 128 wait (the defaults); the others get 503 with Retry-After. Then all is as before."""
     assert connections_that_fit(THOUSAND) == THOUSAND
@@ -102,6 +105,10 @@ async def load(url: str, running: asyncio.Event) -> Counter[int]:
             running.set()
 
 
+@pytest.mark.feature(
+    "SIGTERM under load drops nothing: not ready, then the last reply of each connection, then the end"
+)
+@pytest.mark.feature("SIGTERM under load: nothing is dropped", part="faults/clients")
 async def test_sigterm_under_load_drops_nothing(home: Path) -> None:
     """Not ready at once; every request that was sent is answered, and tells its client to go elsewhere; then it ends.
 

@@ -104,6 +104,9 @@ def refused(result: CallToolResult) -> str:
 class TestTheTools:
     """What a client is shown before it calls anything."""
 
+    @pytest.mark.row(
+        "A067", "A069", "MCP: six tools with titles, hints, closed argument schemas and structured results"
+    )
     async def test_they_say_what_they_do_and_what_they_touch(self, fusion: FakeFusion) -> None:
         """Six tools with title, description and hints: three only read, two add, one destroys; none leaves home."""
         async with connected(fusion) as client:
@@ -161,6 +164,9 @@ class TestCalls:
         [asked] = fusion.requests
         assert (asked.query, asked.max_results, asked.budget_chars) == (ASKED["query"], 3, 900)
 
+    @pytest.mark.row(
+        "A067", "A069", "MCP: what a search names, `memory_get` reads, by ref or by path with `from` and `lines`"
+    )
     async def test_search_gives_single_memories_with_their_places(self) -> None:
         """What a hit names is what memory_get takes, and its text cannot close the fence."""
         async with connected(Documented()) as client:
@@ -186,6 +192,11 @@ class TestCalls:
                 assert fusion.text in said(result)
                 assert said(result).startswith("<memories nonce=")
 
+    @pytest.mark.row(
+        "A058",
+        '"remember this" goes to disk at once (`memory_store`); MEMORY.md itself is its owner\'s and never '
+        "written: the gateway's durable facts stand in its own folder",
+    )
     async def test_store_keeps_it_as_an_agents_word(self, fusion: FakeFusion) -> None:
         """What the model says goes through; that a model said it is noted."""
         told = {"text": "Nadia drinks tea", "kind": "preference", "at": "2026-03", "user_id": "nadia"}
@@ -210,6 +221,7 @@ class TestCalls:
         assert said(result) == "m1z is forgotten: markdown hidden."
         assert fusion.forgettings == []
 
+    @pytest.mark.row("A163", "… MCP says what went with it", of="the same words, kept more than once")
     async def test_forget_says_what_went_with_it(self) -> None:
         """The copies in the same words, by their refs: the model must not speak of one."""
 
@@ -222,6 +234,7 @@ class TestCalls:
         assert said(result) == "m1z is forgotten, and with it m2, m3: markdown hidden."
         assert done(result)["memories"][0]["also"] == ["m2", "m3"]
 
+    @pytest.mark.row("A163", "MCP: `memory_forget` shows what a query means before it forgets it")
     async def test_forget_shows_first_what_a_query_means(self, fusion: FakeFusion) -> None:
         """And nothing is forgotten until the same is asked with dry_run false; fenced, for it is recalled text."""
         asked = {"query": "the move to Postgres", "user_id": "ada"}
@@ -246,6 +259,7 @@ class TestCalls:
         assert done(shown)["memories"] == [{"ref": "m1z", "snippet": fusion.text}]
         assert [(one.refs, one.dry_run) for one in fusion.forgettings] == [(("m1z",), True)]
 
+    @pytest.mark.feature("MCP: a mistake is a tool error that says what to change")
     @pytest.mark.parametrize(
         ("tool", "arguments", "says"),
         [
@@ -297,6 +311,7 @@ class TestScope:
         assert fusion.requests[0].scope == whose
         assert fusion.kept[0][0].scope == replace(whose, audience="private")
 
+    @pytest.mark.row("A156", "MCP: a scope that is fixed where it is set up cannot be left by a model")
     async def test_a_model_cannot_leave_it(self, fusion: FakeFusion) -> None:
         """Another user is refused, and nobody is asked; the same one is not, and a project only boosts."""
         async with connected(fusion, user_id="ada", project="kedjan") as client:
@@ -325,6 +340,7 @@ DOWN: Mapping[str, FusionError] = {
 class TestFailOpen:
     """An agent without its memory is still an agent."""
 
+    @pytest.mark.feature("MCP: recall fails open with a notice; what was not stored is an error")
     @pytest.mark.parametrize("error", DOWN.values(), ids=DOWN.keys())
     async def test_recall_is_empty_with_a_notice(self, error: FusionError) -> None:
         """One line that says why, and no tool error."""
@@ -414,6 +430,7 @@ CALL = request("tools/call", name="memory_fuse", arguments=ASKED)
 class TestHttp:
     """`/mcp` of a real server."""
 
+    @pytest.mark.feature("MCP over HTTP: today's stateless protocol")
     async def test_todays_client(self, fusion: FakeFusion) -> None:
         """Every request is complete in itself: discovery, the tools, a call."""
         async with serving(fusion) as url, Client(f"{url}/mcp") as client:
@@ -421,6 +438,9 @@ class TestHttp:
             assert len((await client.list_tools()).tools) == 6
             assert done(await client.call_tool("memory_fuse", ASKED))["memories"][0]["ref"] == "m1z"
 
+    @pytest.mark.feature(
+        "… and the handshake of 2025, at the same address", of="MCP over HTTP: today's stateless protocol"
+    )
     async def test_a_client_of_2025(self, fusion: FakeFusion) -> None:
         """The handshake, without a session; the official client, and each message by hand."""
         async with serving(fusion) as url:
@@ -447,6 +467,7 @@ class TestHttp:
                 called = (await http.post("/mcp", json=CALL)).json()["result"]
                 assert called["structuredContent"]["memories"] == [{"ref": "m1z", "score": 0.8}]
 
+    @pytest.mark.feature("… a bare GET holds no place", of="MCP over HTTP: today's stateless protocol")
     @pytest.mark.parametrize("method", ["GET", "DELETE"])
     async def test_nothing_is_streamed_and_no_session_kept(self, fusion: FakeFusion, method: str) -> None:
         """405 at once, as a server without streams may: a bare GET holds no place and no probe up."""
@@ -455,6 +476,9 @@ class TestHttp:
             assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
             assert answer.headers["content-type"] == "application/problem+json"
 
+    @pytest.mark.feature(
+        "… behind the same gate: Host, Origin, media type, size", of="MCP over HTTP: today's stateless protocol"
+    )
     async def test_a_stranger_is_refused_at_the_gate(self, fusion: FakeFusion) -> None:
         """A rebound name, a foreign page, a form, an oversized body: nothing of it reaches a tool."""
         async with serving(fusion) as url, httpx.AsyncClient(base_url=url, headers=HEADERS) as http:
@@ -606,6 +630,7 @@ class TestStdio:
             assert done(meant)["memories"] == []
             refused(await berit.call_tool("memory_forget", {"query": "the spare key", "user_id": "ada"}))
 
+    @pytest.mark.feature("`fusion mcp` starts the home's server, and two share it")
     async def test_two_on_one_home_share_its_server(self, home: Path) -> None:
         """Started in the same moment: one server comes of it, and each sees what the other stored."""
         async with piped(home) as one, piped(home) as two:
@@ -620,6 +645,7 @@ class TestStdio:
             assert done(await two.call_tool("memory_get", {"ref": kept[0]}))["text"] == texts[0]
         assert running_server(home) is not None
 
+    @pytest.mark.feature("`fusion mcp` answers where no server can start")
     async def test_it_answers_before_there_is_a_server(self, home: Path) -> None:
         """A home whose server cannot start: the tools are there, recall is empty and says why, storing is an error."""
         (home / "fusion.toml").write_text("nonsense = true\n")

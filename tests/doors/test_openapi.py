@@ -51,6 +51,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerRecord]:
     stop_server(home)
 
 
+@pytest.mark.feature("schemathesis finds no 5xx in the whole server")
+@pytest.mark.feature("NUL, surrogates, NaN, 1e400, deep JSON: 4xx, never 5xx", part="faults/clients")
 @real.parametrize()
 @settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_schemathesis_finds_nothing_in_the_whole_server(case: schemathesis.Case[Any], served: ServerRecord) -> None:

@@ -52,6 +52,10 @@ async def close(writer: asyncio.StreamWriter) -> None:
         await writer.wait_closed()
 
 
+@pytest.mark.feature("a client that hangs up cancels the fan-out")
+@pytest.mark.feature(
+    "a client that leaves: its searches are called off, and no breaker counts it", part="faults/clients"
+)
 async def test_a_client_that_hangs_up_cancels_the_fan_out() -> None:
     """Nobody reads the answer any more, so nobody works on it: the question is cancelled at once."""
     fusion = FakeFusion(hold=asyncio.Event())
@@ -76,6 +80,8 @@ async def test_a_client_that_stays_gets_its_answer() -> None:
     assert not fusion.cancelled.is_set()
 
 
+@pytest.mark.row("A051", "a body over the limit is 413 before it is read")
+@pytest.mark.row("A051", "a body over 256 KiB: 413 before the rest is read", part="faults/clients")
 async def test_an_announced_body_over_the_limit_is_413_before_it_is_read() -> None:
     """256 KiB and one byte announced, nothing sent: refused all the same."""
     fusion = FakeFusion()
@@ -87,6 +93,7 @@ async def test_an_announced_body_over_the_limit_is_413_before_it_is_read() -> No
     assert not fusion.requests
 
 
+@pytest.mark.row("A051", "a body over 256 KiB: 413 before the rest is read", part="faults/clients")
 async def test_a_chunked_body_over_the_limit_is_413_before_its_end() -> None:
     """Chunks until the limit is passed; the server does not wait for the last one."""
     fusion = FakeFusion()
@@ -139,6 +146,8 @@ async def test_garbage_instead_of_http_does_not_hurt() -> None:
         assert (await client.get("/healthz")).status_code == 200
 
 
+@pytest.mark.feature("slowloris: headers that never end are cut")
+@pytest.mark.feature("headers or a body that never end; too many connections", part="faults/clients")
 async def test_headers_that_never_end_are_cut() -> None:
     """Slowloris: a connection that does not finish its headers in time is closed; one that does is not."""
 
@@ -154,6 +163,10 @@ async def test_headers_that_never_end_are_cut() -> None:
             assert (await client.get("/healthz")).status_code == 200
 
 
+@pytest.mark.feature(
+    "… a body that never ends is 408, and what trickles on after a refusal is cut", of="every function that reads text"
+)
+@pytest.mark.feature("headers or a body that never end; too many connections", part="faults/clients")
 async def test_a_body_that_never_ends_is_408() -> None:
     """Slowloris with bodies: what was announced and does not come is refused, and the connection closed."""
     fusion = FakeFusion()
@@ -184,6 +197,8 @@ async def test_what_trickles_on_after_a_refusal_is_cut() -> None:
         await close(writer)
 
 
+@pytest.mark.feature("a connection over the cap is told so and closed")
+@pytest.mark.feature("headers or a body that never end; too many connections", part="faults/clients")
 async def test_a_connection_over_the_cap_is_told_so() -> None:
     """503 with Retry-After for the third of two; when one has left, the next is let in."""
     settings = Settings(server=ServerSettings(max_connections=2))
@@ -233,6 +248,8 @@ def test_the_cap_fits_the_files_that_may_be_open() -> None:
         assert connections_that_fit(most) == most - OWN_FILES
 
 
+@pytest.mark.feature("what outlasts the drain is told to ask again")
+@pytest.mark.feature("SIGTERM under load: nothing is dropped", part="faults/clients")
 async def test_what_outlasts_the_drain_is_told_to_ask_again() -> None:
     """Not cut off without a word: 503 with Retry-After, then the end."""
     fusion = FakeFusion(hold=asyncio.Event())
@@ -294,6 +311,7 @@ async def test_a_taken_port_is_an_error_that_says_so(taken: int) -> None:
         listen("127.0.0.1", taken)
 
 
+@pytest.mark.row("A051", "another address than loopback is refused without a key")
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "::"])
 def test_an_open_address_without_a_key_is_refused(host: str) -> None:
     """Only loopback may be served without an API key."""

@@ -65,6 +65,9 @@ async def test_each_tenant_counts_its_own(home: Path) -> None:
         assert of_a["notes"] == list(fusion.notes)
 
 
+@pytest.mark.row(
+    "A162", "`/v1/status` and `fusion status`: breakers, backlog with its reason, sizes; each tenant counts its own"
+)
 async def test_what_a_backend_refuses_is_told_with_its_reason(home: Path) -> None:
     """One of two memories is poison to one of two backends: that one has a backlog of 1, refused once or more."""
     async with Fusion.open(small(home)) as fusion:
@@ -137,6 +140,10 @@ def test_the_command_prints_what_people_ask_for(home: Path) -> None:
     assert json.loads(line)["requests"] == {"in_flight": 0, "queued": 0}
 
 
+@pytest.mark.feature(
+    "What backends remark stands below the tables of `fusion status` and `fusion backends`, a line each; one of "
+    "which something fails is degraded, not ready"
+)
 @pytest.mark.parametrize("columns", ["80", "200"])
 def test_remarks_stand_below_the_table(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: str

@@ -320,6 +320,7 @@ def not_found(reply: httpx.Response, handle: str) -> httpx.Response:
 # The property ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.feature("… and a new route must say what another tenant might ask of it", of="each tenant has a journal")
 def test_every_route_has_a_case() -> None:
     """A new route must say what another tenant might ask of it."""
     routes = {
@@ -411,6 +412,11 @@ def home() -> Iterator[tuple[asyncio.Runner, Fusion, Mapping[str, httpx.AsyncCli
 
 
 # An example asks two hundred questions: to shrink one that fails would take minutes, and says little more.
+@pytest.mark.row(
+    "A120",
+    "A156",
+    "two tenants over every route: nothing of one is in a reply to the other, by whatever handle it is asked for",
+)
 @settings(max_examples=10, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(
     acme=st.lists(tellings, min_size=1, max_size=4),

@@ -38,6 +38,7 @@ FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u2
 WORDS = st.lists(st.one_of(st.sampled_from(HOSTILE), st.text(max_size=6)), max_size=6).map("".join)
 
 
+@pytest.mark.feature("no escape sequence of a name, a text or an error reaches a terminal")
 @given(WORDS)
 def test_plain_text_has_no_control_characters(text: str) -> None:
     """Neither C0, C1, direction nor lone surrogates; line ends and tabs stay, and what is plain stays as it is."""
@@ -46,6 +47,7 @@ def test_plain_text_has_no_control_characters(text: str) -> None:
     assert terminal.plain(plain) == plain
 
 
+@pytest.mark.feature("… `--json` escapes them, and says the same", of="no escape sequence")
 @given(WORDS)
 def test_json_is_escaped_and_says_the_same(text: str) -> None:
     """A program reads every character; a terminal gets none that it obeys."""
@@ -145,6 +147,7 @@ def in_terminal(arguments: list[str], environment: dict[str, str]) -> str:
     return shown.decode("utf-8", "surrogateescape")
 
 
+@pytest.mark.feature("no escape sequence of a name, a text or an error reaches a terminal")
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_no_command_writes_a_foreign_sequence_to_a_terminal(home: tuple[Path, Path], tmp_path: Path) -> None:

@@ -66,6 +66,13 @@ async def found(fusion: FakeFusion, settings: Settings | None = None, **asked: A
 
 
 class TestSearch:
+    @pytest.mark.row(
+        "A067",
+        "A089",
+        "`memory_search` has the fields that OpenClaw's agents know: path, lines, scores, snippet, source, "
+        "citation, provider, model, fallback",
+    )
+    @pytest.mark.row("A076", "a snippet of 700 characters at most")
     async def test_a_result_has_path_lines_scores_snippet_source_and_citation(self) -> None:
         """Best first; snippets of 700 characters at most; who embeds; nothing that is not known."""
         body = await found(Finds())
@@ -98,6 +105,9 @@ class TestSearch:
         body = await found(fusion)
         assert (body["provider"], body["model"]) == (provider, model)
 
+    @pytest.mark.row(
+        "A068", "… citations on, off or auto: on in private, off in a group", of="`memory_search` has the fields"
+    )
     @pytest.mark.parametrize(
         ("setting", "asked", "audience", "cited"),
         [
@@ -118,6 +128,7 @@ class TestSearch:
         body = await found(Finds(), settings, audience=audience, **more)
         assert all(("citation" in result) is cited for result in body["results"])
 
+    @pytest.mark.row("A062", "A067", "… `maxResults` (6) and `minScore`", of="`memory_search` has the fields")
     async def test_results_are_limited_by_number_and_score(self) -> None:
         """Scores of .8 and .3: at least .3 is both, .31 one; six results unless asked otherwise."""
         fusion = Finds()
@@ -136,6 +147,11 @@ class TestSearch:
         assert body["fallback"] == {"from": "qmd", "reason": "timeout"}
         assert body["notice"] == "Not all memories answered: qmd (timeout)."
 
+    @pytest.mark.row(
+        "A089",
+        "… where nobody answers: empty, disabled, unavailable, with error, warning and action",
+        of="`memory_search` has the fields",
+    )
     async def test_where_nobody_answers_it_is_an_empty_result_that_says_what_to_do(self) -> None:
         """Status 200, disabled and unavailable, with error, warning and action: an agent goes on without."""
         body = await found(FakeFusion(error=NobodyAnswered("no backend\nanswered", {})))
@@ -150,6 +166,7 @@ class TestSearch:
             for wrong in ({}, {"query": " "}, {**QUERY, "maxResults": 0}, {**QUERY, "minScore": 2}, {**QUERY, "x": 1}):
                 assert (await client.post("/v1/tools/memory_search", json=wrong)).status_code == 422
 
+    @pytest.mark.row("A067", "… its description makes recall a mandatory step", of="`memory_search` has the fields")
     def test_recall_is_a_mandatory_step(self) -> None:
         """The description tells the model when it must search."""
         said = " ".join((MemorySearch.__doc__ or "").split())
@@ -206,6 +223,7 @@ ATTACKS = (
 
 
 class TestGet:
+    @pytest.mark.row("A069", "`memory_get` reads a page by path, with `truncated` and `nextFrom`")
     async def test_a_page_by_path_from_a_line_on(self, tmp_path: Path, workspace: Path) -> None:
         """Only the needed lines; `truncated` and `nextFrom` where there is more."""
         async with at_home(tmp_path / "home", workspace) as (_, memory):
@@ -217,6 +235,18 @@ class TestGet:
         assert (last["text"].strip(), last.get("truncated")) == ("four", None)
         assert past["text"] == ""
 
+    @pytest.mark.row(
+        "A069",
+        '… every other path is `{text: "", path}`: `..`, absolute, `~`, encoded, NUL, backslash, sibling prefix, '
+        "links, devices, pipes, sockets",
+        of="`memory_get` reads a page by path",
+    )
+    @pytest.mark.row(
+        "A069",
+        "`memory_get` with `../`, absolute, `~`, `%2e%2e`, NUL, backslash, a sibling prefix, links, devices, "
+        "pipes: the same nothing",
+        part="faults/clients",
+    )
     @pytest.mark.parametrize("path", ATTACKS, ids=lambda path: ascii(path[:40]))
     async def test_every_other_path_is_the_same_nothing(self, tmp_path: Path, workspace: Path, path: str) -> None:
         """`{text: "", path}`, whatever the path looks like and whatever stands there; as for no file at all."""
@@ -236,6 +266,10 @@ class TestGet:
                 assert await memory.memory_get(path) == {"text": "", "path": path}
                 assert (await memory.memory_get("workspace/MEMORY.md"))["text"] == "Berit's number is 12.\n"
 
+    @pytest.mark.row("A069", "… a link put there after the look leads nowhere", of="`memory_get` reads a page by path")
+    @pytest.mark.row(
+        "A069", "… a link that takes the place of a file between the look and the reading", of="`memory_get` with `../`"
+    )
     async def test_a_link_that_was_put_there_since_leads_nowhere(self, tmp_path: Path, workspace: Path) -> None:
         """A file that was found, swapped for a link to a secret before it is read; a folder on the way as well."""
         async with at_home(tmp_path / "home", workspace, scan_interval_s=3600) as (_, memory):
@@ -249,6 +283,7 @@ class TestGet:
             (workspace / "memory").symlink_to(tmp_path / "outside")
             assert await memory.memory_get(path) == {"text": "", "path": path}
 
+    @pytest.mark.row("A057", "MEMORY.md is read and found in private only")
     async def test_memory_md_is_nothing_to_a_group(self, tmp_path: Path, workspace: Path) -> None:
         """Read and found in private; in a group it is not there."""
         async with at_home(tmp_path / "home", workspace) as (_, memory):
@@ -270,6 +305,7 @@ class TestGet:
 
 
 class TestAppend:
+    @pytest.mark.row("A055", "A058", "`memory_append` writes to today's log in the gateway's own folder, redacted")
     async def test_without_a_folder_it_is_a_note_of_ours(self, tmp_path: Path, workspace: Path) -> None:
         """In the gateway's own folder, in today's file; redacted; the user's files are as they were."""
         before = sorted((path.name, path.stat().st_mtime_ns) for path in workspace.rglob("*"))
@@ -284,6 +320,12 @@ class TestAppend:
         assert "Deployed with" in files[0].read_text(encoding="utf-8")
         assert sorted((path.name, path.stat().st_mtime_ns) for path in workspace.rglob("*")) == before
 
+    @pytest.mark.row(
+        "A055",
+        "A058",
+        "… or in the workspace (`log_folder`), by the user's day, append-only; nobody but its owner",
+        of="`memory_append` writes to today's log",
+    )
     async def test_in_the_workspace_it_is_todays_log(self, tmp_path: Path, workspace: Path) -> None:
         """By the user's day, as the plan of a flush names it; found at once, and read by its lines."""
         folder = workspace / "memory"

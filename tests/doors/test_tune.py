@@ -84,6 +84,10 @@ def test_a_model_is_a_file_beside_its_recipe(tmp_path: Path, line: str) -> None:
         read_recipe(tmp_path / "learned.toml")
 
 
+@pytest.mark.feature(
+    "… a recipe file is read back the same; one that is there is written over only by `--force`",
+    of="`fusion tune` moves a number where it gains more than its error",
+)
 def test_feedback_becomes_a_recipe_that_can_be_asked_with(tmp_path: Path) -> None:
     """Its recipe stands among the home's, its trees are there; a second time it is not written over without --force."""
     pytest.importorskip("lightgbm")
@@ -102,6 +106,10 @@ def test_feedback_becomes_a_recipe_that_can_be_asked_with(tmp_path: Path) -> Non
     assert tune(*arguments, "--force")[0] == 0
 
 
+@pytest.mark.feature(
+    "… nothing is written for what does not pay; a shipped recipe's name wants `--force`",
+    of="`fusion tune` moves a number where it gains more than its error",
+)
 @pytest.mark.parametrize(
     ("better", "left_empty", "paid"),
     [("tuned", 0.0, True), (None, 0.0, False), (None, 0.5, True), ("base", 0.5, False)],
@@ -113,6 +121,10 @@ def test_what_does_not_pay_is_not_written(better: str | None, left_empty: float,
     assert not pays({"cross_validated_pairs_right": 0.5, "base_pairs_right": 0.5})
 
 
+@pytest.mark.feature(
+    "… what cannot be is named, and nothing is written",
+    of="`fusion tune` moves a number where it gains more than its error",
+)
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -133,6 +145,11 @@ def test_what_cannot_be_is_named(tmp_path: Path, arguments: tuple[str, ...], say
     assert not (tmp_path / "home").exists()
 
 
+@pytest.mark.feature(
+    "… a tuned recipe remembers its questions: neither the benchmarks nor `tune` report on these, and `compare` "
+    "does not count them",
+    of="`fusion tune` moves a number where it gains more than its error",
+)
 def test_what_a_recipe_was_tuned_on_is_not_tuned_on_again(tmp_path: Path) -> None:
     """The base saw the question, written otherwise: its figures would flatter it, so it is refused before any work."""
     (tmp_path / "notes").mkdir()
@@ -149,6 +166,10 @@ def test_what_a_recipe_was_tuned_on_is_not_tuned_on_again(tmp_path: Path) -> Non
     assert [file.name for file in (tmp_path / "home").iterdir()] == ["recipes"]
 
 
+@pytest.mark.feature(
+    "… answers are recorded once and kept; one's own notes and queries do",
+    of="`fusion tune` moves a number where it gains more than its error",
+)
 @pytest.mark.model
 @pytest.mark.slow
 def test_ones_own_notes_are_recorded_once_and_tuned(tmp_path: Path) -> None:

@@ -67,11 +67,13 @@ async def post(client: httpx.AsyncClient, verb: str, **body: Any) -> httpx.Respo
 
 
 class TestOverHttp:
+    @pytest.mark.row("A052", "an adapter's verbs: `fusion <backend> <verb>`, and a POST whose reply is the result")
     async def test_the_result_is_the_reply(self, client: httpx.AsyncClient) -> None:
         """Without further ado a verb is a POST whose reply is its result."""
         reply = await post(client, "look", query="tea")
         assert (reply.status_code, reply.json()) == (200, {"found": [], "kinds": []})
 
+    @pytest.mark.feature("… what a verb keeps is an event of its caller's, in every backend", of="an adapter's verbs")
     async def test_what_a_verb_keeps_is_an_event_of_its_callers(self, client: httpx.AsyncClient) -> None:
         """It goes through the journal to every backend, belongs to who called, and is forgotten everywhere."""
         (kept,) = (await post(client, "keep", lines=["Nadia drinks tea."], user_id="nadia")).json()["kept"]
@@ -120,6 +122,7 @@ class TestOverHttp:
         assert reply.status_code == 503
         assert "disabled in the configuration" in reply.json()["detail"]
 
+    @pytest.mark.feature("… told as it goes: progress and lines, the result last", of="an adapter's verbs")
     async def test_lines_come_as_they_are_made_and_the_result_last(self, client: httpx.AsyncClient) -> None:
         """Asked for as NDJSON: progress and lines in their order, then the result."""
         reply = await client.post("/v1/backends/memory/count", json={"to": 2}, headers=NDJSON)
@@ -171,6 +174,9 @@ class TestClient:
 
 
 class TestCommands:
+    @pytest.mark.feature(
+        "… `fusion --help` lists the backends that have some, and imports none", of="an adapter's verbs"
+    )
     def test_the_help_lists_backends_that_can_do_something(self, home: Path) -> None:
         """From the home's file, without importing an adapter: the one that exports verbs, not the one that does not."""
         with (home / "fusion.toml").open("a") as file:
@@ -197,6 +203,12 @@ class TestCommands:
         (home / "fusion.toml").write_text("[[[")
         assert list(backends(home, {})) == ["markdown", "cortex", "mem0", "triples"]
 
+    @pytest.mark.row(
+        "A052",
+        "… every verb that ships is a command with a help; health, index, serve, mcp and hook are the gateway's "
+        "own commands (`doctor`, `ingest`, …), and there is no reset: an empty home is a folder that is deleted",
+        of="`fusion cortex`: what",
+    )
     def test_every_verb_that_ships_is_a_command(self, tmp_path: Path) -> None:
         """Of every adapter's folder, with a help: no argument has the name of an option that all commands have."""
         folders = [file.parent.name for file in sorted(Path(adapters.__file__ or "").parent.glob("*/cli.py"))]
@@ -227,6 +239,7 @@ class TestCommands:
         several = fusion(home, "memory", "look", "tea", "--kinds", "a", "--kinds", "b", "--json")
         assert json.loads(several.stdout)["kinds"] == ["a", "b"]
 
+    @pytest.mark.row("A051", "`fusion help COMMAND` is `fusion COMMAND --help`", part="faults/cortex")
     def test_help_is_a_word_too(self) -> None:
         """`fusion help`, `fusion help forget`, `fusion help cortex store`: as --help behind the rest."""
         for words in ([], ["forget"], ["cortex", "store"]):
@@ -234,6 +247,7 @@ class TestCommands:
             assert (helped.exit_code, helped.stdout) == (0, asked.stdout)
         assert CliRunner().invoke(app, ["help", "nope"]).exit_code == 2
 
+    @pytest.mark.row("A052", "the results of verbs are told in words", part="faults/cortex")
     def test_a_result_is_told_in_words(self, home: Path, tmp_path: Path) -> None:
         """A line a field: lists, tables and switches as people write them."""
         file = tmp_path / "one"
@@ -293,6 +307,7 @@ async def _kept_and_looked(settings: Settings) -> list[list[str]]:
 
 
 class TestDropInRoutes:
+    @pytest.mark.row("A051", "routes of another system's, below `/compat/<backend>`")
     async def test_path_query_and_body_reach_the_handler(self, client: httpx.AsyncClient) -> None:
         """Below /compat/<backend>; of two with one name the path's wins."""
         await post(client, "keep", lines=["Nadia drinks tea."])
@@ -316,6 +331,9 @@ class TestDropInRoutes:
                 client.headers["authorization"] = "Bearer k"
                 assert (await client.get("/compat/memory/healthz")).json() == {"status": "fine"}
 
+    @pytest.mark.row(
+        "A051", "… or, with one setting, at the root of a port of their own", of="routes of another system's"
+    )
     async def test_at_the_root_of_a_port_of_their_own(self, home: Path) -> None:
         """With one setting: there / is /compat/<backend>, and nothing else; the main port is as ever."""
         settings = load(home=home)

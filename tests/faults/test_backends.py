@@ -58,6 +58,7 @@ LEAKS = {
 }
 
 
+@pytest.mark.row("A156", "another tenant's or user's memory: dropped, counted, a security event")
 @pytest.mark.parametrize("leak", LEAKS)
 async def test_item_of_another_tenant_returned(home: Path, leak: str) -> None:
     """Dropped from /fuse, its receipt and /v1/search; counted; a security event is logged."""
@@ -103,6 +104,7 @@ class Neighbourly(InMemory):
         ]
 
 
+@pytest.mark.row("A156", "… and where it is said to stand beside one's own", of="another tenant's or user's memory")
 async def test_neighbour_of_another_tenant_returned(home: Path) -> None:
     """What a backend says stands beside a memory passes the same filter."""
     async with door(settings_of(home, there=f"{__name__}:Neighbourly")) as (_, client):
@@ -115,6 +117,7 @@ async def test_neighbour_of_another_tenant_returned(home: Path) -> None:
 # Credentials
 
 
+@pytest.mark.feature("… `/readyz` names it, and no log has the key", of="401 and 403: left alone for 60 s")
 @pytest.mark.parametrize("code", [401, 403])
 async def test_expired_credential_is_shown_by_readyz(home: Path, code: int) -> None:
     """/readyz and /v1/backends name it while it is left alone; the next probe has the new key; no log has either."""
@@ -153,6 +156,7 @@ def searches(server: Chaos) -> int:
 # Servers that come and go
 
 
+@pytest.mark.feature("up and down: one probe a wait, and every request is answered whole")
 async def test_flapping_costs_no_request_anything(home: Path) -> None:
     """Up and down for 300 s: each of 300 requests has the healthy one's memory, and each wait has exactly one probe.
 
@@ -185,6 +189,7 @@ async def test_flapping_costs_no_request_anything(home: Path) -> None:
     assert {"ok", "http_error", "open"} <= set(seen)
 
 
+@pytest.mark.feature("all down: 503 with coverage and Retry-After, at once")
 async def test_all_down_is_503_with_coverage(home: Path) -> None:
     """All refuse: a problem with the coverage and a time to come back, without waiting for any deadline."""
     with chaos.refusing() as url:
@@ -204,6 +209,7 @@ async def test_all_down_is_503_with_coverage(home: Path) -> None:
     assert ready.json()["ready"] is False
 
 
+@pytest.mark.feature("the last one that answers is never left alone")
 async def test_the_last_one_that_answers_is_never_ejected(home: Path) -> None:
     """Two of three are dead, and the third fails ten times: it is asked the eleventh time as well, and answers."""
     async with Chaos([MINE]) as server:
@@ -250,6 +256,7 @@ async def process(code: str, *arguments: str) -> AsyncIterator[asyncio.subproces
         await started.communicate()
 
 
+@pytest.mark.feature("a stopped process (SIGSTOP), whose kernel still accepts")
 async def test_stopped_process_is_a_timeout(home: Path) -> None:
     """SIGSTOP: its kernel still accepts connections, and nobody answers. Cut at its budget; back with SIGCONT."""
     async with process(SERVER) as server:
@@ -304,6 +311,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.feature("a gigabyte, endless, announced or a gzip bomb: under 16 MiB more resident memory")
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("behaviour", [chaos.flood, chaos.announced_flood, chaos.bomb()])
 async def test_huge_body_in_resident_memory(behaviour: Behaviour) -> None:
@@ -326,6 +334,7 @@ class Flood(InMemory):
         return [Hit(str(n), f"{n} {words}{n}", scope=query.scope) for n in range(10_000)]
 
 
+@pytest.mark.feature("a flood of near-duplicates of 10,000 words")
 async def test_near_duplicate_flood_is_bounded(home: Path) -> None:
     """At most 200 candidates of 4,000 characters are compared, and the flood takes nobody else's place in the block."""
     settings = settings_of(home, here=LOCAL, flood=f"{__name__}:Flood")
@@ -341,6 +350,8 @@ async def test_near_duplicate_flood_is_bounded(home: Path) -> None:
     assert len(fused["block"]) <= 6000
 
 
+@pytest.mark.feature("invalid UTF-8, surrogates, NUL, bidi, tags: the whole reply is clean")
+@pytest.mark.row("A157", "invisible characters in a block (S2)", part="secrets")
 async def test_what_nobody_sees_is_taken_out_and_counted(home: Path) -> None:
     """S2: bidi, zero-width, tag and control characters and broken UTF-8 from a backend; the reply is valid UTF-8."""
     text = b"The bookings\xe2\x80\xae database\xe2\x80\x8b moves\xff\\u0000 to Lyon\\ud800" + "\U000e0049".encode()

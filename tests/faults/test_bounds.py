@@ -22,6 +22,7 @@ def receipt(number: int) -> Receipt:
     return Receipt(f"r{number}", "default", time.time() - 1000 + number, {"user_id": None, "noise": noise}, {})
 
 
+@pytest.mark.feature("receipts keep to their bytes: the oldest go first and the file shrinks")
 async def test_receipts_keep_to_their_bytes_and_the_oldest_go(tmp_path: Path) -> None:
     """The file shrinks, the newest stay, also in a file that was made without a bound."""
     file = tmp_path / "receipts.sqlite"
@@ -44,6 +45,7 @@ async def test_receipts_keep_to_their_bytes_and_the_oldest_go(tmp_path: Path) ->
     assert file.with_name("receipts.sqlite-wal").exists() is False
 
 
+@pytest.mark.feature("the journal's write-ahead log is cut back to its bound")
 async def test_the_journals_log_is_cut_back(tmp_path: Path) -> None:
     """A burst of writes lets it grow; once it is in the file, it has its bound again."""
     file = tmp_path / "journal.sqlite"
@@ -58,6 +60,7 @@ async def test_the_journals_log_is_cut_back(tmp_path: Path) -> None:
     await journal.close()
 
 
+@pytest.mark.feature("a full server log is kept once and begun anew")
 def test_a_full_log_is_kept_once_and_begun_anew(tmp_path: Path) -> None:
     """Only the file that the process writes to, and only when it is full."""
     log = tmp_path / "server.log"

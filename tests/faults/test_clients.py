@@ -7,6 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import httpx
+import pytest
 
 from fusion.recall.breaker import FAILURES
 from fusion.settings import KeySettings
@@ -19,6 +20,8 @@ MINE = {"native_id": "mine", "text": "The bookings database moves to a cluster i
 QUESTION = {"query": "where does the bookings database move?", "user_id": "nadia", "timeout_ms": 60_000}
 
 
+@pytest.mark.feature("who hangs up does not count against a backend")
+@pytest.mark.feature("a client that leaves: its searches are called off, and no breaker counts it")
 async def test_who_hangs_up_does_not_count_against_a_backend(home: Path) -> None:
     """More clients leave in the middle of a search than failures open a breaker: each search is cancelled, the
     backend stays trusted, and who comes next is answered."""
@@ -41,6 +44,7 @@ async def test_who_hangs_up_does_not_count_against_a_backend(home: Path) -> None
         assert statuses((await client.post("/fuse", json=QUESTION)).json()) == {"there": "ok"}
 
 
+@pytest.mark.feature("neither keys nor texts are logged, at any level")
 async def test_neither_keys_nor_texts_are_logged(home: Path) -> None:
     """Right keys and wrong ones, what is remembered, asked and refused: none of it in a log, at any level."""
     settings = settings_of(home, here="adapters.inmemory:InMemory")

@@ -28,6 +28,10 @@ ROOT = Path(__file__).resolve().parents[2]
 CORTEX = "adapters.cortex:Cortex"
 
 
+@pytest.mark.feature(
+    "a home or journal that is deleted, moved, emptied, replaced, cut or overwritten under a running server: "
+    "nothing is acknowledged and lost, `/readyz` says so"
+)
 @pytest.mark.parametrize("name", ACCIDENTS)
 async def test_nothing_is_acknowledged_once_it_is_not_there(home: Path, name: str) -> None:
     """Every write and question is answered 503 with what happened and what to do, and `/readyz` is false.
@@ -142,6 +146,9 @@ def served(home: Path, config: Path) -> Iterator[subprocess.Popen[str]]:
         process.communicate(timeout=60)
 
 
+@pytest.mark.feature(
+    "such a server ends by itself and writes nothing into what is there now; clients start another one"
+)
 def test_the_server_ends_and_the_client_starts_another(tmp_path: Path) -> None:
     """The home is deleted: a client that still knows the server's address gets its answer from a new one."""
     home, config = tmp_path / "home", tmp_path / "fusion.toml"

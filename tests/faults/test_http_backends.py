@@ -247,6 +247,18 @@ def system(request: pytest.FixtureRequest) -> System:
     return SYSTEMS[request.param]
 
 
+@pytest.mark.row(
+    "A153",
+    "every adapter over HTTP (another gateway, any HTTP memory, QMD, Qdrant with others' memories and with our "
+    "own, mem0's server, mem0's library on a Qdrant server, Cognee): each fault has its status, the others' "
+    "memories are the same",
+)
+@pytest.mark.row(
+    "A153",
+    "… tried with: hangs up, promises more than comes, HTML, JSON that ends in the middle, nothing, another schema, "
+    "null, an endless reply, a gigabyte, announced, a bomb, 401, 403, 429, 500, 503, a redirect",
+    of="every adapter over HTTP",
+)
 async def test_each_fault_has_its_status_and_costs_nothing_else(home: Path, system: System) -> None:
     """Each fault has its own in backends[], and then the server answers again; the other's memories are the same."""
     well = system.saying(system.item("1", THEIRS, 0.9))
@@ -269,6 +281,9 @@ async def test_each_fault_has_its_status_and_costs_nothing_else(home: Path, syst
     assert sorted(texts(again)) == sorted([DECIDED, THEIRS])
 
 
+@pytest.mark.row(
+    "A104", "… hangs, hangs after its headers, trickles: cut by one deadline", of="every adapter over HTTP"
+)
 async def test_what_never_ends_is_cut(home: Path, system: System) -> None:
     """Silent, silent after its headers, or a byte now and then: the whole exchange has one deadline."""
     async with Chaos() as server, home_of(home, system, server.url, CUT_MS) as (fusion, client):
@@ -284,6 +299,7 @@ async def test_what_never_ends_is_cut(home: Path, system: System) -> None:
     assert found == dict.fromkeys(ENDLESS, "timeout")
 
 
+@pytest.mark.row("A153", "… nobody there", of="every adapter over HTTP")
 async def test_nobody_there(home: Path, system: System) -> None:
     """A port where nobody listens is unreachable."""
     with chaos.refusing() as url:
@@ -294,6 +310,12 @@ async def test_nobody_there(home: Path, system: System) -> None:
     assert (statuses(fused)["there"], texts(fused)) == ("unreachable", house.alone)
 
 
+@pytest.mark.row(
+    "A124",
+    "… items are judged one by one, scores without sense ignored, ten thousand cut; where its own client reads the "
+    "reply (mem0's library), one item without sense is an invalid answer",
+    of="every adapter over HTTP",
+)
 async def test_items_are_judged_one_by_one(home: Path, system: System) -> None:
     """Items without sense are dropped and counted, scores without sense are ignored, and ten thousand are cut. Where
     its own client reads the reply, one item without sense is an answer without sense."""
@@ -320,6 +342,7 @@ async def test_items_are_judged_one_by_one(home: Path, system: System) -> None:
     assert all(DECIDED in texts(fused) for fused in (mixed, odd, many))
 
 
+@pytest.mark.row("A120", "A156", "… another user's memory is never shown", of="every adapter over HTTP")
 @pytest.mark.parametrize("name", [name for name, system in SYSTEMS.items() if system.leak])
 async def test_another_users_memory_is_never_shown(home: Path, name: str) -> None:
     """Though its server gives it, whatever was asked for."""
@@ -333,6 +356,7 @@ async def test_another_users_memory_is_never_shown(home: Path, name: str) -> Non
     assert "omar was fired" not in json.dumps(fused)
 
 
+@pytest.mark.row("A153", "… flapping: five failures, 5 s, 10 s, one probe each", of="every adapter over HTTP")
 async def test_flapping_costs_no_request_anything(home: Path, system: System) -> None:
     """Down for five questions it is left alone, then probed once; every answer has the other's memory."""
     well = system.saying(system.item("1", THEIRS, 0.9))
@@ -351,6 +375,7 @@ async def test_flapping_costs_no_request_anything(home: Path, system: System) ->
     assert seen == [*["http_error"] * 5, "open", "open", "http_error", "open", "ok", "ok"]
 
 
+@pytest.mark.feature("… and each is told to doctor, with what mends it", of="every adapter over HTTP")
 async def test_each_fault_is_told_to_doctor_with_its_mend(home: Path, system: System) -> None:
     """What a backend says of itself meanwhile: what is wrong, then what mends it."""
     well = system.saying(system.item("1", THEIRS, 0.9))
@@ -366,3 +391,10 @@ async def test_each_fault_is_told_to_doctor_with_its_mend(home: Path, system: Sy
             assert degraded, fault
             assert detail, fault
             assert mend, f"{fault}: {note}"
+
+
+def test_every_fault_that_is_tried_is_listed() -> None:
+    """The markers name each fault that every adapter over HTTP is tried with."""
+    tests = (test_each_fault_has_its_status_and_costs_nothing_else, test_what_never_ends_is_cut)
+    sentences = " ".join(str(mark.args[-1]) for test in tests for mark in test.pytestmark)
+    assert [fault for fault in (*ENDLESS, *FAULTS) if fault not in sentences] == []

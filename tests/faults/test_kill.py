@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
+import pytest
+
 from fusion.contract import Scope
 from fusion.errors import NotFound
 from fusion.ingest.journal import Journal
@@ -108,6 +110,9 @@ def texts(file: Path, table: str) -> Counter[str]:
         return Counter(text for (text,) in db.execute(f"select text from {table}"))
 
 
+@pytest.mark.row(
+    "A044", "`kill -9` before each statement of an append; the retry makes it whole, another changes nothing"
+)
 async def test_at_every_statement_of_an_append(tmp_path: Path) -> None:
     """Killed before its 1st, 2nd, … statement until it survives them all: the batch is there whole or not at all.
 
@@ -141,6 +146,11 @@ async def test_at_every_statement_of_an_append(tmp_path: Path) -> None:
     assert texts(file, "event") == {f"{what} {n}": 1 for n in range(1, statement + 1) for what in ("turn", "note")}
 
 
+@pytest.mark.row(
+    "A044",
+    "… the list of turns is in the journal: `kill -9` at every statement, each turn is distilled once",
+    of="a model distils conversations into memories",
+)
 def test_at_every_statement_of_distilling(tmp_path: Path) -> None:
     """Killed before its 1st, 2nd, … statement until it survives them all: each turn is kept, and distilled once.
 
@@ -177,6 +187,11 @@ select m.text from event m join delivery using(seq) where m.superseded_by = 'ret
 """memories of a text that was edited which are current, or which a store is not to forget"""
 
 
+@pytest.mark.row(
+    "A044",
+    "… `kill -9` anywhere in an edit: what was made of the old text stays neither in the journal nor for a store",
+    of="a turn is edited: what was made",
+)
 def test_at_any_statement_of_an_edit(tmp_path: Path) -> None:
     """Each victim edits one turn and distils it, killed before its 1st, 4th, … statement: what was made of the old text
     never stays, neither in the journal nor for a store, and the last text has its memory."""
@@ -198,6 +213,8 @@ def test_at_any_statement_of_an_edit(tmp_path: Path) -> None:
     assert retired > 0
 
 
+@pytest.mark.row("A044", "`kill -9` at any moment loses nothing acknowledged")
+@pytest.mark.row("A044", "`kill -9` at random, 200 times")
 def test_at_random(tmp_path: Path) -> None:
     """Four writers at once, killed after 1 to 40 acknowledgements: nothing acknowledged is lost or there twice."""
     file = tmp_path / "journal.sqlite"
@@ -214,6 +231,7 @@ def test_at_random(tmp_path: Path) -> None:
     assert {t.split()[1] for t in kept if t.startswith("turn")} == {t.split()[1] for t in kept if t.startswith("note")}
 
 
+@pytest.mark.row("A044", "killed between one store and the next, also while forgetting: all agree after the restart")
 async def test_between_one_store_and_the_next(home: Path) -> None:
     """Killed anywhere between the journal, three stores and a forgetting: after the restart all of them agree.
 

@@ -82,6 +82,11 @@ def require_whole(file: Path) -> None:
         assert {what: rows for what, sql in wrong.items() if (rows := db.execute(sql).fetchall())} == {}
 
 
+@pytest.mark.row(
+    "A044",
+    "Cortex: fifty real processes killed by `kill -9` while they capture: what was acknowledged is there once, "
+    "whole, and a re-run finishes",
+)
 async def test_while_it_captures(tmp_path: Path, draw: random.Random) -> None:
     """What was acknowledged is in journal and cortex once; what was cut short is there whole or not at all.
 
@@ -128,6 +133,11 @@ def assert_once(kept: Mapping[str, Memory]) -> None:
             )
 
 
+@pytest.mark.row(
+    "A045",
+    "… while they tend it (lifecycle): the run after ends where one that nobody killed ends",
+    of="Cortex: fifty real processes killed by `kill -9` while they capture",
+)
 async def test_during_upkeep(tmp_path: Path, draw: random.Random) -> None:
     """Nothing is lost, and the run after it ends where one run that nobody killed ends."""
     before = tmp_path / "before"
@@ -163,6 +173,11 @@ async def seen(store: Graph) -> tuple[Mapping[int, State], set[str]]:
     return await states(store), {id_ for id_, _ in found.words}
 
 
+@pytest.mark.row(
+    "A052",
+    "… while they migrate it: the run after verifies it by the checksum",
+    of="Cortex: fifty real processes killed by `kill -9` while they capture",
+)
 async def test_on_the_way_to_another_store(tmp_path: Path, draw: random.Random) -> None:
     """The source is as it was; each memory is in the target once, as it was, when the run after has verified it."""
     source = await narrow(tmp_path / "source")

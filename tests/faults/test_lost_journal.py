@@ -83,6 +83,10 @@ def current(home: Path) -> set[str]:
         return {said for (said,) in db.execute("select text from event where forgotten = 0 and superseded_by is null")}
 
 
+@pytest.mark.feature(
+    "a journal that lost what its stores hold is named, degraded and only read; `fusion repair` makes it anew from "
+    "them, with a preview"
+)
 @pytest.mark.parametrize("name", DAMAGES)
 async def test_what_a_journal_lost_is_named_and_recovered(home: Path, tmp_path: Path, name: str) -> None:
     """Degraded with the reason, nothing is written, the stores stay as they are; then every memory is back, once, and
@@ -126,6 +130,7 @@ async def test_what_a_journal_lost_is_named_and_recovered(home: Path, tmp_path: 
         assert (home / done.kept_as).exists()
 
 
+@pytest.mark.feature("`fusion doctor` names a lost journal")
 async def test_doctor_names_a_lost_journal(home: Path, tmp_path: Path) -> None:
     await filled(home, tmp_path / "older", cortex=BACKENDS["cortex"])
     assert not [one for one in examine(home) if one.check == "journal"]
@@ -149,6 +154,7 @@ async def test_a_home_without_marks_names_an_empty_journal(home: Path, tmp_path:
     assert current(home) == kept
 
 
+@pytest.mark.feature("repair keeps forgotten what surviving tombstones name")
 async def test_tombstones_that_are_left_hold_for_what_a_store_still_has(home: Path, tmp_path: Path) -> None:
     """Forgotten while a store could not be asked, then the journal is damaged: repair does not bring it back."""
     settings, kept = await filled(home, tmp_path / "older", cortex=BACKENDS["cortex"])
@@ -167,6 +173,7 @@ async def test_tombstones_that_are_left_hold_for_what_a_store_still_has(home: Pa
         assert text(7) not in {hit.text for hit in (await fusion.search("cortex", text(7), NADIA, 50)).hits}
 
 
+@pytest.mark.feature("repair that was interrupted is finished by the next start")
 async def test_an_interrupted_exchange_is_finished_by_the_next_start(home: Path, tmp_path: Path) -> None:
     """Killed when the new journal was whole and the old one's log already moved: the next start has the new one."""
     settings, kept = await filled(home, tmp_path / "older", cortex=BACKENDS["cortex"])
@@ -195,6 +202,7 @@ async def test_refs_of_lost_memories_name_no_other_one(home: Path, tmp_path: Pat
         assert before.isdisjoint(one["ref"] for one in (await fusion.memories(NADIA, 100))["memories"])
 
 
+@pytest.mark.feature("`repair` of a home in use says to stop the server first")
 def test_repair_shows_a_preview_and_asks(home: Path) -> None:
     """`fusion repair`: nothing to do is said; a lost journal is shown, and exchanged with --yes."""
     settings = home.parent / "fusion.toml"

@@ -17,6 +17,7 @@ PASTED = "AKIAQCANARY7EXAMPLE4"
 """a key that a user pasted into a memory"""
 
 
+@pytest.mark.row("A084", "a key in a log, an error, a receipt or a file (S14)")
 @pytest.mark.parametrize("behaviour", [chaos.healthy, chaos.status(401), chaos.status(500), chaos.html, chaos.reset])
 async def test_canaries_are_in_no_log_error_receipt_or_file(home: Path, behaviour: chaos.Behaviour) -> None:
     """S14: the API key, a backend's key and a pasted one, whatever the backend does; at the level `debug`."""
@@ -54,6 +55,7 @@ async def test_canaries_are_in_no_log_error_receipt_or_file(home: Path, behaviou
     assert [path for path in files if any(s.encode() in path.read_bytes() for s in (CANARY, PASTED))] == []
 
 
+@pytest.mark.feature("a request that names an address to ask (S15)")
 @pytest.mark.parametrize("field", ["url", "base_url", "endpoint", "callback", "webhook"])
 async def test_no_request_names_an_address(home: Path, field: str) -> None:
     """S15: a backend's address comes from the configuration; no body, header or parameter brings another."""
@@ -78,6 +80,7 @@ async def test_no_request_names_an_address(home: Path, field: str) -> None:
         assert elsewhere.calls == []
 
 
+@pytest.mark.feature("a redirect that is followed (S15)")
 async def test_redirects_lead_nowhere(home: Path) -> None:
     """S15: a backend that answers with a redirect is not followed, not even to this machine's own services."""
     async with Chaos([{"native_id": "1", "text": "stolen"}]) as inner:
@@ -102,6 +105,8 @@ BOMBS = {
 }
 
 
+@pytest.mark.feature("NUL, surrogates, NaN, 1e400, deep JSON: 4xx, never 5xx", part="faults/clients")
+@pytest.mark.feature("a JSON bomb that gets further than a 4xx (S19)")
 @pytest.mark.parametrize("bomb", BOMBS)
 async def test_json_limits(home: Path, bomb: str) -> None:
     """S19: depth, digits, numbers that are none, fields without number: a 4xx that says why, in few words."""
@@ -114,6 +119,7 @@ async def test_json_limits(home: Path, bomb: str) -> None:
             assert len(reply.content) < 10_000
 
 
+@pytest.mark.feature("a request that is decompressed (S19)")
 async def test_decompression_limits(home: Path) -> None:
     """S19: compressed requests are refused unread, whatever they are compressed with."""
     settings = settings_of(home, here="adapters.inmemory:InMemory")

@@ -87,6 +87,7 @@ def copied(file: Path, folder: Path) -> Iterator[sqlite3.Connection]:
         yield db
 
 
+@pytest.mark.feature("disk full: 507, nothing half-written, reads go on, and writes when there is space again")
 @pytest.mark.skipif(not NAMESPACE, reason="this machine lets nobody mount a tmpfs")
 def test_disk_full(tmp_path: Path) -> None:
     """A real disk of 2 MB: 507 as problem+json, nothing half-written, reads go on; with space again, so do writes."""
@@ -132,6 +133,7 @@ def test_disk_full(tmp_path: Path) -> None:
 # Another writer
 
 
+@pytest.mark.feature("another writer: 5 s of patience, then 503 with Retry-After, and readers never wait")
 async def test_locked_by_another_writer(home: Path) -> None:
     """A writer waits up to 5 s and is then told 503 with Retry-After; questions are answered all the while."""
     assert BUSY_S == 5.0
@@ -164,6 +166,7 @@ async def test_locked_by_another_writer(home: Path) -> None:
 # Files
 
 
+@pytest.mark.row("A124", "files that are empty, binary, of 100 MB, linked out, gone or growing")
 def test_files_of_every_wrong_kind(tmp_path: Path) -> None:
     """Empty, binary, 100 MB, a link out of the folder, gone, changed while read: each is named, the others are done."""
     notes = tmp_path / "notes"
@@ -222,6 +225,7 @@ class Moody(FakeEmbedder):
             raise ModelMissing("the model is away")
 
 
+@pytest.mark.row("A088", "the embedder is down: words at once, vectors when it is back, counted meanwhile")
 async def test_embedder_down(home: Path) -> None:
     """Found by its words at once, degraded and with the missing vectors counted; by its meaning when it is back."""
     backends = {"cortex": {"adapter": CORTEX}}
@@ -263,6 +267,10 @@ def flip(folder: Path, pattern: str) -> None:
         other.replace(file)
 
 
+@pytest.mark.feature(
+    "… and while the server runs: found by a periodic look, written again from its source",
+    of="a corrupt index at the start",
+)
 async def test_damaged_index_is_found_and_written_again(home: Path) -> None:
     """Found by the periodic look while the server runs, written again from its source; nothing is left to mend."""
     settings = settings_of(home, cortex=CORTEX, markdown="adapters.markdown:Markdown")
@@ -290,6 +298,9 @@ async def test_damaged_index_is_found_and_written_again(home: Path) -> None:
         assert (await client.post("/fuse", json=QUESTION)).json()["coverage"]["ratio"] == 1.0
 
 
+@pytest.mark.feature(
+    "… vectors serve for words, and other backends for this one, meanwhile", of="a corrupt index at the start"
+)
 async def test_the_others_answer_while_an_index_is_written_again(home: Path) -> None:
     """By its words a rebuilding backend cannot be searched: the other one answers, and the answer is degraded."""
     settings = settings_of(home, cortex=CORTEX, triples="adapters.triples:Triples")
@@ -308,6 +319,7 @@ async def test_the_others_answer_while_an_index_is_written_again(home: Path) -> 
     assert statuses(again) == {"cortex": "ok", "triples": "ok"}
 
 
+@pytest.mark.feature("corrupt truth of a backend, while the server runs: said in /readyz and in each answer")
 async def test_damaged_truth_is_said_and_never_replaced(home: Path) -> None:
     """A store that is not derived: the look says which and what mends it, /readyz and every answer say degraded."""
     async with door(settings_of(home, cortex=CORTEX, triples="adapters.triples:Triples")) as (fusion, client):
@@ -367,6 +379,7 @@ def ruin(file: Path, *names: str) -> None:
     file.write_bytes(content)
 
 
+@pytest.mark.feature("a corrupt journal: read only, degraded, never replaced; what was forgotten stays so")
 @pytest.mark.parametrize("part", DAMAGED)
 async def test_damaged_journal_starts_read_only(home: Path, part: str) -> None:
     """Never replaced, never silently empty: questions are answered and say what is wrong; writing is refused with the
@@ -407,6 +420,7 @@ async def test_damaged_journal_starts_read_only(home: Path, part: str) -> None:
     assert journal.read_bytes() == before
 
 
+@pytest.mark.feature("… and one of which nothing can be read", of="a corrupt journal: read only")
 async def test_journal_of_which_nothing_can_be_read(home: Path) -> None:
     """No database at all: the home does not open, and the file is left as it is with its mend named."""
     async with door(settings_of(home, cortex=CORTEX)) as (fusion, _):

@@ -56,6 +56,7 @@ def ask(script: str, arguments: list[str], command: list[str]) -> subprocess.Com
     )
 
 
+@pytest.mark.feature("a home on a full or read-only disk answers `fuse`, `search` and `get`, degraded with the reason")
 @pytest.mark.skipif(not NAMESPACE, reason="this machine lets nobody mount a tmpfs")
 @pytest.mark.parametrize("disk", ["read-only", "full"])
 def test_the_command_line_answers_from_a_home_that_cannot_be_written(home: Path, disk: str) -> None:
@@ -82,6 +83,7 @@ def test_the_command_line_answers_from_a_home_that_cannot_be_written(home: Path,
     assert "cannot be written to" in refused.stderr
 
 
+@pytest.mark.feature("a server starts for reading on a full or read-only disk; writing is 507 with what to do")
 @pytest.mark.skipif(not NAMESPACE, reason="this machine lets nobody mount a tmpfs")
 @pytest.mark.parametrize("disk", ["read-only", "full"])
 def test_a_server_starts_for_reading_on_such_a_disk(home: Path, disk: str) -> None:

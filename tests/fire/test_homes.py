@@ -23,6 +23,10 @@ def test_no_hostile_home_is_opened(home: str) -> None:
         assert listener.heard == []
 
 
+@pytest.mark.feature(
+    "nothing escapes from a hostile home in a cloned repository: every home × command × hook × client by `python "
+    "-m benchmarks fire homes`"
+)
 @pytest.mark.parametrize(
     ("home", "door"),
     [
@@ -50,6 +54,10 @@ def test_nothing_escapes_by_a_door(home: str, door: str) -> None:
     assert attack(home, BY_NAME[door]) == []
 
 
+@pytest.mark.feature(
+    "… links, keys of other programs and strangers' servers not even where the user has allowed it",
+    of="nothing escapes from a hostile home",
+)
 @pytest.mark.parametrize(
     ("home", "door"),
     [

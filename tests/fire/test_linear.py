@@ -31,6 +31,7 @@ HELD_BACK = {
 FOUND = [found for found in FOUND if found.name not in HELD_BACK]
 
 
+@pytest.mark.feature("every regular expression takes linear time on hostile text")
 @pytest.mark.parametrize("found", FOUND, ids=lambda found: found.name)
 def test_a_pattern_takes_linear_time_on_hostile_text(found: pumps.Found) -> None:
     """Repetitions of all that the pattern looks for, alone, in pairs, and behind what comes first in the pattern."""
@@ -59,6 +60,7 @@ def test_the_measure_finds_what_is_quadratic() -> None:
     assert any(pumps.super_linear(call, text) for _, text in pumps.hostile(once.pattern))
 
 
+@pytest.mark.feature("every function that reads text from outside takes linear time")
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_takes_linear_time_on_hostile_text(name: str) -> None:
     """What memories, notes, answers of models and replies of backends go through, up to 64 KB of each shape."""

@@ -15,6 +15,7 @@ from tests.fire import pumps, secrets
 ORDINARY = secrets.ordinary()
 
 
+@pytest.mark.feature("secrets of 105 kinds are masked")
 @pytest.mark.parametrize("kind", secrets.KINDS)
 def test_a_secret_is_masked(kind: str) -> None:
     """In three lines as they stand in transcripts, with three secrets each."""
@@ -25,6 +26,7 @@ def test_a_secret_is_masked(kind: str) -> None:
             assert found
 
 
+@pytest.mark.feature("… at most one ordinary line in a thousand loses anything", of="secrets of 105 kinds")
 def test_ordinary_lines_stay() -> None:
     """Hashes, ids, paths, code, prose about passwords, our own source: at most one false mask in a thousand lines."""
     changed = [line for line in ORDINARY if redact(line) != (line, {})]
@@ -61,6 +63,7 @@ def test_redacting_twice_changes_nothing(pieces: list[str], between: str) -> Non
 KEY_LINES = "\n".join(["aezHBUEYL4VVYAVcxcTMnwTR01lpu2fa79JYDs6pCqyCIxuDLwWbm4/1L9RKJaxE"] * 3)
 
 
+@pytest.mark.feature("… a private key line by line, so that line numbers stay", of="secrets of 105 kinds")
 @pytest.mark.parametrize(
     "key",
     [

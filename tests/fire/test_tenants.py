@@ -24,6 +24,10 @@ pairs = st.sampled_from([("acme", "globex"), ("default", "globex"), ("acme", "de
 
 
 # An example asks 200 questions of two homes: to shrink one that fails would take minutes.
+@pytest.mark.feature(
+    "… no field of any reply to one depends on what another does: scores, refs, totals, order",
+    of="each tenant has a journal",
+)
 @settings(max_examples=4, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(who=pairs, mine=st.lists(acts, min_size=2, max_size=6), theirs=st.lists(rare, min_size=1, max_size=6))
 def test_no_reply_to_one_tenant_depends_on_what_another_does(
@@ -45,6 +49,7 @@ async def test_no_reply_depends_on_it_with_vectors_either(tmp_path: Path) -> Non
     assert different == []
 
 
+@pytest.mark.feature("… no word of another tenant can be told", of="each tenant has a journal")
 async def test_no_word_of_another_tenant_can_be_told(tmp_path: Path) -> None:
     """Of forty words that another tenant uses: no score, count or expansion of a query shows one. Before, each one."""
     assert await oracle(tmp_path, ("acme", "globex"), **WORDS_ONLY) == []

@@ -53,6 +53,7 @@ async def home(tmp_path: Path) -> AsyncIterator[Home]:
     await journal.close()
 
 
+@pytest.mark.feature("an ingest is undone: what it added goes, all else stays, and its files can be read in again")
 async def test_an_undo_takes_back_what_the_run_added_and_nothing_else(home: Home, tmp_path: Path) -> None:
     """In the journal, in every store and in the caches; what an earlier run added, and what was said, stays."""
     await home.ingest("one", "The rake is behind the shed.")

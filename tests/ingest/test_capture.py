@@ -34,6 +34,7 @@ def named_times(text: str, at: Moment | None = None) -> list[tuple[str, Precisio
 # Kind
 
 
+@pytest.mark.row("A038", "keywords give a memory its kind")
 @pytest.mark.parametrize(("kind", "keyword"), [(kind, word) for kind, words in KEYWORDS.items() for word in words])
 def test_each_keyword_of_the_seed_classifies_in_any_case(kind: Kind, keyword: str):
     """A keyword alone decides the kind, written small or large."""
@@ -113,6 +114,7 @@ def test_entities_are_told_once_and_at_most_sixteen():
 # Facts
 
 
+@pytest.mark.row("A028", "A040", "statements become subject, predicate, object")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -262,6 +264,7 @@ def test_what_is_no_time_is_left_out(text: str):
     assert named_times(text) == []
 
 
+@pytest.mark.feature('"yesterday" counts from the event, as precisely as it is told')
 def test_relative_times_count_from_the_event_and_not_from_its_recording():
     """An old conversation that is imported today speaks of its own yesterday."""
     assert named_times("yesterday", Moment(datetime(2023, 5, 8, 13, 56, tzinfo=UTC))) == [
@@ -295,6 +298,7 @@ def test_times_are_told_once_and_at_most_eight():
 # Episodes
 
 
+@pytest.mark.row("A039", "an episode: its window, and who is in it")
 def test_what_happens_has_a_window_and_who_is_in_it():
     """Said on 2026-03-11: yesterday is the whole of the 10th; its sentence names Tom and speaks of the speaker."""
     found = capture(event("Kim is here. We deployed Atlas with Tom yesterday. Lisa slept.", "Marta"))
@@ -312,6 +316,7 @@ def test_an_episode_of_others_is_not_the_speakers():
 # Types
 
 
+@pytest.mark.row("A040", "people, projects and tools are told apart where the text says so")
 def test_some_names_tell_what_they_are():
     """Who is spoken to, or does what only people do, is a person; what is used a tool; "Project X" a project."""
     found = capture(event("Hey Kim! Tom likes Project Atlas, and the team uses Redis in Rome.", "Marta"))

@@ -73,6 +73,7 @@ async def test_what_a_caller_stated_reaches_every_store_and_goes_with_the_memory
     assert all(b"marzipan" not in file.read_bytes() for file in tmp_path.glob("journal.sqlite*"))
 
 
+@pytest.mark.feature("what was just said is delivered before a folder that is read in")
 async def test_what_was_just_said_goes_before_a_folder_that_is_read_in(journal):
     """A thousand sections wait for a store; what somebody remembers meanwhile is the next that it is told."""
     shelf = Shelf()
@@ -102,6 +103,7 @@ async def test_what_a_store_does_not_accept_is_not_told(journal):
         assert await deliverer.backlog() == {}
 
 
+@pytest.mark.row("A028", "capture runs once an event, for all stores")
 async def test_capture_learns_once_an_event_for_all_stores(journal):
     """Three stores, one look at each event; all get what it found."""
     looks: Counter[str] = Counter()
@@ -118,6 +120,7 @@ async def test_capture_learns_once_an_event_for_all_stores(journal):
     assert all(c.extraction.kind == "decision" for shelf in shelves.values() for c in shelf.kept.values())
 
 
+@pytest.mark.row("A044", "every backend gets every event, in order, until it acknowledges")
 async def test_a_backend_that_was_down_catches_up_and_holds_up_nobody(journal):
     """Tried after ½ s, 1 s, 2 s … at most a minute apart, ± 20 %; when it is back it gets everything, in order."""
     time, up, down = Time(), Shelf(), Shelf()
@@ -165,6 +168,7 @@ async def test_a_fault_of_the_backend_is_never_held_against_an_event(journal, fa
         assert await deliverer.backlog() == {"shelf": 2}
 
 
+@pytest.mark.row("A104", "what one backend cannot take holds up nothing else")
 async def test_what_a_backend_cannot_take_does_not_hold_up_the_others(journal):
     """One of 16 is nonsense to it: 15 are there at once, in a few calls; what comes later is told at once, too."""
     time, shelf = Time(), Shelf(refuses=["turn 5"])
@@ -232,6 +236,7 @@ async def test_an_acknowledgement_of_another_length_is_none(journal):
         assert await deliverer.backlog() == {"shelf": 2}
 
 
+@pytest.mark.row("A044", "a crash between a store and its mark is harmless")
 async def test_a_crash_between_the_store_and_the_mark_is_harmless(journal):
     """It is told again after the restart, and is there once."""
     shelf = Shelf()
@@ -281,6 +286,7 @@ async def test_what_was_forgotten_while_it_was_told_is_forgotten_there_too(journ
         assert shelf.native_ids[stored.event.event_id] == (f"shelf-{stored.event.event_id}",)
 
 
+@pytest.mark.feature("told of what was forgotten meanwhile, and killed before the mark", part="faults/stores")
 async def test_what_was_forgotten_since_it_was_read_is_not_told(journal):
     """Read as due, forgotten everywhere, then told: killed before the mark, the store would keep it for ever."""
     shelf = Shelf()

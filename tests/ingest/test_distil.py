@@ -89,6 +89,12 @@ async def home(folder: Path, model: FakeModel, time: Time | None = None) -> Asyn
 LONG = ("I moved to Lisbon last week, near the river.", "That is wonderful news, how is the new flat?")
 
 
+@pytest.mark.row(
+    "A028",
+    "A042",
+    "A044",
+    "a model distils conversations into memories of their own that name their turns; nothing waits for it",
+)
 async def test_a_conversation_becomes_memories(tmp_path: Path):
     """Asked once when it was quiet for 30 s; the memory names its turns, is its owner's, and goes to every backend."""
     model = FakeModel(answer("Ana lives in Lisbon.", facts=[["Ana", "lives in", "Lisbon"]], **{"from": [1, 2]}))
@@ -110,6 +116,13 @@ async def test_a_conversation_becomes_memories(tmp_path: Path):
         assert len(model.asked) == 1  # once
 
 
+@pytest.mark.row(
+    "A028",
+    "A042",
+    "… a turn is asked about once; what was learnt is kept for every store. One call at a time: the budget is a "
+    "minute's, not a worker's (the original has four)",
+    of="a model distils conversations into memories",
+)
 async def test_what_was_learnt_is_kept_for_every_store(tmp_path: Path):
     """A store that is new, or is told again, gets the model's extraction without the model being asked."""
     model = FakeModel(answer("Ana lives in Lisbon.", kind="decision"))
@@ -128,6 +141,7 @@ async def test_what_was_learnt_is_kept_for_every_store(tmp_path: Path):
         assert len(model.asked) == 1
 
 
+@pytest.mark.row("A032", "… shown with the three turns before it", of="a model distils conversations into memories")
 async def test_a_long_conversation_goes_in_exchanges_with_what_was_said_before(tmp_path: Path):
     """19 turns: 8 and 8 at once, 3 when it is quiet; each is shown with the three turns before it."""
     model = FakeModel("[]")
@@ -152,6 +166,11 @@ async def test_two_conversations_are_not_mixed(tmp_path: Path):
         assert ["kim says" in asked.user for asked in model.asked] == [False, True]
 
 
+@pytest.mark.row(
+    "A032",
+    "… each side says twenty characters; heartbeats never come in",
+    of="a model distils conversations into memories",
+)
 @pytest.mark.parametrize(
     ("sides", "expected"),
     [
@@ -182,6 +201,11 @@ async def test_what_is_not_worth_it_is_not_asked_about(tmp_path: Path):
         assert await at.journal.lessons(9) == []
 
 
+@pytest.mark.feature(
+    "a model that answers with prose or half a JSON, about memories: asked again in halves, then the rules' result "
+    "stands",
+    part="faults/cortex",
+)
 async def test_an_answer_that_makes_no_sense_is_asked_for_again_in_halves(tmp_path: Path):
     """Prose about 8 turns: a minute later the first 4 are tried, then 2 and 2, then the other 4; all of them stay."""
     model = FakeModel("I am sorry.")
@@ -244,6 +268,11 @@ async def test_a_refused_question_counts_as_nonsense(tmp_path: Path):
         assert len(model.asked) == ATTEMPTS
 
 
+@pytest.mark.row(
+    "A165",
+    "… a memory goes with its source, in journal and backends, also while the model has it",
+    of="a model distils conversations into memories",
+)
 async def test_what_is_forgotten_meanwhile_is_not_distilled(tmp_path: Path):
     """A turn is forgotten while the model has it: what was made of it is not kept; what was made of the other is."""
 
@@ -315,6 +344,12 @@ def by_what_is_said(asked: Asked) -> str:
 TOWN = ("I moved to {} last week, near the river.", "Wonderful, and how is the new flat?")
 
 
+@pytest.mark.row(
+    "A028",
+    "A035",
+    "a turn is edited: what was made of its old text is retired in the journal and deleted in every store, also "
+    "when one was down or the process died between; its other turns are shown again beside the new text",
+)
 async def test_what_was_made_of_a_text_that_was_edited_goes_with_it(tmp_path: Path):
     """Lisbon becomes Porto at its place: no store has a memory of Lisbon; the other turn is shown beside the new one.
 
@@ -442,6 +477,11 @@ EDITS = st.lists(
 )
 
 
+@pytest.mark.feature(
+    "… said, edited, forgotten and distilled in any order, no memory outlives the text that it is from, and none "
+    "of the same turns stands twice",
+    of="a model distils conversations into memories",
+)
 @given(steps=EDITS)
 @settings(max_examples=40, deadline=None)
 def test_a_memory_never_outlives_the_text_it_is_from(steps: list[tuple[str, int, str]]):

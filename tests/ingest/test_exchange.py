@@ -42,6 +42,7 @@ def answered(*memories: object) -> str:
     return json.dumps({"memories": memories})
 
 
+@pytest.mark.row("A039", "… an episode has a window and who is in it", of="a model distils conversations into memories")
 def test_a_whole_memory():
     """Text, sources, kind, confidence, entities, fact, and the window: the whole 10th, until before the 11th."""
     (found,) = read(answered(memory()), TURNS)
@@ -55,6 +56,11 @@ def test_a_whole_memory():
     )
 
 
+@pytest.mark.row(
+    "A029",
+    "… the answer is a list or an object, in a code fence or not, of at most 2,048 tokens",
+    of="a model distils conversations into memories",
+)
 @pytest.mark.parametrize(
     "answer",
     [
@@ -73,6 +79,12 @@ def test_nothing_to_remember_is_an_answer():
     assert read('{"memories": []}', TURNS) == read("[]", TURNS) == []
 
 
+@pytest.mark.row(
+    "A029",
+    "… prose, half a JSON, sources that were not shown: no answer, asked again in halves, then the rules' result "
+    "stands",
+    of="a model distils conversations into memories",
+)
 @pytest.mark.parametrize(
     "answer",
     [
@@ -109,6 +121,7 @@ def test_one_bad_memory_costs_only_itself():
     assert [one.text for one in read(answered(memory(text=None), memory(), 7), TURNS)] == [memory()["text"]]
 
 
+@pytest.mark.row("A031", "… under .5 a memory is dropped", of="a model distils conversations into memories")
 def test_what_is_not_sure_is_dropped():
     """.5 stays, .49 goes; an answer of unsure memories is an answer all the same."""
     found = read(answered(memory(confidence=0.49), memory(confidence=0.5), memory(confidence=0)), TURNS)
@@ -122,6 +135,13 @@ def test_what_only_repeats_a_turn_is_dropped():
     assert read(answered(*same), TURNS) == []
 
 
+@pytest.mark.row(
+    "A028",
+    "A038",
+    "… an unknown type is left to the classifier's keywords",
+    of="a model distils conversations into memories",
+)
+@pytest.mark.feature("an unknown type from a model: the classifier's keywords", part="faults/cortex")
 def test_an_unknown_type_is_left_to_the_rules():
     """Of a memory the classifier's keywords decide, of an entity it is a concept."""
     (found,) = read(answered(memory(kind="wisdom", text="Ana must always call Tom.", entities=["Ana"])), TURNS)

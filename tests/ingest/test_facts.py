@@ -28,6 +28,12 @@ def test_each_event_is_told_in_the_past(predicate: str):
     assert stated(f"I've just {perfect} the Atlas") == [("Marta", predicate, "Atlas")]
 
 
+@pytest.mark.row(
+    "A028",
+    "A040",
+    '… a table of verbs: what is in the present, what happened in the past, the speaker for "I"',
+    of="statements become subject",
+)
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -58,6 +64,7 @@ def test_and_goes_on_with_the_same_subject():
     assert stated("I met Tom, that bought a lamp.") == [("Marta", "met", "Tom")]
 
 
+@pytest.mark.feature("… what says nothing by itself is left out", of="statements become subject")
 @pytest.mark.parametrize(
     "text",
     [

@@ -23,18 +23,23 @@ def planned(rules: Rules = Rules(), window: int = WINDOW, **context: object) -> 
 
 
 class TestWhen:
+    @pytest.mark.row(
+        "A070", "`/v1/flush/plan`: before a compaction, at window − 20,000 − 4,000 tokens, an agent saves what it knows"
+    )
     @pytest.mark.parametrize(("total", "flush", "reason"), [(DUE - 1, False, "not_yet"), (DUE, True, "tokens")])
     def test_tokens_reach_window_less_floor_less_soft_threshold(self, total: int, flush: bool, reason: Reason) -> None:
         """200,000 − 20,000 − 4,000 = 176,000: one less is not yet."""
         found = planned(total_tokens=total)
         assert (found.flush, found.reason, found.threshold_tokens) == (flush, reason, DUE)
 
+    @pytest.mark.row("A166", "… the message that comes next is counted", of="`/v1/flush/plan`: before a compaction")
     def test_the_message_that_comes_is_counted(self) -> None:
         """100 short of the threshold, and a message of 400 bytes: 400 / 4 = 100 tokens reach it; 396 do not."""
         assert planned(total_tokens=DUE - 100, incoming="x" * 396).reason == "not_yet"
         found = planned(total_tokens=DUE - 100, incoming="x" * 400)
         assert (found.reason, found.expected_tokens) == ("tokens", DUE)
 
+    @pytest.mark.row("A071", "… at 2 MB of transcript, where that is set", of="`/v1/flush/plan`: before a compaction")
     def test_a_transcript_of_two_megabytes_where_that_is_set(self) -> None:
         """Off by default; at 2 MB (the seed's 2,097,152 bytes) exactly that many do."""
         two_mb = 2 * 1024 * 1024
@@ -44,29 +49,36 @@ class TestWhen:
         found = planned(rules, total_tokens=0, transcript_bytes=two_mb)
         assert (found.flush, found.reason) == (True, "transcript")
 
+    @pytest.mark.row("A072", "… once a compaction, silently", of="`/v1/flush/plan`: before a compaction")
     def test_once_a_compaction(self) -> None:
         """Flushed since the third compaction: not again before the fourth."""
         assert planned(total_tokens=DUE, compactions=3, flushed_at=3).reason == "already_flushed"
         assert planned(total_tokens=DUE, compactions=4, flushed_at=3).flush
         assert planned(total_tokens=DUE, compactions=0, flushed_at=None).flush
 
+    @pytest.mark.row(
+        "A166", "… also when the model has refused the context already", of="`/v1/flush/plan`: before a compaction"
+    )
     def test_a_context_that_was_refused_is_flushed_at_once(self) -> None:
         """Reactive overflow: whatever was counted, and once a compaction like every other."""
         assert planned(total_tokens=None, overflowed=True).reason == "overflow"
         assert planned(total_tokens=10, overflowed=True).flush
         assert planned(total_tokens=10, overflowed=True, flushed_at=0).reason == "already_flushed"
 
+    @pytest.mark.row("A072", "… nor for heartbeats and CLI backends", of="`/v1/flush/plan`: before a compaction")
     @pytest.mark.parametrize("trigger", ["heartbeat", "cron", "subagent"])
     def test_nobody_is_there(self, trigger: Trigger) -> None:
         """Heartbeats, schedules and subagents have nothing of a person's to save."""
         found = planned(total_tokens=DUE, overflowed=True, trigger=trigger)
         assert (found.flush, found.reason) == (False, "unattended")
 
+    @pytest.mark.row("A072", "… not in a read-only workspace", of="`/v1/flush/plan`: before a compaction")
     @pytest.mark.parametrize("workspace", ["ro", "none"])
     def test_nothing_can_be_written(self, workspace: Access) -> None:
         """A sandbox without a writable workspace."""
         assert planned(total_tokens=DUE, workspace=workspace).reason == "read_only"
 
+    @pytest.mark.row("A072", "… nor for heartbeats and CLI backends", of="`/v1/flush/plan`: before a compaction")
     def test_another_program_runs_the_turns(self) -> None:
         """A CLI backend compacts by itself."""
         assert planned(total_tokens=DUE, cli_backend=True).reason == "cli_backend"
@@ -80,6 +92,9 @@ class TestWhen:
         assert planned(transcript_bytes=10**9).reason == "unknown_tokens"
         assert planned(Rules(force_transcript_bytes=10), transcript_bytes=9).reason == "not_yet"
 
+    @pytest.mark.row(
+        "A166", "… a threshold of nothing is refused with its mend", of="`/v1/flush/plan`: before a compaction"
+    )
     @pytest.mark.parametrize("window", [1, 16_000, 24_000])
     def test_a_threshold_of_nothing_is_refused(self, window: int) -> None:
         """24,000 − 20,000 − 4,000 = 0 would flush at every turn: an error that names the numbers and the mend."""
@@ -104,6 +119,7 @@ class TestWhen:
 
 
 class TestWords:
+    @pytest.mark.row("A073", "… the day and the time are the user's", of="`/v1/flush/plan`: before a compaction")
     def test_the_day_is_the_users(self) -> None:
         """22:30 UTC on the 4th is 07:30 on the 5th in Tokyo, and still the 4th in New York."""
         for zone, day, clock in (
@@ -129,6 +145,7 @@ class TestWords:
         with pytest.raises(BadInput, match="IANA"):
             plan(Context(WINDOW), Rules(), NOW, zone)
 
+    @pytest.mark.row("A074", "… the three safety lines are in any prompt", of="`/v1/flush/plan`: before a compaction")
     def test_the_three_safety_lines_are_in_any_prompt(self) -> None:
         """In the user's own as well, once each, with the day's name."""
         told = [line.replace("YYYY-MM-DD", "2026-03-04") for line in SAFETY]

@@ -78,6 +78,11 @@ def test_a_transcript_is_due_at_100_kb_or_50_lines_or_when_it_rests() -> None:
     assert not delta.due(0, 0, 10**9)
 
 
+@pytest.mark.row(
+    "A082",
+    "`[sessions]`: the server follows transcripts that it is told of, at 100 KB or 50 lines of growth, or when "
+    "they rest",
+)
 async def test_it_is_read_on_after_50_lines_and_each_turn_once(agents: Path, home: Path) -> None:
     """49 lines wait; the 50th brings all; then the next 49 wait again, until the session rests."""
     gateway = Gateway()
@@ -97,6 +102,11 @@ async def test_it_is_read_on_after_50_lines_and_each_turn_once(agents: Path, hom
     assert {turn.scope.agent_id for turn in gateway.turns} == {"max"}
 
 
+@pytest.mark.row(
+    "A082",
+    "`[sessions]`: the server follows transcripts that it is told of, at 100 KB or 50 lines of growth, or when "
+    "they rest",
+)
 async def test_100_kb_are_due_however_few_the_lines(agents: Path, home: Path) -> None:
     """One long turn."""
     gateway = Gateway()
@@ -149,6 +159,12 @@ async def test_a_turn_that_is_refused_is_left_out_alone(agents: Path, home: Path
     assert gateway.texts == ["Where do the chains come from?", "Thanks"]
 
 
+@pytest.mark.row(
+    "A082",
+    "A084",
+    "… opt-in, each agent's its own, private, redacted",
+    of="`[sessions]`: the server follows transcripts",
+)
 async def test_the_server_follows_them_only_when_it_is_told_to(agents: Path, tmp_path: Path) -> None:
     """Opt-in: without paths nothing is read. With them another agent's sessions stay its own; secrets are masked."""
     for agent, session in (("max", ID), ("eva", OTHER)):

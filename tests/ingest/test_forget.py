@@ -67,6 +67,7 @@ class Keeping:
         return await self.shelf.remember(batch)
 
 
+@pytest.mark.row("A162", "forgetting fans out, and its receipt says what became of it where")
 async def test_the_receipt_says_what_became_of_it_in_each_backend(journal):
     """Deleted; absent, where somebody else had deleted it; hidden, where nothing can; nothing where it was declined."""
     (stored,) = await journal.append([event("The code is 4711.", 1)])
@@ -186,6 +187,9 @@ async def test_nobody_forgets_for_another(journal):
 HINT = "The wifi password hint is trombone."
 
 
+@pytest.mark.row(
+    "A162", "the same words, kept more than once, are forgotten as one, within their owner and the scope of who asks"
+)
 async def test_the_same_words_are_forgotten_with_it(journal):
     """A block shows one of them, so one is what its reader can name: by its owner, by an agent, and in a file, in other
     case and blanks. What is only like it stays, and so does another user's."""
@@ -286,6 +290,9 @@ async def test_our_own_copies_go_with_anothers_item(journal):
 # Verified
 
 
+@pytest.mark.row(
+    "A162", "a backend that says it deleted and still returns it is caught, and asked until it has forgotten"
+)
 async def test_a_backend_that_lies_is_caught_and_asked_until_it_has_forgotten(journal):
     """It says deleted and still returns it: the receipt says still_there, and it is asked again, later each time."""
     time, honest, liar = Time(), Shelf(), Shelf()
@@ -393,6 +400,9 @@ async def test_what_is_forgotten_while_tombstones_are_read_anew_stays_so(tmp_pat
     await journal.close()
 
 
+@pytest.mark.row(
+    "A162", "… what a user's own file still says is hidden, not deleted", of="a backend that says it deleted"
+)
 async def test_what_a_users_own_file_still_says_is_hidden(journal):
     """The note is deleted, and the user's file has the same words: hidden, not deleted."""
     shelf = Shelf()
@@ -404,6 +414,7 @@ async def test_what_a_users_own_file_still_says_is_hidden(journal):
     assert journal.hides("shelf", Hit("a.md#L9", "The spare key is under the third flower pot.", Scope(user_id="ana")))
 
 
+@pytest.mark.row("A162", "… what was learnt from it alone must be gone, too", of="a backend that says it deleted")
 async def test_a_fact_that_nothing_else_supports_is_still_there(journal):
     """What was learnt from it and is returned betrays it; what another memory says as well does not."""
     shelf = Shelf()
@@ -435,6 +446,9 @@ async def test_a_fact_that_others_say_as_well_is_hidden(journal):
     assert journal.hides("shelf", fact)
 
 
+@pytest.mark.row(
+    "A162", "… one that was down is verified when it is back, restart or not", of="a backend that says it deleted"
+)
 async def test_one_that_was_down_is_verified_when_it_is_back(journal):
     """In the same process by its text; after a restart, when nobody knows that any more, by asking it to forget twice.
 
@@ -477,6 +491,7 @@ async def told(forgetter, recall=nothing, scope=ME, **said):
     return await forgetter.request(ForgetRequest(scope, criteria=Criteria(**criteria), **said), recall)
 
 
+@pytest.mark.row("A052", "forgetting by source, document and time, always within a scope")
 async def test_by_source_document_and_time(journal):
     """Each criterion narrows, all together; times are when it happened or else was recorded, the end left out."""
     day = timedelta(days=1)
@@ -517,6 +532,7 @@ async def test_a_preview_is_short_one_line_and_without_secrets(journal):
     assert (one.backends, one.source, one.at) == (("shelf",), "mail", START)
 
 
+@pytest.mark.row("A163", "… a hundred at a time; the same request goes on", of="a question forgets nothing")
 async def test_many_are_forgotten_a_hundred_at_a_time_and_the_same_request_goes_on(journal):
     """``more`` says so; a preview is paged by its cursor, for nothing goes away under it."""
     shelf = Shelf()
@@ -541,6 +557,9 @@ async def test_many_are_forgotten_a_hundred_at_a_time_and_the_same_request_goes_
     assert shelf.kept == {}
 
 
+@pytest.mark.feature(
+    "everything of one source is forgotten in batches, each verified by its ids and a sample by a search"
+)
 async def test_forget_matching_forgets_a_whole_source_in_batches(journal):
     """A store that can is asked for a batch and once more to verify it, and searched for a sample of it; others are
     asked one by one. What came from elsewhere stays."""
@@ -559,6 +578,7 @@ async def test_forget_matching_forgets_a_whole_source_in_batches(journal):
     assert not await journal.matching(ME, Criteria(source="mail"), 1)
 
 
+@pytest.mark.feature("a backend that lies about one memory of a batch is caught")
 async def test_a_store_that_lies_about_one_of_many_is_caught(journal):
     """The one that it kept stays due and is asked for again; the others are done."""
     time, shelf = Time(), ShelfOfMany()
@@ -659,6 +679,7 @@ async def test_the_rerun_of_a_forgetting_says_what_is_missing(journal):
     assert reply.missing == (one.ref, theirs.ref, "m99")
 
 
+@pytest.mark.row("A165", "an explicit remember lifts every tombstone of these words")
 async def test_an_explicit_wish_lifts_every_tombstone_of_these_words(journal):
     """Remembered again by its owner, it may be ingested again wherever it stood, and its file is shown again.
 
@@ -677,6 +698,7 @@ async def test_an_explicit_wish_lifts_every_tombstone_of_these_words(journal):
     assert [one.state for one in again] == ["stored", "stored"]
 
 
+@pytest.mark.feature("an audit of what was forgotten: append-only, refs only")
 async def test_the_audit_can_only_grow_and_has_no_text(journal, tmp_path):
     """Who, when, by what kind of criterion, and what became of it where by now: refs only."""
     shelf = Shelf()
@@ -823,6 +845,7 @@ class MortalShelf(Shelf):
         return await super().search(query)
 
 
+@pytest.mark.row("A044", "A165", "a crash at any step of forgetting is finished by the re-run")
 async def test_a_crash_at_any_step_is_finished_by_the_rerun(tmp_path):
     """The process ends before the k-th write, checkpoint, deletion or question, for every k: the same request again
     leaves nothing anywhere, one line in the audit for each memory, and nothing to do."""
@@ -881,6 +904,7 @@ async def test_a_crash_behind_the_tombstone_leaves_nothing_in_the_embedders_cach
 TEXTS = ["The key is under the third flower pot.", "yes", "We moved the office to Lund in May.", "no, not yet"]
 
 
+@pytest.mark.row("A165", "a tombstone: what was forgotten never comes back, whatever is under way")
 class NeverAgain(RuleBasedStateMachine):
     """Remember, forget, deliver, fail, restart and ingest again, in any order: what was forgotten stays away.
 

@@ -82,6 +82,7 @@ async def test_bad_input_names_the_item_and_the_mend_and_keeps_nothing(home, tex
     assert await home.kept() == 0
 
 
+@pytest.mark.row("A084", "secrets are masked before anything is stored")
 async def test_secrets_are_masked_before_anything_is_stored(home, tmp_path):
     """The count is in the answer; the key is in no file and no store."""
     (answer,) = await home.remember(f"The key is {KEY}, keep it.")
@@ -94,6 +95,7 @@ async def test_secrets_are_masked_before_anything_is_stored(home, tmp_path):
 BLOCK = '<memories nonce="0a1b2c">\nRecalled data\n[m1] We chose SQLite.\n</memories nonce="0a1b2c">'
 
 
+@pytest.mark.row("A157", "our own block is not captured again")
 async def test_our_own_block_is_not_captured_again(home):
     """What a prompt carried of ours is left out, and the answer says so; with nothing else there, nothing is kept."""
     answers = await home.remember(f"Before. {BLOCK} After.", BLOCK)
@@ -123,6 +125,7 @@ QUOTED = [
 ]
 
 
+@pytest.mark.feature("a text that quotes our fence is kept whole")
 @pytest.mark.parametrize("text", QUOTED)
 async def test_a_text_that_quotes_the_fence_is_kept_whole(home, text):
     """Whoever writes about blocks loses no word of it."""
@@ -147,6 +150,7 @@ _PARTS = st.sampled_from(
 )
 
 
+@pytest.mark.feature("what is kept is what was sent, or the reply says how it differs")
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(_PARTS | st.text(max_size=30), min_size=1, max_size=8).map("".join), st.sampled_from(["note", "turn"]))
 def test_what_is_kept_is_what_was_sent_or_the_answer_says_why_not(text, kind):
@@ -177,6 +181,7 @@ async def test_a_memory_that_only_speaks_of_memories_is_kept(home):
     assert home.shelf.texts == ["<memories>of summer</memories>"]
 
 
+@pytest.mark.row("A032", "A158", "heartbeats and NO_REPLY are skipped")
 @pytest.mark.parametrize("text", ["HEARTBEAT_OK", " heartbeat_ok\n", "NO_REPLY", "\u200b\u200b"])
 async def test_heartbeats_and_invisible_texts_are_skipped(home, text):
     """They say nothing; the answer says so, in its place among the others."""
@@ -225,6 +230,10 @@ async def held(tmp_path: Path) -> AsyncIterator[Home]:
     await journal.close()
 
 
+@pytest.mark.feature("… 409 while the first request is under way", of="an Idempotency-Key replays its reply")
+@pytest.mark.row(
+    "A152", "an Idempotency-Key again: with the same body, with another, at the same time", part="faults/clients"
+)
 async def test_a_second_request_of_a_key_waits_for_the_first(held):
     """While the first is under way nobody knows its reply: come back. Another body is refused at once."""
     first = asyncio.create_task(held.remember("one", key="k"))
@@ -253,6 +262,7 @@ async def test_a_key_whose_request_failed_is_free_again(held):
     assert not isinstance(await held.remember("one", key="k"), Replayed)
 
 
+@pytest.mark.feature("… and is known for a configured time", of="an Idempotency-Key replays its reply")
 async def test_a_key_is_forgotten_after_its_time(tmp_path):
     """Kept for no time at all, it is new each time: a place is what makes a late retry a no-op."""
     journal = await Journal.open(tmp_path / "journal.sqlite", keys_kept_s=0)
@@ -263,6 +273,7 @@ async def test_a_key_is_forgotten_after_its_time(tmp_path):
     await journal.close()
 
 
+@pytest.mark.row("A124", "a retry is a no-op by its natural key")
 async def test_a_retry_without_a_key_is_a_no_op_by_its_place(home):
     """The natural key does for files and sessions what the Idempotency-Key does for requests."""
     first = await home.remember("one", place=Place("chat", 1, 1))
@@ -282,6 +293,7 @@ async def test_what_was_forgotten_is_blocked_until_it_is_asked_for(home):
     assert (await home.remember(text))[0].status == "stored"
 
 
+@pytest.mark.feature("the answer says what was said again and what was replaced")
 async def test_the_answer_says_what_was_said_again_and_what_was_replaced(home):
     """The ref that is there already, with how often; and both refs where one takes the place of another."""
     (tea,) = await home.remember("Tea is at four.")
@@ -303,6 +315,8 @@ async def test_what_was_forgotten_in_a_file_is_left_out_and_the_answer_says_so(h
     assert (await home.journal.find(kept.ref, ME)).event.text == "The locker is in the hall."
 
 
+@pytest.mark.row("A167", "times and ids only grow when the clock jumps back")
+@pytest.mark.row("A167", "a clock that jumps back", part="faults/stores")
 async def test_when_the_clock_jumps_back_later_events_still_come_later(home):
     """Ids and refs follow the order of arrival, whatever the clock said."""
     (one,) = await home.remember("one")
@@ -350,6 +364,7 @@ async def test_a_sources_own_word_for_a_kind_is_masked(home):
     assert KEY not in stored.raw_kind
 
 
+@pytest.mark.feature("a secret in what identifies a memory is refused")
 @pytest.mark.parametrize(
     ("name", "item"),
     [

@@ -62,6 +62,7 @@ async def test_without_a_key_two_equal_texts_are_two_events(journal):
     assert len({s.ref for s in (*stored, *others)}) == 5
 
 
+@pytest.mark.feature("the same words remembered again are one memory that was said again")
 async def test_the_same_words_remembered_again_are_one_memory_that_was_said_again(journal):
     """But for case and blanks; a third time counts on, and what was forgotten or replaced meanwhile is new."""
     (tea,) = await append(journal, event("Tea is at four."))
@@ -99,6 +100,7 @@ async def test_with_a_source_only_the_time_tells_equal_texts_apart(journal):
     assert [s.state for s in stored] == ["stored", "stored", "duplicate"]
 
 
+@pytest.mark.row("A035", "another text at a place that is taken supersedes it")
 async def test_another_text_at_a_place_that_is_taken_supersedes(journal):
     """An edit is a new event; the old one stays known, and knows what replaced it."""
     old, new = await append(journal, event("We use MySQL.", 3), event("We use Postgres.", 3))
@@ -109,6 +111,7 @@ async def test_another_text_at_a_place_that_is_taken_supersedes(journal):
     assert records[new.event.event_id].superseded_by is None
 
 
+@pytest.mark.row("A035", "a text that returns to its place is current again")
 async def test_a_text_that_returns_to_its_place_is_current_again(journal):
     """A, then B, then A once more: what was said last stands. A retry of all that was sent changes nothing of that."""
     a, b = await append(journal, event("We use MySQL.", 3), event("We use Postgres.", 3))
@@ -175,6 +178,10 @@ async def keyed(journal, key, body, *events):
     return await journal.append(events, guard=("default", key, body), reply=lambda s: [one.ref for one in s])
 
 
+@pytest.mark.row("A152", "an Idempotency-Key replays its reply and refuses another body")
+@pytest.mark.row(
+    "A152", "an Idempotency-Key again: with the same body, with another, at the same time", part="faults/clients"
+)
 async def test_a_key_replays_its_reply_and_refuses_another_body(journal):
     """The same request gets the first reply as JSON; another request under the key is an error, and keeps nothing."""
     (first,) = await keyed(journal, "k1", "body", event("once"))
@@ -184,6 +191,9 @@ async def test_a_key_replays_its_reply_and_refuses_another_body(journal):
     assert (await journal.frequencies(ME, [])).documents == 1
 
 
+@pytest.mark.row(
+    "A152", "an Idempotency-Key again: with the same body, with another, at the same time", part="faults/clients"
+)
 async def test_one_key_used_by_many_at_once_is_one_request(journal):
     """Of eight concurrent requests one is executed; seven get its reply."""
     outcomes = await asyncio.gather(*(keyed(journal, "k", "body", event("once")) for _ in range(8)))
@@ -245,6 +255,7 @@ async def test_neighbours_are_the_turns_before_and_after_in_document_order(journ
     assert await texts_beside(journal, stored[0], 1) == ["turn 3", "turn 5"]
 
 
+@pytest.mark.row("A120", "agents' accounts of one conversation are orders of their own")
 async def test_agents_accounts_of_one_conversation_are_orders_of_their_own(journal):
     """What alpha heard before and after stands beside it, not what beta heard at the same place."""
     alpha, beta = Scope(user_id="ana", agent_id="alpha"), Scope(user_id="ana", agent_id="beta")
@@ -253,6 +264,7 @@ async def test_agents_accounts_of_one_conversation_are_orders_of_their_own(journ
     assert await texts_beside(journal, heard[1], 1) == ["alpha 0", "alpha 2"]
 
 
+@pytest.mark.feature("… is no neighbour of them, and not on the document's page", of="who claims the lines")
 async def test_who_claims_a_notes_lines_is_not_among_them(journal):
     """The reader of a file states its lines; what was remembered under that name has neighbours of its own kind."""
     lines = [Place("notes/a.md", n, n, "line") for n in (1, 2, 3)]
@@ -272,6 +284,7 @@ async def test_who_claims_a_notes_lines_is_not_among_them(journal):
     assert not {r.event.text for r in page} & {"claimed 2", "claimed 2 too", "claimed as a turn"}
 
 
+@pytest.mark.feature("a tool's turn is no neighbour of a talk's, and replaces none")
 async def test_a_tools_turn_is_no_neighbour_of_a_talks(journal):
     """What a tool or another source states is not taken for the talk; its own places keep their order."""
     talk = await append(journal, *(event(f"turn {n}", n) for n in range(3)))
@@ -355,6 +368,7 @@ async def walked(journal, scope, limit, *, between=None, **options) -> list[str]
             await between()
 
 
+@pytest.mark.feature("pages are newest first and stable under inserts")
 async def test_pages_are_newest_first_and_stable_under_inserts(journal):
     """What comes in between two pages stands before the first one: nothing is told twice, nothing is missed."""
     await append(journal, *(event(f"note {n}") for n in range(7)))
@@ -413,6 +427,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.feature("how common words are is counted of what is live, and told anew after each change")
 @settings(max_examples=25, deadline=None)
 @given(STEPS)
 def test_frequencies_equal_a_recount(steps):
@@ -453,6 +468,7 @@ def test_frequencies_equal_a_recount(steps):
 # Forgetting
 
 
+@pytest.mark.row("A162", "a forgotten text is nowhere in the journal's files")
 async def test_a_forgotten_memory_is_known_as_forgotten_and_its_text_is_nowhere(journal, tmp_path):
     """The row stays without text and speaker; no file of the journal has the words any more."""
     (stored, _) = await append(
@@ -549,6 +565,7 @@ async def test_a_file_is_known_again_by_whatever_name_a_reader_gives_it(journal)
         assert left_of(journal, Hit("x", said + "\n- more", place=Place(name, 1, 3, "line"))) == said + "\n- more", name
 
 
+@pytest.mark.row("A156", "… and another user's file of that name is as it was", of="status and doctor say what")
 async def test_what_one_user_forgot_in_a_file_another_keeps(journal, tmp_path):
     """Two users of a tenant have a file of one name; what names no user is everybody's. After a restart, too."""
     said, place = "- the heron ledger is under the oak", Place("docs/a.md", 5, 5, "line")
@@ -578,6 +595,7 @@ async def test_what_came_into_a_forgotten_part_of_a_file_is_kept(journal):
     assert (kept.text, kept.place) == ("## Ledgers\n\n- more", Place("notes/a.md", 5, 7, "line"))
 
 
+@pytest.mark.feature("a forgotten sentence is known again when its paragraph is edited or wrapped anew")
 async def test_a_sentence_that_was_forgotten_stays_so_when_another_beside_it_is_edited(journal):
     """And when the paragraph is wrapped at other places: it is known by its words, not by its line."""
     said = "The code of the door\nis 4711. Call Mara on Monday."
@@ -604,6 +622,11 @@ async def test_a_private_key_does_not_outlive_its_first_line(journal):
     ]
 
 
+@pytest.mark.row(
+    "A165",
+    "… nor beside another memory, by a line that two pieces of a file share",
+    of="a tombstone: what was forgotten never comes back",
+)
 async def test_what_shares_a_line_with_a_forgotten_part_of_a_file_is_shown_without_it(journal):
     """Two pieces of a section say the same line: with the first one forgotten, the second is shown without that."""
     shared = "- the heron ledger is under the oak"
@@ -737,6 +760,7 @@ async def test_a_refill_tells_everything_again_but_what_is_to_be_forgotten(journ
 # Faults
 
 
+@pytest.mark.feature("disk full keeps nothing by halves and recovers")
 async def test_disk_full_keeps_nothing_by_halves_and_recovers(journal, tmp_path):
     """507 for the batch that does not fit, all of it; reads go on; with space again, so do writes."""
     (first,) = await append(journal, event("before", 0))
@@ -771,6 +795,7 @@ async def test_another_writer_makes_it_busy_and_readers_do_not_wait(tmp_path):
     await journal.close()
 
 
+@pytest.mark.feature("a damaged journal is never replaced by an empty one")
 async def test_a_damaged_journal_is_never_replaced_by_an_empty_one(tmp_path):
     """The error names the file and what to do; the file is left as it is."""
     file = tmp_path / "journal.sqlite"

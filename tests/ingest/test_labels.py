@@ -65,6 +65,7 @@ async def labels(journal: Journal, tenant: str = "default") -> list[tuple[str, s
     return [(one["receipt_id"], one["ref"], one["useful"]) for one in page.labels]
 
 
+@pytest.mark.feature("… keeps the signals and no text; the last word counts", of="feedback: votes on a receipt")
 async def test_a_vote_keeps_what_a_learner_needs_and_no_text(journal: Journal, tmp_path: Path) -> None:
     """Position, decision, scores, signals and each backend's best rank; nothing native, nothing that was said."""
     ref, foreign = await kept(journal, "Berit likes clogs"), "xabcdefghij"
@@ -114,6 +115,7 @@ def test_a_wrong_ref_is_named(useful: list[str], useless: list[str], says: str) 
     assert len(str(caught.value)) < 200
 
 
+@pytest.mark.feature("… is forgotten with the memory", of="feedback: votes on a receipt")
 async def test_labels_are_forgotten_with_their_memory(journal: Journal) -> None:
     """The tombstone takes them, and those of earlier versions; who votes on it later is told."""
     old, other = await kept(journal, "Berit likes clogs"), await kept(journal, "We moved to Postgres")

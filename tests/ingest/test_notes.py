@@ -95,6 +95,12 @@ async def look(follow: NotesFollower) -> int:
     return await follow.round()
 
 
+@pytest.mark.row(
+    "A077",
+    "A078",
+    "… what is written, edited and deleted is current, and nothing else is read",
+    of="`[notes]`: a server",
+)
 async def test_what_is_written_edited_and_deleted_is_what_is_current(home, keeps, folder) -> None:
     """Each round reads what changed, and only that."""
     follow = follower(home, keeps, folder)
@@ -112,6 +118,12 @@ async def test_what_is_written_edited_and_deleted_is_what_is_current(home, keeps
     assert sorted(keeps.handed[2:]) == ["The bike is green.", "The key is under the pot."]
 
 
+@pytest.mark.row(
+    "A077",
+    "A078",
+    "… what is written, edited and deleted is current, and nothing else is read",
+    of="`[notes]`: a server",
+)
 async def test_nothing_is_read_that_nobody_touched(home, keeps, folder) -> None:
     """Nor by the next server: bookmarks are the home's, and an edit while none ran is seen by its first round."""
     await follower(home, keeps, folder).round()
@@ -121,6 +133,7 @@ async def test_nothing_is_read_that_nobody_touched(home, keeps, folder) -> None:
     assert await keeps.texts() == {"The bike is green.", "The shed is dry."}
 
 
+@pytest.mark.feature("… also an edit that leaves size and time as they were", of="`[notes]`: a server")
 async def test_an_edit_is_seen_whose_time_was_put_back(home, keeps, folder) -> None:
     """And that left the size as it was, as `rsync --times --inplace` does."""
     follow = follower(home, keeps, folder)
@@ -134,6 +147,9 @@ async def test_an_edit_is_seen_whose_time_was_put_back(home, keeps, folder) -> N
     assert await keeps.texts() == {"The bike is pink.", "The shed is dry."}
 
 
+@pytest.mark.feature(
+    "… one note is looked at alone; links, hidden files and other kinds are passed over", of="`[notes]`: a server"
+)
 async def test_what_was_told_of_is_looked_at_alone(home, keeps, folder) -> None:
     """A note by its path; links, hidden files and files of other kinds are passed over as a walk passes over them; what
     is gone, and a folder, takes a look at everything, unless nothing is known of it."""
@@ -157,6 +173,9 @@ async def test_what_was_told_of_is_looked_at_alone(home, keeps, folder) -> None:
     assert await keeps.texts() == {"The bike is green."}
 
 
+@pytest.mark.feature(
+    "… a disk that is away, and a note that cannot be read, retire nothing and are told", of="`[notes]`: a server"
+)
 async def test_a_disk_that_is_away_retires_nothing(home, keeps, folder) -> None:
     """Neither where the folder is missing nor where it is empty; it is told, and what was edited meanwhile is read."""
     follow = follower(home, keeps, folder)
@@ -176,6 +195,7 @@ async def test_a_disk_that_is_away_retires_nothing(home, keeps, folder) -> None:
     assert await keeps.texts() == {"The bike is red.", "The shed is dry."}
 
 
+@pytest.mark.feature("… a disk below a followed folder is kept when it is followed itself", of="`[notes]`: a server")
 async def test_a_disk_below_a_followed_folder_is_kept_when_it_is_followed_itself(home, keeps, folder) -> None:
     """Its mount point is empty: the folder around it would have its notes retired, as it has those deleted there."""
     follow = follower(home, keeps, folder, folder / "sub")
@@ -188,6 +208,11 @@ async def test_a_disk_below_a_followed_folder_is_kept_when_it_is_followed_itself
     assert await keeps.texts() == {"The bike is blue."}
 
 
+@pytest.mark.feature(
+    "… a named file that is deleted, and a note that became a link, are retired; one that is there and not found "
+    "is told",
+    of="`[notes]`: a server",
+)
 async def test_a_named_file_that_is_deleted_is_retired(home, keeps, folder) -> None:
     """While its folder is there with something else in it: a missing or an empty one may be a disk that is away."""
     single = folder / "sub" / "shed.md"
@@ -208,6 +233,11 @@ async def test_a_named_file_that_is_deleted_is_retired(home, keeps, folder) -> N
     assert (await look(follow), follow.faults) == (0, [f"{single} is away or empty"])
 
 
+@pytest.mark.feature(
+    "… a named file that is deleted, and a note that became a link, are retired; one that is there and not found "
+    "is told",
+    of="`[notes]`: a server",
+)
 async def test_a_note_that_became_a_link_is_retired(home, keeps, folder) -> None:
     """As one that is deleted, whether it is the file or a folder on the way, and wherever the link leads: none is
     followed. Told of alone or found by a look at everything."""
@@ -225,6 +255,11 @@ async def test_a_note_that_became_a_link_is_retired(home, keeps, folder) -> None
     assert await keeps.texts() == {"The key is under the pot."}
 
 
+@pytest.mark.feature(
+    "… a named file that is deleted, and a note that became a link, are retired; one that is there and not found "
+    "is told",
+    of="`[notes]`: a server",
+)
 async def test_a_note_that_is_there_and_not_found_is_told(home, keeps, folder) -> None:
     """What stands in its place is no file, say: it is answered as it was until there is a note or nothing. Of what is
     left out, and of other kinds of files, nothing is said."""
@@ -265,6 +300,9 @@ async def test_what_may_not_be_looked_at_keeps_nothing_else_from_being_read(home
     hearing.cancel()
 
 
+@pytest.mark.feature(
+    "… a disk that is away, and a note that cannot be read, retire nothing and are told", of="`[notes]`: a server"
+)
 async def test_a_note_that_cannot_be_read_is_answered_as_it_was(home, keeps, folder) -> None:
     """Not UTF-8 any more, say: nothing is retired, the fault is told until it is mended, and the others are read."""
     follow = follower(home, keeps, folder)
@@ -279,6 +317,7 @@ async def test_a_note_that_cannot_be_read_is_answered_as_it_was(home, keeps, fol
     assert (await keeps.texts(), follow.faults) == ({"The bike is green.", "The shed is wet."}, [])
 
 
+@pytest.mark.feature("… what breaks off is gone on with", of="`[notes]`: a server")
 async def test_a_round_that_breaks_off_is_gone_on_with(home, keeps, tmp_path) -> None:
     """The disk is full in the middle of the second of two files: the first counts as read, the second is read again as
     a whole, and what it had before is not retired until it is."""
@@ -323,6 +362,7 @@ async def test_a_round_that_fails_is_told_and_tried_again(home, keeps, folder, f
     assert await keeps.texts() == {"The bike is green.", "The shed is dry."}
 
 
+@pytest.mark.feature("… it waits for `fusion ingest`, and reads nothing that this has read", of="`[notes]`: a server")
 async def test_the_server_waits_for_a_command_that_reads(home, keeps, folder) -> None:
     """Else the one that read a file first would retire, at its end, what the other has remembered since. Commands read
     beside each other; what the command was done with is not waited for."""
@@ -348,6 +388,10 @@ async def test_a_home_that_is_not_there_keeps_nobody_waiting(tmp_path) -> None:
         assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.feature(
+    "… a lock that is a link is not followed; a home that may not be written to keeps no command waiting",
+    of="`[notes]`: a server",
+)
 async def test_a_lock_that_is_a_link_is_not_followed(home, keeps, folder, tmp_path) -> None:
     """Nothing is made where it leads; who reads is told to delete it."""
     (home / "ingest.lock").symlink_to(tmp_path / "elsewhere")
@@ -358,6 +402,10 @@ async def test_a_lock_that_is_a_link_is_not_followed(home, keeps, folder, tmp_pa
     assert not (tmp_path / "elsewhere").exists()
 
 
+@pytest.mark.feature(
+    "… a lock that is a link is not followed; a home that may not be written to keeps no command waiting",
+    of="`[notes]`: a server",
+)
 async def test_a_home_that_may_not_be_written_to_keeps_nobody_waiting(tmp_path) -> None:
     """A command sends what it reads to the server, and needs no more than the server's address of the home."""
     (tmp_path / "closed").mkdir(mode=0o500)
@@ -382,6 +430,9 @@ async def test_what_others_did_to_a_notes_memories_is_made_up_for(home, keeps, f
     assert await keeps.texts() == {"The bike is blue."}
 
 
+@pytest.mark.feature(
+    "… notes are whose the settings say; what another user ingested stays theirs", of="`[notes]`: a server"
+)
 async def test_notes_are_whose_the_settings_say(home, keeps, folder) -> None:
     """What another user ingested of the same file is theirs, and MEMORY.md is for no group."""
     await keeps.remember(
@@ -396,6 +447,7 @@ async def test_notes_are_whose_the_settings_say(home, keeps, folder) -> None:
     assert {record.event.text for record in group} == {"The bike is blue.", "The shed is dry."}
 
 
+@pytest.mark.feature("… what `ignore` leaves out is not read", of="`[notes]`: a server")
 async def test_what_is_ignored_is_not_read(home, keeps, folder) -> None:
     """By a folder's name or a file's, however it is found; what was read of it before stays until it is forgotten."""
     await follower(home, keeps, folder).round()
@@ -411,6 +463,10 @@ async def test_what_is_ignored_is_not_read(home, keeps, folder) -> None:
     assert await named.round() == 1
 
 
+@pytest.mark.feature(
+    "… by notices of a folder's changes and of a file's, also when another folder takes its place",
+    of="`[notes]`: a server",
+)
 async def test_it_hears_of_changes_in_a_folder_and_of_a_file(home, keeps, folder, tmp_path) -> None:
     """Files that are edited, replaced and deleted, and another folder in the followed one's place: all by notices, for
     by itself it would look again in five minutes only."""
@@ -446,6 +502,7 @@ def settings_of(home: Path, *folders: Path):
     return load(home=home, notes={"paths": [str(folder) for folder in folders], "user_id": "ada"}, **plain)
 
 
+@pytest.mark.feature("… a home's first answer knows what was edited while it was closed", of="`[notes]`: a server")
 async def test_an_opening_home_knows_what_was_edited_meanwhile(home, folder) -> None:
     """Its first answer does, and what is wrong stands in its status; without paths nothing is followed."""
     async with Fusion.open(settings_of(home, folder)):

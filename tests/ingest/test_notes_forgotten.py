@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -40,6 +41,7 @@ def key(line: str) -> str:
     return " ".join(word_list(line))
 
 
+@pytest.mark.feature("of a followed note what was forgotten stays away, and what was not is known, through any edits")
 class Note(RuleBasedStateMachine):
     """Edits and forgets, in any order, with restarts between. The model knows which words were forgotten."""
 

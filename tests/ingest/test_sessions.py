@@ -101,6 +101,7 @@ def agent(tmp_path: Path) -> Path:
 # Claude Code
 
 
+@pytest.mark.row("A083", "sessions of Claude Code become memories, turn by turn")
 def test_a_claude_code_session_is_its_turns(projects: Path):
     """User and assistant text with time, place, speaker, project and key; private, and found without naming it."""
     file = put(projects / f"{ID}.jsonl", [claude(1, "user", "Fix the brake."), claude(2, "assistant", "Done.")])
@@ -127,6 +128,11 @@ def test_a_claude_code_session_is_its_turns(projects: Path):
     assert not Scope(user_id="ada").admits(whose)
 
 
+@pytest.mark.row(
+    "A083",
+    "… of what was said only: no tools, thoughts, side chains, summaries, local commands",
+    of="sessions of Claude Code become memories",
+)
 def test_only_what_was_said_is_kept_of_a_claude_code_session(projects: Path):
     """No tool calls, results or thoughts; no side chains, meta lines, summaries, snapshots, errors, local commands."""
     rows = [
@@ -192,6 +198,7 @@ def test_a_fork_is_another_document_though_it_repeats_the_ids(projects: Path):
 # OpenClaw
 
 
+@pytest.mark.row("A082", "A083", "sessions of OpenClaw, with the agent that their folder names")
 def test_an_openclaw_session_is_its_turns(agent: Path):
     """The agent is who the folder says; tools, custom entries and compaction are left out."""
     first, second, third = memories(put(agent / "sessions" / f"{ID}.jsonl", TALK))
@@ -205,6 +212,7 @@ def test_an_openclaw_session_is_its_turns(agent: Path):
     assert (third.revision, third.place) == ("e4", Place(f"openclaw/max/{ID}", 2, 2))
 
 
+@pytest.mark.row("A099", "A158", "heartbeats and scheduled runs are left out with their answers")
 def test_heartbeats_and_scheduled_runs_go_with_their_answers(agent: Path):
     """Until a person says something again."""
     rows = [
@@ -224,6 +232,7 @@ def test_heartbeats_and_scheduled_runs_go_with_their_answers(agent: Path):
     assert reasons(file) == [UNATTENDED] * 7
 
 
+@pytest.mark.feature("OpenClaw's archives have the same memories as the sessions they were")
 @pytest.mark.parametrize("name", [f"{ID}.jsonl.deleted.2026-03-05T10-00-00.000Z.zst", f"{ID}.jsonl.reset.2026.zst"])
 def test_an_archive_has_the_same_memories_as_the_session_it_was(agent: Path, name: str):
     """Compressed or renamed, every turn keeps its natural key."""
@@ -244,6 +253,7 @@ def test_checkpoints_and_traces_are_left_out_of_a_folder(agent: Path):
     assert reasons(agent) == []
 
 
+@pytest.mark.feature("a decompression bomb is refused")
 def test_a_decompression_bomb_is_refused(agent: Path, tmp_path: Path):
     """Half a gigabyte of nothing in a few kilobytes: refused at the bound, in bounded memory; the others are read."""
     put(agent / "sessions" / f"{OTHER}.jsonl", TALK)
@@ -361,6 +371,7 @@ def freeze(
     return file
 
 
+@pytest.mark.row("A083", "… events that it packs", of="OpenClaw's database has the same memories as its files")
 def test_packed_events_are_the_same_memories(agent: Path, tmp_path: Path):
     """Some rows packed, some not; one that is damaged is told and the others kept."""
     live = memories(put(tmp_path / "agents" / "max" / "sessions" / f"{ID}.jsonl", TALK))
@@ -379,6 +390,11 @@ def test_packed_events_are_the_same_memories(agent: Path, tmp_path: Path):
     db.close()
 
 
+@pytest.mark.row(
+    "A083",
+    "… sessions that went cold, in the database or beside it",
+    of="OpenClaw's database has the same memories as its files",
+)
 @pytest.mark.parametrize("inside", [True, False], ids=["in the database", "in a file beside it"])
 def test_a_session_that_went_cold_has_the_same_memories(agent: Path, tmp_path: Path, inside: bool):
     """What is said in it later follows in its order; the archive's file is not read twice."""
@@ -440,6 +456,11 @@ def test_a_cold_archive_that_is_not_what_it_should_be_is_told(agent: Path, tmp_p
     assert read_all == ({ID, OTHER} if fault == "cut short" else {OTHER})  # what it has is kept, and the lack is told
 
 
+@pytest.mark.row(
+    "A083",
+    "… sessions that were deleted or reset, before there is a file of them",
+    of="OpenClaw's database has the same memories as its files",
+)
 @pytest.mark.parametrize("encoding", ["identity", "zstd"])
 def test_sessions_that_were_deleted_or_reset_inside_the_database(
     agent: Path, tmp_path: Path, home: Path, encoding: str
@@ -472,6 +493,7 @@ def test_openclaws_database_has_the_same_memories_as_its_files(agent: Path, tmp_
     assert len(live) == 3
 
 
+@pytest.mark.row("A083", "OpenClaw's database has the same memories as its files, and is never written")
 def test_a_database_in_use_is_read_and_left_as_it_is(agent: Path):
     """Beside a writer in the middle of a transaction; and where nobody has it open, no file is put beside it."""
     path = agent / "agent" / "openclaw-agent.sqlite"
@@ -487,6 +509,10 @@ def test_a_database_in_use_is_read_and_left_as_it_is(agent: Path):
     assert sorted((p.name, p.stat().st_mtime_ns) for p in path.parent.iterdir()) == before
 
 
+@pytest.mark.feature(
+    "origin owner, agent, tool, import, system and four trusts stand for OpenClaw's origin classes: in a group "
+    "nobody's word is the owner's",
+)
 def test_sessions_of_groups_and_of_machines_in_a_database(agent: Path):
     """A group's session is for its audience and its user turns not the owner's; a scheduled one is left out."""
     database(
@@ -500,6 +526,7 @@ def test_sessions_of_groups_and_of_machines_in_a_database(agent: Path):
     assert reasons(agent) == [UNATTENDED]
 
 
+@pytest.mark.feature("a database of an unknown version is skipped with its reason")
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
@@ -547,6 +574,7 @@ def append(path: Path, data: bytes) -> None:
         file.write(data)
 
 
+@pytest.mark.row("A082", "a session is read on from where it was left")
 def test_a_session_is_read_on_from_where_it_was_left(home: Path, projects: Path):
     """Its new turns go on counting; an unchanged file hands on nothing; another user's memories are other memories."""
     file = put(projects / f"{ID}.jsonl", [claude(n, "user", f"turn {n}") for n in range(1300)])
@@ -566,6 +594,7 @@ def test_what_was_not_acknowledged_is_read_again(home: Path, projects: Path):
     assert run(home, projects) == (["once"], 0)
 
 
+@pytest.mark.feature("half a line is left for the next run")
 def test_half_a_line_is_left_for_the_next_run(home: Path, projects: Path):
     """It is being written: no error, and read once it is whole; a whole one that only lacks its end is read at once."""
     file = put(projects / f"{ID}.jsonl", [claude(1, "user", "one")])
@@ -590,6 +619,7 @@ def test_a_heartbeat_is_remembered_across_runs(home: Path, agent: Path):
     assert run(home, file)[0] == ["Good"]
 
 
+@pytest.mark.feature("a bookmark is believed only where it still holds")
 @pytest.mark.parametrize(
     "how", ["truncated", "rewritten", "replaced", "other journal", "new journal", "grown journal", "no cache"]
 )

@@ -21,6 +21,7 @@ print(best_matches(unit, [unit, unit]).tolist(), numkong())
 """
 
 
+@pytest.mark.feature("… and one that does not load costs its speed alone", of="the index: vectors lie")
 @pytest.mark.parametrize(
     "fault",
     [

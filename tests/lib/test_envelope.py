@@ -13,6 +13,7 @@ NONCE = "697388f9d248"
 BLOCK = f'<memories nonce="{NONCE}">\n{NOTE}\n# workshop\n[m1] Chains come from Kedjan.\n</memories nonce="{NONCE}">'
 
 
+@pytest.mark.row("A157", "our own block is taken out also where it was cut off")
 @pytest.mark.parametrize(
     ("text", "left"),
     [
@@ -62,6 +63,7 @@ METADATA = 'Conversation info (untrusted metadata):\n```json\n{"message_id": "7"
 SENDER = 'Sender (untrusted metadata):\n```json\n{\n  "label": "Mara",\n  "note": "a ``` inside"\n}\n```\n\n'
 
 
+@pytest.mark.row("A083", "channel metadata is not the sender's words")
 @pytest.mark.parametrize(
     "text",
     [
@@ -121,6 +123,7 @@ def test_silence_is_told_by_its_tokens(text: str, silent: bool):
     assert is_silent(text) is silent
 
 
+@pytest.mark.row("A150", "what its writer marked as private is not kept")
 @pytest.mark.parametrize(
     ("text", "kept"),
     [

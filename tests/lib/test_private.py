@@ -29,6 +29,7 @@ def ask(home: Path, *, count: int = 1) -> list[str]:
     return [out.strip() or err.strip().splitlines()[-1] for out, err in answers]
 
 
+@pytest.mark.feature("the user's state folder is private and outside every home; its random key is made once")
 def test_the_users_key_is_random_and_stays(tmp_path: Path) -> None:
     """32 bytes, the same for all processes that ask at once, different for another user; 0700 and 0600."""
     (tmp_path / "ada").mkdir()

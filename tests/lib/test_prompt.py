@@ -12,6 +12,7 @@ from fusion.errors import InvalidAnswer
 from fusion.lib.prompt import MAX_ANSWER_CHARS, parsed, quoted, tagged
 
 
+@pytest.mark.row("A030", "text is cleaned, normalised and escaped, in this order, before it enters a prompt")
 @pytest.mark.parametrize(
     "text",
     ["</memory-7>", "＜/memory-7＞", "<\u200b/memory-7>", "﹤/memory-7﹥", "&lt;/memory-7&gt;", "<!-- -->", "]]>"],

@@ -22,6 +22,7 @@ def left(lines: list[str], forgotten: str) -> str:
     return shown
 
 
+@pytest.mark.feature("forgetting the line that names a private key leaves none of its other lines")
 @pytest.mark.parametrize(
     ("lines", "forgotten"),
     [

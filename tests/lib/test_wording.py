@@ -12,6 +12,9 @@ from tests.fire.lies import Pair, copies, lies
 MODEL_NEEDED = {("typo", "databse")}
 
 
+@pytest.mark.feature(
+    "… and by 15 kinds of change: names, opposites, units, look-alikes, other scripts", of="two texts that differ"
+)
 @pytest.mark.parametrize("pair", lies(), ids=lambda pair: f"{pair.kind}-{pair.other[-40:]}")
 def test_a_text_with_one_thing_changed_says_something_else(pair: Pair) -> None:
     """Names, objects, opposites, negations, numbers, units, dates, look-alikes, other scripts, words that swap."""
@@ -19,6 +22,7 @@ def test_a_text_with_one_thing_changed_says_something_else(pair: Pair) -> None:
     assert difference(pair.other, pair.truth).kind is difference(pair.truth, pair.other).kind
 
 
+@pytest.mark.feature("a copy with another spelling, inflection, contraction or listed synonym is the same memory")
 @pytest.mark.parametrize("pair", copies(), ids=lambda pair: f"{pair.kind}-{pair.other[:40]}")
 def test_a_copy_says_the_same(pair: Pair) -> None:
     """Blanks, case, marks, slips, inflections, contractions, hyphens, months, spellings, listed synonyms."""

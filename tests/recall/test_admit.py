@@ -75,6 +75,9 @@ def test_history_is_shown_to_who_asks_for_a_past() -> None:
     assert len(kept) == 1
 
 
+@pytest.mark.feature(
+    "text, place, speaker, time, trust and kind under our ref are the journal's, whatever a backend says"
+)
 def test_what_the_journal_knows_of_an_event_is_shown_whatever_a_backend_says() -> None:
     """Text, place, speaker, time, trust and kind are the journal's; the backend adds its id, rank, score and path."""
     place = Place("talk", 3, 3)
@@ -97,6 +100,7 @@ def test_what_the_journal_knows_of_an_event_is_shown_whatever_a_backend_says() -
     assert (hit.trust, hit.kind, hit.stated_by) == ("unknown", "note", "jsonl")
 
 
+@pytest.mark.feature("a quarantined memory stays out, whatever trust a backend says")
 def test_a_quarantined_event_stays_out_whatever_trust_a_backend_says() -> None:
     """Quarantine is the journal's word."""
     lie = lone("n1", "run this", event_id="e1", trust="trusted")
@@ -113,6 +117,9 @@ def test_a_long_event_is_shown_around_what_was_found() -> None:
         assert ("We do not deploy on Fridays" in hit.text) == (piece in text)
 
 
+@pytest.mark.feature(
+    "an item that only a backend vouches for cannot raise its trust, rate its own graph, or take a place"
+)
 def test_an_external_item_is_its_backends_word_alone() -> None:
     """It cannot raise its trust, rate its own graph, or stand in the place of a document that others state."""
     item = lone("n", "x", trust="trusted", linked=1.0, place=Place("notes/a.md", 1, 1, "line"), speaker="Ada")
@@ -142,6 +149,7 @@ scopes = st.builds(
 )
 
 
+@pytest.mark.row("A156", "what one user said no other sees, whatever a backend answers")
 @given(asker=scopes, items=st.lists(scopes, max_size=8))
 def test_nothing_crosses_a_scope(asker: Scope, items: list[Scope]) -> None:
     """Whatever a backend returns, what is admitted agrees in tenant, audience and each dimension named."""

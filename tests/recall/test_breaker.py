@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, precondition, rule
@@ -162,6 +163,9 @@ def test_a_cancelled_call_is_not_counted() -> None:
     assert breaker.admit() is None
 
 
+@pytest.mark.feature(
+    "in a crowd of questions, a healthy backend that is late for most of them is not blamed; one that answers nobody is"
+)
 def test_calls_that_are_late_together_are_one_failure() -> None:
     """A crowd is late because of itself. What begins after a late call was noticed, and is late, is another failure."""
     breaker = Breaker(Clock(), middle)
@@ -225,6 +229,7 @@ def test_late_outcomes_are_about_the_past() -> None:
     assert state(breaker) == "closed"
 
 
+@pytest.mark.row("A043", "the breaker as a whole, against a model of it")
 class BreakerModel(RuleBasedStateMachine):
     """Any order of calls, outcomes and pauses, against a model that is a handful of numbers."""
 

@@ -16,6 +16,10 @@ NOW = datetime(2026, 3, 11, 10, 30, tzinfo=UTC)  # a Wednesday
 DAY = timedelta(days=1)
 
 
+@pytest.mark.feature(
+    'a query\'s dates, also relative ones ("yesterday", "last summer", "two weeks ago"), count from when it is '
+    "asked; a memory is the closer, the nearer its own"
+)
 @pytest.mark.parametrize(
     ("text", "within", "without"),
     [
@@ -98,6 +102,10 @@ def test_what_is_counted_in_days_moves_with_the_asking(text: str, now: datetime,
     assert later.windows == tuple((s + shift, e + shift, unit) for s, e, unit in dates(text, now).windows)
 
 
+@pytest.mark.feature(
+    'a query\'s dates, also relative ones ("yesterday", "last summer", "two weeks ago"), count from when it is '
+    "asked; a memory is the closer, the nearer its own"
+)
 @given(
     st.sampled_from(["yesterday", "last week", "last summer", "on 5 May 2024", "two weeks ago, or next year"]),
     AWAY.map(NOW.__add__),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -52,6 +53,7 @@ def test_the_same_lines_after_an_edit_are_another_memory() -> None:
     assert len(dedup({"cortex": admitted(old), "markdown": admitted(far)}, GUARDED)) == 2
 
 
+@pytest.mark.feature("who claims the lines of a file does not take their place")
 def test_who_claims_a_files_lines_does_not_take_their_place() -> None:
     """A memory that names a note's lines is not the note, though its text has the note's in it."""
     lines = Place("notes/a.md", 3, 3, "line")
@@ -84,6 +86,7 @@ def test_jaccard_counts_words_of_both() -> None:
     assert reasons(found[0]) == ["first seen", "Jaccard 0.86"]
 
 
+@pytest.mark.row("A116", "Jaccard of word sets: 0.6 is a duplicate")
 def test_the_threshold_itself_is_a_duplicate() -> None:
     """3 common of 5 are 0.6, and 0.6 counts (seed 003)."""
     one, two = "alpha beta gamma", "alpha beta gamma delta epsilon"
@@ -92,6 +95,7 @@ def test_the_threshold_itself_is_a_duplicate() -> None:
     assert len(dedup({"a": admitted(lone("1", one)), "b": admitted(lone("2", two))}, Dedup(jaccard=0.61))) == 2
 
 
+@pytest.mark.feature("a number, a date or a negation that differs keeps two apart")
 def test_a_number_a_date_or_a_negation_that_differs_keeps_two_apart() -> None:
     """Guarded, what differs in what matters is two memories; seed 003 takes them for one."""
     pairs = [
@@ -162,6 +166,7 @@ def test_the_sketches_miss_nothing(one: str, two: str, threshold: float, guarded
     assert (known.find(1) is not None) == (alike or same)
 
 
+@pytest.mark.row("A160", "every sighting of a memory is kept")
 @given(st.lists(st.lists(texts, max_size=6), max_size=3))
 def test_every_sighting_is_kept_once(answers: list[list[str]]) -> None:
     """Nothing is lost and nothing counted twice: sightings of all candidates are the hits of all answers."""
@@ -186,6 +191,7 @@ def test_the_survivor_stands_where_its_neighbours_were_found() -> None:
     assert twice.ref == twice.sightings[0].ref
 
 
+@pytest.mark.feature("a flood of versions of one text is compared up to a bound")
 def test_a_flood_of_versions_is_compared_up_to_a_bound() -> None:
     """Two hundred versions of one text make twenty thousand pairs. All versions are kept, and equal texts are one."""
     words = [f"word{n}" for n in range(200)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import pytest
+
 from fusion.lib.wording import Kind
 from fusion.recall.dedup import Candidate, Rival, dedup
 from fusion.recall.dispute import next_to_rivals
@@ -27,6 +29,7 @@ def packed(order: list[Judged], **numbers: int) -> Block:
     return pack(next_to_rivals(order), Packing(**numbers), Judging(floor=0.0), NONCE)
 
 
+@pytest.mark.feature("two texts that differ in a content word are two memories, and rivals")
 def test_two_texts_that_differ_in_a_content_word_are_two_memories_and_rivals() -> None:
     """Jaccard takes them for one (6 of 8 words); recipe seed003 goes on doing so."""
     answers = {"a": admitted(lone("1", TRUTH)), "b": admitted(lone("2", LIE))}
@@ -50,6 +53,7 @@ def test_one_speaker_who_says_two_things_in_a_talk_disputes_nothing() -> None:
     assert [c.rivals for c in dedup(answers, Dedup())] == [(), ()]
 
 
+@pytest.mark.feature("daily notes of two days do not dispute each other; a store's claim of a day does not count")
 def test_daily_notes_of_two_days_do_not_dispute_each_other() -> None:
     """Each says what was true on its day. A store of others cannot claim that, nor can a note without a day."""
     one, other = "Watered the tomatoes and met Ines at 8:30", "Watered the tomatoes and met Ines at 12:30"
@@ -65,6 +69,9 @@ def test_daily_notes_of_two_days_do_not_dispute_each_other() -> None:
     assert rivals("daily/2026-10-09.md", "daily/2026-10-12.md", stated_by="backend:mem0")
 
 
+@pytest.mark.feature(
+    "two people who say the same are two memories, and no dispute; a copy without its speaker is the same memory"
+)
 def test_two_people_who_say_the_same_are_two_memories_and_no_dispute() -> None:
     """Who spoke is no word of what was said; a copy without a speaker is the same memory."""
     said = "The ferry to the island leaves from the eastern pier"
@@ -75,6 +82,7 @@ def test_two_people_who_say_the_same_are_two_memories_and_no_dispute() -> None:
     assert len(dedup({"a": admitted(ada), "b": admitted(lone("2", f"{said} now and then"))}, Dedup())) == 1
 
 
+@pytest.mark.feature("a block shows both sides of a dispute, which is newer and from where")
 def test_a_block_shows_both_sides_and_says_which_is_newer_and_from_where() -> None:
     """Short, plain, citable; and no memory's own line can look like it."""
     truth = judged("m7", turn(1, TRUTH, at=at("2026-03-01")), 0.9)
@@ -94,6 +102,7 @@ def test_without_dates_the_line_says_where_each_comes_from() -> None:
     assert "[m7, m9] disagree: m7 is from talk, m9 from what was remembered.\n" in block.text
 
 
+@pytest.mark.feature("of two rivals the better founded one gets the last place")
 def test_the_better_founded_of_two_rivals_gets_the_last_place() -> None:
     """A planted memory that ranks higher does not push out the talk that it contradicts, nor lead it."""
     lie = disputing(judged("m9", lone("m9", LIE, stated_by="backend:mem0"), 0.9), "m7")
@@ -114,6 +123,7 @@ def test_a_block_with_disputes_keeps_to_its_budget() -> None:
         assert both == bool(block.disputes) == ("disagree" in block.text)
 
 
+@pytest.mark.feature("… and in the order of the same words", of="two texts that differ")
 def test_the_same_words_in_another_order_are_rivals() -> None:
     """Who pays whom is the whole difference."""
     one, other = "Ada pays Bo for the cleaning each month", "Bo pays Ada for the cleaning each month"

@@ -121,6 +121,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
 ASK = FuseRequest("which database for the booking service")
 
 
+@pytest.mark.row("A115", "A153", "one block from several stores, with a dead one among them")
 async def test_one_block_from_two_stores_and_a_dead_one(gateway: Gateway) -> None:
     """Each turn is in once, cited, in order; the dead store costs its own answer and is named."""
     fused = (await fuse(ASK, RECIPE, gateway.live)).fused
@@ -139,6 +140,7 @@ async def test_what_stands_beside_a_find_comes_in(gateway: Gateway) -> None:
     assert "[m2] Ada: The load tests say otherwise, so Postgres." in block
 
 
+@pytest.mark.feature("… the best for each leads, but not for one that nothing answers", of="questions in a question")
 async def test_each_question_in_a_question_is_ranked_for(gateway: Gateway) -> None:
     """Asked as one, the booking service's five words outweigh pizza's one; asked as two, the best for each leads."""
     twice = FuseRequest("Which database shall the booking service use, and who wants pizza?")
@@ -155,6 +157,7 @@ async def test_each_question_in_a_question_is_ranked_for(gateway: Gateway) -> No
     assert first == pytest.approx(second)
 
 
+@pytest.mark.feature("… and the answer says how many they were", of="questions in a question")
 async def test_an_answer_says_how_many_questions_it_was_ranked_for(gateway: Gateway) -> None:
     """Beside what the judge did; one question needs no word."""
     recipe = replace(RECIPE, rerank=Judging(signals={"bm25": 1}, judge="never", parts=4))
@@ -164,6 +167,7 @@ async def test_an_answer_says_how_many_questions_it_was_ranked_for(gateway: Gate
     assert two.receipt.body["rerank"] == two.fused.rerank
 
 
+@pytest.mark.row("A136", "a receipt gives every candidate a reason, and no text")
 async def test_the_receipt_gives_every_candidate_a_reason_and_no_text(gateway: Gateway) -> None:
     """Refs, ranks, signals and decisions of the find and its two neighbours; not a word of any."""
     outcome = await fuse(ASK, RECIPE, gateway.live)
@@ -209,6 +213,7 @@ async def test_a_recording_replays_exactly(gateway: Gateway) -> None:
     assert again.fused.receipt_id == live.fused.receipt_id
 
 
+@pytest.mark.row("A167", "a recording replays exactly, under any recipe and any subset of the backends")
 async def test_any_recipe_and_any_subset_replays_as_it_would_have_run(gateway: Gateway) -> None:
     """One recording stands for every arm: fewer backends, fewer neighbours, other weights."""
     recorder = Recorder.of(gateway.live)
@@ -247,6 +252,7 @@ async def test_when_nobody_answers_it_is_an_error_with_the_same_coverage(gateway
     assert caught.value.details["backends"][0]["status"] == "unreachable"
 
 
+@pytest.mark.row("A161", "below the floor nothing is packed")
 async def test_below_the_floor_the_block_is_empty_and_says_so(gateway: Gateway) -> None:
     """Noise is not an answer."""
     recipe = replace(RECIPE, rerank=replace(RECIPE.rerank, floor=0.99, judge="never"))
@@ -255,6 +261,7 @@ async def test_below_the_floor_the_block_is_empty_and_says_so(gateway: Gateway) 
     assert fused.abstained == "nothing cleared the floor"
 
 
+@pytest.mark.feature("… and a budget too small for the best is named as the reason", of="below the floor nothing")
 async def test_a_budget_too_small_for_the_best_is_said(gateway: Gateway) -> None:
     """The fence alone takes more than 60 characters: the answer was good enough, and the floor had no part in it."""
     recipe = replace(RECIPE, rerank=replace(RECIPE.rerank, judge="never"), pack=Packing(budget_chars=60))
@@ -263,6 +270,8 @@ async def test_a_budget_too_small_for_the_best_is_said(gateway: Gateway) -> None
     assert fused.abstained == "nothing fits the budget"
 
 
+@pytest.mark.feature("a query of stop words asks nobody")
+@pytest.mark.feature("an empty query is 422; one of stop words asks nobody", part="faults/clients")
 async def test_a_query_of_stop_words_asks_nobody(gateway: Gateway) -> None:
     """It could only scan everything."""
     fused = (await fuse(FuseRequest("the of and"), RECIPE, gateway.live)).fused
@@ -270,6 +279,10 @@ async def test_a_query_of_stop_words_asks_nobody(gateway: Gateway) -> None:
     assert fused.backends == ()
 
 
+@pytest.mark.feature("a long query is searched by its ends")
+@pytest.mark.feature(
+    "a query over 4,000 characters is searched by its ends; over 32,000 it is 413", part="faults/clients"
+)
 async def test_a_long_query_is_searched_by_its_ends(gateway: Gateway) -> None:
     """A pasted log of 10,000 characters: its first and last 2,000 are asked, and the answer says so."""
     fused = (await fuse(FuseRequest("database " + "x" * 10_000), RECIPE, gateway.live)).fused
@@ -306,6 +319,7 @@ async def test_what_was_forgotten_is_in_no_answer(gateway: Gateway) -> None:
     assert "m2" not in {row["ref"] for row in outcome.receipt.body["candidates"]}
 
 
+@pytest.mark.row("A129", "A130", "only what was packed counts as used")
 async def test_only_what_was_packed_counts_as_used(gateway: Gateway) -> None:
     """By backend and its own ids; bulk retrieval is not use (seed 004)."""
     every = await fuse(FuseRequest("database migration pizza"), RECIPE, gateway.without_judge())
@@ -315,6 +329,7 @@ async def test_only_what_was_packed_counts_as_used(gateway: Gateway) -> None:
     assert set(few.used["one"]) == {f"e{ref[1:]}" for ref in packed} == {"e4"}
 
 
+@pytest.mark.row("A164", "the first results do not depend on how many are asked for")
 async def test_the_first_results_do_not_depend_on_how_many_are_asked(gateway: Gateway) -> None:
     """Monotonic in k: the order of one is the head of the order of eight."""
     recipe = replace(RECIPE, pack=replace(RECIPE.pack, excerpts=False))

@@ -33,6 +33,12 @@ hostile = st.lists(
 ).map("".join)
 
 
+@pytest.mark.row(
+    "A157",
+    "… opens a tag, imitates a citation, of one memory or several, or the head of an excerpt, invisibly neither; "
+    "what could not is shown as it was written",
+    of="a backend that alone says who spoke",
+)
 @pytest.mark.parametrize(
     "code",
     [
@@ -55,6 +61,12 @@ def test_what_is_no_markup_is_left_alone(code: str) -> None:
     assert cited("m1", code) == f"[m1] {code}"
 
 
+@pytest.mark.row(
+    "A157",
+    "… opens a tag, imitates a citation, of one memory or several, or the head of an excerpt, invisibly neither; "
+    "what could not is shown as it was written",
+    of="a backend that alone says who spoke",
+)
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -91,6 +103,12 @@ def test_what_could_be_taken_for_ours_is_escaped(text: str, shown: str) -> None:
     assert cited("m2", text) == f"[m2] {shown}"
 
 
+@pytest.mark.row(
+    "A157",
+    "… opens a tag, imitates a citation, of one memory or several, or the head of an excerpt, invisibly neither; "
+    "what could not is shown as it was written",
+    of="a backend that alone says who spoke",
+)
 @given(st.lists(hostile, max_size=4))
 @example(["<"])
 @example(["< m\uff45mories"])

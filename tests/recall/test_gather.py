@@ -108,6 +108,7 @@ def test_answers_come_in_the_order_of_the_sources() -> None:
     run(work())
 
 
+@pytest.mark.feature("an answer's words are counted while slower ones are waited for")
 def test_what_came_is_read_while_others_are_waited_for() -> None:
     """The words of the quick one's memory are counted before the slow one answers: they are only looked up then."""
     text = "a memory that no other test has: quinces ripen in October"
@@ -316,6 +317,7 @@ def test_a_refusal_is_tried_once_more() -> None:
     assert (one(down).status, len(down.calls)) == ("unreachable", 2)
 
 
+@pytest.mark.feature("refused; at most one more try, and only with half of the budget left", part="faults/backends")
 @pytest.mark.parametrize(
     ("after_s", "budget_s", "tries"), [(0.0, 1.0, 2), (0.05, 1.0, 2), (0.05, 0.09, 1), (0.25, 9.0, 1)]
 )
@@ -440,6 +442,7 @@ def test_who_asks_in_a_hurry_says_nothing_about_a_backend() -> None:
     assert run(statuses(0.6)) == ["timeout"] * 5 + ["open"]
 
 
+@pytest.mark.feature("a time-out that a busy gateway noticed late is not held against the backend")
 def test_who_asks_in_a_crowd_says_nothing_about_a_backend() -> None:
     """A deadline of 1 s noticed 5 s late, for the process was busy, counts for nothing; one noticed on time does."""
 
@@ -457,6 +460,9 @@ def test_who_asks_in_a_crowd_says_nothing_about_a_backend() -> None:
     assert run(statuses(0.15)) == ["timeout"] * 5 + ["open"]
 
 
+@pytest.mark.feature(
+    "in a crowd of questions, a healthy backend that is late for most of them is not blamed; one that answers nobody is"
+)
 def test_a_healthy_backend_in_a_crowd_is_not_blamed() -> None:
     """Sixty-four ask together, again and again, what answers one after the other in 35 ms, as if in a thread of ours.
 
@@ -481,6 +487,9 @@ def test_a_healthy_backend_in_a_crowd_is_not_blamed() -> None:
     assert run(work()) == ["ok"] * 5
 
 
+@pytest.mark.feature(
+    "in a crowd of questions, a healthy backend that is late for most of them is not blamed; one that answers nobody is"
+)
 def test_one_that_answers_nobody_is_ejected_by_a_crowd_as_well() -> None:
     """Sixty-four at once wait for it in vain: that is one failure, not sixty-four; after five crowds it is open."""
 
@@ -583,6 +592,9 @@ def test_clean_hits_are_not_copied() -> None:
     assert all(a is b for a, b in zip(one(says(*hits)).hits, hits, strict=True))
 
 
+@pytest.mark.feature(
+    "what of an answer is made of the same objects as before is looked through once; whatever changed, again"
+)
 @pytest.mark.parametrize(
     ("changed", "dropped"),
     [

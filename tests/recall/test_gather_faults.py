@@ -126,6 +126,8 @@ class NoNames(aiohttp.abc.AbstractResolver):
         """Nothing to release."""
 
 
+@pytest.mark.row("A153", "a dead host costs its connect timeout, then its breaker opens")
+@pytest.mark.feature("host down or a black hole", part="faults/backends")
 async def test_host_down_or_blackhole(house: House) -> None:
     """Connecting takes 250 ms at most, once; then it is unreachable; after five in a row its breaker is open."""
     with chaos.blackhole() as url:
@@ -145,6 +147,7 @@ async def test_refused(house: House) -> None:
     assert answers[0].detail.endswith("connection refused")
 
 
+@pytest.mark.row("A153", "a refused connection is tried once more at most")
 async def test_refused_is_tried_once_more(house: House) -> None:
     """A connection lost at once is tried a second time, and not a third."""
     server = await house.server(chaos.reset_at_once)
@@ -156,6 +159,7 @@ async def test_refused_is_tried_once_more(house: House) -> None:
     assert (await house.ask(faulty)).status == "ok"
 
 
+@pytest.mark.feature("a name that nobody knows", part="faults/backends")
 async def test_dns_fails(house: House) -> None:
     """A name that nobody knows is unreachable, and says so."""
     faulty = await house.source(
@@ -165,6 +169,8 @@ async def test_dns_fails(house: House) -> None:
     assert (answer.status, answer.detail) == ("unreachable", "http://memory.invalid: no such host")
 
 
+@pytest.mark.row("A096", "A104", "a slow backend is cut at its budget, and its late answer dropped")
+@pytest.mark.feature("slow: its late answer is in no later request", part="faults/backends")
 async def test_slow_is_cut_at_its_budget(house: House) -> None:
     """Over its 100 ms it is a time-out; the others' answers are kept; its late answer is in no later request."""
     late = asyncio.Event()
@@ -179,6 +185,8 @@ async def test_slow_is_cut_at_its_budget(house: House) -> None:
     assert [hit.native_id for hit in (await house.ask(patient)).hits] == ["good"]
 
 
+@pytest.mark.row("A104", "hanging and trickling are cut by a total deadline")
+@pytest.mark.feature("hangs after its headers, or trickles", part="faults/backends")
 @pytest.mark.parametrize("behaviour", [chaos.hang, chaos.hang_after_headers, chaos.trickle])
 async def test_hangs_after_headers_or_trickles(house: House, behaviour: Behaviour) -> None:
     """The deadline is for the whole exchange, so a byte now and then does not prolong it."""
@@ -195,6 +203,8 @@ async def test_http_errors(house: House, code: int) -> None:
     assert len(server.calls) == 1
 
 
+@pytest.mark.row("A153", "HTTP errors are named; Retry-After is honoured")
+@pytest.mark.feature("4xx, 5xx; Retry-After up to 300 s", part="faults/backends")
 @pytest.mark.parametrize(("named", "wait_s"), [("7", 7), ("86400", 300)])
 async def test_503_with_retry_after(house: House, named: str, wait_s: float) -> None:
     """It is left alone for as long as it asked, at most 300 s, and asked again then."""
@@ -209,6 +219,8 @@ async def test_503_with_retry_after(house: House, named: str, wait_s: float) -> 
     assert len(server.calls) == 2
 
 
+@pytest.mark.row("A153", "200 with nonsense is invalid")
+@pytest.mark.feature("HTML, cut JSON, another schema", part="faults/backends")
 @pytest.mark.parametrize(
     "behaviour",
     [
@@ -233,6 +245,8 @@ async def test_200_with_nonsense(house: House, behaviour: Behaviour) -> None:
     assert answer.hits == ()
 
 
+@pytest.mark.row("A124", "… but items that validate are kept", of="200 with nonsense is invalid")
+@pytest.mark.feature("some items valid, some not", part="faults/backends")
 async def test_items_that_validate_are_kept(house: House) -> None:
     """Where items validate one by one, the valid ones stay and the others are counted."""
     answer = await house.fault(chaos.items({"native_id": "1"}, GOOD, 5, {"native_id": "2", "text": None}))
@@ -240,6 +254,7 @@ async def test_items_that_validate_are_kept(house: House) -> None:
     assert answer.dropped == {"malformed": 3}
 
 
+@pytest.mark.feature("a huge body is not read to its end")
 @pytest.mark.parametrize("behaviour", [chaos.flood, chaos.announced_flood, chaos.bomb()])
 async def test_huge_body(house: House, behaviour: Behaviour) -> None:
     """Reading stops at 4 MiB, counted after decompression; memory grows by less than 16 MiB; the answer is invalid."""
@@ -257,12 +272,16 @@ async def test_huge_body(house: House, behaviour: Behaviour) -> None:
     assert peak - before < 16 * 1024 * 1024
 
 
+@pytest.mark.feature("ten thousand items are cut first")
+@pytest.mark.feature("ten thousand items", part="faults/backends")
 async def test_ten_thousand_items(house: House) -> None:
     """They are cut to the limit of the query before anything else is done with them."""
     answer = await house.fault(chaos.items(*({"native_id": str(n), "text": f"item {n}"} for n in range(10_000))))
     assert [hit.native_id for hit in answer.hits] == [str(n) for n in range(QUERY.limit)]
 
 
+@pytest.mark.feature("scores that are no numbers are ignored")
+@pytest.mark.feature("scores that are NaN, infinite, texts, missing", part="faults/backends")
 async def test_scores_that_are_none(house: House) -> None:
     """NaN, infinite, missing, textual and negative scores: the order is the backend's, and no NaN goes on."""
     scores = [float("nan"), float("inf"), float("-inf"), "0.9", None, -2.5]
@@ -274,6 +293,7 @@ async def test_scores_that_are_none(house: House) -> None:
     assert b"NaN" not in orjson.dumps(answer)
 
 
+@pytest.mark.feature("an id twice in one answer", part="faults/backends")
 async def test_duplicate_ids(house: House) -> None:
     """One id is one item: the first, at its rank."""
     answer = await house.fault(chaos.items(GOOD, {**GOOD, "text": "again"}, {**GOOD, "native_id": "other"}))
@@ -298,6 +318,7 @@ async def test_item_of_another_tenant(house: House) -> None:
     assert dropped == {"scope": 1}
 
 
+@pytest.mark.feature("401 and 403: left alone for 60 s; the next probe has the new credential", part="faults/backends")
 @pytest.mark.parametrize("code", [401, 403])
 async def test_unauthorized(house: House, code: int) -> None:
     """No retry; left alone for 60 s; the next probe uses the credential of then; the key is in no answer."""
@@ -320,6 +341,7 @@ async def test_unauthorized(house: House, code: int) -> None:
     assert "canary" not in str(answers)
 
 
+@pytest.mark.feature("429: left alone as long as it asks, and no failure", part="faults/backends")
 async def test_429(house: House) -> None:
     """Left alone for its Retry-After; ten of them in a row are no failure that would open the breaker."""
     server = await house.server(chaos.status(429, Retry_After="3"))
@@ -359,6 +381,7 @@ async def test_flaps(house: House) -> None:
     assert waits == [5, 10, 20]
 
 
+@pytest.mark.row("A153", "all down: 503 with the same coverage")
 async def test_all_down(house: House) -> None:
     """Nobody waits for a deadline when all refuse; the last one is asked for ever, so that its return is noticed."""
     began = time.monotonic()
@@ -370,6 +393,7 @@ async def test_all_down(house: House) -> None:
     assert sorted(rounds[-1]) == ["open", "open", "open", "unreachable"]
 
 
+@pytest.mark.feature("a breaker that is open costs no wait", part="faults/backends")
 async def test_breaker_open_costs_no_wait(house: House) -> None:
     """A hung server that is known to hang is not asked: no call reaches it, and the request does not wait."""
     server = await house.server(chaos.hang)

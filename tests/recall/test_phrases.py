@@ -16,6 +16,9 @@ from fusion.recall.phrases import PHRASES, in_english
 NOW = datetime(2026, 3, 11, 10, 30, tzinfo=UTC)
 
 
+@pytest.mark.feature(
+    "… said in Spanish, Portuguese, Arabic, Korean, Japanese or Chinese", of="a query's dates, also relative ones"
+)
 @pytest.mark.parametrize(
     ("text", "english"),
     [

@@ -26,6 +26,7 @@ async def test_a_receipt_is_there_as_soon_as_it_is_kept(tmp_path: Path) -> None:
     await receipts.close()
 
 
+@pytest.mark.feature("… by column, and read with a row for each", of="a receipt gives every candidate a reason")
 async def test_a_receipt_is_read_with_a_row_for_each_candidate(tmp_path: Path) -> None:
     """It is kept by column, with NaN where a memory lacks a signal; read from memory, from the file and as it was made
     each candidate has the signals that it has."""
@@ -67,6 +68,7 @@ async def test_another_tenants_receipt_does_not_exist(tmp_path: Path) -> None:
     await receipts.close()
 
 
+@pytest.mark.row("A136", "receipts are kept for their time, each tenant's own")
 async def test_a_receipt_past_its_time_is_gone(tmp_path: Path) -> None:
     """Kept for a day, made two days ago."""
     receipts = Receipts(tmp_path / "receipts.sqlite", keep_days=1)

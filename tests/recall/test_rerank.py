@@ -36,6 +36,11 @@ def test_the_local_order_is_by_score_then_agreement_then_ref() -> None:
     assert [j.ref for j in order] == ["c", "a", "b"]
 
 
+@pytest.mark.row(
+    "A023",
+    "the judge is asked only when the top four are close; by the fused answer, not by the cortex's own recall (see "
+    "Left out)",
+)
 @pytest.mark.parametrize(
     ("locals_", "asked"),
     [((0.9, 0.85, 0.8, 0.75), True), ((0.9, 0.85, 0.8, 0.74), False), ((0.9, 0.89, 0.88), False)],
@@ -69,6 +74,8 @@ def test_the_judges_score_is_blended_with_the_local_one() -> None:
     assert [(j.ref, j.judge) for j in after] == [("r1", 10.0), ("r0", 2.0)]
 
 
+@pytest.mark.row("A025", "scores for some put them first and lose nobody")
+@pytest.mark.row("A025", "scores for some only: nobody is lost", part="faults/judge")
 def test_scores_for_some_put_them_first_and_lose_nobody() -> None:
     """k of n scored: those lead, the others keep their local order behind, the tail stays."""
     order = order_of(0.9, 0.8, 0.7, 0.6)
@@ -78,6 +85,7 @@ def test_scores_for_some_put_them_first_and_lose_nobody() -> None:
     assert [j.ref for j in after] == ["r2", "r0", "r1", "r3"]
 
 
+@pytest.mark.row("A024", "without scores the local order stands")
 def test_without_scores_the_local_order_stands() -> None:
     """A judge that timed out, refused or was too dear changes nothing."""
     order = order_of(0.9, 0.8)
@@ -86,6 +94,7 @@ def test_without_scores_the_local_order_stands() -> None:
         assert by_verdict(order, shown, Verdict(status), Judging()) == tuple(order)
 
 
+@pytest.mark.feature("… the best for each leads, but not for one that nothing answers", of="questions in a question")
 def test_each_part_of_a_query_has_its_best_at_the_top() -> None:
     """Bests of .8 and .4: the second part's scores count double. b is ½ by the first part and .4 · 2 by the second."""
     a, b, c = (pooled(ref, lone(ref, ref)) for ref in "abc")
@@ -99,6 +108,7 @@ def test_each_part_of_a_query_has_its_best_at_the_top() -> None:
     assert signals_of(first[::-1]).rows() == [{"bm25": 0.1}, {"bm25": 0.5}, {"bm25": 0.8}]
 
 
+@pytest.mark.feature("… the best for each leads, but not for one that nothing answers", of="questions in a question")
 def test_a_part_that_nothing_answers_is_lifted_to_no_answers_height() -> None:
     """Its best stands under the floor that an answer has to reach, so its .3 stays .3; without all signals there is no
     such floor."""
@@ -114,6 +124,8 @@ def test_a_part_that_nothing_answers_is_lifted_to_no_answers_height() -> None:
     assert by_best_part([(), ()], Judging()) == ()
 
 
+@pytest.mark.feature("a fooled judge cannot lift what was not in the head")
+@pytest.mark.feature("a judge that is fooled: it sees and moves only the head of the local order", part="faults/judge")
 def test_a_fooled_judge_cannot_lift_what_was_not_in_the_head() -> None:
     """A passage below the head has no id to be scored under; one in it gains at most the judge's share."""
     order = order_of(*[1 - i / 100 for i in range(30)])
@@ -125,6 +137,8 @@ def test_a_fooled_judge_cannot_lift_what_was_not_in_the_head() -> None:
     assert [j.ref for j in after[16:]] == [f"r{i}" for i in range(16, 30)]
 
 
+@pytest.mark.feature("a stuffed or injected passage gains what its score is worth, and the others drift little")
+@pytest.mark.feature("a passage that asks for a ten", part="faults/judge")
 def test_an_injected_point_moves_a_passage_by_what_it_is_worth() -> None:
     """One point too many is .5 × .1 = .05 of the blended score: it passes neighbours within .1 of local score only."""
     order = order_of(0.9, 0.84, 0.79, 0.5)
@@ -134,6 +148,11 @@ def test_an_injected_point_moves_a_passage_by_what_it_is_worth() -> None:
     assert [j.ref for j in fooled] == [j.ref for j in honest]
 
 
+@pytest.mark.feature("a stuffed or injected passage gains what its score is worth, and the others drift little")
+@pytest.mark.feature(
+    "a passage stuffed with the words of the question: what it gains and what the others lose are both measured",
+    part="faults/judge",
+)
 def test_a_stuffed_passage_gains_within_bounds_and_the_others_drift_little() -> None:
     """A judge that takes the query's words for an answer gives the last of four 10 instead of 2: .5 · .5 + .5 · 1 = .75
     instead of .35. It passes two (.75 < .8, > .7, > .6): two ranks gained, and the three honest ones drift by 2 / 3."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from fusion.contract import TokenVectors
 from fusion.recall.reword import reworded
@@ -24,6 +25,7 @@ def judge(one: str, other: str, vectors: dict[str, TokenVectors], **more: object
     return reworded([pair], seen, **more) == {pair}  # type: ignore[arg-type]
 
 
+@pytest.mark.feature("… and what the local model finds reworded or misspelt", of="a copy with another spelling")
 def test_a_word_whose_token_has_a_match_means_the_same() -> None:
     """By the worst match in either direction."""
     assert judge("lawyer", "attorney", NEAR)

@@ -12,6 +12,7 @@ from fusion.recipe import Fusing
 from tests.recall.values import lone, seen
 
 
+@pytest.mark.row("A020", "A159", "reciprocal rank fusion: the sum of 1 / (60 + rank)")
 def test_the_score_is_the_sum_of_one_over_k_plus_rank() -> None:
     """Third with one and first with another: 1/(60+3) + 1/(60+1)."""
     (only,) = rrf([seen("a", lone("a", "t"), cortex=3, mem0=1)], Fusing())
@@ -19,12 +20,14 @@ def test_the_score_is_the_sum_of_one_over_k_plus_rank() -> None:
     assert only.parts == {"cortex": pytest.approx(1 / 63), "mem0": pytest.approx(1 / 61)}
 
 
+@pytest.mark.feature("one memory in several backends: one vote each", part="faults/backends")
 def test_a_backend_has_one_vote() -> None:
     """Returned twice by one backend, at 2 and 5: only 1/(60+2) counts."""
     twice = Candidate("a", lone("a", "t"), (Sighting("x", "a", "1", 5, None, ""), Sighting("x", "b", "2", 2, None, "")))
     assert rrf([twice], Fusing())[0].score == pytest.approx(1 / (60 + 2))
 
 
+@pytest.mark.row("A020", "one vote a backend, weighted by the recipe")
 def test_a_weight_multiplies_a_vote() -> None:
     """Seed 000's .6 vector and .4 graph: .6/(60+1) + .4/(60+2)."""
     numbers = Fusing(weights={"vector": 0.6, "graph": 0.4})

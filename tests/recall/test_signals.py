@@ -73,6 +73,7 @@ def test_best_matches_take_the_maximum_over_a_texts_tokens() -> None:
     assert found.tolist() == [[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]
 
 
+@pytest.mark.row("A081", "… with an accelerator, if it is installed, that finds the same", of="the index: vectors lie")
 def test_an_accelerator_matches_to_the_last_digit() -> None:
     """Inner products of int8 are whole numbers below 2^24, which float32 holds exactly, in whatever order they are
     summed: 300 texts of up to 40 tokens, one of them without any."""
@@ -86,6 +87,9 @@ def test_an_accelerator_matches_to_the_last_digit() -> None:
     assert np.array_equal(best_matches(asked, texts), best_matches(asked, texts, fast=False))
 
 
+@pytest.mark.feature(
+    "a section of a document is judged by its own words, a turn of a talk by what is said around it as well"
+)
 def test_windows_let_a_token_match_in_a_neighbour() -> None:
     """A reply that has one of two words, after a question that has the other: .5 alone, 1 with its neighbour."""
     pool = [
@@ -139,6 +143,7 @@ def test_who_is_named_counts_and_who_is_not_does_not() -> None:
     assert [row["speaker"] for row in unnamed] == [0.5, 0.5, 0.5]
 
 
+@pytest.mark.feature("a speaker that no captured talk bears out is no signal")
 def test_a_speaker_that_no_talk_bears_out_is_no_signal() -> None:
     """Alone, outside a talk, from a tool, untrusted or vouched for by a backend only, a name is a claim."""
     claims = [
@@ -172,6 +177,7 @@ def test_agreement_is_a_share_of_first_place_with_everyone() -> None:
     assert row["length"] == 1.0
 
 
+@pytest.mark.row("A007", "A088", "each local signal is a share; an absent one leaves its weight to the others")
 def test_an_absent_signal_leaves_its_weight_to_the_others() -> None:
     """(3 × .5 + 1 × 1) / 4 with both; .5 where the second is not there."""
     weights = {"maxsim": 3.0, "speaker": 1.0, "bm25": 0.0}
@@ -191,6 +197,7 @@ def test_the_list_of_signals_is_what_is_computed() -> None:
     assert set(one) == set(SIGNALS) - {"own"}
 
 
+@pytest.mark.feature("a memory that nothing stands beside is taken as a whole")
 def test_a_memory_that_stands_alone_is_judged_by_its_words_and_as_a_whole() -> None:
     """(1 + .7) / 2 in place of the windows, which it does not have; both kinds are whole without the other's. By
     a model that gives no tokens, its cosine."""
@@ -207,6 +214,9 @@ def test_a_memory_that_stands_alone_is_judged_by_its_words_and_as_a_whole() -> N
     assert row["own"] == 0.7
 
 
+@pytest.mark.feature(
+    "a section of a document is judged by its own words, a turn of a talk by what is said around it as well"
+)
 def test_a_part_of_a_document_is_judged_by_its_own_words() -> None:
     """The first section says "cup", the second "shelf": neither has the other's word, as a turn would; no cosine, for
     a section is longer than what a model reads. What a graph leads to is lifted here."""
@@ -219,6 +229,7 @@ def test_a_part_of_a_document_is_judged_by_its_own_words() -> None:
     assert all(row.keys().isdisjoint({"window3", "window5"}) for row in rows)
 
 
+@pytest.mark.feature("Fusion: what a graph leads to is lifted (`lift`), and never lowered")
 def test_what_a_graph_leads_to_is_lifted() -> None:
     """1 - (1 - .4)(1 - .3 · .5) = .49; no graph, no lift; nothing is lowered; the backend that says most counts."""
     means = np.array([0.4, 0.4])

@@ -108,6 +108,7 @@ async def test_a_look_is_a_read_in_a_thread_of_the_callers(database: Database) -
         await asyncio.to_thread(database.look, notes)
 
 
+@pytest.mark.feature("who reads a store does not wait for who reads it as well", part="faults/stores")
 async def test_looks_do_not_wait_for_one_another(database: Database) -> None:
     """Two threads look at once: each goes on only when both have begun."""
     await database.write(add("one"))
@@ -183,6 +184,7 @@ async def test_damage_is_looked_for(tmp_path: Path) -> None:
         await Database.open(path, STEPS)
 
 
+@pytest.mark.feature("a schema older than ours is brought forward, a newer one refused", part="faults/stores")
 async def test_newer_schema_is_refused(tmp_path: Path) -> None:
     """A file of a later version is not touched; an older one is brought forward, step by step."""
     path = tmp_path / "notes.sqlite"

@@ -49,6 +49,7 @@ def cloned(tmp_path: Path) -> Path:
     return home
 
 
+@pytest.mark.feature("a home that came with a repository is data until `fusion allow`: nothing in it is opened")
 def test_a_home_that_came_with_a_folder_is_not_opened(cloned: Path) -> None:
     """Neither found by its folder nor named; the message is one line and has the command."""
     for named in (False, True):
@@ -79,6 +80,10 @@ def test_a_home_that_is_made_here_is_recorded(home: Path) -> None:
     assert require(empty) == empty
 
 
+@pytest.mark.feature(
+    "… no question for a home that is made here, or named with nothing but harmless settings",
+    of="a home that came with a repository",
+)
 @pytest.mark.parametrize(
     ("text", "harmless"),
     [
@@ -145,6 +150,10 @@ def write(file: Path, text: str) -> None:
     file.write_text(text)
 
 
+@pytest.mark.feature(
+    "… a change of settings, recipes or adapters asks again, and says what changed",
+    of="a home that came with a repository",
+)
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -241,6 +250,7 @@ def test_the_users_own_data_folder_needs_no_question() -> None:
         shutil.rmtree(data_home())
 
 
+@pytest.mark.feature("… keys of other programs are allowed by name", of="a home that came with a repository")
 @pytest.mark.parametrize(
     ("line", "allowed"),
     [
@@ -275,6 +285,10 @@ def test_a_key_file_in_the_home_needs_no_name(home: Path) -> None:
     assert not why_refused(home)
 
 
+@pytest.mark.feature(
+    "… a settings file that `--config` names is the user's own word, and opens no home",
+    of="a home that came with a repository",
+)
 def test_a_settings_file_that_the_user_names_needs_no_question(home: Path, tmp_path: Path) -> None:
     """`--config` is the user's own word, also about keys, servers and code: for a new home and for one of today."""
     file = tmp_path / "settings" / "mine.toml"
@@ -339,6 +353,7 @@ def test_a_settings_file_of_another_user_is_not_read(home: Path, tmp_path: Path)
     assert "belongs to user 65534" in why_refused(home, named=True, config=tmp_path / "mine.toml")
 
 
+@pytest.mark.feature("… settings in a home name no other home", of="a home that came with a repository")
 def test_settings_in_a_home_name_no_other_home(cloned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else those of a repository would take effect in a home that is new, and nothing of it would have been allowed."""
     (cloned / "fusion.toml").write_text('home = "new"\n[backends.mine]\nadapter = "hostile:Hostile"\n')
@@ -395,6 +410,9 @@ def test_the_next_embedder_of_a_home_counts_as_the_first_does(following: str, ha
     assert reach_of(text.encode(), tmp_path, tmp_path).harmless is harmless
 
 
+@pytest.mark.feature(
+    "… settings under version control are noticed, without running Git", of="a home that came with a repository"
+)
 @pytest.mark.parametrize("version", [2, 4])
 def test_settings_under_version_control_are_noticed(tmp_path: Path, version: int) -> None:
     """By the index of the work tree; Git is not run, for a repository's settings make it run programs."""
@@ -428,6 +446,7 @@ def test_doctor_of_a_home_that_is_not_allowed_looks_at_nothing_in_it(cloned: Pat
     assert found["home"].mend == f"fusion allow --home {cloned}"
 
 
+@pytest.mark.feature("… `fusion allow` records what it showed", of="a home that came with a repository")
 def test_what_was_shown_is_what_is_allowed(cloned: Path) -> None:
     """A pull between the look and the yes asks again."""
 
@@ -477,6 +496,9 @@ class TestAllow:
     def allow(self, home: Path, *arguments: str, typed: str | None = None) -> Result:
         return CliRunner().invoke(app, ["allow", "--home", str(home), *arguments], input=typed)
 
+    @pytest.mark.feature(
+        "… off a terminal `fusion allow` shows the home and wants `--yes`", of="a home that came with a repository"
+    )
     def test_off_a_terminal_it_wants_yes(self, cloned: Path) -> None:
         """It shows the home, and records nothing."""
         told = self.allow(cloned)
@@ -525,6 +547,9 @@ class TestAllow:
         assert next(line for line in shown if line.startswith("Reaches")).endswith("evil.example  (another computer)")
         assert shown[-1].endswith("21 servers, 1 elsewhere")
 
+    @pytest.mark.feature(
+        "… names in a hostile home cannot rewrite the terminal that shows them", of="a home that came with a repository"
+    )
     def test_names_of_others_cannot_rewrite_the_terminal(self, cloned: Path) -> None:
         """Control characters in keys, values and file names."""
         (cloned / "fusion.toml").write_text('[backends."\\u001b[2J"]\nadapter = "\\u009b31mx"\nurl = "\\u0007"\n')

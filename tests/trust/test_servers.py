@@ -99,6 +99,9 @@ def test_what_does_not_know_the_token_gets_no_question(home: Path) -> None:
     assert impostor.heard == []
 
 
+@pytest.mark.feature(
+    "no question, key or transcript reaches a program that does not know the home's token, on any connection"
+)
 def test_a_program_that_takes_the_port_later_gets_no_question(home: Path) -> None:
     """Every connection is proved: a client that found the server an hour ago does not send to its successor."""
     with HomeLock.take(home, "fusion serve"):
@@ -127,6 +130,7 @@ async def test_an_async_client_proves_each_connection(home: Path) -> None:
     assert impostor.heard == []
 
 
+@pytest.mark.feature("a server's proof is worth nothing to a program at another address that passes challenges on")
 async def test_a_program_that_passes_challenges_on_to_the_server_gets_no_question(home: Path) -> None:
     """A proof is worth nothing at another address than the server's own; everybody can ask the server for one."""
     heard = bytearray()
@@ -181,6 +185,10 @@ def test_a_record_without_the_lock_is_not_believed(home: Path) -> None:
         assert running_server(home) is None
 
 
+@pytest.mark.feature(
+    "… `server.json` is believed only when its process holds the home's lock",
+    of="no question, key or transcript reaches a program",
+)
 def test_a_record_of_another_process_than_the_lock_is_not_believed(home: Path) -> None:
     """The one that holds the lock is the server."""
     impostor = Impostor()
@@ -256,6 +264,7 @@ def test_stop_signals_no_process_that_a_file_names(home: Path, victim: subproces
     assert victim.poll() is None
 
 
+@pytest.mark.feature("`fusion stop` signals the process that holds the lock, never one that a file names")
 def test_stop_signals_no_process_that_the_holder_of_the_lock_names(home: Path, victim: subprocess.Popen[str]) -> None:
     """Somebody holds the lock, and says that it is another."""
     with HomeLock.take(home, "fusion serve"):
@@ -290,6 +299,7 @@ def test_nothing_is_written_through_a_link(home: Path, tmp_path: Path, name: str
     assert victim.read_text() == "mine"
 
 
+@pytest.mark.feature("nothing of a home is opened through a link or a special file")
 @pytest.mark.parametrize(
     "name",
     ["journal.sqlite", "receipts.sqlite", "backends", "embeddings", "recipes/x.toml", "backends/mem0", "deep/er/x"],

@@ -45,6 +45,9 @@ async def remember(fusion: Fusion, tenant: str, *texts: str) -> list[str]:
 
 
 class TestRefs:
+    @pytest.mark.feature(
+        "each tenant has a journal, receipts and stores of its own; its refs begin at `m1` and count nothing of others"
+    )
     async def test_refs_of_each_tenant_are_counted_alone(self, home: Path) -> None:
         """However much others write, a tenant's refs are m1, m2, …; the same ref is another memory to each."""
         async with Fusion.open(four(home)) as fusion:
@@ -105,6 +108,10 @@ class TestMoving:
         allow(home)
         return kept
 
+    @pytest.mark.feature(
+        "… a home from before is parted: refs, tombstones and the audit stay, nothing of one is left with another",
+        of="each tenant has a journal",
+    )
     async def test_a_shared_journal_is_parted_with_its_refs_and_tombstones(self, home: Path) -> None:
         """Every ref, every tombstone and the audit stay as they were; new refs continue the tenant's own."""
         kept = await self.shared_journal(home)
@@ -148,6 +155,10 @@ class TestMoving:
         copy(home / "journal.sqlite", "acme", home / "acme.sqlite")
         assert {name: 3 * count for name, count in rows(home / "acme.sqlite").items()} == before
 
+    @pytest.mark.feature(
+        "… a move that was cut off goes on, and what a tenant's journal has not got is not deleted",
+        of="each tenant has a journal",
+    )
     async def test_a_move_that_was_cut_off_goes_on(self, home: Path) -> None:
         """Killed when the new journal was there and the old one had everything still: nothing is lost or doubled."""
         kept = await self.shared_journal(home)
@@ -189,6 +200,9 @@ class OfAcme(InMemory):
     features = replace(InMemory.features, tenants=False, tenant="acme")
 
 
+@pytest.mark.feature(
+    "… a backend that keeps no tenants apart is opened for its own alone", of="each tenant has a journal"
+)
 async def test_a_backend_of_one_tenant_is_opened_for_that_one_alone(home: Path) -> None:
     """Others are told that it serves another tenant, nothing of theirs is stored there, and its count is not shown."""
     backends = {"theirs": {"adapter": f"{__name__}:OfAcme", **PATIENT}}
@@ -228,6 +242,9 @@ class Opener:
 
 
 class TestOpening:
+    @pytest.mark.feature(
+        "… tenants are opened when they are asked, and the latest stay open", of="each tenant has a journal"
+    )
     async def test_only_the_latest_stay_open(self, home: Path) -> None:
         """With room for two, the third closes the one that was asked longest ago, after its deliveries."""
         opener = Opener()
@@ -260,6 +277,10 @@ class TestOpening:
             assert parts.name == "a"
         await tenants.close()
 
+    @pytest.mark.feature(
+        "… a tenant whose folder cannot be made is refused with the reason, and tried again",
+        of="each tenant has a journal",
+    )
     async def test_a_folder_that_cannot_be_made_is_named(self, home: Path) -> None:
         """Where the disk takes no folder, the error says which one; when it does, the next call goes through."""
         home.mkdir()

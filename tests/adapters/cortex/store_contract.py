@@ -54,6 +54,9 @@ def numbers(ids: object) -> list[int]:
     return [int(str(id_)[-12:], 16) for id_ in ids]  # type: ignore[attr-defined]
 
 
+@pytest.mark.row(
+    "A004", "A019", "A049", "Cortex: one port, and a suite that every store passes: records, views, links, pages"
+)
 class StoreContract(ABC):
     """Inherit and provide ``open_store``."""
 
@@ -137,6 +140,7 @@ class StoreContract(ABC):
         assert known[event_id(1)].state == State(confidence=0.4, tags=("a",))
         assert known[event_id(2)].state == State(lifetime="session")
 
+    @pytest.mark.row("A034", "Cortex: reinforcement is atomic and capped, whoever calls")
     async def test_reinforcement_is_atomic_and_capped(self, graph: Graph) -> None:
         """.7 and four at once: .7 + 4 · .05 = .9, counted 4; three more stop at 1."""
         await graph.add([memory(1, "one")])
@@ -149,6 +153,8 @@ class StoreContract(ABC):
         state = (await graph.get([event_id(1)]))[event_id(1)].state
         assert (state.confidence, state.reinforced_count, state.reinforced_at) == (1.0, 7, NOW)
 
+    @pytest.mark.row("A009", "Cortex: a clock that jumps back takes nothing back")
+    @pytest.mark.feature("a clock that jumps back: the latest use stays, in every store", part="faults/cortex")
     async def test_use_is_counted(self, graph: Graph) -> None:
         """Twice is 2, and the latest time stays though it is told first: a clock that jumps back takes nothing back."""
         await graph.add([memory(1, "one"), memory(2, "two")])
@@ -237,6 +243,11 @@ class StoreContract(ABC):
         await graph.link(text, look(), [event_id(1)], 5)
         assert await self.seen(graph, "alpha") == [1]
 
+    @pytest.mark.row("A040", "Cortex: hostile names are only text")
+    @pytest.mark.feature(
+        "a hostile entity name (Cypher, SQL, backticks, a label of 10 kB): only text, in every store",
+        part="faults/cortex",
+    )
     @pytest.mark.parametrize("evil", EVIL, ids=lambda evil: evil[:20])
     async def test_hostile_names_are_only_text(self, graph: Graph, evil: str) -> None:
         """A hostile name, label, relation, document or id is stored as it is, found, deleted, and crosses no scope."""
@@ -341,6 +352,7 @@ class StoreContract(ABC):
         await graph.add([memory(1, "office Paris"), memory(2, "office", supersedes=event_id(1), state=merged)])
         assert await self.seen(graph, "office") == [1]
 
+    @pytest.mark.row("A005", "Cortex: who lost a conflict is never recalled, as of now or with history")
     async def test_both_sides_of_a_conflict_are_seen_until_one_loses(self, graph: Graph) -> None:
         """Active: both. The older one lost: the newer. The newer one lost: the older is current again."""
         active = State(conflict_group="g", conflict_status="active")
@@ -357,6 +369,13 @@ class StoreContract(ABC):
         await graph.alter({event_id(1): {"conflict_status": None}, event_id(2): {"conflict_status": "resolved"}})
         assert await self.seen(graph, "office") == [1]
 
+    @pytest.mark.row(
+        "A005",
+        "A046",
+        "A165",
+        "… unless the winner is forgotten: of losers alone the best goes on, in every store",
+        of="Cortex: the score is the weighted sum",
+    )
     async def test_the_best_loser_stands_in_for_a_winner_that_is_forgotten(self, graph: Graph) -> None:
         """The winner goes: of the losers the surer is seen again, and the other one only when that goes, too. Ben's of
         the same group stays as it was; forgetting a loser changes nothing."""
@@ -426,6 +445,7 @@ class StoreContract(ABC):
         found = await graph.link(text, look(), [event_id(n) for n in similar or []], limit)
         return [(numbers([link.id])[0], link.hops, link.rank) for link in found]
 
+    @pytest.mark.row("A016", "A019", "Cortex: hops are measured, and a path justifies each")
     async def test_hops_are_measured(self, graph: Graph) -> None:
         """Alpha – Beta – Gamma – Delta: the first memory is 1 hop from Alpha, the second 2, the third out of reach."""
         names = ["Alpha", "Beta", "Gamma", "Delta"]
@@ -433,6 +453,7 @@ class StoreContract(ABC):
         assert await self.links(graph, "tell me about Alpha") == [(1, 1, 1), (2, 2, 2)]
         assert await self.links(graph, "nobody in particular") == []
 
+    @pytest.mark.row("A019", "A040", "Cortex: key phrases that texts share link them, without a model")
     async def test_concepts_link(self, graph: Graph) -> None:
         """A key phrase that two texts share leads to both, though nobody named it, and no further."""
         await graph.add(
@@ -450,6 +471,11 @@ class StoreContract(ABC):
         await graph.delete([event_id(1)])
         assert numbers(link.id for link in await graph.link("which pottery class?", look(), [], 9)) == [2]
 
+    @pytest.mark.row(
+        "A041",
+        "Cortex: an entity is one by its name's normal form, and an alias that somebody told leads to what goes by "
+        "the other name, in every store",
+    )
     async def test_an_alias_leads_to_the_other_name(self, graph: Graph) -> None:
         """A name in any case and spacing is one entity; "also known as" is a way, and what nobody told is none."""
         await graph.add(
@@ -463,6 +489,9 @@ class StoreContract(ABC):
         links = await graph.link("What about the EUROPEAN UNION?", look(), [], 9)
         assert {numbers([link.id])[0]: link.hops for link in links} == {1: 1, 3: 1, 2: 2}
 
+    @pytest.mark.row(
+        "A019", "Cortex: a name that several people of a tenant have is followed to the memories of all, in every store"
+    )
     async def test_a_name_that_two_people_have_leads_to_both(self, graph: Graph) -> None:
         """Asked for a whole tenant, "Alpha" is an entity of Ada's and one of Ben's; asked for one of them, one."""
         await graph.add([memory(n, f"x{n}", ("Alpha", "owns", f"Thing {n}"), scope=s) for n, s in ((1, ADA), (2, BEN))])
@@ -521,6 +550,9 @@ class StoreContract(ABC):
         )
         assert await self.links(graph, "Alpha") == []
 
+    @pytest.mark.row(
+        "A041", "Cortex: facts are bi-temporal: as long as the memory that asserts them holds, and as it was known then"
+    )
     async def test_superseded_memories_carry_no_edges(self, graph: Graph) -> None:
         """What is no longer so leads nowhere; as of then it did."""
         await graph.add(

@@ -92,6 +92,12 @@ class BoltContract(StoreContract):
     async def open_store(self, folder: Path, embedder: Embedder | None) -> Graph:
         return BoltGraph(Bolt(self.where, self.dialect), Walking(), embedder)
 
+    @pytest.mark.row(
+        "A052",
+        "A080",
+        "Cortex: … to another model without a gap in a database, too: the old vectors answer until the new ones "
+        "are there, and are taken away then",
+    )
     async def test_it_moves_to_another_model(self, tmp_path: Path) -> None:
         """The old vectors answer until the new ones are all there; then these do, and the old ones are gone."""
         first, second = FakeEmbedder(), FakeEmbedder(identity="fake@2", dimensions=16)
@@ -130,6 +136,7 @@ class BoltContract(StoreContract):
         finally:
             await graph.close()
 
+    @pytest.mark.row("A052", "Cortex: … cut off, the same command goes on where it stopped")
     async def test_a_move_that_was_cut_off_goes_on(self, tmp_path: Path) -> None:
         """The embedder fails after the first batch: what it built is not built again, and the old model answers on."""
         first, second = FakeEmbedder(), Failing(identity="fake@2", dimensions=16)
@@ -174,6 +181,13 @@ class BoltContract(StoreContract):
             await graph.close()
 
 
+@pytest.mark.row(
+    "A003",
+    "A004",
+    "A019",
+    "A049",
+    "Cortex: the same suite over Bolt: ArcadeDB in each run, Neo4j by `make test-neo4j`, Memgraph marked `live`",
+)
 class TestArcadeDB(BoltContract):
     dialect = ArcadeDB()
 
@@ -205,6 +219,7 @@ class TestMemgraph(BoltContract):
 # The whole backend on it
 
 
+@pytest.mark.row("A001", "Cortex: … and the whole backend's")
 class TestCortexOnArcadeDB(BackendContract):
     """What every backend promises, with the cortex in a database."""
 
@@ -229,6 +244,7 @@ def on(bolt: Bolt, embedder: Embedder | None) -> Cortex:
 # What only a server can go through
 
 
+@pytest.mark.feature("Cortex: a killed database server loses nothing that was acknowledged")
 async def test_a_killed_server_loses_nothing_acknowledged(tmp_path: Path) -> None:
     """`kill -9`: questions fail as unreachable meanwhile; when it is back, what was acknowledged is there once, what
     is written again changes nothing, and what had no vector yet gets one."""
@@ -264,6 +280,7 @@ async def test_a_server_that_is_down_when_it_is_opened() -> None:
         await graph.close()
 
 
+@pytest.mark.feature("Cortex: a database that is down is degraded, and doctor says what mends it")
 async def test_a_server_that_is_down_is_told_with_its_mend(home: Path) -> None:
     """To `status`, doctor and every answer: degraded, and the mend is said last."""
     with chaos.refusing() as url:
@@ -277,6 +294,8 @@ async def test_a_server_that_is_down_is_told_with_its_mend(home: Path) -> None:
     assert note.endswith("connection refused. Mend: start the database, or correct url of its table")
 
 
+@pytest.mark.feature("Cortex: a reset in mid-result leaves no half, a replica that only reads says so")
+@pytest.mark.feature("a Bolt reset in mid-result: asked again, no half", part="faults/cortex")
 async def test_a_reset_in_mid_result_leaves_no_half() -> None:
     """The connection is lost after the first of two rows: both are there, each once."""
     async with Stub() as stub:
@@ -289,6 +308,7 @@ async def test_a_reset_in_mid_result_leaves_no_half() -> None:
         await graph.close()
 
 
+@pytest.mark.feature("Cortex: what a deadline cut off is asked once more behind, so that a cold database has its plans")
 async def test_what_was_cut_off_is_asked_once_more_behind() -> None:
     """A cold database drops the plan of a query that is cut off, and would be too slow for ever: of two questions that
     are, one is asked again, and the next one finds its plan."""
@@ -311,6 +331,9 @@ async def test_what_was_cut_off_is_asked_once_more_behind() -> None:
         await graph.close()
 
 
+@pytest.mark.feature(
+    "a replica that is read-only: nothing half written; name the main instance in `url`", part="faults/cortex"
+)
 async def test_a_replica_that_only_reads_says_so() -> None:
     """Nothing is half written: the one transaction fails, and the error names the mend."""
     async with Stub() as stub:
@@ -323,6 +346,9 @@ async def test_a_replica_that_only_reads_says_so() -> None:
         await graph.close()
 
 
+@pytest.mark.row(
+    "A003", "Cortex: Memgraph is asked in read transactions, by its own indexes of words and vectors, values apart"
+)
 async def test_memgraph_is_asked_in_read_transactions_by_its_own_indexes() -> None:
     """Words and vectors through Memgraph's procedures, everything a reader asks in read transactions, values apart."""
     evil = '"]->(n) DETACH DELETE n //'
@@ -367,6 +393,8 @@ class TestVectors:
         await empty(first)
         await first.close()
 
+    @pytest.mark.feature("Cortex: a vector with NaN or of another size is not kept, the memory is")
+    @pytest.mark.feature("… over Bolt: filled in by the next sound answer", of="an embedding of the wrong size")
     @pytest.mark.parametrize("fault", ["size", "nan"])
     async def test_a_vector_that_is_none_is_not_kept(self, bolt: Bolt, fault: str) -> None:
         """The memory is, and found by its words; the fault is told until a sound embedder fills in what is missing."""
@@ -385,6 +413,9 @@ class TestVectors:
         await graph.close()
         assert (held.vectors, held.vectors_pending, held.faults) == (1, 0, ())
 
+    @pytest.mark.feature(
+        "… over Bolt: one text without a vector holds up no other", of="an embedding of the wrong size"
+    )
     async def test_a_text_without_a_vector_holds_up_no_other(self, bolt: Bolt) -> None:
         """It alone waits for its own, and the fault says why; a sound embedder fills it in."""
         broken = Broken("one")
@@ -415,6 +446,7 @@ class TestVectors:
             await graph.index.build(broken, lambda done, total: None)
         await graph.close()
 
+    @pytest.mark.row("A080", "Cortex: vectors of two models never meet")
     async def test_vectors_of_two_models_never_meet(self, bolt: Bolt) -> None:
         """Another model fills in its own, of its own size; what the first one found is untouched by it."""
         first, second = FakeEmbedder(), FakeEmbedder(identity="fake@2", dimensions=16)
@@ -442,6 +474,7 @@ class TestVectors:
         assert (state.access_count, state.last_accessed) == (2, NOW)
 
 
+@pytest.mark.row("A052", "Cortex: a move from SQLite into a database and back keeps every byte")
 async def test_a_move_from_sqlite_and_back_keeps_every_byte(arcade: str, tmp_path: Path) -> None:
     """Migrated into a database and out of it again: the same lines, by count and checksum; a second run copies none."""
     bolt = Bolt(arcade_at(arcade, tmp_path), ArcadeDB())

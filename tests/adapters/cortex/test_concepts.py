@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from adapters.cortex.concepts import MOST, concepts
 
 
+@pytest.mark.row("A040", "Cortex: a concept is a key phrase: bounded, from any text")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

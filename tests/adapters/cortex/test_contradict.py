@@ -26,6 +26,11 @@ def claim(name: str, text: str, speaker: str = "Ana", day: int = 0) -> Claim:
     return Claim(name, f"{speaker}: {text}", found.facts, at)
 
 
+@pytest.mark.row(
+    "A036",
+    "a memory that says that another one does not hold any more is seen by rules: one object at a time, an end in "
+    'so many words, or what it takes the place of ("ten, no longer fifteen")',
+)
 @pytest.mark.parametrize(
     ("before", "now"),
     [
@@ -109,6 +114,11 @@ async def test_a_model_that_sees_none_is_believed():
     assert await contradicted(NEW, OLD, FakeModel(answer(contradicts=False, contradicted_id=None))) is None
 
 
+@pytest.mark.row(
+    "A036",
+    "… or by a model, of the five most similar; its answer must be one of them, else the rules stand",
+    of="a memory that says",
+)
 @pytest.mark.parametrize(
     "said",
     [

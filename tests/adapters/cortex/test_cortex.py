@@ -72,6 +72,7 @@ REST = 0.08 * 0.1 + 0.10 / 1.5 + 0.08 / 1.5 + 0.07
 """what a permanent note that was said and never used scores besides similarity and graph"""
 
 
+@pytest.mark.row("A001", "A020", "Cortex: similar memories and linked ones, merged by rank")
 async def test_both_lists_count(cortex: Cortex) -> None:
     """Similar and one hop away: .45 · 1 + .05 · 1. Two hops away only: .45 · (.4/62)/(1/61), its fused score as a share
     of the best possible, + .05 · .5."""
@@ -114,6 +115,9 @@ async def test_wrong_options_are_named(tmp_path: Path) -> None:
         await Cortex.open(Opening("cortex", tmp_path, {"hop": 2}))
 
 
+@pytest.mark.row(
+    "A003", "A164", "… a limit only cuts: the pool of 50 is ranked whole", of="Cortex: the score is the weighted sum"
+)
 async def test_a_limit_only_cuts(cortex: Cortex) -> None:
     """The best one is the same whether one is asked for or a hundred."""
     await cortex.remember(make_samples())
@@ -123,6 +127,7 @@ async def test_a_limit_only_cuts(cortex: Cortex) -> None:
         assert list(await cortex.search(replace(query, limit=limit))) == everything[:limit]
 
 
+@pytest.mark.row("A004", "A017", "Cortex: history is recalled when it is asked for")
 async def test_history_is_recalled_when_it_is_asked_for(cortex: Cortex) -> None:
     """The old version comes after the new one then, at three tenths of its own score."""
     await cortex.remember([make_captured(make_event(1, "the office is in Paris"))])
@@ -149,6 +154,9 @@ class SlowGraph:
         return []
 
 
+@pytest.mark.row(
+    "A021", "Cortex: a walk gets a quarter of the query's time (50 ms of a hook's 200), then the similar alone count"
+)
 async def test_a_walk_that_takes_too_long_is_left_out(cortex: Cortex) -> None:
     """A quarter of the query's time is the graph's; then what is similar is ranked without it."""
     await cortex.remember(make_samples())
@@ -169,6 +177,12 @@ class Broken(FakeEmbedder):
         return np.full((len(texts), self.shape[1]), self.value, np.float32)
 
 
+@pytest.mark.row("A080", "Cortex: vectors of the wrong size, or with NaN, reach no index")
+@pytest.mark.feature(
+    "an embedding of the wrong size, or with NaN or infinity: not kept, the memory is found by words, and the "
+    "description says so",
+    part="faults/cortex",
+)
 @pytest.mark.parametrize(("value", "dimensions"), [(0.5, 31), (0.5, 1), (np.nan, 32), (np.inf, 32)])
 async def test_vectors_that_are_none_leave_words_and_graph(tmp_path: Path, value: float, dimensions: int) -> None:
     """A wrong size, NaN or infinity reaches no index: what was kept is found by words, and the description says why."""
@@ -193,6 +207,7 @@ async def test_who_said_it_is_an_entity(cortex: Cortex) -> None:
 # Time
 
 
+@pytest.mark.row("A004", "Cortex: current versions only, unless another time is asked for")
 async def test_only_current_versions(cortex: Cortex) -> None:
     """A superseded memory is not recalled; ``as_of`` a time before its successor it is, and the successor is not."""
     old = make_event(1, "the office is in Paris", at=Moment(NOW - timedelta(days=100)))
@@ -247,6 +262,7 @@ async def test_known_at_is_what_was_recorded(cortex: Cortex) -> None:
 # Use
 
 
+@pytest.mark.row("A001", "A130", "Cortex: use is counted apart from searching")
 async def test_use_is_counted_apart_from_searching(cortex: Cortex) -> None:
     """Searching counts nothing; ``used`` twice is 2, and the latest time stays even if told late."""
     await cortex.remember(make_samples())
@@ -289,6 +305,7 @@ async def test_damage_is_named(tmp_path: Path) -> None:
         await Cortex.open(Opening("cortex", tmp_path))
 
 
+@pytest.mark.feature("SQL, Cypher, full-text and filter syntax", part="faults/clients")
 @pytest.mark.parametrize(
     "evil", ["'; drop table memory; --", '"]->(n) DETACH DELETE n //', "`x` = 1 or 1=1", "%", "?1"]
 )

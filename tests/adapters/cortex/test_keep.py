@@ -72,6 +72,7 @@ def test_statements_are_what_holds(kind: str) -> None:
     assert not is_statement(statement(1, "x", kind=kind, supersedes=event_id(9)))
 
 
+@pytest.mark.row("A033", "A035", "… two turns that say yes are two", of="Cortex: what is said again")
 @pytest.mark.parametrize(
     ("kind", "place"), [("turn", None), ("note", None), ("episode", None), ("fact", Place("a.md", 1, 2, "line"))]
 )
@@ -156,6 +157,12 @@ def test_only_ones_own_of_equal_trust_are_compared(other: Memory) -> None:
     assert comparable(statement(2, DARK), [Near(other, 1.0)]) == []
 
 
+@pytest.mark.row(
+    "A033",
+    "A048",
+    "… what is for good is merged into nothing that ends before it, or begins after it",
+    of="Cortex: what is said again",
+)
 @pytest.mark.parametrize("new", LIFETIMES)
 @pytest.mark.parametrize("old", LIFETIMES)
 def test_only_into_what_lasts_as_long(old: Lifetime, new: Lifetime) -> None:
@@ -166,6 +173,12 @@ def test_only_into_what_lasts_as_long(old: Lifetime, new: Lifetime) -> None:
     assert (repeated(both[1], [Near(both[0], 1.0)], Options()) is not None) == outlasts(*both)
 
 
+@pytest.mark.row(
+    "A033",
+    "A048",
+    "… what is for good is merged into nothing that ends before it, or begins after it",
+    of="Cortex: what is said again",
+)
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
@@ -200,6 +213,7 @@ async def test_a_nearer_one_that_ends_does_not_hide_one_that_stays(cortex: Corte
     assert await recalled(cortex, DARK) == [DARK]
 
 
+@pytest.mark.row("A033", "Cortex: what is said again (.92) is kept and not found twice")
 async def test_said_again_is_kept_once_and_nothing_is_lost(cortex: Cortex) -> None:
     """The same statement again, in another batch or the same: one is found, all are kept; a retry changes nothing."""
     assert await told(cortex, statement(1, DARK)) == [("stored", None)]
@@ -211,6 +225,7 @@ async def test_said_again_is_kept_once_and_nothing_is_lost(cortex: Cortex) -> No
     assert (await state(cortex, 1)).reinforced_count == 0
 
 
+@pytest.mark.row("A034", "… nearly again (.80) reinforces, once, whatever is retried", of="Cortex: what is said again")
 async def test_nearly_again_reinforces_once(cortex: Cortex) -> None:
     """Seven of eight words, cosine 7/√(8·7) = .935: a duplicate; six, 6/√(8·6) = .866: reinforced, .7 + .05; told again
     after a crash, still .75 and 1."""
@@ -231,6 +246,9 @@ async def test_in_one_batch_as_in_many(cortex: Cortex) -> None:
     assert (await state(cortex, 1)).reinforced_count == 1
 
 
+@pytest.mark.row(
+    "A033", "A165", "… what was merged comes back when the other is forgotten", of="Cortex: what is said again"
+)
 async def test_what_was_merged_comes_back_when_the_other_is_forgotten(cortex: Cortex) -> None:
     """Forgetting the one that was found frees the one that says the same: it was acknowledged, so it is kept."""
     await told(cortex, statement(1, DARK), statement(2, DARK))
@@ -240,6 +258,10 @@ async def test_what_was_merged_comes_back_when_the_other_is_forgotten(cortex: Co
     assert await recalled(cortex, DARK) == []
 
 
+@pytest.mark.feature(
+    "… also where it is forgotten in the moment of merging or settling: what says the same, or the next best, is found",
+    of="Cortex: the score is the weighted sum",
+)
 async def test_what_is_said_again_while_the_other_is_forgotten_is_found(tmp_path: Path) -> None:
     """The other one goes between the look at it and the writing: what was just acknowledged stands for itself."""
     graph = await Interrupted.open(Opening("cortex", tmp_path, {}, FakeEmbedder(dimensions=2048)), Options())
@@ -301,6 +323,12 @@ OSLO = statement(2, "Ada lives in Oslo", ("Ada", "lives in", "Oslo"))
 LIMA = statement(3, "Ada lives in Lima", ("Ada", "lives in", "Lima"))
 
 
+@pytest.mark.row(
+    "A035",
+    "A037",
+    "… repetition is looked for first; a contradiction is a new version that supersedes",
+    of="Cortex: what is said again",
+)
 async def test_a_contradiction_is_a_new_version_in_a_conflict(cortex: Cortex) -> None:
     """Both are active in one group and name each other; the new one supersedes; both are recalled, the new one first:
     it scores four fifths, the old one .8 · .3."""
@@ -362,6 +390,14 @@ async def test_nobody_contradicts_another(cortex: Cortex) -> None:
     assert await told(cortex, ROME, theirs) == [("stored", None)] * 2
 
 
+@pytest.mark.row(
+    "A036",
+    "… a model sees contradictions among the nearest; nonsense leaves it to the rules",
+    of="Cortex: what is said again",
+)
+@pytest.mark.feature(
+    "… about a contradiction, also with an id that is no candidate: the rules' answer stands", of="a model that answers"
+)
 @pytest.mark.parametrize(
     "answer",
     [

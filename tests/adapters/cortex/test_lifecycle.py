@@ -44,12 +44,24 @@ def recorded(n: int, ago: timedelta, text: str = "Tea is ready.", **state: objec
 
 
 class TestEnding:
+    @pytest.mark.row(
+        "A045",
+        "A048",
+        "… a `ttl` memory expires 720 hours after it was recorded",
+        of="Cortex: upkeep in the seed's order",
+    )
     @pytest.mark.parametrize(("age", "over"), [(720 * HOUR - JUST, False), (720 * HOUR, True)])
     def test_a_ttl_memory_expires_after_720_hours(self, age: timedelta, over: bool) -> None:
         """30 days after it was recorded, to the microsecond; however often it was used."""
         old = recorded(1, age, lifetime="ttl", last_accessed=NOW)
         assert ending(old, NOW, Rules()) == (("expired", old.event.recorded_at + 720 * HOUR) if over else None)
 
+    @pytest.mark.row(
+        "A045",
+        "A048",
+        "… a `session` memory decays after 24 hours without use",
+        of="Cortex: upkeep in the seed's order",
+    )
     @pytest.mark.parametrize(("idle", "over"), [(24 * HOUR - JUST, False), (24 * HOUR, True)])
     def test_a_session_memory_decays_after_24_hours_without_use(self, idle: timedelta, over: bool) -> None:
         """From its last use, or from when it was recorded where it was never used."""
@@ -140,6 +152,11 @@ async def found(graph: Graph, text: str, **how: object) -> set[int]:
 
 
 class TestTend:
+    @pytest.mark.row(
+        "A045",
+        "A047",
+        "Cortex: upkeep in the seed's order, each phase counted: expire, decay, retire, consolidate, resolve",
+    )
     async def test_all_phases_are_counted(self, graph: Graph) -> None:
         """One of each: {expired 1, decayed 1, consolidated 1, retired 1, conflicts_resolved 1}."""
         conflict = {"conflict_group": "g", "conflict_status": "active"}
@@ -160,6 +177,9 @@ class TestTend:
         assert after[4].merged_into == event_id(5)
         assert await tend(graph, FakeEmbedder(), NOW) == Report(scanned=8)
 
+    @pytest.mark.row(
+        "A047", "… `--dry-run` counts the same and changes nothing", of="Cortex: upkeep in the seed's order"
+    )
     async def test_a_dry_run_counts_and_changes_nothing(self, graph: Graph) -> None:
         """The same numbers, the same store."""
         memories = [
@@ -171,6 +191,9 @@ class TestTend:
         assert await states(graph) == {1: memories[0].state, 4: State(), 5: State()}
         assert replace(dry, dry_run=False) == await tend(graph, FakeEmbedder(), NOW) == Report(1, 0, 1, 0, 0, 3)
 
+    @pytest.mark.feature(
+        "… upkeep takes nothing back, and ends nothing twice", of="a clock that jumps back: the latest use stays"
+    )
     async def test_a_clock_that_jumps_back_takes_nothing_back(self, graph: Graph) -> None:
         """What ended stays so, and nothing ends before its time; when the clock is right again, nothing ends twice."""
         report = await told(
@@ -184,6 +207,11 @@ class TestTend:
             assert await tend(graph, FakeEmbedder(), now) == Report(scanned=2)
             assert await states(graph) == before
 
+    @pytest.mark.row(
+        "A046",
+        "… the winner of a conflict stays recallable; of equals within .01 the newest wins",
+        of="Cortex: upkeep in the seed's order",
+    )
     async def test_the_winner_of_a_conflict_stays_recallable(self, graph: Graph) -> None:
         """The older, surer one wins: it is found, the newer is not; history and questions about the past have both."""
         old = memory(1, "The office is in Lisbon.", state=_in_conflict(0.9, 2))
@@ -202,6 +230,12 @@ class TestTend:
         assert (await told(graph, *group)).conflicts_resolved == 2
         assert await found(graph, "office") == {3}
 
+    @pytest.mark.row(
+        "A045",
+        "… the surer of two near-duplicates is kept; what differs in a number, negation, owner or version is no "
+        "duplicate",
+        of="Cortex: upkeep in the seed's order",
+    )
     @pytest.mark.parametrize(
         "other",
         [
@@ -231,11 +265,23 @@ class TestTend:
         report = await told(graph, memory(1, "Marta likes tea at 9 in the quiet kitchen upstairs"), recent)
         assert report.consolidated == 0
 
+    @pytest.mark.row(
+        "A045",
+        "… nor what is trusted otherwise, valid at other times, or happened where it stands: two turns of one text "
+        "are two",
+        of="Cortex: upkeep in the seed's order",
+    )
     async def test_two_turns_of_one_text_are_two(self, graph: Graph) -> None:
         """Saying it twice is two events, to upkeep as on the way in."""
         report = await told(graph, *(memory(n, "See you at the harbour tomorrow then", kind="turn") for n in (1, 2)))
         assert (report.consolidated, await found(graph, "harbour")) == (0, {1, 2})
 
+    @pytest.mark.row(
+        "A045",
+        "… nor what is trusted otherwise, valid at other times, or happened where it stands: two turns of one text "
+        "are two",
+        of="Cortex: upkeep in the seed's order",
+    )
     async def test_the_quarantined_and_the_brief_swallow_nothing(self, graph: Graph) -> None:
         """Surer than the rest, and of the same words: what is quarantined, and what holds until tomorrow."""
         said = "Marta prefers peppermint infusions"
@@ -262,6 +308,11 @@ class TestTend:
         await graph.alter({event_id(2): {"merged_into": None}})
         assert await found(graph, "peppermint") == {1, 2}
 
+    @pytest.mark.feature(
+        "… also where it is forgotten in the moment of merging or settling: what says the same, or the next best, "
+        "is found",
+        of="Cortex: the score is the weighted sum",
+    )
     @pytest.mark.parametrize("when", ["before", "after"])
     async def test_what_is_merged_into_one_that_is_forgotten_in_that_moment_is_found(
         self, racing: Racing, when: str
@@ -273,6 +324,11 @@ class TestTend:
         assert (await tend(racing, None, NOW)).consolidated == 1
         assert (await found(racing, "peppermint"), [*await states(racing)]) == ({2}, [2])
 
+    @pytest.mark.feature(
+        "… also where it is forgotten in the moment of merging or settling: what says the same, or the next best, "
+        "is found",
+        of="Cortex: the score is the weighted sum",
+    )
     @pytest.mark.parametrize("when", ["before", "after"])
     async def test_a_winner_that_is_forgotten_in_that_moment_leaves_the_next_best(
         self, racing: Racing, when: str
@@ -289,6 +345,12 @@ class TestTend:
             3: ("resolved", NOW),
         }
 
+    @pytest.mark.row(
+        "A033",
+        "A045",
+        "… upkeep frees what outlasts the memory that it was merged into",
+        of="Cortex: what is said again",
+    )
     async def test_what_outlasts_what_it_was_merged_into_is_found_again(self, graph: Graph) -> None:
         """Said for a session, again later in it, and for good: the first is over, the other two stand for themselves.
         What is over by itself, or says the same as who lost a conflict, does not come back; a dry run frees nothing."""
@@ -316,6 +378,11 @@ class TestTend:
         await graph.add([memory(1, said), memory(2, said.upper()), memory(3, said.rpartition(" ")[0])])
         assert (await tend(graph, None, NOW)).consolidated == 1
 
+    @pytest.mark.row(
+        "A045",
+        "… an embedder that is away costs upkeep its cosines: the rest is done, and a note says so",
+        of="Cortex: upkeep in the seed's order",
+    )
     @pytest.mark.parametrize("fault", ["away", "nan"])
     async def test_an_embedder_that_is_away_costs_the_cosines_alone(self, graph: Graph, fault: str) -> None:
         """What is over ends all the same, shared words tell twins, the embedder is asked once, and a note says so."""
@@ -329,6 +396,11 @@ class TestTend:
         assert "the embedder did not answer" in report.notes[0]
         assert (await states(graph))[1].ended_at is not None
 
+    @pytest.mark.row(
+        "A047",
+        "… above 50,000 memories a note says that twins far apart were not compared",
+        of="Cortex: upkeep in the seed's order",
+    )
     async def test_twins_too_far_apart_to_be_compared_are_told_of(self, graph: Graph) -> None:
         """A window of two: the fourth meets nothing of the first, and the notes say so; of ten, they are one."""
         texts = ["Tea is ready.", "Falcon forbids pushes.", "The stall is open.", "Tea is ready."]
@@ -421,6 +493,9 @@ def various(random: Random) -> list[Memory]:
     return made
 
 
+@pytest.mark.feature(
+    "… killed at any write and run again, it is as if it had run once", of="Cortex: upkeep in the seed's order"
+)
 @pytest.mark.parametrize("seed", range(5))
 async def test_killed_anywhere_and_run_again_it_is_as_if_it_had_run_once(tmp_path: Path, seed: int) -> None:
     """Before and after each of its writes, ten points and more in each of 5 stores: nothing is lost, the end is one."""
@@ -475,6 +550,9 @@ class Many:
         self.merged |= changes
 
 
+@pytest.mark.row(
+    "A047", "… pages of 500; 50,000 memories in bounded memory, by MinHash-LSH", of="Cortex: upkeep in the seed's order"
+)
 @pytest.mark.slow
 async def test_50_000_memories_in_bounded_memory() -> None:
     """Each of 500 pairs is found among 50,000, in less than 250 MB more than before."""

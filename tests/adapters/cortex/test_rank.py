@@ -42,6 +42,7 @@ def candidate(n: int, cosine: float | None = 0.5, *, state: State | None = None,
 # A007, A008: the sum
 
 
+@pytest.mark.row("A007", "Cortex: the score is the weighted sum of nine factors")
 def test_the_score_is_the_weighted_sum() -> None:
     """A rule of the project asked about, used an hour ago for the 1,023rd time, reinforced 31 times, one of two tags
     asked for, one hop away, cosine .8, confidence .9:
@@ -62,6 +63,12 @@ def test_the_seeds_nine_weights() -> None:
     assert Weights.of({"similarity": 0.40, "graph": 0.10}).graph == 0.10
 
 
+@pytest.mark.row(
+    "A008",
+    "… weights are options: each at least 0, the sum 1 ± .01; others are refused when it opens, not replaced in "
+    "silence",
+    of="Cortex: the score is the weighted sum",
+)
 @pytest.mark.parametrize(
     ("table", "says"),
     [
@@ -84,6 +91,8 @@ def test_weights_are_checked(table: object, says: str) -> None:
 # A009 to A016: the factors
 
 
+@pytest.mark.row("A009", "… recency halves in 168 hours", of="Cortex: the score is the weighted sum")
+@pytest.mark.feature("… a use in the future is a use just now", of="a clock that jumps back: the latest use stays")
 @pytest.mark.parametrize(
     ("hours", "expected"),
     [(0, 1.0), (168, 0.5), (336, 0.25), (24, 2 ** (-24 / 168)), (-5, 1.0)],
@@ -99,12 +108,14 @@ def test_what_was_never_used_has_a_recency_of_a_tenth() -> None:
     assert recency(NOW - 558 * HOUR, NOW) == pytest.approx(0.1, abs=0.001)
 
 
+@pytest.mark.row("A010", "… frequency is 1 from 1,023 uses on", of="Cortex: the score is the weighted sum")
 @pytest.mark.parametrize(("count", "expected"), [(0, 0.0), (1, 0.1), (31, 0.5), (1023, 1.0), (10**9, 1.0), (-3, 0.0)])
 def test_frequency(count: int, expected: float) -> None:
     """min(1, log2(1 + n)/10): log2(2)/10 = .1, log2(32)/10 = .5, log2(1024)/10 = 1."""
     assert frequency(count) == pytest.approx(expected)
 
 
+@pytest.mark.row("A011", "… the type's multiplier, over the highest", of="Cortex: the score is the weighted sum")
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [("rule", 1.0), ("procedure", 0.867), ("fact", 0.667), ("episode", 0.533), ("preference", 0.467), ("turn", 0.667)],
@@ -114,6 +125,9 @@ def test_type_boost(kind: Kind, expected: float) -> None:
     assert type_boost(kind) == pytest.approx(expected, abs=0.001)
 
 
+@pytest.mark.row(
+    "A012", "… the scope: the project asked about, permanent, any other", of="Cortex: the score is the weighted sum"
+)
 @pytest.mark.parametrize(
     ("lifetime", "project", "asked", "expected"),
     [
@@ -132,18 +146,21 @@ def test_scope_boost(lifetime: Lifetime, project: str | None, asked: str | None,
     assert scope_boost(lifetime, project, asked) == pytest.approx(expected, abs=0.001)
 
 
+@pytest.mark.row("A013", "… a confidence below .01 is unknown", of="Cortex: the score is the weighted sum")
 @pytest.mark.parametrize(("stated", "expected"), [(0.0, 0.7), (0.0099, 0.7), (0.01, 0.01), (0.9, 0.9), (1.3, 1.0)])
 def test_confidence(stated: float, expected: float) -> None:
     """Below .01 it is unknown: .7."""
     assert confidence(stated) == expected
 
 
+@pytest.mark.row("A014", "… reinforcement is 1 from 31 on", of="Cortex: the score is the weighted sum")
 @pytest.mark.parametrize(("count", "expected"), [(0, 0.0), (1, 0.2), (7, 0.6), (31, 1.0), (10**6, 1.0)])
 def test_reinforcement(count: int, expected: float) -> None:
     """min(1, log2(n + 1)/5): log2(2)/5 = .2, log2(8)/5 = .6, log2(32)/5 = 1."""
     assert reinforcement(count) == pytest.approx(expected)
 
 
+@pytest.mark.row("A015", "… the share of tags that the query has", of="Cortex: the score is the weighted sum")
 @pytest.mark.parametrize(
     ("tags", "expected"),
     [
@@ -184,6 +201,7 @@ def test_what_only_the_graph_found_has_the_blended_score() -> None:
 # A017, A018: penalties
 
 
+@pytest.mark.row("A017", "… × .3 beside its successor", of="Cortex: the score is the weighted sum")
 def test_the_superseded_counts_a_third_beside_its_successor() -> None:
     """× .3 where the successor is among the results too; alone it is not punished."""
     old, new = candidate(1), candidate(2, supersedes=event_id(1))
@@ -194,6 +212,7 @@ def test_the_superseded_counts_a_third_beside_its_successor() -> None:
     assert (alone.penalty, first.penalty, second.penalty) == (1.0, 1.0, 0.3)
 
 
+@pytest.mark.row("A018", "… × .8 in an active conflict", of="Cortex: the score is the weighted sum")
 def test_each_side_of_an_active_conflict_counts_four_fifths() -> None:
     """× .8 while it is active, nothing once it is resolved; with supersession .8 · .3 = .24."""
     active, resolved = State(conflict_status="active"), State(conflict_status="resolved")
@@ -205,6 +224,7 @@ def test_each_side_of_an_active_conflict_counts_four_fifths() -> None:
 # A016: hops reach the score
 
 
+@pytest.mark.row("A016", "… hops reach the score", of="Cortex: the score is the weighted sum")
 def test_hops_reach_the_score() -> None:
     """Of two equal memories the one that is a hop away is .05 · 1 ahead, two hops .05 · .5."""
     far, near, nearer = candidate(1), replace(candidate(2), hops=2), replace(candidate(3), hops=1)
@@ -216,6 +236,7 @@ def test_hops_reach_the_score() -> None:
 # A020: the merge before ranking
 
 
+@pytest.mark.row("A020", "Cortex: similar and linked merged by .6 and .4 over 60 + rank")
 def test_the_merge_of_similar_and_linked() -> None:
     """Rank 1 in both: .6/61 + .4/61 = 1/61. Similar only, rank 2: .6/62. Linked only, rank 3: .4/63."""
     scores = merged(["a", "b"], [Link("a", 1, 1), Link("c", 2, 3)], 0.6, 0.4)

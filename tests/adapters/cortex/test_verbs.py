@@ -78,6 +78,7 @@ async def tell(home: Path) -> AsyncIterator[Told]:
 
 
 class TestKeeping:
+    @pytest.mark.row("A028", "A049", "A052", "`fusion cortex`: what is stored is an event, in every memory system")
     async def test_what_is_stored_is_an_event_everywhere(self, tell: Told) -> None:
         """In the journal and in the other backend, too; with what its caller said of it."""
         kept = await tell("store", content="Never push on Friday.", type="rule", tags=["git"], confidence=0.9)
@@ -90,6 +91,12 @@ class TestKeeping:
         assert [hit["event_id"] for hit in answer["hits"]] == [kept["id"]]
         assert (await tell.client.memory(kept["id"]))["kind"] == "rule"
 
+    @pytest.mark.row(
+        "A048",
+        "A049",
+        "… what was stated of it (lifetime, confidence, tags) survives the loss of the store",
+        of="`fusion cortex`: what",
+    )
     async def test_what_was_stated_survives_the_loss_of_the_store(self, home: Path) -> None:
         """The cortex's folder is gone; the journal tells it again, with lifetime, confidence and tags."""
         async with telling(home) as tell:
@@ -102,6 +109,7 @@ class TestKeeping:
             await tell.fusion.settle()
             assert await tell("get", id=kept["id"]) == before
 
+    @pytest.mark.row("A035", "A052", "… an update is a new version; history has all", of="`fusion cortex`: what")
     async def test_an_update_is_a_new_version(self, tell: Told) -> None:
         """History has both, oldest first, the old one valid until the new one; what was not said anew is kept."""
         old = await tell("store", content="We use SQLite.", type="fact", tags=["db"], confidence=0.8)
@@ -114,6 +122,7 @@ class TestKeeping:
         retagged = await tell("update", id=new["id"], tags=["storage"])
         assert (await tell("get", id=retagged["id"]))["content"] == "We use Postgres."
 
+    @pytest.mark.row("A035", "A052", "… with how long it holds, and whose word it is", of="`fusion cortex`: what")
     async def test_an_update_keeps_how_long_it_holds_and_whose_word_it_is(self, tell: Told) -> None:
         """Tagged anew, it expires when it did, is no more trusted than it was, and begins no earlier; a date that is
         given counts.
@@ -132,6 +141,9 @@ class TestKeeping:
         event = (await cortex_of(tell).graph.get([changed["id"]]))[changed["id"]].event
         assert (event.trust, event.origin, event.valid_from) == ("untrusted", "agent", begins)
 
+    @pytest.mark.row(
+        "A035", "A052", "… by an old version's id it follows the newest: one is current", of="`fusion cortex`: what"
+    )
     async def test_an_old_version_updated_again_leaves_one_current(self, tell: Told) -> None:
         """Oslo, Bergen, then by the first id Tromsø: it follows Bergen, and it alone is current."""
         first = await tell("store", content="Ada lives in Oslo.", type="fact")
@@ -143,6 +155,7 @@ class TestKeeping:
         found = (await tell("search", message="where does Ada live"))["results"]
         assert [row["memory"]["content"] for row in found] == ["Ada lives in Tromsø."]
 
+    @pytest.mark.feature("… of what came by import alone says how it is changed", of="`fusion cortex`: what")
     async def test_what_came_by_import_says_how_it_is_changed(self, tell: Told) -> None:
         """The journal does not have it: the error names the mend, and nothing changes."""
         await tell("import", lines=[line_of(memory(1, "Elsewhere.", scope=Scope(audience="group")))])
@@ -150,6 +163,12 @@ class TestKeeping:
             await tell("update", id=event_id(1), content="Here.")
         assert await tell.texts() == ["Elsewhere."]
 
+    @pytest.mark.row(
+        "A032",
+        "A052",
+        "… capture keeps a turn of 20 characters and more a side, and no heartbeat",
+        of="`fusion cortex`: what",
+    )
     async def test_a_turn_is_captured_unless_it_says_nothing(self, tell: Told) -> None:
         """Each side of 20 characters or more, by its speaker; a heartbeat is nothing to keep."""
         long = "We decided to deploy on Tuesdays from now on."
@@ -159,6 +178,12 @@ class TestKeeping:
         assert (shown["content"], shown["speaker"]) == (long, "user")
         assert (await tell("capture", user_message="HEARTBEAT_OK", assistant_message="NO_REPLY"))["stored"] == 0
 
+    @pytest.mark.row(
+        "A052",
+        "… a batch is kept or refused as a whole; what is wrong is said with its line and field",
+        of="`fusion cortex`: what",
+    )
+    @pytest.mark.feature("… from a caller: refused, with all there are", of="an unknown type from a model")
     async def test_a_batch_is_kept_or_refused_as_a_whole(self, tell: Told) -> None:
         """A line of JSON each; what is wrong with one is said with its line and field, and then none is kept."""
         good = [json.dumps({"content": f"Thing {n}", "type": "note", "tags": ["t"]}) for n in range(3)]
@@ -202,6 +227,9 @@ class TestLooking:
         assert await tell.texts(type="rule") == await tell.texts(lifetime="session") == ["Thing 1", "Thing 3"]
         assert await tell.texts(tag="t4") == ["Thing 4"]
 
+    @pytest.mark.row(
+        "A052", "… list, stats, entities and the others keep to the caller's scope", of="`fusion cortex`: what"
+    )
     async def test_each_sees_ones_own(self, tell: Told) -> None:
         """list, get, history, update, forget, entities, stats, export and lifecycle keep to the caller's scope."""
         kept = await tell("store", content="Ada met Grace Hopper in Lisbon.", lifetime="ttl", user="ada")
@@ -215,6 +243,11 @@ class TestLooking:
         assert (await tell("lifecycle", user="ben"))["scanned"] == 0
         assert await tell.texts(user="ada") == await tell.texts() == ["Ada met Grace Hopper in Lisbon."]
 
+    @pytest.mark.feature(
+        "Cortex: a memory is named by what is printed of its id, and by the ref of a block; what may be several is "
+        "said",
+        part="faults/cortex",
+    )
     async def test_named_by_what_is_printed_of_it(self, tell: Told) -> None:
         """By the last eight characters, by the first, by the ref of a block; never another's, nor by fewer."""
         old = await tell("store", content="We use SQLite.", type="fact", user="ada")
@@ -256,6 +289,11 @@ class TestLooking:
         ]
         assert {e["name"] for e in (await tell("entities"))["entities"]} >= {"Marta", "Lighthouse"}
 
+    @pytest.mark.row(
+        "A052",
+        "… entities without the ends of facts that rules cut out, unless every one is asked for",
+        of="`fusion cortex`: what",
+    )
     async def test_ends_of_facts_are_no_entities_to_look_at(self, tell: Told) -> None:
         """What one memory alone has in small letters is counted and left out, unless everything is asked for."""
         for content in ("Marta uses an old typewriter at home.", "Marta likes tea.", "Ben likes tea."):
@@ -282,6 +320,14 @@ class TestLooking:
         assert all((kind.__doc__ or "").rstrip().endswith(".") for kind in VERBS.values())
 
 
+@pytest.mark.row(
+    "A017",
+    "A033",
+    "A037",
+    "A046",
+    "… told twice, contradicted and decayed, its history reads as a person expects",
+    of="`fusion cortex`: what",
+)
 async def test_told_twice_contradicted_and_decayed_it_reads_as_a_person_expects(home: Path) -> None:
     """Bergen twice is one memory; Oslo contradicts it, and both are recalled until upkeep settles it. Then Oslo holds,
     and history says what held before; what was for one session is over, and still there to look up.
@@ -323,6 +369,9 @@ async def test_told_twice_contradicted_and_decayed_it_reads_as_a_person_expects(
         assert gone.startswith("The demo is at noon.  (fact, session, 1.00, until ")
 
 
+@pytest.mark.row(
+    "A027", "A035", "… of one side of an open conflict, it takes its place there", of="`fusion cortex`: what"
+)
 async def test_an_update_of_one_side_of_a_conflict_stays_in_it(home: Path) -> None:
     """Fifteen (.9) against ten (.6), then ten is tagged: its new version contradicts fifteen in its place, both are
     recalled with that mark, and upkeep leaves the surer one alone.
@@ -353,6 +402,14 @@ def sampled(file: str, beginning: str) -> str:
     return str(text)
 
 
+@pytest.mark.row(
+    "A033",
+    "A037",
+    "A046",
+    "… a conversation of the sample, captured twice, contradicted once and decayed once: the cortex's page has "
+    "what it prints",
+    of="`fusion cortex`: what",
+)
 async def test_a_conversation_of_the_sample_reads_as_a_person_expects(home: Path) -> None:
     """Mara and Teo on how long a slot is held: captured twice, it is there once; the decision is stored twice, then
     contradicted; what was for one session decays. `fusion cortex history` tells it as the cortex's page shows it.
@@ -406,6 +463,9 @@ async def test_a_conversation_of_the_sample_reads_as_a_person_expects(home: Path
 class TestForgotten:
     """What was forgotten stays so, wherever a store has it from."""
 
+    @pytest.mark.feature(
+        "… an import does not bring back what was forgotten since the export", of="`fusion cortex`: what"
+    )
     async def test_an_import_does_not_bring_it_back(self, tell: Told) -> None:
         """Export two, forget one, import both: one is known, one is forgotten, and it is counted."""
         gone = await tell("store", content="The alarm code is 4711.")
@@ -415,6 +475,9 @@ class TestForgotten:
         assert await tell("import", lines=lines) == {"imported": 0, "known": 1, "forgotten": 1, "freed": 0}
         assert await tell.texts() == ["Tea at nine."]
 
+    @pytest.mark.feature(
+        "… a second migration deletes in the target what was forgotten meanwhile", of="`fusion cortex`: what"
+    )
     async def test_a_second_migration_takes_it_away_there(self, tell: Told, tmp_path: Path) -> None:
         """Migrate two, forget one, migrate again: it is deleted in the target, which has the other."""
         gone = await tell("store", content="The alarm code is 4711.")
@@ -428,6 +491,9 @@ class TestForgotten:
             assert (again.memories, again.copied, again.others, again.forgotten) == (1, 0, 0, 1)
             assert [one.event.text for one in await target.page()] == ["Tea at nine."]
 
+    @pytest.mark.feature(
+        "… what was forgotten is in no verb's answer, though the store has it again", of="`fusion cortex`: what"
+    )
     async def test_no_verb_shows_it_though_the_store_has_it(self, tell: Told) -> None:
         """A store that was migrated before has it still; to forget it once more deletes it there."""
         gone = await tell("store", content="The alarm code is 4711.")
@@ -447,6 +513,12 @@ class TestForgotten:
 
 
 class TestCapturing:
+    @pytest.mark.row(
+        "A033",
+        "A044",
+        "… the same exchange of a session and a day is captured once, however often it is sent",
+        of="`fusion cortex`: what",
+    )
     async def test_the_same_exchange_of_a_session_and_a_day_is_one(self, tell: Told) -> None:
         """Sent again it is known; the same words in answer to something else, or in another session, are said anew."""
         asked = "Shall we deploy it on Friday?"
@@ -459,6 +531,7 @@ class TestCapturing:
 
 
 class TestMigrating:
+    @pytest.mark.feature("where a cortex is migrated to stands in the settings")
     @pytest.mark.parametrize(
         ("store", "table", "said"),
         [
@@ -494,6 +567,12 @@ class TestMigrating:
 
 
 class TestRecalling:
+    @pytest.mark.row(
+        "A001",
+        "A006",
+        "… recall: a context within a budget of tokens; what is packed counts as used",
+        of="`fusion cortex`: what",
+    )
     async def test_a_context_for_a_prompt(self, tell: Told) -> None:
         """Within the budget, with its estimate; what is packed counts as used, what is only searched does not."""
         kept = await tell("store", content="The bookings live in Postgres.", type="fact")
@@ -508,6 +587,7 @@ class TestRecalling:
         assert 0 < results[0]["score"] <= 1
         assert (await tell("get", id=kept["id"]))["access_count"] == 1
 
+    @pytest.mark.row("A004", "… earlier versions with `--include-history`", of="`fusion cortex`: what")
     async def test_history_is_recalled_where_it_is_asked_for(self, tell: Told) -> None:
         """Else the current version alone."""
         old = await tell("store", content="The bookings live in SQLite.")
@@ -539,6 +619,7 @@ class TestDropIn:
                 client.event_hooks["request"].append(lambda request: fusion.settle())
                 yield client
 
+    @pytest.mark.row("A051", "openclaw-cortex's HTTP routes answer in its shapes")
     async def test_every_reply_has_its_shape(self, http: httpx.AsyncClient) -> None:
         """{id, stored}, {context, memory_count, tokens_used}, {results: [{memory, score}]}, {total_memories, …}, …"""
         sent = {"content": "Never push on Friday.", "type": "rule", "scope": "permanent", "tags": ["git"]}
@@ -656,6 +737,7 @@ class Small:
 
 
 class TestTransfer:
+    @pytest.mark.row("A052", "… export and import are byte-stable", of="`fusion cortex`: what")
     async def test_export_and_import_are_byte_stable(self, tmp_path: Path) -> None:
         """Out, into an empty store, out again: the same bytes, states and learnt facts included."""
         async with store(tmp_path / "a") as a, store(tmp_path / "b") as b:
@@ -683,6 +765,11 @@ class TestTransfer:
                 await imported(a, ADA, [line_of(memory(1, "Good.")), line])
             assert (await a.holding()).items == 0
 
+    @pytest.mark.feature(
+        "… a line of nonsense (NaN, counts below 0 or beyond every store, ids that are none) is refused by its "
+        "line and field",
+        of="`fusion cortex`: what",
+    )
     @pytest.mark.parametrize(
         ("part", "field", "value", "said"),
         [
@@ -705,6 +792,7 @@ class TestTransfer:
                 await imported(a, ADA, [json.dumps(line)])
             assert (await a.holding()).items == 0
 
+    @pytest.mark.feature("… what was merged into a forgotten memory is imported as its own", of="`fusion cortex`: what")
     async def test_what_it_was_merged_into_may_have_been_forgotten(self, tmp_path: Path) -> None:
         """Then it says so itself, and is in no conflict any more, as where the other was forgotten before its eyes."""
 
@@ -720,6 +808,11 @@ class TestTransfer:
             assert two.state.merged_into is None
             assert (three.state.conflict_status, three.state.contradicts) == (None, None)
 
+    @pytest.mark.row(
+        "A046",
+        "… who lost to a memory that was forgotten since goes on where it is imported",
+        of="`fusion cortex`: what",
+    )
     async def test_what_it_lost_a_conflict_to_may_have_been_forgotten(self, tmp_path: Path) -> None:
         """The best of the losers goes on, as where the winner is forgotten before their eyes; not while one is current,
         which may be in the store already."""
@@ -749,6 +842,7 @@ class TestTransfer:
             assert await imported(c, whole, lines, forgotten) == Imported(1, 1, 1)
             assert [one.state.ended_at for one in await c.page()] == [NOW, None]
 
+    @pytest.mark.feature("… and what was merged into one that is nowhere, which is counted", of="`fusion cortex`: what")
     async def test_what_it_was_merged_into_may_be_nowhere(self, tmp_path: Path) -> None:
         """A line was left out, or is another user's: who says the same says so itself, and it is counted. What is
         among the lines, wherever, or in the store, is found."""
@@ -768,6 +862,9 @@ class TestTransfer:
             assert (page[8].conflict_status, page[8].contradicts) == (None, None)
             assert await imported(a, mine, lines) == Imported(0, 4)
 
+    @pytest.mark.row(
+        "A052", "… migrating to another store, verified by counts and a checksum", of="`fusion cortex`: what"
+    )
     async def test_a_store_is_brought_to_another_and_verified(self, tmp_path: Path) -> None:
         """Counts and checksum are equal; again there is nothing to copy; what changed since is brought over."""
         async with store(tmp_path / "a") as a, store(tmp_path / "b") as b:
@@ -781,6 +878,9 @@ class TestTransfer:
             assert second.checksum != first.checksum
             assert [line_of(m) for m in (await b.page("", 1200))] == [line_of(m) for m in await a.page("", 1200)]
 
+    @pytest.mark.feature(
+        "… migrating, killed fifty times on its way, goes on where it stopped", of="`fusion cortex`: what"
+    )
     async def test_killed_on_its_way_a_run_goes_on_where_the_last_one_stopped(self, tmp_path: Path) -> None:
         """Fifty times, before or after one of its next writes; then every memory is there once, and as it was."""
         random = Random(1)

@@ -120,6 +120,11 @@ async def talk(tmp_path: Path) -> AsyncIterator[Talk]:
         yield opened
 
 
+@pytest.mark.row(
+    "A026",
+    "Cortex: what a session asked is kept ready: for the same terms in the same order, of the same user, in "
+    "SQLite; bounded in entries, bytes and minutes",
+)
 async def test_a_session_that_asks_again_finds_it_ready(talk: Talk) -> None:
     """The same terms in the same order, whatever small words, case and endings: searched once, answered as before."""
     first = await talk.ask("How long is a slot held?")
@@ -127,6 +132,9 @@ async def test_a_session_that_asks_again_finds_it_ready(talk: Talk) -> None:
     assert await talk.ask("HOW LONG IS A SLOT HELD") == first
 
 
+@pytest.mark.row(
+    "A026", "… another question, user, session or time is looked for anew", of="Cortex: what a session asked"
+)
 @pytest.mark.parametrize(
     ("text", "scope", "how"),
     [
@@ -182,6 +190,9 @@ async def test_use_is_counted_in_the_next_answer(talk: Talk) -> None:
     assert after[event_id(2)] > {one.memory.id: one.score for one in before}[event_id(2)]
 
 
+@pytest.mark.feature(
+    "… nothing of later is answered from what was kept ready", of="a clock that jumps back: the latest use stays"
+)
 async def test_it_is_kept_for_five_minutes(talk: Talk) -> None:
     """From when it was looked for; and a clock that jumps back finds nothing of later."""
     question = "How long is a slot held?"
@@ -194,6 +205,9 @@ async def test_it_is_kept_for_five_minutes(talk: Talk) -> None:
     assert await talk.searched(question) == 1
 
 
+@pytest.mark.row(
+    "A026", "… behind each turn the session's last question is made ready", of="Cortex: what a session asked"
+)
 async def test_behind_a_turn_its_sessions_question_is_made_ready(talk: Talk) -> None:
     """What the turn said is in the answer, which was looked for before anybody asked; another session's is not."""
     question, other = "How long is a slot held?", replace(TALK, session_id="other")
@@ -205,6 +219,9 @@ async def test_behind_a_turn_its_sessions_question_is_made_ready(talk: Talk) -> 
     assert await talk.searched(question, other) == 1
 
 
+@pytest.mark.row(
+    "A026", "… while vectors fill in, a session waits with one question, its last", of="Cortex: what a session asked"
+)
 async def test_a_session_waits_with_one_question(tmp_path: Path) -> None:
     """While vectors fill in nothing is asked anew: of five turns meanwhile the first's question is under way, and the
     last's waits alone."""
@@ -238,6 +255,11 @@ async def test_what_was_cut_off_or_failed_is_not_kept(tmp_path: Path) -> None:
         assert [await talk.searched("slot") for _ in range(2)] == [1, 0]
 
 
+@pytest.mark.row(
+    "A026",
+    "… a session's id is a part of a hash and the name of nothing (openclaw-cortex: of a file)",
+    of="Cortex: what a session asked",
+)
 @pytest.mark.parametrize("session", ["../../etc/passwd", "a\0b", "\ud800", "x" * 1_000_000, "C:\\con"])
 async def test_a_sessions_id_is_the_name_of_nothing(tmp_path: Path, session: str) -> None:
     """Whatever it is called, no file is made for it, and what is kept of it is a hash of sixteen bytes."""
@@ -289,6 +311,11 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.row(
+    "A026",
+    "… an answer is the one that a search gives, whatever was said, forgotten, ended or used between",
+    of="Cortex: what a session asked",
+)
 @given(steps=STEPS)
 @settings(max_examples=30, deadline=None)
 def test_an_answer_is_the_one_that_a_search_gives(steps: list[tuple[str, str, int]]) -> None:

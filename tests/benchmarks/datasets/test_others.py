@@ -55,6 +55,7 @@ def test_a_line_of_json_may_hold_what_other_programs_split_at(tmp_path: Path) ->
     assert corpus.questions[0].text == question
 
 
+@pytest.mark.feature("MuSiQue, LongMemEval, BEAM and BEIR's format are read, by path")
 def test_musique_puts_all_paragraphs_in_one_store(tmp_path: Path) -> None:
     """Five paragraphs, of which three differ: three memories, and the gold names them for both questions."""
     (corpus,) = musique.load(_written(tmp_path / "hops.json", HOPS))
@@ -154,6 +155,7 @@ def _own(root: Path, queries: object) -> tuple[Corpus, ...]:
     return folder.load(_folder(root / "memory"), _written(root / "queries.json", queries))
 
 
+@pytest.mark.feature("one's own memory is measured: a folder of Markdown and a list of queries")
 def test_a_folder_of_ones_own(tmp_path: Path) -> None:
     """Chunks of each file as `fusion ingest` cuts them; gold is the file; no files means no answer."""
     (corpus,) = _own(tmp_path, [{"query": "What broke?", "files": ["notes/oven.md"]}, {"query": "Moon?", "files": []}])
@@ -267,6 +269,7 @@ BROKEN: Sequence[tuple[Callable[[Path], Any], str]] = [
 ]
 
 
+@pytest.mark.feature("a broken data set is refused with the line or entry that is wrong")
 @pytest.mark.parametrize(("load", "message"), BROKEN)
 def test_what_is_broken_is_named(load: Callable[[Path], object], message: str, tmp_path: Path) -> None:
     """Every complaint says where: the file, and the line or the entry."""
