@@ -28,6 +28,7 @@ from benchmarks.rows import Row, Scorer
 from fusion.contract import Embedder, Hit, Moment, Place
 from fusion.lib.bm25 import Frequencies
 from fusion.lib.maxsim import best_matches, token_weights
+from fusion.lib.rank_fusion import rank_fusion, ranked
 from fusion.lib.words import normalise, stems
 from fusion.recall.dedup import Candidate
 from fusion.recall.expand import Pooled
@@ -47,7 +48,6 @@ PEERS = frozenset({"mem0", "mnemostack"})
 EXCERPTS = frozenset({"handset"})
 DEEP = 200
 """places of a ranking that are kept: more than any block holds"""
-RRF_K = 60
 SPEAKER = 0.3
 """what being said by someone whom the question names adds to the sum of the three"""
 NONCE = "0" * 12
@@ -90,12 +90,13 @@ def best(items: Sequence[Item], scores: Scores) -> Ranking:
 
 
 def rrf(*scores: Scores) -> Scores:
-    """Sum over rankings of 1 / (60 + rank), rank from 1: Cormack, Clarke and Büttcher, SIGIR 2009."""
+    """The reciprocal rank fusion of several scores of the same items."""
     import numpy as np
 
+    order = [np.argsort(-column, kind="stable").tolist() for column in scores]
     total = np.zeros(len(scores[0]))
-    for column in scores:
-        total[np.argsort(-column, kind="stable")] += 1 / (RRF_K + 1 + np.arange(len(column)))
+    for place, score in rank_fusion(map(ranked, order)).items():
+        total[place] = score
     return total
 
 

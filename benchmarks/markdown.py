@@ -18,7 +18,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
@@ -390,6 +389,7 @@ class Bare:
         from tantivy import Occur, Query
 
         from adapters.index.lexical import terms
+        from fusion.lib.rank_fusion import rank_fusion, ranked
 
         schema, searcher = self._index.schema, self._index.searcher()
         wanted = [(Occur.Should, Query.term_query(schema, "terms", term)) for term in dict.fromkeys(terms(text))]
@@ -402,10 +402,8 @@ class Bare:
         cosines *= self._scales
         near = np.argpartition(-cosines, LIMIT)[:LIMIT]
         vectors = [self._keys[i] for i in near[np.argsort(-cosines[near])]]
-        scores: Counter[str] = Counter()
-        for ranked in (words, vectors):
-            scores.update({key: 1 / (60 + rank) for rank, key in enumerate(ranked, start=1)})
-        return [key for key, _ in scores.most_common(LIMIT)]
+        scores = rank_fusion(map(ranked, (words, vectors)))
+        return sorted(scores, key=lambda key: -scores[key])[:LIMIT]
 
 
 # MuSiQue

@@ -18,10 +18,8 @@ from operator import itemgetter
 from adapters.cortex.port import UNSTATED, Found, Lifetime, Link, Memory
 from fusion.contract import Kind
 from fusion.errors import SettingsError
+from fusion.lib.rank_fusion import rank_fusion, ranked
 from fusion.lib.words import words
-
-K = 60
-"""RRF's constant: Cormack, Clarke, Büttcher, SIGIR 2009. It keeps the first few ranks close to one another."""
 
 SUPERSEDED = 0.3
 """what is left of a memory's score while its successor is among the same results"""
@@ -261,10 +259,7 @@ def graph_proximity(hops: int | None, share: float = 1.0) -> float:
 
 def fused(found: Found) -> list[str]:
     """Both lists as one by reciprocal rank fusion: 1/(60 + rank) from each, ranks from 1. Equal scores: by id."""
-    scores: dict[str, float] = {}
-    for ranked in (found.words, found.vectors):
-        for place, (id_, _) in enumerate(ranked, start=1):
-            scores[id_] = scores.get(id_, 0.0) + 1 / (K + place)
+    scores = rank_fusion(ranked(id_ for id_, _ in one) for one in (found.words, found.vectors))
     return sorted(scores, key=lambda id_: (-scores[id_], id_))
 
 
@@ -272,7 +267,5 @@ def merged(
     similar: Iterable[str], links: Iterable[Link], similar_weight: float, graph_weight: float
 ) -> dict[str, float]:
     """By id, similar_weight/(60 + rank) + graph_weight/(60 + rank), ranks from 1: the seed's .6 and .4."""
-    scores = {id_: similar_weight / (K + place) for place, id_ in enumerate(similar, start=1)}
-    for link in links:
-        scores[link.id] = scores.get(link.id, 0.0) + graph_weight / (K + link.rank)
-    return scores
+    linked = ((link.id, link.rank) for link in links)
+    return rank_fusion((ranked(similar), linked), (similar_weight, graph_weight))

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from adapters.cortex.options import Options
 from adapters.cortex.port import Found, Graph, Link, Memory, View
-from adapters.cortex.rank import Candidate, K, Ranked, fused, merged, rank
+from adapters.cortex.rank import Candidate, Ranked, fused, merged, rank
 from fusion.contract import Query
+from fusion.lib.rank_fusion import highest
 
 if TYPE_CHECKING:
     from fusion.contract import Floats
@@ -71,7 +72,7 @@ def ranked(pool: Pool, memories: Mapping[str, Memory], query: Query, options: Op
     """The memories of a pool, best first."""
     words = dict(pool.found.words)
     most = max(words.values(), default=0.0) or 1.0
-    best = (options.similar_weight + options.graph_weight) / (K + 1) or 1.0
+    best = highest([options.similar_weight, options.graph_weight]) or 1.0
     by_id = {link.id: link for link in pool.links}
     candidates = []
     for id_, score in pool.scores.items():

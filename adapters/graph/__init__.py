@@ -6,7 +6,6 @@ from adapters.graph.walk import (
     LINKED,
     SCANNED,
     Asserted,
-    K,
     Linked,
     Reached,
     Seen,
@@ -26,7 +25,6 @@ from adapters.graph.walk import (
 
 __all__ = [
     "DEEPER",
-    "K",
     "LINKED",
     "MANY",
     "SCANNED",

@@ -17,11 +17,9 @@ from math import log2
 from adapters.graph.names import named, spans
 from adapters.graph.options import Walking
 from fusion.contract import Scope
+from fusion.lib.rank_fusion import rank_fusion, ranked
 from fusion.store.rows import storable
 from fusion.store.sqlite import Connection, tuples
-
-K = 60
-"""RRF's constant: Cormack, Clarke, Büttcher, SIGIR 2009. It keeps the first few ranks close to one another."""
 
 LINKED = 10
 """entities of a query that are walked from, the rarest first: seed 000's bound on its entity search"""
@@ -319,7 +317,5 @@ def shares(found: Sequence[Linked]) -> dict[int, float]:
 def merge(similar: Sequence[int], linked: Sequence[Linked], how: Walking) -> list[tuple[int, float]]:
     """Memories with their scores, best first, by weighted reciprocal rank fusion of text search and graph:
     similar_weight / (K + rank) + graph_weight / (K + rank), ranks from 1. Ties keep the order of text search."""
-    scores = {memory: how.similar_weight / (K + rank) for rank, memory in enumerate(similar, start=1)}
-    for memory, rank in ranks(linked).items():
-        scores[memory] = scores.get(memory, 0.0) + how.graph_weight / (K + rank)
+    scores = rank_fusion((ranked(similar), ranks(linked).items()), (how.similar_weight, how.graph_weight))
     return sorted(scores.items(), key=lambda scored: -scored[1])

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import isfinite
 from typing import NamedTuple
 
+from fusion.lib.rank_fusion import highest, rank_fusion, ranked
+
 Scored = Sequence[tuple[str, float]]
 """keys with their scores, best first"""
 
-RRF_K = 60
-# G. Cormack, C. Clarke and S. Büttcher, "Reciprocal Rank Fusion outperforms Condorcet…", SIGIR 2009.
-BEST_RRF = 2 / (RRF_K + 1)
+BEST_RRF = highest([1.0, 1.0])
 """what stands first in both lists has"""
 
 VECTOR_WEIGHT = 0.7
@@ -46,11 +46,7 @@ def fused_keys(by_words: Scored, by_vectors: Scored) -> list[str]:
 
 
 def _reciprocal(*lists: Scored) -> dict[str, float]:
-    scores: dict[str, float] = {}
-    for ranked in lists:
-        for rank, (key, _) in enumerate(ranked, start=RRF_K + 1):
-            scores[key] = scores.get(key, 0.0) + 1 / rank
-    return scores
+    return rank_fusion(ranked(key for key, _ in one) for one in lists)
 
 
 def text_score(rank: float) -> float:

@@ -17,6 +17,7 @@ from adapters.qdrant.payload import MATCHED, Payload, conditions, event_of, hit_
 from fusion.contract import Embedder, Event, Hit, Query, Scope
 from fusion.errors import InvalidAnswer, NotFound, StoreDamaged, StoreFull
 from fusion.lib.bm25 import Bm25, Frequencies, counted, terms
+from fusion.lib.rank_fusion import reciprocal
 from fusion.lib.words import content_hash, spoken
 
 if TYPE_CHECKING:
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 
 UNEMBEDDED = "unembedded"
 """Stands for the model in the name of the collection whose memories have no vector yet."""
-
-RRF_K = 60
-"""Cormack, Clarke & Büttcher, "Reciprocal rank fusion", 2009."""
 
 
 class Shelf:
@@ -191,7 +189,7 @@ class Shelf:
         if not self.pending:
             return near
         merged = [
-            hit.scored(1 / (RRF_K + rank))
+            hit.scored(reciprocal(rank))
             for found in (near, self._lexical(query, self.pending))
             for rank, hit in enumerate(found, start=1)
         ]

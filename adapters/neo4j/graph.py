@@ -13,11 +13,11 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import chain
 from typing import ClassVar, Self, TypeVar
 
 from adapters.bolt import DIALECTS, Bolt, Dialect, Row, Run, TextIndex, VectorIndex, searchable
 from adapters.bolt.faults import told
-from adapters.index.merge import RRF_K
 from adapters.neo4j.cypher import CANDIDATES, Cypher
 from adapters.neo4j.linking import linked, spellings, telling_words
 from adapters.neo4j.options import Options, server_of
@@ -25,6 +25,7 @@ from adapters.neo4j.rows import Node, Rows
 from adapters.neo4j.walk import Walk
 from fusion.contract import Description, Embedder, Hit, Opening, Partial, Query
 from fusion.errors import BackendTimeout, FusionError, InvalidAnswer
+from fusion.lib.rank_fusion import rank_fusion, ranked
 
 T = TypeVar("T")
 
@@ -313,16 +314,12 @@ class _Search:
 
 
 def fused(*lists: Sequence[Hit]) -> list[Hit]:
-    """Reciprocal rank fusion: 1/(60 + rank) from each list. The first that has a hit says how it was reached."""
-    scores: dict[str, float] = {}
+    """The reciprocal rank fusion of several lists. The first list that has a hit says how it was reached."""
+    scores = rank_fusion(ranked(hit.native_id for hit in hits) for hits in lists)
     first: dict[str, Hit] = {}
-    for hits in lists:
-        for rank, hit in enumerate(hits, start=1):
-            scores[hit.native_id] = scores.get(hit.native_id, 0.0) + 1 / (RRF_K + rank)
-            first.setdefault(hit.native_id, hit)
-    best = sorted(
-        first.values(), key=lambda hit: -scores[hit.native_id]
-    )  # stable: of equals the linked one comes first
-    for hit in best:
-        hit.score = round(scores[hit.native_id], 6)
-    return best
+    for hit in chain.from_iterable(lists):
+        first.setdefault(hit.native_id, hit)
+    best = sorted(scores, key=lambda native_id: -scores[native_id])  # stable: of equals the linked one comes first
+    for native_id in best:
+        first[native_id].score = round(scores[native_id], 6)
+    return [first[native_id] for native_id in best]

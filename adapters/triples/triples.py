@@ -14,7 +14,7 @@ from json import dumps
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
-from adapters.graph import GraphStore, K, Seen, beside, merge, paths, visible_memories
+from adapters.graph import GraphStore, Seen, beside, merge, paths, visible_memories
 from adapters.graph.names import key
 from adapters.graph.store import SCHEMA, held_in
 from adapters.graph.walk import telling
@@ -39,6 +39,7 @@ from fusion.contract import (
     Opening,
     Query,
 )
+from fusion.lib.rank_fusion import reciprocal
 from fusion.lib.words import stems
 from fusion.store.rows import EVENT_NAMES, hit_of, kept_in, visible
 from fusion.store.sqlite import Connection, Database, tuples
@@ -218,7 +219,7 @@ class Triples(GraphStore):
         read = self._fields(db, chosen.union(best.memory for best, _ in told))
         hits = [_hit(read[m], score, why.get(m, ()), saturating(strengths.get(m, 0.0))) for m, score in passages]
         hits += [
-            _fact_hit(best, asserted, read[best.memory], weight / (K + rank))
+            _fact_hit(best, asserted, read[best.memory], reciprocal(rank, weight))
             for rank, (best, asserted) in enumerate(told, start=1)
         ]
         return sorted(hits, key=lambda hit: -(hit.score or 0.0))[: query.limit]

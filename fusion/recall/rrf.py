@@ -1,8 +1,6 @@
-"""Candidates → Ranked: reciprocal rank fusion, its parts kept.
+"""Candidates → Ranked: reciprocal rank fusion (`fusion.lib.rank_fusion`) over the backends, its parts kept.
 
-Cormack, Clarke, Büttcher, "Reciprocal rank fusion outperforms Condorcet and individual rank learning methods",
-SIGIR 2009: score = Σ over backends of weight / (k + rank), k = 60, rank from 1. A backend has one vote a memory, its
-best rank, however often it returned it.
+A backend has one vote a memory, its best rank, however often it returned it.
 """
 
 from __future__ import annotations
@@ -10,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from fusion.lib.rank_fusion import highest, reciprocal
 from fusion.recall.dedup import Candidate
 from fusion.recipe import Fusing
 
@@ -28,7 +27,7 @@ def rrf(candidates: Sequence[Candidate], numbers: Fusing) -> tuple[Ranked, ...]:
     for candidate in candidates:
         parts: dict[str, float] = {}
         for sighting in candidate.sightings:
-            vote = numbers.weights.get(sighting.backend, 1.0) / (numbers.k + sighting.rank)
+            vote = reciprocal(sighting.rank, numbers.weights.get(sighting.backend, 1.0), numbers.k)
             parts[sighting.backend] = max(vote, parts.get(sighting.backend, 0.0))
         ranked.append(Ranked(candidate, sum(parts.values()), parts))
     return tuple(sorted(ranked, key=lambda r: (-r.score, r.candidate.ref)))
@@ -36,4 +35,4 @@ def rrf(candidates: Sequence[Candidate], numbers: Fusing) -> tuple[Ranked, ...]:
 
 def ceiling(backends: Sequence[str], numbers: Fusing) -> float:
     """The highest score there is when ``backends`` all answer: first place with each."""
-    return sum(numbers.weights.get(name, 1.0) for name in backends) / (numbers.k + 1)
+    return highest([numbers.weights.get(name, 1.0) for name in backends], numbers.k)
