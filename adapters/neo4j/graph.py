@@ -320,6 +320,4 @@ def fused(*lists: Sequence[Hit]) -> list[Hit]:
     for hit in chain.from_iterable(lists):
         first.setdefault(hit.native_id, hit)
     best = sorted(scores, key=lambda native_id: -scores[native_id])  # stable: of equals the linked one comes first
-    for native_id in best:
-        first[native_id].score = round(scores[native_id], 6)
-    return [first[native_id] for native_id in best]
+    return [first[native_id].scored(round(scores[native_id], 6)) for native_id in best]

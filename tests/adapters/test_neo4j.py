@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from adapters.bolt import MEMGRAPH, NEO4J, Bolt, Dialect, Schema, Server, TextIndex, VectorIndex
 from adapters.neo4j import Neo4j, Options
 from adapters.neo4j.cypher import Cypher
+from adapters.neo4j.graph import fused
 from adapters.neo4j.linking import linked, spellings
 from adapters.neo4j.rows import Rows, time_of
 from fusion.contract import Backend, Captured, Hit, Opening, Partial, Query, Scope
@@ -946,6 +947,14 @@ def test_times_of_the_driver() -> None:
 
 
 # Through the gateway ------------------------------------------------------------------------------------------------
+
+
+def test_fused_leaves_the_hits_of_its_lists_unchanged() -> None:
+    """A hit is shared, so the fused ones are copies, scored 2/(60 + 1) and 1/(60 + 2)."""
+    both, one = Hit("n1", "in both lists", score=0.9), Hit("n2", "in one list", score=0.8)
+    found = fused([both, one], [both])
+    assert [(hit.native_id, hit.score) for hit in found] == [("n1", 0.032787), ("n2", 0.016129)]
+    assert (both.score, one.score) == (0.9, 0.8)
 
 
 @pytest.mark.feature(
