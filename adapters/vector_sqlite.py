@@ -226,6 +226,9 @@ class VectorSqlite:
         notes = (self.fault,) if self.fault else ()
         return Description(items, vectors, items - vectors, notes, bool(notes))
 
+    async def count(self) -> int | None:
+        return await self.database.read(lambda db: int(db.execute("select count(*) from memory").fetchone()[0]))
+
     async def check(self) -> str | None:
         """All is in one file, so there is nothing to write anew from: raises ``StoreDamaged`` with the mend."""
         await self.database.check()

@@ -414,6 +414,15 @@ class Holds(Protocol):
 
 
 @runtime_checkable
+class CountsEvents(Protocol):
+    """A backend that can say cheaply how many events its own files hold, so that a loss is noticed."""
+
+    async def count(self) -> int | None:
+        """How many events the files hold now; ``None`` where other programs add and delete memories, too."""
+        ...
+
+
+@runtime_checkable
 class Expands(Protocol):
     """A backend that knows what stands beside a hit in its document."""
 

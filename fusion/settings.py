@@ -203,6 +203,7 @@ class HookSettings(_Part):
 
 class ChecksSettings(_Part):
     every_hours: float = Field(default=6.0, ge=0)
+    compare_s: float = Field(default=60.0, ge=0)
 
 
 class BackendSettings(BaseModel):

@@ -225,6 +225,10 @@ class BoltGraph:
         faults = () if self.index.fault is None else (self.index.fault,)
         return Holding(items, vectors, pending, faults, dict(kinds), dict(sorted(lifetimes.items())))
 
+    async def count(self) -> int | None:
+        """``None``: other programs write into the database, too."""
+        return None
+
     async def check(self) -> str | None:
         """The database looks after its own files; what is checked is that it answers."""
         await self._rows("RETURN 1 AS one", {})

@@ -162,6 +162,9 @@ class Cortex:
     async def held(self, after: str, limit: int) -> Sequence[tuple[Event, tuple[str, ...]]]:
         return [(memory.event, (memory.id,)) for memory in await self.graph.page(after, limit)]
 
+    async def count(self) -> int | None:
+        return await self.graph.count()
+
     @property
     def has_files(self) -> bool:
         return False

@@ -274,6 +274,10 @@ class Graph(Protocol):
 
     async def holding(self) -> Holding: ...
 
+    async def count(self) -> int | None:
+        """As `fusion.contract.CountsEvents`."""
+        ...
+
     async def check(self) -> str | None:
         """As `fusion.contract.Checks`."""
         ...

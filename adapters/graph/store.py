@@ -108,6 +108,9 @@ class GraphStore:
             raise
         return database, index
 
+    async def count(self) -> int | None:
+        return await self._database.read(lambda db: int(db.execute("select count(*) from memory").fetchone()[0]))
+
     async def check(self) -> str | None:
         """The index, which is written again from SQLite where it is damaged, and SQLite itself."""
         await self._database.check()

@@ -130,6 +130,11 @@ class Mem0:
         shelf = self._shelf
         return await self._run(shelf.held, after, limit) if isinstance(shelf, Shelf) else []
 
+    async def count(self) -> int | None:
+        """Of a folder of ours, as `held`."""
+        shelf = self._shelf
+        return await self._run(shelf.count) if isinstance(shelf, Shelf) else None
+
     @property
     def has_files(self) -> bool:
         return False

@@ -60,6 +60,7 @@ class Client(QdrantClient):
         super().__init__(location=":memory:")
         self._client = engine
         self.together = engine.together
+        self.count_points = engine.count_points
 
 
 class Points:
@@ -170,6 +171,10 @@ class Engine(QdrantLocal):
     def delete(self, *args: Any, **kwargs: Any) -> Any:
         with self.together():
             return super().delete(*args, **kwargs)
+
+    def count_points(self) -> int:
+        """How many points the file has, in all collections; one that is in two of them counts once."""
+        return int(self._db.execute("select count(distinct id) from point").fetchone()[0])
 
     def close(self, **kwargs: Any) -> None:
         """Writes the log into the file, so that what was deleted is in neither."""

@@ -153,6 +153,10 @@ class Shelf:
                     found[str(point.id)] = event
         return [(found[native_id], (native_id,)) for native_id in wanted if native_id in found]
 
+    def count(self) -> int:
+        """As `fusion.contract.CountsEvents.count`."""
+        return int(self._client.count_points())
+
     def delete(self, ids: set[str]) -> bool:
         return self.delete_all([ids])[0]
 

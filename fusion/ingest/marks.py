@@ -11,7 +11,8 @@ import json
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fusion.ingest.journal.mark import Mark
@@ -19,20 +20,66 @@ from fusion.ingest.journal.mark import Mark
 log = logging.getLogger(__name__)
 
 FILE = "journal.json"
+COUNT_FILE = "count.json"
 HOME = "the home"
 """what the home itself is called among the places"""
 
 
+@dataclass(frozen=True, slots=True)
+class StoreCount:
+    """How many events a store held when it was last counted.
+
+    ``journal`` is the id of the journal that filled it, ``removed`` how many events that had removed from it by then,
+    and ``missing`` how many were gone by then that nobody removed.
+    """
+
+    journal: str
+    events: int
+    removed: int
+    missing: int = 0
+
+
 def write_mark(folder: Path, mark: Mark) -> None:
     """Writes the mark, whole or not at all. A folder that is gone or full keeps its last one."""
-    fresh = folder / f".{FILE}"
+    _write(folder, FILE, mark)
+
+
+def remove_marks(places: Mapping[str, Path]) -> None:
+    """Removes the marks in these places: what they say of the journal is about to become untrue."""
+    for folder in places.values():
+        (folder / FILE).unlink(missing_ok=True)
+
+
+def write_count(folder: Path, count: StoreCount) -> None:
+    """Writes how many events a store holds, whole or not at all."""
+    _write(folder, COUNT_FILE, count)
+
+
+def read_count(folder: Path) -> StoreCount | None:
+    """The count in a folder; None where there is none, or it is not whole."""
+    try:
+        found = json.loads((folder / COUNT_FILE).read_text(encoding="utf-8"))
+        numbers = (int(found[name]) for name in ("events", "removed", "missing"))
+        return StoreCount(str(found["journal"]), *numbers)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def remove_count(folder: Path) -> None:
+    """Removes the count of a store whose events are about to change in another way than by deliveries."""
+    with suppress(OSError):
+        (folder / COUNT_FILE).unlink(missing_ok=True)
+
+
+def _write(folder: Path, name: str, value: Mark | StoreCount) -> None:
+    fresh = folder / f".{name}"
     try:
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "w") as file:
-            json.dump(asdict(mark), file)
-        fresh.replace(folder / FILE)
+            json.dump(asdict(value), file)
+        fresh.replace(folder / name)
     except OSError as error:
-        log.debug("%s was not marked: %s", folder, error)
+        log.debug("%s was not written in %s: %s", name, folder, error)
 
 
 def read_mark(folder: Path) -> Mark | None:
@@ -55,19 +102,28 @@ def lost(journal: Mark | None, places: Mapping[str, Path]) -> str | None:
     ``journal`` is None where there is none, or its mark cannot be read.
     """
     found = {name: mark for name, folder in places.items() if (mark := read_mark(folder)) is not None}
-    if journal is None:
-        beyond = found
-    else:
-        beyond = {n: mark for n, mark in found.items() if mark.id != journal.id or mark.commits > journal.commits}
+    beyond = {name: mark for name, mark in found.items() if journal is None or _is_beyond(mark, journal)}
     if not beyond:
         return None
     most = max(beyond.values(), key=lambda mark: mark.events)
     has = 0 if journal is None else journal.events
-    if journal is not None and all(mark.id == journal.id for mark in beyond.values()):
+    if journal is not None and not any(_is_other(mark, journal) for mark in beyond.values()):
+        what = "another program deleted memories from it"
+    elif journal is not None and all(mark.id == journal.id for mark in beyond.values()):
         what = "it lacks what was written last: it was cut, or is an older copy of itself"
     else:
         what = "it is another one than the stores were filled from"
     return f"{what}. It has {has} memories of all time; {_listed(list(beyond))} knew of {most.events}"
+
+
+def _is_beyond(mark: Mark, journal: Mark) -> bool:
+    """Whether a mark knew more than the journal has: events are never deleted, only emptied."""
+    return _is_other(mark, journal) or mark.events > journal.events
+
+
+def _is_other(mark: Mark, journal: Mark) -> bool:
+    """Whether a mark is of another journal, or of a later state of this one."""
+    return mark.id != journal.id or mark.commits > journal.commits
 
 
 def _listed(names: list[str]) -> str:

@@ -159,6 +159,7 @@ class Fusion(Parts):
             fusion = replace(parts, tenants=tenants)
             stack.push_async_callback(fusion._finish)
             stack.push_async_callback(_ended, asyncio.create_task(fusion._check_now_and_then()))
+            stack.push_async_callback(_ended, asyncio.create_task(fusion._compare_now_and_then()))
             if fusion.following is not None:
                 every_s = fusion.settings.sessions.every_s
                 stack.push_async_callback(_ended, asyncio.create_task(fusion.following.run(every_s)))
@@ -457,9 +458,11 @@ class Fusion(Parts):
         """Tells a backend to do what one of its verbs says. Raises BadInput, and BackendUnreachable where it is not."""
         if isinstance(verb, Operates) and scope.tenant != Scope().tenant:
             raise BadInput("That works on the whole store: it wants a key of the tenant default.")
+        await self.health.losses.forget(backend)
         try:
             return await verb(self._open(backend), self._call(backend, scope, line, progress))
         finally:
+            await self.health.losses.forget(backend)
             if isinstance(verb, Operates) and self.tenants is not None:
                 await self.tenants.reopen()  # what was changed for the whole home holds for the other tenants, too
 
@@ -622,7 +625,7 @@ class Fusion(Parts):
         failing = self.distiller.fault if self.distiller is not None else ""
         waiting = (f"conversations wait to be distilled, the language model fails: {failing}",) if failing else ()
         notes = self.notes_follower.faults if self.notes_follower is not None else ()
-        return (*self.notes, *self.health.damaged.values(), *waiting, *notes)
+        return (*self.notes, *self.health.broken, *waiting, *notes)
 
     async def check(self) -> Mapping[str, str]:
         """Looks for damage in the journal and in every backend that can be looked through. By store, what was found.
@@ -630,6 +633,13 @@ class Fusion(Parts):
         What is derived is written again by then; what is not stands in the notes, and answers are degraded.
         """
         return await self.health.check()
+
+    async def _compare_now_and_then(self) -> None:
+        """Compares the counts of journal and stores from the start on. The first comparison finds what was lost since
+        the last run."""
+        while (pause_s := self.settings.checks.compare_s) > 0:
+            await self.health.compare()
+            await asyncio.sleep(pause_s)
 
     async def _check_now_and_then(self) -> None:
         while (pause_s := self.settings.checks.every_hours * 3600) > 0:

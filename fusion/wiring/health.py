@@ -8,15 +8,18 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from fusion.contract import Checks, Describes, Description
+from fusion.contract import Checks, CountsEvents, Describes, Description
+from fusion.errors import FusionError
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.journal import Journal
 from fusion.recall.breaker import Breaker
 from fusion.recall.gather import Source
 from fusion.resolve import why
 from fusion.settings import Settings
+from fusion.wiring.losses import Losses
 
 log = logging.getLogger(__name__)
 security = logging.getLogger("fusion.security")
@@ -79,6 +82,9 @@ class Health:
         self._leaked: Counter[str] = Counter()
         self.damaged = dict(damaged)
         """by store, what the last check found and could not mend"""
+        counting = {name: backend for name, backend in usable.items() if isinstance(backend, CountsEvents)}
+        folders = {name: settings.home / "backends" / name for name in counting}
+        self.losses = Losses(journal, {} if damaged else counting, folders)
 
     @property
     def uptime_s(self) -> float:
@@ -87,12 +93,17 @@ class Health:
     @property
     def degraded(self) -> bool:
         """Whether a store is damaged, or failed as of the last look."""
-        return bool(self._failing or self.damaged)
+        return bool(self._failing or self.damaged or self.losses.found)
 
     @property
     def failing(self) -> tuple[str, ...]:
         """Of each backend that is not damaged and fails, what it said at the last look, with its name."""
         return tuple(text for name, text in self._failing.items() if name not in self.damaged)
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """What is damaged or was lost, each in words with what to do."""
+        return (*self.damaged.values(), *self.losses.found.values())
 
     def coverage(self, found: Mapping[str, Any]) -> Mapping[str, Any]:
         """The coverage of an answer with how many vectors are still missing, as of the last look."""
@@ -143,7 +154,7 @@ class Health:
             backlog=backlog,
             leaked=self._leaked[source.name],
             notes=described.notes,
-            degraded=described.degraded or source.name in self.damaged,
+            degraded=described.degraded or source.name in self.damaged or source.name in self.losses.found,
         )
 
     async def check(self) -> Mapping[str, str]:
@@ -153,7 +164,7 @@ class Health:
         """
         looks: dict[str, Callable[[], Awaitable[str | None]]] = {"journal": self._journal.check}
         looks.update({name: backend.check for name, backend in self._checking.items()})
-        found: dict[str, str] = {}
+        found = dict(await self.compare())
         for name, look in looks.items():  # one after the other: nobody waits for it, and others want the disk
             try:
                 fault = await look()
@@ -165,6 +176,22 @@ class Health:
             if fault is not None:
                 found[name] = fault
         return found
+
+    async def compare(self) -> Mapping[str, str]:
+        """Compares how many events journal and stores hold with what they held before. By store, what was lost.
+
+        It costs a count of rows in threads of the stores' own. A journal that lost events is only read from then on.
+        """
+        try:
+            deleted = 0 if self.damaged else await self._journal.deleted()
+        except FusionError as error:  # another check says what is wrong with it
+            log.debug("the journal could not be counted: %s", type(error).__name__)
+            deleted = 0
+        if deleted > 0:
+            events = "an event" if deleted == 1 else f"{deleted} events"
+            self.damaged |= only_read(self._journal, f"another program deleted {events} from it", self._settings.home)
+        lost = await self.losses.compare()
+        return {"journal": self.damaged["journal"], **lost} if deleted > 0 else lost
 
     def count_leaks(self, backend: str, refused: Mapping[str, int]) -> None:
         """A backend was asked for one scope and answered with another's: not shown, but somebody must mend it."""
@@ -191,3 +218,15 @@ def status_of(source: Source) -> str:
 def breaker_of(breaker: Breaker) -> dict[str, Any]:
     """A breaker for `/v1/status`: its state, and in how many seconds it lets a question through."""
     return {"breaker": breaker.state, "wait_s": round(breaker.wait_s, 1)}
+
+
+def only_read(journal: Journal, what: str, home: Path) -> dict[str, str]:
+    """Has a journal that lost something only be read; by store, what is wrong with it, and what to do."""
+    text = (
+        f"{journal.file} is sound, but {what}. Nothing is deleted from the stores, and nothing is remembered or "
+        f"forgotten until the journal is made anew from them: stop the server and run fusion repair --home "
+        f"{home}; with --dry-run it only says what that would do"
+    )
+    journal.refuse(text)
+    log.error("the journal is only read, nothing is remembered or forgotten: %s", text)
+    return {"journal": f"journal: {text}"}

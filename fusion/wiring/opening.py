@@ -66,7 +66,7 @@ from fusion.recall.world import Known, Live
 from fusion.recipe import Learned, Recipe
 from fusion.resolve import resolve, why
 from fusion.settings import BackendSettings, EmbedderSettings, NoteSettings, SessionSettings, Settings, recipes
-from fusion.wiring.health import Health
+from fusion.wiring.health import Health, only_read
 from fusion.wiring.tenants import move_tenants, moved
 
 log = logging.getLogger(__name__)
@@ -176,9 +176,9 @@ async def opened(kind: type[P], common: Shared, tenant: str = DEFAULT) -> AsyncI
             damaged = {"home": common.unwritable}
         places = marks.places_of(settings.home, settings.backends)
         if not damaged and (what := marks.lost(await journal.mark(), places)):
-            damaged = _lost(journal, what, settings)
+            damaged = only_read(journal, what, settings.home)
         if tenant == DEFAULT and not damaged:
-            await move_tenants(journal, settings.home)
+            await move_tenants(journal, settings.home, places)
         receipts = Receipts(
             settings.home / "receipts.sqlite", settings.receipts.keep_days, settings.receipts.max_mb * 1_000_000
         )
@@ -187,18 +187,19 @@ async def opened(kind: type[P], common: Shared, tenant: str = DEFAULT) -> AsyncI
         folders = {name: settings.home / "backends" / name for name in settings.backends}
         if not damaged:
             elsewhere, note = ([], _nothing) if tenant == DEFAULT else moved(settings, settings.home)
-            await journal.outbox.refill([n for n, folder in folders.items() if n in elsewhere or not folder.exists()])
+            empty = [name for name, folder in folders.items() if name in elsewhere or not folder.exists()]
+            await _refill(journal, empty, places)
             note()
         sources = await open_sources(settings, common, tenant, stack)
         stores = {name: s.backend for name, s in sources.items() if s.disabled is None}
         if not damaged and (what := await _unknown_to(journal, stores)):
-            damaged = _lost(journal, what, settings)
+            damaged = only_read(journal, what, settings.home)
         # What cannot be marked as delivered is not delivered.
         noted = partial(_noted, journal, places)
         deliverer = Deliverer(journal, {} if damaged else stores, ask=_asking(sources), noted=noted)
         if not damaged:
             await noted(*places)
-            await journal.outbox.refill([name for name in stores if await _emptied(journal, sources[name])])
+            await _refill(journal, [name for name in stores if await _emptied(journal, sources[name])], places)
             await deliverer.start()
         stack.push_async_callback(deliverer.close)
         ids = UuidSource()  # ids of one millisecond are counted: they must not count what other tenants write
@@ -286,16 +287,11 @@ async def _journal(file: Path, keys_kept_s: float, wal_bytes: int) -> tuple[Jour
         return salvaged, {"journal": f"journal: {error}; until then it is only read"}
 
 
-def _lost(journal: Journal, what: str, settings: Settings) -> dict[str, str]:
-    """Has a journal that lost something only be read; what is wrong with it, and what to do."""
-    text = (
-        f"{journal.file} is sound, but {what}. Nothing is deleted from the stores, and nothing is remembered or "
-        f"forgotten until the journal is made anew from them: stop the server and run fusion repair --home "
-        f"{settings.home}; with --dry-run it only says what that would do"
-    )
-    journal.refuse(text)
-    log.error("the journal is only read, nothing is remembered or forgotten: %s", text)
-    return {"journal": f"journal: {text}"}
+async def _refill(journal: Journal, names: Sequence[str], places: Mapping[str, Path]) -> None:
+    """Has everything delivered to these stores again, which hold nothing any more and are counted anew."""
+    for name in names:
+        await asyncio.to_thread(marks.remove_count, places[name])
+    await journal.outbox.refill(names)
 
 
 async def _unknown_to(journal: Journal, stores: Mapping[str, Backend]) -> str | None:
@@ -313,7 +309,12 @@ async def _unknown_to(journal: Journal, stores: Mapping[str, Backend]) -> str | 
 
 
 async def _noted(journal: Journal, places: Mapping[str, Path], *names: str) -> None:
-    """Writes the journal's mark into the home and next to these stores."""
+    """Writes the journal's mark into the home and next to these stores.
+
+    A journal that lost events writes none, so that the last one says what it had.
+    """
+    if await journal.deleted() > 0:
+        return
     mark = await journal.mark()
     for name in {marks.HOME, *names}:
         await asyncio.to_thread(marks.write_mark, places[name], mark)

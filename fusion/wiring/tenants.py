@@ -12,7 +12,7 @@ import hashlib
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Generic, Protocol, TypeVar
 from fusion.contract import Scope
 from fusion.errors import StoreDamaged, StoreFull
 from fusion.home import TENANTS, tenant_folder
+from fusion.ingest import marks
 from fusion.ingest.journal import Journal
 from fusion.ingest.journal.outbox import has_open_deliveries
 from fusion.recall.receipt import move_receipts
@@ -170,9 +171,15 @@ def _name(folder: Path, tenant: str) -> None:
         file.write_text(json.dumps(tenant), encoding="utf-8")
 
 
-async def move_tenants(journal: Journal, home: Path) -> None:
-    """Gives each tenant of a home from before they were kept apart a journal of its own, with its receipts."""
-    for tenant in await journal.other_tenants(Scope().tenant):
+async def move_tenants(journal: Journal, home: Path, places: Mapping[str, Path]) -> None:
+    """Gives each tenant of a home from before they were kept apart a journal of its own, with its receipts.
+
+    ``places`` have marks of the journal, which are removed first: it holds fewer events afterwards.
+    """
+    tenants = await journal.other_tenants(Scope().tenant)
+    if tenants:
+        await asyncio.to_thread(marks.remove_marks, places)
+    for tenant in tenants:
         folder = tenant_folder(home, tenant)
         await asyncio.to_thread(_name, folder, tenant)
         await asyncio.to_thread(move_receipts, home / "receipts.sqlite", tenant, folder / "receipts.sqlite")

@@ -67,6 +67,8 @@ class Journal:
         self._known = Remembered(database)
         self._barred = Barred()
         self._barring = asyncio.Lock()  # what is read anew must not replace what was added meanwhile
+        self._unused = 0
+        """`mark.unused` when it was opened"""
         self._counted = False
         """whether any memory ever came in: a gateway over other people's stores alone need not look"""
 
@@ -83,6 +85,7 @@ class Journal:
         database = await Database.open(file, cls.schema, mend=cls.mend(file), guard=guard, wal_bytes=wal_bytes)
         journal = cls(database, keys_kept_s)
         await journal.load()
+        journal._unused = await database.read(mark.unused)
         return journal
 
     @staticmethod
@@ -124,6 +127,10 @@ class Journal:
     async def mark(self) -> Mark:
         """The journal's id and how much it holds, now."""
         return await self._database.read(mark.read)
+
+    async def deleted(self) -> int:
+        """How many events another program has deleted from the file since it was opened; this one deletes none."""
+        return await self._database.read(mark.unused) - self._unused
 
     async def close(self) -> None:
         await self._database.close()
@@ -506,6 +513,7 @@ class Journal:
         moved = await self._database.write(lambda db: tenants.release(db, tenant, kept))
         await self._database.checkpoint()
         await self.load()
+        self._unused = await self._database.read(mark.unused)
         return moved
 
     # Batches

@@ -24,6 +24,12 @@ STATE = (
 """what a sound copy of the files has as their connection sees it"""
 
 
+_UNUSED = (
+    "select coalesce((select seq from sqlite_sequence where name = 'event'), 0) "
+    "- (select count(*) from event) as unused"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
     """The state of one journal: ``id``, transactions, and events of all time with the highest number of one, forgotten
@@ -39,3 +45,11 @@ def read(db: Connection) -> Mark:
     """The mark of a journal now."""
     journal, commits, events, seq, _ = db.execute(STATE).fetchone()
     return Mark(journal, commits, events, seq)
+
+
+def unused(db: Connection) -> int:
+    """How many numbers have been given to events that are not in the file.
+
+    An event gets the next number and is never deleted, so this grows only when another program deletes some.
+    """
+    return int(db.execute(_UNUSED).fetchone()["unused"])

@@ -48,6 +48,14 @@ class Deliveries:
         return {"refused": self.refused, "failed": self.failed, "reason": self.reason}
 
 
+@dataclass(frozen=True, slots=True)
+class Removals:
+    """Events that one backend had and is to keep no more: ``open`` are those that it has not removed yet."""
+
+    open: int = 0
+    done: int = 0
+
+
 class Outbox:
     """The deliveries of one journal. ``stores`` are the backends that every new event is to be delivered to."""
 
@@ -236,6 +244,17 @@ class Outbox:
             ).fetchall()
         )
         return {row["backend"]: row["n"] for row in rows}
+
+    async def removals(self) -> Mapping[str, Removals]:
+        """By backend, how many events it was to remove, and how many of these it has."""
+        rows = await self._database.read(
+            lambda db: db.execute(
+                "select backend, sum(state = 'forget') as open, "
+                "sum(state not in ('pending', 'done', 'declined', 'failed', 'forget')) as done "
+                "from delivery group by backend"
+            ).fetchall()
+        )
+        return {row["backend"]: Removals(row["open"], row["done"]) for row in rows}
 
 
 def has_open_deliveries(file: Path) -> bool:
