@@ -64,6 +64,7 @@ async def noted(client: httpx.AsyncClient, words: str) -> Mapping[str, Any]:
 
 
 @pytest.mark.parametrize("name", STORES)
+@pytest.mark.feature("a store that loses memories while the server runs is named, with what fills it anew")
 async def test_a_store_that_loses_rows_is_named_while_the_server_runs(home: Path, name: str) -> None:
     """By `/readyz`, status and every answer, with what to do; also though memories were added since."""
     async with door(settings(home, name, compare_s=3600)) as (fusion, client):
@@ -102,6 +103,7 @@ async def noted_count(home: Path, name: str, events: int) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.feature("a loss of a store stays named over a restart, until the store was filled anew")
 async def test_a_loss_between_two_runs_is_named_until_the_store_is_filled_anew(home: Path) -> None:
     """It stays named over a restart; once its folder is moved away the store gets everything again."""
     chosen = settings(home, "cortex")
@@ -120,6 +122,7 @@ async def test_a_loss_between_two_runs_is_named_until_the_store_is_filled_anew(h
         assert not any("are gone" in note for note in (await client.get("/readyz")).json()["notes"])
 
 
+@pytest.mark.feature("a memory that the gateway itself removes counts as no loss")
 async def test_what_the_gateway_itself_removes_is_no_loss(home: Path) -> None:
     """Forgetting, superseding and undoing an ingest, with comparisons in between and a restart."""
     chosen = settings(home, *STORES, compare_s=3600)
@@ -141,6 +144,7 @@ async def test_what_the_gateway_itself_removes_is_no_loss(home: Path) -> None:
         assert await fusion.health.compare() == {}
 
 
+@pytest.mark.feature("a journal that loses events while the server runs is only read from then on")
 async def test_a_journal_that_loses_rows_is_only_read_and_repaired(home: Path) -> None:
     """Named though memories were added since; nothing more is written, and the stores give everything back."""
     chosen = settings(home, "cortex", compare_s=3600)
