@@ -189,7 +189,7 @@ class Deliverer:
                 async with self._busy[name]:
                     # What was forgotten since it was read is gone from the store by now: told again, and killed before
                     # the mark, it would stay there, and nobody would know.
-                    open_still = await self._outbox.pending(name, [d.seq for d in batch])
+                    open_still = await self._outbox.begin(name, [d.seq for d in batch])
                     batch = [d for d in batch if d.seq in open_still]
                     if not batch:
                         continue

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -12,7 +14,8 @@ from fusion.errors import NotFound
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.forget import Forgetter
 from fusion.ingest.intake import Acknowledged, Intake, NewMemory
-from fusion.ingest.journal import Journal
+from fusion.ingest.journal import Journal, outbox
+from fusion.ingest.journal.schema import STEPS
 from tests.ingest.stores import ME, Shelf, Time
 
 ANA = Scope(user_id="ana")
@@ -120,3 +123,59 @@ async def test_nobody_takes_back_anothers_ingest(home: Home) -> None:
         await home.forgetter.undo(Scope(user_id="ben"), "one", limit=9, dry_run=False)
     with pytest.raises(NotFound, match="there is no ingest to undo"):
         await home.forgetter.undo(Scope(user_id="ben"), None, limit=9, dry_run=False)
+
+
+@pytest.mark.feature("… what no backend was sent yet is not sent any more", of="an ingest is undone")
+async def test_undo_drops_deliveries_that_have_not_begun(home: Home) -> None:
+    """A store that is still busy with the first memory gets none of the others, and is not asked to delete them."""
+    home.shelf.gate = asyncio.Event()
+    await home.ingest("one", "Memory 0.")
+    await home.shelf.reached.wait()
+    await home.ingest("one", *(f"Memory {n} of the log." for n in range(1, 6)), file="file:/b.md")
+    await home.undo("one")
+    assert await home.deliverer.backlog() == {"shelf": 1}
+    home.shelf.gate.set()
+    await home.deliverer.settle()
+    assert home.shelf.told == [("Memory 0.",)]
+    assert len(home.shelf.asked_to_forget) == 1
+    assert home.shelf.texts == []
+
+
+@pytest.mark.feature("… what a backend took before a crash is deleted there", of="an ingest is undone")
+async def test_undo_deletes_what_a_store_took_before_a_crash(home: Home) -> None:
+    """The delivery had begun, so the store may hold it although nothing says so."""
+    home.shelf.gate = asyncio.Event()
+    await home.ingest("one", "The spade is lost.")
+    await home.shelf.reached.wait()
+    await home.deliverer.close()  # as a kill does: the store has it, and no mark was made
+    assert home.shelf.texts == ["The spade is lost."]
+    home.shelf.gate = None
+    undone = await home.journal.undo(ANA, "one", 10)
+    assert undone.left == 0
+    await home.deliverer.start()
+    await home.deliverer.settle()
+    assert home.shelf.texts == []
+
+
+@pytest.mark.feature("… in a time that does not depend on how much else there is", of="an ingest is undone")
+@pytest.mark.parametrize("others", [50, 5000])
+async def test_withdrawing_deliveries_does_not_read_those_of_other_events(tmp_path: Path, others: int) -> None:
+    """SQLite takes as many steps in a large outbox as in a small one; it read the whole of it for each memory."""
+    db = sqlite3.connect(":memory:")
+    db.row_factory = sqlite3.Row
+    for step in STEPS:
+        db.executescript(step)
+    for seq in range(1, others + 1):
+        outbox.enter(db, seq, ["cortex", "markdown", "mem0"])
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    db.set_progress_handler(count, 1)
+    outbox.withdraw(db, [others])
+    assert set(outbox.to_forget(db, others)) == {"cortex", "markdown", "mem0"}
+    assert steps < 1500
+    db.close()

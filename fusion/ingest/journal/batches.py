@@ -6,7 +6,7 @@ such a memory since. Undoing is not forgetting: no tombstone keeps the same file
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -39,10 +39,9 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """Some memories that an undo took back, with what each backend is to delete. ``left`` are still to be undone."""
+    """Some memories that an undo took back. ``left`` are still to be undone."""
 
     records: tuple[Record, ...]
-    due: Mapping[str, Sequence[tuple[int, Sequence[str]]]]
     left: int
 
 
@@ -69,18 +68,20 @@ def of_batch(db: Connection, scope: Scope, batch: str, limit: int) -> tuple[list
 
 
 def undo(db: Connection, scope: Scope, batch: str, limit: int, now: datetime) -> Undone:
-    """Takes back up to ``limit`` memories of a run: their texts are gone, and every backend is to delete them."""
+    """Takes back up to ``limit`` memories of a run: their texts are gone, and every backend is to delete them.
+
+    A backend that they have not been sent to does not get them.
+    """
     rows, total = _rows(db, scope, batch, limit)
-    records, due = [], dict[str, list[tuple[int, Sequence[str]]]]()
+    records = []
     for row in rows:
         record = record_of(row)
         records.append(record)
         made = [one for one in retire.made_of(db, record.event.event_id) if one["batch"] != row["batch"]]
         retire.retire(db, made)  # what a model made of it, alone or with others
         _take_back(db, row, record, now)
-        for name, ids in outbox.to_forget(db, row["seq"]).items():
-            due.setdefault(name, []).append((row["seq"], ids))
-    return Undone(tuple(records), due, total - len(records))
+    outbox.withdraw(db, [row["seq"] for row in rows], drop_unsent=True)
+    return Undone(tuple(records), total - len(records))
 
 
 def _rows(db: Connection, scope: Scope, batch: str, limit: int) -> tuple[list[Row], int]:
@@ -103,7 +104,6 @@ def _take_back(db: Connection, row: Row, record: Record, now: datetime) -> None:
         "where seq = ?",
         (row["seq"],),
     )
-    outbox.withdraw(db, row["seq"])
     labels.drop(db, event.scope.tenant, record.ref)
     audit.put(db, event.scope, record.ref, row["seq"], "undo", now)
 

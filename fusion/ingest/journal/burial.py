@@ -102,7 +102,7 @@ def _bury(db: Connection, row: Any, by: str, now: datetime) -> Burial:
     put_up(db, record.event.event_id, words, sorted(keys), Hit.of(record.event))
     lessons.drop(db, record.event.event_id, row["seq"])
     db.execute("update event set text = '', speaker = null, stated = '[]', forgotten = 1 where seq = ?", (row["seq"],))
-    outbox.withdraw(db, row["seq"])
+    outbox.withdraw(db, [row["seq"]])
     told = {backend: (row["seq"], ids) for backend, ids in outbox.to_forget(db, row["seq"]).items()}
     labels.drop(db, record.event.scope.tenant, record.ref)
     audit.put(db, record.event.scope, record.ref, row["seq"], by, now)

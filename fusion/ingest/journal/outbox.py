@@ -107,8 +107,8 @@ class Outbox:
         names = [(name,) for name in stores]
         await self._database.write(
             lambda db: db.executemany(
-                "update delivery set state = 'pending', native_ids = '[]', attempts = 0, next_at = 0, reason = null "
-                f"where backend = ? and seq in (select seq from event where {LIVE})",
+                "update delivery set state = 'pending', native_ids = '[]', attempts = 0, next_at = 0, sent = 1, "
+                f"reason = null where backend = ? and seq in (select seq from event where {LIVE})",
                 names,
             )
         )
@@ -117,16 +117,16 @@ class Outbox:
         """What ``backend`` is to be told by ``now``, oldest first; with ``urgent`` only what goes before the rest."""
         return await self._open(backend, "pending", now, limit, "and d.urgent = 1" if urgent else "")
 
-    async def pending(self, backend: str, seqs: Sequence[int]) -> set[int]:
-        """Those of ``seqs`` that ``backend`` is still to be told: neither told nor forgotten since."""
-        rows = await self._database.read(
-            lambda db: db.execute(
-                "select seq from delivery where backend = ? and state = 'pending' "
-                "and seq in (select value from json_each(?))",
-                (backend, json.dumps(list(seqs))),
-            ).fetchall()
-        )
-        return {row["seq"] for row in rows}
+    async def begin(self, backend: str, seqs: Sequence[int]) -> set[int]:
+        """Those of ``seqs`` that are still to be delivered to ``backend``. From now on it may hold them."""
+        these = (backend, json.dumps(list(seqs)))
+        which = "where backend = ? and state = 'pending' and seq in (select value from json_each(?))"
+
+        def work(db: Connection) -> set[int]:
+            db.execute(f"update delivery set sent = 1 {which} and sent = 0", these)
+            return {row["seq"] for row in db.execute(f"select seq from delivery {which}", these)}
+
+        return await self._database.write(work)
 
     async def due_to_forget(self, backend: str, now: datetime, limit: int) -> Sequence[Due]:
         """What ``backend`` is to forget by ``now``."""
@@ -291,32 +291,55 @@ create index delivery_urgent on delivery(backend, state, seq) where urgent = 1 a
 """what somebody has just said must not wait behind a folder of files that is being read in"""
 
 
-def enter(db: Connection, seq: int, stores: Sequence[str], *, urgent: bool = False) -> None:
-    """Lists a new event for each of these; ``urgent`` ones are delivered before all others."""
-    rows = [(seq, name, urgent) for name in stores]
-    db.executemany("insert into delivery(seq, backend, urgent) values(?, ?, ?)", rows)
+SENT = "alter table delivery add column sent integer not null default 1"
+"""0 while a backend certainly does not hold the event: its delivery has never begun"""
+
+
+def enter(db: Connection, seq: int, stores: Sequence[str], *, urgent: bool = False, sent: bool = False) -> None:
+    """Lists a new event for each of these. ``urgent`` ones are delivered before all others; ``sent``: the backends
+    may hold it already."""
+    rows = [(seq, name, urgent, sent) for name in stores]
+    db.executemany("insert into delivery(seq, backend, urgent, sent) values(?, ?, ?, ?)", rows)
 
 
 def enter_again(db: Connection, seq: int, stores: Sequence[str]) -> None:
     """An event that these were to forget is to be kept after all; whoever declined it is not asked again."""
     db.executemany(
         "insert into delivery(seq, backend) values(?, ?) on conflict(backend, seq) do update "
-        "set state = 'pending', native_ids = '[]', attempts = 0, next_at = 0, reason = null where state <> 'declined'",
+        "set state = 'pending', native_ids = '[]', attempts = 0, next_at = 0, reason = null, sent = 1 "
+        "where state <> 'declined'",
         [(seq, name) for name in stores],
     )
 
 
-def withdraw(db: Connection, seq: int) -> None:
-    """Every backend that was told of an event is to forget it."""
+_BACKENDS = (
+    # One search of the index a backend, where `select distinct` reads every row.
+    "with recursive named(backend) as (select min(backend) from delivery union all "
+    "select (select min(d.backend) from delivery d where d.backend > named.backend) from named "
+    "where named.backend is not null) select backend from named where backend is not null"
+)
+_OF_EVENTS = f"backend in ({_BACKENDS}) and seq in (select value from json_each(?))"
+"""the condition on deliveries of events; by the number alone SQLite reads the whole table"""
+
+
+def withdraw(db: Connection, seqs: Sequence[int], *, drop_unsent: bool = False) -> None:
+    """Every backend that events were delivered to, or may have been, is to forget them.
+
+    With ``drop_unsent`` a delivery that has not begun is not made, and there is nothing to forget; else the backend is
+    asked all the same.
+    """
+    state = "case when state = 'pending' and sent = 0 then 'absent' else 'forget' end" if drop_unsent else "'forget'"
     db.execute(
-        "update delivery set state = 'forget', attempts = 0, next_at = 0 where seq = ? and state <> 'declined'",
-        (seq,),
+        f"update delivery set state = {state}, attempts = 0, next_at = 0 where {_OF_EVENTS} and state <> 'declined'",
+        (json.dumps(list(seqs)),),
     )
 
 
 def to_forget(db: Connection, seq: int) -> dict[str, tuple[str, ...]]:
     """By backend that is to forget an event, the native ids under which it keeps it."""
-    rows = db.execute("select backend, native_ids from delivery where seq = ? and state = 'forget'", (seq,))
+    rows = db.execute(
+        f"select backend, native_ids from delivery where {_OF_EVENTS} and state = 'forget'", (json.dumps([seq]),)
+    )
     return {row["backend"]: tuple(json.loads(row["native_ids"])) for row in rows}
 
 

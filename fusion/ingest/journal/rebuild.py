@@ -174,7 +174,7 @@ def _add(db: Connection, event: Event, copies: Sequence[Copy], stores: Sequence[
         (*event_row(event), natural, place_key),
     ).lastrowid
     assert seq is not None  # noqa: S101 — an insert that did not raise has a row
-    outbox.enter(db, seq, stores)
+    outbox.enter(db, seq, stores, sent=True)
     db.executemany(
         "insert into delivery(seq, backend, state, native_ids) values(?, ?, 'done', ?) on conflict(backend, seq) do "
         "update set state = 'done', native_ids = excluded.native_ids",

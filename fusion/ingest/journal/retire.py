@@ -75,7 +75,7 @@ def retire(db: Connection, rows: Sequence[Any]) -> None:
     for row in rows:
         count(db, event_of(row), -1)
         db.execute("update event set superseded_by = ? where seq = ?", (RETIRED, row["seq"]))
-        outbox.withdraw(db, row["seq"])
+    outbox.withdraw(db, [row["seq"] for row in rows])
 
 
 def made_of(db: Connection, event_id: str) -> list[Any]:

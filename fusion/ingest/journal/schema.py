@@ -65,5 +65,6 @@ STEPS = (
     outbox.URGENT,
     batches.SCHEMA,
     again.SCHEMA,
+    outbox.SENT,
 )
 """by version: ``STEPS[n]`` leads from n to n + 1"""

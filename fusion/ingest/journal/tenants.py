@@ -110,9 +110,7 @@ def release(db: Connection, tenant: str, kept: Sequence[str]) -> bool:
     rows = db.execute("select seq, event_id, forgotten from event where tenant = ?", (tenant,)).fetchall()
     if not {row["event_id"] for row in rows} <= set(kept):
         return False
-    for row in rows:
-        if not row["forgotten"]:
-            outbox.withdraw(db, row["seq"])
+    outbox.withdraw(db, [row["seq"] for row in rows if not row["forgotten"]])
     for statement in _MOVED:
         db.execute(statement, {"tenant": tenant})
     return True
