@@ -9,19 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import logging
 import os
 import re
-import secrets
 import stat
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from fusion.errors import SettingsError
-
-log = logging.getLogger(__name__)
 
 TOKEN = "token"  # noqa: S105 — the file's name
 CHALLENGE = "x-fusion-challenge"
@@ -109,7 +104,11 @@ def make_private(home: Path) -> int:
         paths = (Path(folder, name) for name in (*folders, *files))
         loosened += sum(_tighten(path) for path in paths if path != home / TOKEN)
     if loosened:
-        log.warning("other users could read or list %d files or folders of %s: no longer", loosened, home)
+        import logging
+
+        logging.getLogger(__name__).warning(
+            "other users could read or list %d files or folders of %s: no longer", loosened, home
+        )
     return loosened
 
 
@@ -129,6 +128,9 @@ def _tighten(path: Path) -> bool:
 
 def _make_token(home: Path) -> None:
     """Writes a new token, whole or not at all; one that another process has just made stays."""
+    import secrets
+    import tempfile
+
     descriptor, name = tempfile.mkstemp(dir=home, prefix=".token-")  # O_CREAT | O_EXCL | O_NOFOLLOW, 0600
     try:
         with os.fdopen(descriptor, "w", encoding="ascii") as file:

@@ -18,17 +18,15 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import socket
 import stat
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import aclosing, closing, suppress
+from contextlib import aclosing, closing
 from dataclasses import dataclass, field, replace
 from functools import wraps
-from hmac import compare_digest
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
@@ -37,9 +35,23 @@ from urllib.parse import quote, urlencode, urlsplit
 import orjson
 
 from fusion import problem, wire
-from fusion.access import CHALLENGE, PROOF, proof, read_token
+from fusion.access import read_token
 from fusion.errors import HomeGone, HomeLocked, HomeNotAllowed, ServerUnreachable
 from fusion.home import Located, ServerRecord, explain_lock, holds_lock, locate_home, owner, read_record
+from fusion.local_server import (
+    CONNECT_S,
+    MAX_PROOF,
+    NOT_OURS,
+    Head,
+    Proven,
+    Unproven,
+    Unsent,
+    challenge,
+    check_proof,
+    connect,
+    connect_to,
+    running_server,
+)
 from fusion.trust import make_home, require
 
 if TYPE_CHECKING:
@@ -60,13 +72,9 @@ FORGET_S = 120.0
 """for a hundred memories, each deleted in every backend and asked for again"""
 VERB_S = 3600.0
 """for a verb, which may go through a whole store"""
-CONNECT_S = 2.0
 START_TIMEOUT_S = 30.0
 STARTING_S = 150.0
 """for a server that another process has begun to start: a large home has stores that take up to two minutes to open"""
-MAX_PROOF = 1 << 16
-"""bytes of a server's proof"""
-NOT_OURS = "what answers at its address does not know the home's token: another program, or an earlier version"
 IDLE_EXIT_S = 600
 """a server that a client started leaves when nobody asked for this long"""
 
@@ -372,6 +380,12 @@ class Endpoint:
     url: str
     headers: Mapping[str, str]
     token: str | None = field(default=None, repr=False)
+    record: ServerRecord | None = None
+    """of the home's server"""
+
+
+def _endpoint_of(record: ServerRecord, token: str | None) -> Endpoint:
+    return Endpoint(record.url, _authorization(token), token, record)
 
 
 def _authorization(key: str | None) -> dict[str, str]:
@@ -394,21 +408,27 @@ class Address:
     def resolve(self) -> Endpoint:
         """Where to send, and how. Raises ServerUnreachable, HomeLocked when someone else has the home open, and
         HomeNotAllowed before anything of a home is read that the user has not allowed."""
-        key = self.api_key or os.environ.get("FUSION_API_KEY")
-        if self.url is not None or self.home is None:
-            return Endpoint(self.url or DEFAULT_URL, _authorization(key))
-        home = require(self.home, named=self.named, config=self.config)
-        record = self._server(home)
-        token = read_token(home)
-        return Endpoint(record.url, _authorization(token or key), token)
+        endpoint, proven = self.connect()
+        if proven is not None:
+            proven.close()
+        return endpoint
 
-    def _server(self, home: Path) -> ServerRecord:
+    def connect(self) -> tuple[Endpoint, Proven | None]:
+        """As `resolve`, with the connection on which the server of a home has just proved itself: use or close it."""
+        if self.url is not None or self.home is None:
+            key = self.api_key or os.environ.get("FUSION_API_KEY")
+            return Endpoint(self.url or DEFAULT_URL, _authorization(key)), None
+        home = require(self.home, named=self.named, config=self.config)
+        proven = self._server(home)
+        return _endpoint_of(proven.record, proven.token), proven
+
+    def _server(self, home: Path) -> Proven:
         if self.start:
-            return ensure_server(home, self.config, timeout_s=self.start_timeout_s)
-        record = running_server(home)
-        if record is None:
+            return _ensure_connection(home, self.config, timeout_s=self.start_timeout_s)
+        proven = connect(home, CONNECT_S)
+        if proven is None:
             raise ServerUnreachable(f"No server runs for the home {home}. Start it: fusion serve --home {home}")
-        return record
+        return proven
 
     def wait_for_another(self, timeout_s: float = CONNECT_S) -> bool:
         """Waits until the server of a home that was deleted or replaced has left; whether it did."""
@@ -496,17 +516,18 @@ class Client(_Either):
     def send(self, call: Call[T]) -> T:
         """One request; a second try only where the first cannot have arrived."""
         for last in (False, True):
-            self._found = self._found or self._address.resolve()
+            there, proven = (self._found, None) if self._found else self._address.connect()
+            self._found = there
             try:
-                found: T = read(*_exchange(self._found, call, call.timeout_s or self._timeout_s))
+                found: T = read(*_exchange(there, call, call.timeout_s or self._timeout_s, proven))
                 return found
             except HomeGone:
                 self.close()
                 if last or not self._address.wait_for_another():
                     raise
-            except (_Unsent, OSError, HTTPException) as error:
+            except (Unsent, OSError, HTTPException) as error:
                 self.close()
-                self._address.give_up_or_retry(error, unsent=isinstance(error, _Unsent), last=last)
+                self._address.give_up_or_retry(error, unsent=isinstance(error, Unsent), last=last)
         raise AssertionError("the last try returns or raises")
 
     def close(self) -> None:
@@ -663,46 +684,42 @@ def _proving(token: str, host: bytes) -> Callable[[str, dict[str, Any]], Corouti
         stream = info["return_value"]
         nonce = os.urandom(16).hex()
         try:
-            question = b"GET /healthz HTTP/1.1\r\nhost: %b\r\n%b: %b\r\n\r\n"
-            await stream.write(question % (host, CHALLENGE.encode(), nonce.encode()), timeout=CONNECT_S)
-            head, body = b"", b""
-            while b"\r\n\r\n" not in head and len(head) < MAX_PROOF and (more := await stream.read(4096, CONNECT_S)):
-                head += more
-            head, _, body = head.partition(b"\r\n\r\n")
-            lines = [line.partition(b":") for line in head.split(b"\r\n")[1:]]
-            given = {name.strip().lower(): value.strip() for name, _, value in lines}
-            length = int(given.get(b"content-length", b"-1"))
-            while len(body) < length <= MAX_PROOF and (more := await stream.read(length - len(body), CONNECT_S)):
-                body += more
-            proved = head.startswith(b"HTTP/1.1 200 ") and len(body) == length
-            address = stream.get_extra_info("server_addr")
-            _check_proof(token, nonce, address, given.get(PROOF.encode(), b"") if proved else b"")
-        except (_Unproven, ValueError) as error:
+            await stream.write(challenge(host, nonce), timeout=CONNECT_S)
+            received = b""
+            while b"\r\n\r\n" not in received and len(received) < MAX_PROOF:
+                received += await _read(stream, 4096)
+            first, _, body = received.partition(b"\r\n\r\n")
+            head = Head.parse(first)
+            while len(body) < head.length <= MAX_PROOF:
+                body += await _read(stream, head.length - len(body))
+            if len(body) != head.length:
+                raise Unproven(NOT_OURS)
+            check_proof(token, nonce, stream.get_extra_info("server_addr"), head)
+        except (Unproven, ValueError) as error:
             await stream.aclose()
             raise httpx.ConnectError(str(error) or NOT_OURS) from None
 
     return traced
 
 
-class _Unsent(Exception):
-    """No connection came about: what was to be asked has not arrived anywhere."""
+async def _read(stream: Any, most: int) -> bytes:
+    """Some bytes of a server's proof. Raises Unproven at its end."""
+    chunk: bytes = await stream.read(most, CONNECT_S)
+    if not chunk:
+        raise Unproven(NOT_OURS)
+    return chunk
 
 
-class _Unproven(_Unsent):
-    """What answers does not know the home's token."""
-
-
-def _exchange(there: Endpoint, call: Call[Any], timeout_s: float) -> tuple[str, int, bytes]:
+def _exchange(there: Endpoint, call: Call[Any], timeout_s: float, proven: Proven | None) -> tuple[str, int, bytes]:
     """URL, status and body of a reply that came whole and in time, over a connection of its own.
 
-    Raises _Unsent, TimeoutError and other OSErrors, and HTTPException for what is not HTTP.
+    ``proven`` is such a connection to a home's server, where one is open already.
+    Raises Unsent, TimeoutError and other OSErrors, and HTTPException for what is not HTTP.
     """
     deadline = time.monotonic() + timeout_s
     url = call.target(there.url)
     parts = urlsplit(url)
-    with closing(_connected_to(there, timeout_s)) as connection:
-        if there.token is not None:
-            _proved(connection, there.token, deadline)
+    with closing(_connected_to(there, timeout_s, proven)) as connection:
         target = parts.path + (f"?{parts.query}" if parts.query else "")
         headers = call.all_headers({"connection": "close", **there.headers})
         connection.request(call.method, target, call.content(), headers)
@@ -710,40 +727,26 @@ def _exchange(there: Endpoint, call: Call[Any], timeout_s: float) -> tuple[str, 
             return url, response.status, b"".join(_until(deadline, response))
 
 
-def _connected_to(there: Endpoint, timeout_s: float) -> HTTPConnection:
-    """An open connection, which does not open another by itself. Raises _Unsent, TimeoutError."""
+def _connected_to(there: Endpoint, timeout_s: float, proven: Proven | None) -> HTTPConnection:
+    """An open connection, which does not open another by itself; to a home's server a proven one.
+
+    Raises Unsent, TimeoutError.
+    """
     parts = urlsplit(there.url)
     kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=min(timeout_s, CONNECT_S))
-    try:
-        connection.connect()
-    except TimeoutError:
-        raise
-    except OSError as error:
-        raise _Unsent(str(error)) from error
+    if there.record is not None and there.token is not None:
+        connection.sock = (proven or Proven.open(there.record, there.token, timeout_s)).detach()
+    else:
+        try:
+            connection.connect()
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise Unsent(str(error)) from error
     connection.auto_open = 0
     connection.sock.settimeout(timeout_s)
     return connection
-
-
-def _proved(connection: HTTPConnection, token: str, deadline: float) -> bytes:
-    """What ``/healthz`` says on a connection whose server has proved that it knows the token. Raises _Unsent else."""
-    nonce = os.urandom(16).hex()
-    address = connection.sock.getpeername()
-    connection.request("GET", "/healthz", headers={CHALLENGE: nonce})
-    with connection.getresponse() as response:
-        if response.length is None or response.length > MAX_PROOF:
-            raise _Unproven(NOT_OURS)
-        body = b"".join(_until(deadline, response))
-        _check_proof(token, nonce, address, (response.getheader(PROOF) or "").encode("latin-1"))
-        if response.will_close:
-            raise _Unsent("the server is stopping")
-    return body
-
-
-def _check_proof(token: str, nonce: str, address: Sequence[object], given: bytes) -> None:
-    if not compare_digest(given, proof(token, nonce, address).encode()):
-        raise _Unproven(NOT_OURS)
 
 
 def _until(deadline: float, response: HTTPResponse) -> Iterator[bytes]:
@@ -761,65 +764,11 @@ def _until(deadline: float, response: HTTPResponse) -> Iterator[bytes]:
 # A home's server -------------------------------------------------------------------------------------------------
 
 
-def running_server(home: Path, *, timeout_s: float = CONNECT_S) -> ServerRecord | None:
-    """The server of a home, if there is one that answers as the process which the home names."""
-    record = read_record(home)
-    if record is None:
-        return None
-    with suppress(_Unproven):
-        return _found_server(home, record, timeout_s)
-    return None
-
-
-def _found_server(home: Path, record: ServerRecord, timeout_s: float) -> ServerRecord | None:
-    """The server of a record that is believed: its URL is on this computer, its process holds the home's lock, and it
-    proves that it knows the home's token. None where nothing answers.
-
-    Raises _Unproven where something else answers, and SettingsError for a token that cannot be believed.
-    """
-    holder = owner(home)
-    if holder is None or holder.pid != record.pid or not is_here(record.url):
-        return None
-    token = read_token(home)
-    if token is None:
-        raise _Unproven(NOT_OURS)
-    try:
-        with closing(_connected_to(Endpoint(record.url, {}), timeout_s)) as connection:
-            pid = orjson.loads(_proved(connection, token, time.monotonic() + timeout_s))["pid"]
-    except _Unproven:
-        raise
-    except (_Unsent, OSError, HTTPException, ValueError, KeyError, TypeError):
-        return None
-    return record if pid == record.pid else None
-
-
 def client_of(home: Path, record: ServerRecord, *, timeout_s: float = TIMEOUT_S) -> Client:
     """A client of a home's server that was just found."""
     client = Client.of_home(home, start=False, timeout_s=timeout_s)
-    token = read_token(home)
-    client._found = Endpoint(record.url, _authorization(token), token)
+    client._found = _endpoint_of(record, read_token(home))
     return client
-
-
-def is_here(url: str) -> bool:
-    """Whether a URL leads to this computer: to loopback, or to an address that is its own."""
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port
-    except ValueError:
-        return False
-    if parts.scheme != "http" or port is None or parts.username or parts.query or parts.path not in ("", "/"):
-        return False
-    if host in ("127.0.0.1", "::1", "localhost"):
-        return True
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        socket.inet_pton(family, host)
-        with socket.socket(family, socket.SOCK_STREAM) as own:
-            own.bind((host, 0))  # the system refuses addresses of other computers
-    except (OSError, ValueError):
-        return False
-    return host not in ("0.0.0.0", "::")  # noqa: S104 — refused
 
 
 def ensure_server(
@@ -837,6 +786,13 @@ def ensure_server(
     Raises HomeLocked when a process that does not serve has the home open, ServerUnreachable with the last words of a
     server that did not start.
     """
+    proven = _ensure_connection(home, config, timeout_s=timeout_s, starting_s=starting_s)
+    proven.close()
+    return proven.record
+
+
+def _ensure_connection(home: Path, config: Path | None, *, timeout_s: float, starting_s: float | None = None) -> Proven:
+    """As `ensure_server`, with the connection on which the server has just proved itself: use or close it."""
     began = time.monotonic()
     patience_s = starting_s if starting_s is not None else STARTING_S if timeout_s >= START_TIMEOUT_S else timeout_s
     home = require(home, named=True, config=config)
@@ -845,12 +801,12 @@ def ensure_server(
     while (left_s := began + bound_s - time.monotonic()) > 0:
         found = read_record(home)
         try:
-            record = None if found is None else _found_server(home, found, min(CONNECT_S, left_s))
-        except _Unproven as error:
+            proven = None if found is None else connect_to(home, found, min(CONNECT_S, left_s))
+        except Unproven as error:
             stop = f"fusion stop --home {home}"
             raise ServerUnreachable(f"The server of {home} is not asked: {error}. To start another: {stop}") from None
-        if record is not None:
-            return record
+        if proven is not None:
+            return proven
         holder = owner(home)
         if holder is not None and not holder.serves:
             raise HomeLocked(explain_lock(home, holder))

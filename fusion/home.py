@@ -15,16 +15,14 @@ import os
 import re
 import stat
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from fusion.errors import HomeLocked, HomeNotAllowed
 from fusion.lib.private import NAME, read_regular, xdg_folder
@@ -37,8 +35,7 @@ _ATTEMPTS = 6
 """A lock is tried this often, 20 ms apart, before it counts as held: `owner` probes it for some microseconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Located:
+class Located(NamedTuple):
     """A home's path, and whether the user ``named`` it; else it was found by the folder that somebody stands in."""
 
     path: Path
@@ -78,8 +75,7 @@ def config_root() -> Path:
     return inside if inside.is_dir() else Path(__file__).parent.parent / "config"
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(NamedTuple):
     """Who holds a home; ``what`` is its command line, "fusion serve --home …"."""
 
     pid: int
@@ -114,7 +110,7 @@ class HomeLock:
             os.close(descriptor)
             raise HomeLocked(explain_lock(home, holder))
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(asdict(Owner(os.getpid(), what or command_line()))).encode(), 0)
+        os.pwrite(descriptor, json.dumps(Owner(os.getpid(), what or command_line())._asdict()).encode(), 0)
         return cls(home, descriptor)
 
     def release(self) -> None:
@@ -233,8 +229,7 @@ def command_line() -> str:
     return " ".join([name, *sys.argv[1:]])[:500]
 
 
-@dataclass(frozen=True, slots=True)
-class ServerRecord:
+class ServerRecord(NamedTuple):
     """What ``home/server.json`` says of a running server; ``started`` is ISO 8601, UTC.
 
     ``token`` opens the server where it wants API keys: who can read this file (0600) can read the home anyway.
@@ -248,10 +243,12 @@ class ServerRecord:
 
 def write_record(home: Path, record: ServerRecord) -> None:
     """Whole or not at all, readable by its owner only. Call when the socket already listens."""
+    import tempfile  # a hook imports this module, and writes nothing
+
     descriptor, name = tempfile.mkstemp(dir=home, prefix=".server-")  # mkstemp makes files 0600
     try:
         with os.fdopen(descriptor, "w") as file:
-            json.dump(asdict(record), file)
+            json.dump(record._asdict(), file)
         Path(name).replace(home / "server.json")
     except BaseException:
         Path(name).unlink()

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import fusion as package
 from fusion.access import TOKEN, read_token
-from fusion.client import LOG, Client, running_server
+from fusion.client import LOG, Client
 from fusion.contract import UNNAMED, Scope, Verifies
 from fusion.doors import show
 from fusion.embedders import RECORD
@@ -31,6 +31,7 @@ from fusion.ingest import marks
 from fusion.ingest.journal import mark
 from fusion.ingest.journal.outbox import deliveries
 from fusion.ingest.journal.tombstones import held_back
+from fusion.local_server import running_server
 from fusion.resolve import resolve
 from fusion.settings import LOOPBACK, Settings, load, recipes
 from fusion.store.rows import time_of

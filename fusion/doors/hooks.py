@@ -16,7 +16,6 @@ what an earlier one could not keep.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -24,19 +23,19 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from fusion.client import Client, client_of, ensure_server, open_log, running_server
+from fusion import local_server
 from fusion.doors.terminal import plain
-from fusion.errors import BadInput, FusionError, NotFound
+from fusion.errors import BadInput, FusionError, HomeGone, NotFound
 from fusion.home import locate_home
 from fusion.lib.clean import clean
 from fusion.lib.envelope import said, without_own_block, without_private, without_wrappers
 from fusion.trust import require
 
 if TYPE_CHECKING:
+    from fusion.client import Client
     from fusion.ingest.intake import NewMemory
 
 MAX_INPUT_BYTES = 16 << 20
@@ -65,8 +64,7 @@ PROFILE_MEMORIES = 4
 _SLASH_COMMAND = re.compile(r"/[\w:.-]+(?:\s|\Z)")
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(NamedTuple):
     """What Claude Code told a hook, and whose memory is meant."""
 
     payload: Mapping[str, Any]
@@ -88,10 +86,26 @@ class Told:
         """The folder that the session was begun in; Claude Code's variable stays when the session goes elsewhere."""
         return project_of(os.environ.get("CLAUDE_PROJECT_DIR") or self.text("cwd"))
 
+    def block_for(self, question: str, **options: object) -> str:
+        """The server's block for a question, on the connection on which the server has proved itself.
+
+        Where no server runs, or another one takes its place, the client starts it or waits for it.
+        """
+        asked = {"query": question, "user_id": self.user, "project": self.project, "recipe": "hook", **options}
+        given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+        with suppress(HomeGone):
+            reply = local_server.ask(self.home, "/v1/fuse", given, look_s=LOOK_S, answer_s=ANSWER_S)
+            if reply is not None:
+                return str(reply["block"])
+        with self.server() as memory:
+            return memory.fuse(**given)["block"]
+
     @contextmanager
     def server(self, *, start_s: float | None = None, answer_s: float = ANSWER_S) -> Iterator[Client]:
         """A client of the home's server. One that does not run is started, and waited for as long as is set."""
-        record = running_server(self.home, timeout_s=LOOK_S)
+        from fusion.client import client_of, ensure_server
+
+        record = local_server.running_server(self.home, timeout_s=LOOK_S)
         if record is None and start_s is None:
             from fusion.settings import load  # takes longer than all the rest: only where a start takes longer still
 
@@ -116,8 +130,7 @@ def recall(told: Told) -> str:
     question = question_of(told.text("prompt"))
     if not question or "agent_id" in told.payload:  # a subagent's prompt was written by the agent, which has recalled
         return ""
-    with told.server() as memory:
-        return memory.fuse(question, user_id=told.user, project=told.project, recipe="hook")["block"]
+    return told.block_for(question)
 
 
 def question_of(prompt: str) -> str:
@@ -134,16 +147,12 @@ def question_of(prompt: str) -> str:
 def profile(told: Told) -> str:
     """A few memories of the project, for the beginning of a session; the server is started for what follows."""
     what = "decisions, preferences, rules and plans"
-    with told.server() as memory:
-        return memory.fuse(
-            f"{told.project}: {what}" if told.project else f"My {what}",
-            user_id=told.user,
-            project=told.project,
-            recipe="hook",
-            timeout_ms=PROFILE_MS,
-            budget_chars=PROFILE_CHARS,
-            max_results=PROFILE_MEMORIES,
-        )["block"]
+    return told.block_for(
+        f"{told.project}: {what}" if told.project else f"My {what}",
+        timeout_ms=PROFILE_MS,
+        budget_chars=PROFILE_CHARS,
+        max_results=PROFILE_MEMORIES,
+    )
 
 
 def capture(told: Told) -> None:
@@ -238,8 +247,7 @@ def _reply(told: Told, text: str) -> NewMemory:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Hook:
+class Hook(NamedTuple):
     """One event: its name in Claude Code, what is done, and after how many seconds that is given up."""
 
     event: str
@@ -272,11 +280,6 @@ HOOKS: Mapping[str, Hook] = {
 
 class _TooLate(BaseException):
     """The time of a hook is over. Not an ``Exception``: what tolerates failures must not tolerate this one."""
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise BadInput(message)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -318,6 +321,8 @@ def _detach(home: Path, answer: Mapping[str, Any]) -> bool:
     if os.fork():
         _write(1, json.dumps(answer))
         return False
+    from fusion.client import open_log
+
     os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
     try:
@@ -331,15 +336,29 @@ def _detach(home: Path, answer: Mapping[str, Any]) -> bool:
 
 def _told(options: Sequence[str]) -> Told:
     """What is on stdin, for the home that is meant. Raises BadInput, and HomeNotAllowed before the home is opened."""
-    parser = _Parser(prog="fusion hook", add_help=False)
-    parser.add_argument("--home", type=Path)
-    parser.add_argument("--user")
-    chosen = parser.parse_args(options)
+    home, user = _options(options)
     payload = _payload()
     cwd = payload.get("cwd")
     inside = Path(cwd) if isinstance(cwd, str) and Path(cwd).is_absolute() else None
-    located = locate_home(chosen.home, cwd=inside)
-    return Told(payload, require(located.path, named=located.named), chosen.user)
+    located = locate_home(home, cwd=inside)
+    return Told(payload, require(located.path, named=located.named), user)
+
+
+def _options(given: Sequence[str]) -> tuple[Path | None, str | None]:
+    """The home and the user that are named. The plugin names none, and then no parser is imported."""
+    if not given:
+        return None, None
+    from argparse import ArgumentParser
+
+    class Parser(ArgumentParser):
+        def error(self, message: str) -> NoReturn:
+            raise BadInput(message)
+
+    parser = Parser(prog="fusion hook", add_help=False)
+    parser.add_argument("--home", type=Path)
+    parser.add_argument("--user")
+    chosen = parser.parse_args(given)
+    return chosen.home, chosen.user
 
 
 def _payload() -> Mapping[str, Any]:

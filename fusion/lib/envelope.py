@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Speaker = Literal["user", "assistant"]
 
@@ -20,8 +19,7 @@ ACK_CHARS = 300
 """an answer with HEARTBEAT_OK at an end says nothing when the rest is no longer than this (OpenClaw's own bound)"""
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(NamedTuple):
     """``text`` is what was said, empty when there is nothing to keep; ``reason`` then says why, if a person may care.
 
     ``unattended``: no person wrote this prompt, so that what answers it is no conversation either.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -90,6 +89,8 @@ def write_state(name: str, content: bytes) -> None:
 
 def write_atomically(file: Path, content: bytes) -> None:
     """Replaces a file by one of mode 0600, whole or not at all. A link in its place is replaced, not followed."""
+    import tempfile  # a hook imports this module, and writes nothing
+
     temporary: str | None = None
     try:
         descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name[:40]}-")  # 0600
@@ -129,6 +130,8 @@ def read_regular(file: Path, max_bytes: int, *, ours: bool = False) -> bytes:
 
 def _create(file: Path, content: bytes) -> None:
     """Makes a file that is not there. Where another process was first, its file stays."""
+    import tempfile
+
     descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")
     try:
         with os.fdopen(descriptor, "wb") as opened:

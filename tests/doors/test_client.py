@@ -15,7 +15,7 @@ import pytest
 
 from fusion import errors, problem
 from fusion.access import home_token
-from fusion.client import LOG, AsyncClient, Client, ensure_server, running_server, stop_server
+from fusion.client import LOG, AsyncClient, Client, ensure_server, stop_server
 from fusion.errors import (
     BadInput,
     FusionError,
@@ -27,6 +27,7 @@ from fusion.errors import (
     SettingsError,
 )
 from fusion.home import HomeLock, ServerRecord, write_record
+from fusion.local_server import running_server
 from fusion.settings import KeySettings, ServerSettings, Settings
 from fusion.trust import allow, make_home
 from tests.doors.fakes import COVERAGE, FakeFusion, app_over, serving, serving_home

@@ -17,8 +17,9 @@ import httpx
 import pytest
 
 from fusion.access import home_token
-from fusion.client import Client, ensure_server, running_server, stop_server
+from fusion.client import Client, ensure_server, stop_server
 from fusion.home import ServerRecord, owner, read_record
+from fusion.local_server import running_server
 from fusion.trust import allow
 from tests.doors.fakes import SMALL
 

@@ -17,9 +17,10 @@ import pytest
 from mcp import Client as McpClient
 from mcp import StdioServerParameters, stdio_client
 
-from fusion.client import Client, ensure_server, running_server, stop_server
+from fusion.client import Client, ensure_server, stop_server
 from fusion.doors.hooks import HOOKS, MAX_INPUT_BYTES, MAX_PROMPT_CHARS, _limit, _TooLate, project_of, question_of
 from fusion.home import HomeLock, owner
+from fusion.local_server import running_server
 from tests.doors.fakes import SMALL, FakeFusion, serving_home
 
 EVENTS = {
@@ -598,18 +599,25 @@ class TestServer:
 
 
 @pytest.mark.feature("a hook imports nothing heavy")
-def test_a_hook_imports_nothing_heavy(home: Path) -> None:
-    """On the way to a server, that is: a prompt waits for these imports. 300 ms are the whole of what it may cost."""
-    heavy = "httpx asyncio typer rich click pydantic numpy mcp fastapi orjson.nothing".split()
+async def test_a_hook_imports_nothing_heavy(home: Path, memory: FakeFusion) -> None:
+    """On the way to a running server, that is: a prompt waits for these imports."""
+    heavy = "httpx asyncio typer rich click pydantic numpy mcp fastapi dataclasses fusion.client http.client orjson"
+    heavy += " ssl subprocess logging tempfile"
     code = (
         "import sys; sys.argv = ['fusion', 'hook', 'user-prompt-submit', '--home', sys.argv[1]]\n"
         "from fusion.__main__ import main\nmain()\n"
-        f"print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)"
+        f"print([name for name in {heavy.split()!r} if name in sys.modules], file=sys.stderr)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(home)], input=b'{"prompt": "ok"}', capture_output=True, check=True, timeout=60
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-c", code, str(home)],
+        input=b'{"prompt": "where do chains come from?"}',
+        capture_output=True,
+        check=True,
+        timeout=60,
     )
     assert done.stderr == b"[]\n"
+    assert len(memory.requests) == 1
 
 
 # The plugin --------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from mcp.types import CallToolResult, TextContent
 
 from fusion import client as clients
 from fusion import problem
-from fusion.client import AsyncClient, ensure_server, running_server, stop_server
+from fusion.client import AsyncClient, ensure_server, stop_server
 from fusion.contract import Place, Scope
 from fusion.doors.mcp import INSTRUCTIONS, Caller, fenced, tools_server
 from fusion.errors import (
@@ -35,6 +35,7 @@ from fusion.errors import (
 )
 from fusion.home import HomeLock, owner
 from fusion.lib.envelope import without_own_block
+from fusion.local_server import running_server
 from fusion.recall.engine import Fused, FuseRequest
 from fusion.settings import KeySettings, ServerSettings, Settings
 from fusion.trust import allow

@@ -19,9 +19,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from fusion.access import CHALLENGE, PROOF, home_token, proof
-from fusion.client import AsyncClient, Client, ensure_server, is_here, open_log, running_server, stop_server
+from fusion.client import AsyncClient, Client, ensure_server, open_log, stop_server
 from fusion.errors import HomeNotAllowed, ServerUnreachable
 from fusion.home import HomeLock, ServerRecord, holds_lock, owner, read_record, write_record
+from fusion.local_server import is_here, running_server
 from tests.doors.fakes import FakeFusion, serving_home
 
 
@@ -33,6 +34,8 @@ class Impostor:
     """what it proves with; None: it gives a proof that is wrong"""
     proofs: int = 1_000_000
     """so often it proves itself; then it is another program at the same port"""
+    connections: int = 0
+    challenges: int = 0
     heard: list[str] = field(default_factory=list)
     """the request lines, and bodies, of what it was sent but ``GET /healthz``"""
 
@@ -42,6 +45,10 @@ class Impostor:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+
+            def setup(self) -> None:
+                impostor.connections += 1
+                super().setup()
 
             def do_GET(self) -> None:
                 self.answer()
@@ -57,6 +64,7 @@ class Impostor:
                 self.send_response(200)
                 self.send_header("content-length", str(len(reply)))
                 if nonce := self.headers.get(CHALLENGE):
+                    impostor.challenges += 1
                     knows = impostor.token is not None and impostor.proofs > 0
                     impostor.proofs -= 1
                     token = str(impostor.token) if knows else "guessed"
@@ -106,7 +114,7 @@ def test_a_program_that_takes_the_port_later_gets_no_question(home: Path) -> Non
     """Every connection is proved: a client that found the server an hour ago does not send to its successor."""
     with HomeLock.take(home, "fusion serve"):
         token = home_token(home)
-        impostor = Impostor(token, proofs=2)
+        impostor = Impostor(token, proofs=1)
         with impostor.serving() as url:
             write_record(home, ServerRecord(os.getpid(), url, "now"))
             with Client.of_home(home, start=False) as client:
@@ -115,6 +123,37 @@ def test_a_program_that_takes_the_port_later_gets_no_question(home: Path) -> Non
                 with pytest.raises(ServerUnreachable):
                     client.fuse("where are the keys?")
     assert impostor.heard == []
+
+
+def test_a_first_question_takes_one_connection_and_one_proof(home: Path) -> None:
+    """The client asks on the connection on which the server has proved itself; the next question has one of its own."""
+    with HomeLock.take(home, "fusion serve"):
+        server = Impostor(home_token(home))
+        with server.serving() as url, Client.of_home(home, start=False) as client:
+            write_record(home, ServerRecord(os.getpid(), url, "now"))
+            client.health()
+            assert (server.connections, server.challenges) == (1, 1)
+            client.health()
+            assert (server.connections, server.challenges) == (2, 2)
+
+
+@pytest.mark.feature("a hook opens one connection to the server, which proves itself on it")
+def test_a_hook_takes_one_connection_and_one_proof(home: Path) -> None:
+    """Before each prompt of an agent."""
+    with HomeLock.take(home, "fusion serve"):
+        server = Impostor(home_token(home))
+        with server.serving() as url:
+            write_record(home, ServerRecord(os.getpid(), url, "now"))
+            subprocess.run(
+                [sys.executable, "-m", "fusion", "hook", "user-prompt-submit", "--home", str(home)],
+                input=b'{"prompt": "where do chains come from?"}',
+                capture_output=True,
+                check=True,
+                timeout=60,
+            )
+    assert (server.connections, server.challenges) == (1, 1)
+    [question] = server.heard
+    assert question.startswith("POST /v1/fuse HTTP/1.1 Bearer ")
 
 
 async def test_an_async_client_proves_each_connection(home: Path) -> None:

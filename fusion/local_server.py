@@ -1,0 +1,269 @@
+"""The server of a home on this computer: find it, make it prove itself, and send one request over the same connection.
+
+A hook does this before every prompt of an agent, in a process of its own. So this module imports neither an HTTP
+library nor the client, which together take longer than the question.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from hmac import compare_digest
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+from urllib.parse import urlsplit
+
+from fusion.access import CHALLENGE, PROOF, proof, read_token
+from fusion.errors import ServerUnreachable
+from fusion.home import ServerRecord, owner, read_record
+
+CONNECT_S = 2.0
+MAX_PROOF = 1 << 16
+"""bytes of a server's proof"""
+MAX_REPLY = 64 << 20
+"""bytes of a reply to `ask`"""
+NOT_OURS = "what answers at its address does not know the home's token: another program, or an earlier version"
+_CHUNK = 1 << 16
+_END = b"\r\n\r\n"
+
+
+class Unsent(Exception):
+    """No proven connection came about, so the request has not reached any program."""
+
+
+class Unproven(Unsent):
+    """The program that answers does not know the home's token."""
+
+
+class Head(NamedTuple):
+    """Status line and headers of a reply, with the names of headers in lower case."""
+
+    status: int
+    headers: Mapping[bytes, bytes]
+
+    @classmethod
+    def parse(cls, head: bytes) -> Head:
+        """The head of an HTTP/1.1 reply, without its last empty line. Raises ValueError for anything else."""
+        first, *lines = head.split(b"\r\n")
+        protocol, _, rest = first.partition(b" ")
+        if protocol != b"HTTP/1.1":
+            raise ValueError("the reply is not HTTP/1.1")
+        fields = (line.partition(b":") for line in lines)
+        return cls(int(rest[:3]), {name.strip().lower(): value.strip() for name, _, value in fields})
+
+    @property
+    def length(self) -> int:
+        """The length of the body. Raises ValueError where the reply does not give it."""
+        return int(self.headers.get(b"content-length", b"none"))
+
+    @property
+    def closes(self) -> bool:
+        """Whether the server closes the connection after this reply."""
+        return self.headers.get(b"connection", b"").lower() == b"close"
+
+
+def challenge(host: bytes, nonce: str) -> bytes:
+    """The request that makes a server prove that it knows the home's token."""
+    return b"GET /healthz HTTP/1.1\r\nhost: %b\r\n%b: %b\r\n\r\n" % (host, CHALLENGE.encode(), nonce.encode())
+
+
+def check_proof(token: str, nonce: str, address: Sequence[object], head: Head) -> None:
+    """Raises Unproven unless a reply to `challenge` proves the token at the address of the connection."""
+    given = head.headers.get(PROOF.encode(), b"")
+    if head.status != 200 or not compare_digest(given, proof(token, nonce, address).encode()):
+        raise Unproven(NOT_OURS)
+
+
+class Proven:
+    """An open connection to a server that has proved on it that it knows the home's token."""
+
+    def __init__(self, sock: socket.socket, record: ServerRecord, token: str) -> None:
+        self.record = record
+        self.token = token
+        self._socket = sock
+
+    @classmethod
+    def open(cls, record: ServerRecord, token: str, timeout_s: float) -> Self:
+        """Raises Unproven, Unsent, and TimeoutError where the proof takes too long."""
+        deadline = time.monotonic() + timeout_s
+        parts = urlsplit(record.url)
+        try:
+            sock = _connect(parts.hostname or "", parts.port or 80, min(timeout_s, CONNECT_S))
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise Unsent(str(error)) from error
+        try:
+            nonce = os.urandom(16).hex()
+            sock.sendall(challenge(parts.netloc.encode(), nonce))
+            head, body = _received(sock, deadline, MAX_PROOF)
+            check_proof(token, nonce, sock.getpeername(), head)
+            if head.closes:
+                raise Unsent("the server is stopping")
+            if json.loads(body)["pid"] != record.pid:
+                raise Unsent("another process has taken the server's place")
+            return cls(sock, record, token)
+        except BaseException as error:
+            sock.close()
+            if isinstance(error, ValueError | KeyError | TypeError):  # it does not answer as a server of ours does
+                raise Unproven(NOT_OURS) from error
+            if isinstance(error, OSError) and not isinstance(error, TimeoutError):
+                raise Unsent(str(error)) from error
+            raise
+
+    def post(self, path: str, content: bytes, timeout_s: float) -> tuple[int, bytes]:
+        """Sends one request, the last on this connection; status and body of the reply.
+
+        Raises TimeoutError and other OSErrors, and ValueError for a reply that is not HTTP.
+        """
+        deadline = time.monotonic() + timeout_s
+        head = (
+            f"POST {path} HTTP/1.1\r\nhost: {urlsplit(self.record.url).netloc}\r\n"
+            f"authorization: Bearer {self.token}\r\nconnection: close\r\n"
+            f"content-type: application/json\r\ncontent-length: {len(content)}\r\n\r\n"
+        )
+        self._socket.settimeout(timeout_s)
+        self._socket.sendall(head.encode() + content)
+        answer, body = _received(self._socket, deadline, MAX_REPLY)
+        return answer.status, body
+
+    def detach(self) -> socket.socket:
+        """The socket, for an HTTP library to go on with; it is the caller's to close."""
+        return self._socket
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def running_server(home: Path, *, timeout_s: float = CONNECT_S) -> ServerRecord | None:
+    """The record of a home's server, if the server runs and proves itself."""
+    connection = connect(home, timeout_s)
+    if connection is None:
+        return None
+    connection.close()
+    return connection.record
+
+
+def connect(home: Path, timeout_s: float) -> Proven | None:
+    """A proven connection to the server of a home; None where none runs that proves itself."""
+    record = read_record(home)
+    if record is not None:
+        with suppress(Unproven):
+            return connect_to(home, record, timeout_s)
+    return None
+
+
+def connect_to(home: Path, record: ServerRecord, timeout_s: float) -> Proven | None:
+    """A proven connection to the server of a record; None where nothing answers, or the record is not to be believed.
+
+    It is believed when its URL is on this computer, its process holds the home's lock, and the server proves that it
+    knows the home's token and is that process. Raises Unproven where another program answers, and SettingsError for a
+    token that cannot be believed.
+    """
+    holder = owner(home)
+    if holder is None or holder.pid != record.pid or not is_here(record.url):
+        return None
+    token = read_token(home)
+    if token is None:
+        raise Unproven(NOT_OURS)
+    try:
+        return Proven.open(record, token, timeout_s)
+    except Unproven:
+        raise
+    except (Unsent, OSError):
+        return None
+
+
+def ask(home: Path, path: str, body: Mapping[str, object], *, look_s: float, answer_s: float) -> dict[str, Any] | None:
+    """The reply of a home's server to one request. None where no server runs that proves itself: nothing was sent.
+
+    Raises the error that the server replied with, and ServerUnreachable.
+    """
+    connection = connect(home, look_s)
+    if connection is None:
+        return None
+    try:
+        with closing(connection):
+            status, content = connection.post(path, json.dumps(body).encode(), answer_s)
+        reply = json.loads(content)
+    except TimeoutError as error:
+        raise ServerUnreachable(f"The server of {home} did not answer in time. See {home / 'server.log'}") from error
+    except (OSError, ValueError) as error:
+        what = str(error) or type(error).__name__
+        raise ServerUnreachable(f"The server of {home} does not answer ({what}). See {home / 'server.log'}") from error
+    if status == 200 and isinstance(reply, dict):
+        return reply
+    from fusion.problem import error_of
+
+    raise error_of(reply if isinstance(reply, dict) else {}, status)
+
+
+def is_here(url: str) -> bool:
+    """Whether a URL leads to this computer: to loopback, or to an address that is its own."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return False
+    if parts.scheme != "http" or port is None or parts.username or parts.query or parts.path not in ("", "/"):
+        return False
+    if host in ("127.0.0.1", "::1", "localhost"):
+        return True
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.inet_pton(family, host)
+        with socket.socket(family, socket.SOCK_STREAM) as own:
+            own.bind((host, 0))  # the system refuses addresses of other computers
+    except (OSError, ValueError):
+        return False
+    return host not in ("0.0.0.0", "::")  # noqa: S104 — refused
+
+
+def _connect(host: str, port: int, timeout_s: float) -> socket.socket:
+    """A socket to an address of this computer. `socket.create_connection` imports tables of Unicode for a name."""
+    if host == "localhost":
+        return socket.create_connection((host, port), timeout_s)
+    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        sock.settimeout(timeout_s)
+        sock.connect((host, port))
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _received(sock: socket.socket, deadline: float, most: int) -> tuple[Head, bytes]:
+    """One whole reply. The deadline bounds the sum of all waits: a socket's own timeout bounds each one alone.
+
+    Raises TimeoutError and other OSErrors, and ValueError for a reply that is not HTTP, gives no length or is longer
+    than ``most``.
+    """
+    received = bytearray()
+    while (end := received.find(_END)) < 0:
+        received += _some(sock, deadline)
+        if len(received) > MAX_PROOF + _CHUNK:
+            raise ValueError("the head of the reply is too long")
+    head = Head.parse(bytes(received[:end]))
+    whole = end + len(_END) + head.length
+    if not 0 <= head.length <= most:
+        raise ValueError("the reply is too long")
+    while len(received) < whole:
+        received += _some(sock, deadline)
+    return head, bytes(received[end + len(_END) : whole])
+
+
+def _some(sock: socket.socket, deadline: float) -> bytes:
+    left_s = deadline - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError("the reply trickles")
+    sock.settimeout(left_s)
+    chunk = sock.recv(_CHUNK)
+    if not chunk:
+        raise ConnectionError("the server closed the connection")
+    return chunk
