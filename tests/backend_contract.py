@@ -266,7 +266,7 @@ class BackendContract(ABC):
         assert after[0] == before[0]
         assert sorted(map(str, after)) == sorted(map(str, before))
 
-    @pytest.mark.row("A130", "… a search changes nothing", of="the contract suite")
+    @pytest.mark.feature("… a search changes nothing", of="the contract suite")
     async def test_search_changes_nothing(self, backend: Backend) -> None:
         """Asking twice gives the same answer, and leaves behind what was there."""
         await self.fill(backend, self.samples(backend))
@@ -437,7 +437,7 @@ class BackendContract(ABC):
             await second.close()
         assert found == [captured.event.event_id for captured in batch]
 
-    @pytest.mark.row("A162", "… forgotten is gone", of="the contract suite")
+    @pytest.mark.feature("… forgotten is gone", of="the contract suite")
     async def test_forget_then_gone(self, folder: Path) -> None:
         """A forgotten memory is in no answer, now or after reopening; the others stay; once more is ``absent``."""
         backend = await self.open_backend(folder)
@@ -585,7 +585,7 @@ class RemoteBackendContract(BackendContract):
             finally:
                 await backend.close()
 
-    @pytest.mark.row("A104", "… a wrong reply is a named error", of="the contract suite")
+    @pytest.mark.feature("… a wrong reply is a named error", of="the contract suite")
     @pytest.mark.parametrize(
         "body", [b"<html>It works!</html>", b'{"hits": [{"native_id": "1", "te', b"[[1]]", b'"hits"', b"", b"\xff\xfe"]
     )

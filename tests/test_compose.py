@@ -35,8 +35,8 @@ def test_a_file_a_service() -> None:
     }
 
 
-@pytest.mark.row(
-    "A113", "… Mem0's own server is of the version whose library is tested", of="compose/: loopback ports only"
+@pytest.mark.feature(
+    "… Mem0's own server is of the version whose library is tested", of="compose/: loopback ports only"
 )
 def test_mem0s_server_is_of_the_library_that_is_tested() -> None:
     """Another version's server may speak other shapes: it goes up with the lock, and this file with it."""

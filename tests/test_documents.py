@@ -58,7 +58,7 @@ async def ingested(fusion: Fusion, *paths: Path) -> list[str]:
     return [one.ref for one in kept]
 
 
-@pytest.mark.row("A069", "a document by the name that a hit shows, from its file or from the journal")
+@pytest.mark.feature("a document by the name that a hit shows, from its file or from the journal")
 async def test_what_a_hit_names_can_be_read(home: Path, notes: Path) -> None:
     """The document of every member of an answer leads to its file, or to where the journal has it."""
     talk = notes.parent / "talk.jsonl"
@@ -123,9 +123,7 @@ async def test_a_private_document_is_not_there_for_a_group(home: Path, notes: Pa
             await fusion.document("garage/MEMORY.md", Scope(audience="group"))
 
 
-@pytest.mark.row(
-    "A069",
-    "A156",
+@pytest.mark.feature(
     "… each user's, tenant's and audience's own; everything else is the same 404",
     of="a document by the name",
 )

@@ -194,7 +194,7 @@ class TestOneMemorysLife:
         """The same without a model."""
         await from_first_to_last(home, embedded(home), EMBEDDED)
 
-    @pytest.mark.row("A115", "one memory's life over the four embedded backends and the real model")
+    @pytest.mark.feature("one memory's life over the four embedded backends and the real model")
     @pytest.mark.model
     async def test_in_the_four_embedded_backends(self, home: Path) -> None:
         """The same with the real model, as a new user has it; a paraphrase without a common word is found as well."""
@@ -271,7 +271,7 @@ class TestACrowd:
 
 
 class TestWhatIsMissing:
-    @pytest.mark.row("A104", "a damaged backend is disabled with its mend")
+    @pytest.mark.feature("a damaged backend is disabled with its mend")
     async def test_a_damaged_backend_costs_its_own_answers(self, home: Path) -> None:
         """Rubbish instead of its database: disabled with the mend, and the other three answer."""
         async with Fusion.open(embedded(home)) as fusion:
@@ -318,9 +318,7 @@ class TestWhatIsMissing:
             async with Fusion.open(embedded(home)):
                 pytest.fail("it opened")
 
-    @pytest.mark.row(
-        "A053",
-        "A163",
+    @pytest.mark.feature(
         "… and refilled from the journal when its folder is moved away",
         of="a damaged backend is disabled",
     )
@@ -385,7 +383,7 @@ class TestWhatIsMissing:
         assert caught.value.details["coverage"]["failed"] == 1
         assert caught.value.details["backends"][0]["error_code"] == "not_opened"
 
-    @pytest.mark.row("A153", "when nobody answers, Retry-After says when the first breaker lets a question through")
+    @pytest.mark.feature("when nobody answers, Retry-After says when the first breaker lets a question through")
     async def test_when_nobody_answers_the_caller_learns_when_to_come_back(self, home: Path) -> None:
         """As soon as the first breaker lets a question through; at once, within reason, where none holds it back."""
         chosen = small(home, one="tests.test_wiring:Expired", two="tests.test_wiring:NoRoom")
@@ -759,7 +757,7 @@ WORDS = st.sampled_from("harbour bees tea bridge Postgres morning red".split())
 SAID = st.lists(st.tuples(st.sampled_from("nadia omar".split()), st.lists(WORDS, min_size=1, max_size=4)), max_size=6)
 
 
-@pytest.mark.row("A120", "A156", "two users never see each other's memories")
+@pytest.mark.row("A156", "two users never see each other's memories")
 @settings(max_examples=15, deadline=None)
 @given(said=SAID, asked=WORDS, others=st.booleans())
 def test_two_users_never_see_each_others_memories(said: list[tuple[str, list[str]]], asked: str, others: bool) -> None:

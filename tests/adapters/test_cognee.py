@@ -36,7 +36,7 @@ from tests.chaos import Chaos
 from tests.cognee.server import Document, Served
 
 
-@pytest.mark.row("A114", "Cognee: the suite, in front of a server that keeps datasets apart")
+@pytest.mark.feature("Cognee: the suite, in front of a server that keeps datasets apart")
 class TestCognee(RemoteBackendContract):
     """With a dataset that remembers, in front of a server that keeps datasets apart."""
 
@@ -75,7 +75,7 @@ async def remembered(backend: Cognee, *texts: str) -> list[str]:
 ARROW = "julien -> corrected_by -> bug gateway"
 
 
-@pytest.mark.row("A114", "Cognee: login or key; an expired token is renewed once")
+@pytest.mark.feature("Cognee: login or key; an expired token is renewed once")
 @pytest.mark.feature("cognee: an expired token", part="faults/adapters")
 async def test_an_expired_token_is_renewed_once(tmp_path: Path) -> None:
     """One login for many questions at once, and one more when the token is no longer good; not a third."""
@@ -273,7 +273,7 @@ async def test_what_others_brought_keeps_cognees_id() -> None:
     assert (hits[1].native_id, hits[1].event_id) == ("c2", None)
 
 
-@pytest.mark.row("A114", "Cognee: 404 NoData is nothing found")
+@pytest.mark.feature("Cognee: 404 NoData is nothing found")
 @pytest.mark.feature("cognee: no data", part="faults/adapters")
 async def test_nothing_there_is_nothing_found() -> None:
     """404 with NoData, a dataset that is made only when something is remembered: empty; a wrong name is said."""
@@ -354,9 +354,7 @@ async def test_what_it_accepts() -> None:
     await reading.close()
 
 
-@pytest.mark.row(
-    "A114", "Cognee: remembers by add and cognify, found once its graph is made; a making that fails is said"
-)
+@pytest.mark.feature("Cognee: remembers by add and cognify, found once its graph is made; a making that fails is said")
 @pytest.mark.feature("cognee: a graph that is not made", part="faults/adapters")
 async def test_a_graph_that_is_not_made_is_said() -> None:
     """Documents are kept, searches go on, and `describe` names the mend; what is remembered next mends it."""
@@ -377,7 +375,7 @@ async def test_a_graph_that_is_not_made_is_said() -> None:
         await backend.close()
 
 
-@pytest.mark.row("A114", "Cognee: forgets its own; what others brought is hidden and stays")
+@pytest.mark.feature("Cognee: forgets its own; what others brought is hidden and stays")
 async def test_what_is_not_ours_is_hidden_and_stays() -> None:
     """A chunk or a triplet that somebody else brought is left as it is; the gateway hides it."""
     served = Served(apart=False)

@@ -322,9 +322,9 @@ def _after(clock: Clock, seconds: float, reply: Reply) -> Reply:
 # 429, 529
 
 
-@pytest.mark.row("A043", "Haiku: 429 and 529 cool down, nothing is retried")
-@pytest.mark.row(
-    "A043", "429 or 529: no second try within a request, and left alone as long as it asks", part="faults/judge"
+@pytest.mark.feature("Haiku: 429 and 529 cool down, nothing is retried")
+@pytest.mark.feature(
+    "429 or 529: no second try within a request, and left alone as long as it asks", part="faults/judge"
 )
 @pytest.mark.parametrize(
     ("status", "retry_after", "wait_s"),
@@ -359,7 +359,7 @@ async def test_429_and_529_cool_down(
 # No key, 401
 
 
-@pytest.mark.row("A043", "no key, or one that is refused: off, with one warning", part="faults/judge")
+@pytest.mark.feature("no key, or one that is refused: off, with one warning", part="faults/judge")
 async def test_without_a_key_it_is_disabled_with_one_warning(caplog: pytest.LogCaptureFixture, clock: Clock) -> None:
     """At the start, once, with the name of what is missing; never an error."""
     judge = Haiku.open({}, clock, {})
@@ -370,8 +370,8 @@ async def test_without_a_key_it_is_disabled_with_one_warning(caplog: pytest.LogC
     await judge.close()
 
 
-@pytest.mark.row("A043", "Haiku: no key or a refused one disables it with one warning")
-@pytest.mark.row("A043", "no key, or one that is refused: off, with one warning", part="faults/judge")
+@pytest.mark.feature("Haiku: no key or a refused one disables it with one warning")
+@pytest.mark.feature("no key, or one that is refused: off, with one warning", part="faults/judge")
 @pytest.mark.parametrize("status", [401, 403])
 async def test_a_refused_key_disables_with_one_warning(
     judge: Haiku, server: Server, caplog: pytest.LogCaptureFixture, status: int

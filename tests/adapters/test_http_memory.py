@@ -35,7 +35,7 @@ def _theirs(hit: Hit) -> dict[str, Any]:
     return {"key": hit.native_id, "said": [hit.text], "known": {name: known.get(name) for name in KNOWN}}
 
 
-@pytest.mark.row("A093", "Any HTTP memory with a search route is a backend by configuration alone")
+@pytest.mark.feature("Any HTTP memory with a search route is a backend by configuration alone")
 class TestHttpMemory(RemoteBackendContract):
     """In front of a server that has words of its own for everything."""
 
@@ -125,8 +125,7 @@ RECORDED: dict[str, tuple[object, dict[str, object]]] = {
 NEEDS: dict[str, dict[str, object]] = {"hindsight": {"values": {"bank": "ada/1"}, "bound": {"user_id": "ada"}}}
 
 
-@pytest.mark.row(
-    "A093",
+@pytest.mark.feature(
     "… Memory Cortex, openclaw-mem, Zep and Hindsight by a preset, asked in their own words",
     of="Any HTTP memory with a search route",
 )

@@ -65,7 +65,7 @@ def keys(found: Sequence[Found] | Sequence[tuple[str, float]]) -> list[str]:
     return [hit.key if isinstance(hit, Found) else hit[0] for hit in found]
 
 
-@pytest.mark.row("A059", "the index: BM25 and vectors, fused by rank")
+@pytest.mark.feature("the index: BM25 and vectors, fused by rank")
 @both_ways
 async def test_both_lists_are_fused_by_rank(tmp_path: Path, kind: type[Index]) -> None:
     """First in both lists is 1/(60+1) + 1/(60+1); an entry in one list has its one part, and no other score."""
@@ -82,7 +82,7 @@ async def test_both_lists_are_fused_by_rank(tmp_path: Path, kind: type[Index]) -
         assert keys(await index.search("red cat", ANN, 1)) == ["cat"]
 
 
-@pytest.mark.row("A088", "A104", "the index: words are found while vectors fill in")
+@pytest.mark.feature("the index: words are found while vectors fill in")
 async def test_words_are_found_while_vectors_fill_in(tmp_path: Path) -> None:
     """The embedder is held up: search answers by words; as soon as it works, by vectors too."""
     gate = asyncio.Event()
@@ -374,8 +374,7 @@ async def test_the_vector_search_is_exact(tmp_path: Path) -> None:
     again.close()
 
 
-@pytest.mark.row(
-    "A080",
+@pytest.mark.feature(
     "… a question whose vector came from a model that was left meanwhile is asked again",
     of="the index: BM25 and vectors",
 )
@@ -403,8 +402,7 @@ async def test_a_question_of_a_model_that_was_left_meanwhile_is_asked_again(tmp_
         assert index.notes == ("search by vectors does not work: the fake embedder was told to fail",)
 
 
-@pytest.mark.row(
-    "A059",
+@pytest.mark.feature(
     "… side by side in two threads; of up to 20,000 entries in one, which takes less time by the clock too",
     of="the index: BM25 and vectors",
 )

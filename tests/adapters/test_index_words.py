@@ -76,7 +76,6 @@ def test_composed_or_not_is_the_same_text(text: str) -> None:
 
 
 @pytest.mark.row(
-    "A063",
     "A087",
     "one word in whatever form: composed or not, accents, widths, emoji, vowel points, right to left, no spaces, "
     "names of code",

@@ -121,7 +121,7 @@ class TestMarkdown(BackendContract):
 # The user's files
 
 
-@pytest.mark.row("A067", "A076", "Markdown: a chunk says in which lines and under which headings it stands")
+@pytest.mark.feature("Markdown: a chunk says in which lines and under which headings it stands")
 async def test_a_chunk_says_where_it_stands(home: Path, vault: Path) -> None:
     """A hit is the file's own lines, with the document and line range they stand on."""
     async with opened(home, vault) as backend:
@@ -202,7 +202,7 @@ async def test_files_are_bound_to_their_owner(home: Path, vault: Path) -> None:
         assert not await ask(backend, "PostgreSQL", Scope(tenant="acme"))
 
 
-@pytest.mark.row("A077", "A078", "Markdown: edits are seen, unchanged files left alone")
+@pytest.mark.row("A077", "Markdown: edits are seen, unchanged files left alone")
 async def test_edits_are_seen(home: Path, vault: Path) -> None:
     """New, changed, replaced, renamed and deleted files are followed at the next search."""
     note = vault / "memory" / "gateway.md"

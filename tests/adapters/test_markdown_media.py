@@ -121,7 +121,7 @@ async def test_its_words_do_not_count(vault: Path, tmp_path: Path) -> None:
         assert await store.index.lexical("kingfisher", Scope(audience="private"), 10)
 
 
-@pytest.mark.row("A086", "A059", "media: no text weight: a picture's cosine is its score")
+@pytest.mark.row("A086", "media: no text weight: a picture's cosine is its score")
 async def test_a_picture_is_judged_by_its_vector_alone(vault: Path, tmp_path: Path) -> None:
     """Weighed as the seed does, a text that is near but lacks the words has .7 of its cosine; a picture has all of it:
     the cosine of a vector with itself is 1, but for the rounding to int8."""

@@ -202,8 +202,7 @@ async def test_what_a_look_would_not_come_by_is_no_notice(home: Path, vault: Pat
         assert backend._sync._told == {"vault": {"a folder that is gone"}}
 
 
-@pytest.mark.row(
-    "A077",
+@pytest.mark.feature(
     "… only what was told of is looked at, one file among 10,000; all files where that does not tell enough",
     of="Markdown: followed 1",
 )
@@ -227,7 +226,7 @@ async def test_only_what_was_told_is_looked_at(home: Path, vault: Path) -> None:
         assert "A stork on the chimney." in await texts_of(backend)
 
 
-@pytest.mark.row("A077", "… an editor's save by rename is one file's", of="Markdown: followed 1")
+@pytest.mark.feature("… an editor's save by rename is one file's", of="Markdown: followed 1")
 async def test_a_vim_that_saves_is_followed_without_a_look_at_all_files(home: Path, vault: Path) -> None:
     """It moves the file away, writes it anew and deletes what it moved, and tries before whether it may write there."""
     ears = Ears()

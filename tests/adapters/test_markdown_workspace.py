@@ -147,8 +147,7 @@ def restore_backup(path): ...
 """
 
 
-@pytest.mark.row(
-    "A076",
+@pytest.mark.feature(
     "Markdown: front matter, aliases, wiki links, tags, tables, nested lists, code, callouts are found under their "
     "headings",
 )
@@ -271,8 +270,7 @@ async def test_the_tools_floor_keeps_hits_of_words_alone(tmp_path: Path, workspa
         assert "code.md" in documents([item.hit for item in found])
 
 
-@pytest.mark.row(
-    "A061",
+@pytest.mark.feature(
     "… also beyond a page of candidates (a page of 100 stands for candidateMultiplier, which would make the order "
     "depend on k)",
     of="Markdown: merge, decay",

@@ -119,7 +119,7 @@ def plain_mem0(folder: Path) -> Any:
     return memory
 
 
-@pytest.mark.row("A112", "Mem0: the plain library reads what was stored")
+@pytest.mark.feature("Mem0: the plain library reads what was stored")
 async def test_the_plain_library_reads_what_was_stored(folder: Path) -> None:
     """mem0's own ``get``, ``get_all``, ``search``, ``add`` and ``delete`` see the memories as their own."""
     backend = await opened(folder, FakeEmbedder())
@@ -428,7 +428,7 @@ async def test_while_vectors_fill_in_both_are_searched(folder: Path) -> None:
 
 
 @pytest.mark.feature("mem0, the library in a folder: a model that fails", part="faults/adapters")
-@pytest.mark.row("A088", "… and Mem0's", of="the embedder is down")
+@pytest.mark.feature("… and Mem0's", of="the embedder is down")
 async def test_a_failing_model_costs_no_memory(folder: Path) -> None:
     """The event is kept and found by its words; the description says why; ``settle`` raises what is in the way."""
     embedder = FakeEmbedder(failing=True)
@@ -502,7 +502,7 @@ async def test_neighbours_stay_in_their_scope(backend: Mem0) -> None:
 # The network
 
 
-@pytest.mark.row("A112", "Mem0: nothing goes to the network, telemetry neither")
+@pytest.mark.feature("Mem0: nothing goes to the network, telemetry neither")
 def test_nothing_goes_to_the_network(tmp_path: Path) -> None:
     """In a fresh process that may open no socket, mem0 is imported, stores, searches and forgets; nothing is written
     to the home folder of the user."""

@@ -79,7 +79,7 @@ def made(server: Qdrant, size: int = 32, distance: str = "Cosine") -> None:
     )
 
 
-@pytest.mark.row("A112", "Mem0: the library on a Qdrant server, where others store too")
+@pytest.mark.feature("Mem0: the library on a Qdrant server, where others store too")
 class TestOnQdrant(RemoteBackendContract):
     """The library in process, on a Qdrant server."""
 

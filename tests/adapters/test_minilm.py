@@ -72,7 +72,7 @@ async def minilm(
         await model.close()
 
 
-@pytest.mark.row("A078", "one embedder: a text is encoded once, however many ask")
+@pytest.mark.feature("one embedder: a text is encoded once, however many ask")
 async def test_a_text_is_encoded_once_however_many_ask_at_once(tmp_path: Path) -> None:
     """Four backends that store the same texts at the same time cost one encoding of each, and all get the same."""
     encoder = CountingEncoder()

@@ -96,8 +96,8 @@ def test_a_text_has_the_same_vector_in_any_company(encoder: Encoder) -> None:
         assert np.abs(alone.tokens.vectors.astype(int) - one.tokens.vectors).max() <= 1
 
 
-@pytest.mark.row(
-    "A076", "a chunk longer than the model's 256 tokens is read in windows, every token once (`pytest -m model`)"
+@pytest.mark.feature(
+    "a chunk longer than the model's 256 tokens is read in windows, every token once (`pytest -m model`)"
 )
 def test_a_long_text_is_read_in_windows(encoder: Encoder) -> None:
     """Beyond the model's window, what stands at the end still counts; every token has one vector, up to the bound."""
@@ -113,8 +113,8 @@ def test_a_long_text_is_read_in_windows(encoder: Encoder) -> None:
     assert longest.tokens.vectors.shape == (MAX_TOKENS, DIMENSIONS)
 
 
-@pytest.mark.row(
-    "A076", "a chunk longer than the model's 256 tokens is read in windows, every token once (`pytest -m model`)"
+@pytest.mark.feature(
+    "a chunk longer than the model's 256 tokens is read in windows, every token once (`pytest -m model`)"
 )
 @pytest.mark.parametrize("tokens", [0, 1, WINDOW - 1, WINDOW, WINDOW + 1, 2 * WINDOW, MAX_TOKENS - 1, MAX_TOKENS])
 def test_windows_cover_each_token_once(encoder: Encoder, tokens: int) -> None:

@@ -195,8 +195,7 @@ class Arcade(GraphContract):
         return arcade_at(arcade, tmp_path)
 
 
-@pytest.mark.row(
-    "A141",
+@pytest.mark.feature(
     "neo4j: anybody's graph in Neo4j or Memgraph by configuration, read only: every backend's promises, as facts "
     "and as passages, on ArcadeDB in each run",
 )
@@ -226,8 +225,7 @@ class RealNeo4j(GraphContract):
 class TestFactsOnNeo4j(RealNeo4j, Facts): ...
 
 
-@pytest.mark.row(
-    "A141",
+@pytest.mark.feature(
     "… with its own full-text and vector indexes, on a real Neo4j by `make test-neo4j`, on Memgraph marked `live`",
     of="neo4j: anybody's graph",
 )
@@ -356,8 +354,7 @@ async def test_a_triplet_carries_its_path(company: Neo4j) -> None:
     assert (corrected.kind, corrected.raw_kind) == ("fact", "corrected_by")
 
 
-@pytest.mark.row(
-    "A141",
+@pytest.mark.feature(
     "… passages that mention an entity come with it, and what entities say of themselves",
     of="neo4j: anybody's graph",
 )
@@ -372,7 +369,7 @@ async def test_what_mentions_an_entity_is_shown(company: Neo4j) -> None:
     assert hits["node/mara"].path == ("bug gateway", "corrected_by", "Julien", "^knows", "Mara")
 
 
-@pytest.mark.row("A141", "… relationships and labels by allow-list", of="neo4j: anybody's graph")
+@pytest.mark.feature("… relationships and labels by allow-list", of="neo4j: anybody's graph")
 async def test_only_what_is_allowed_is_followed(company: Neo4j) -> None:
     """No relationship of another type, and no node of another label, whatever it is related to."""
     found = await paths(company, "Julien")
@@ -403,7 +400,7 @@ async def test_one_hop_is_one(database: Bolt, arcade: str, tmp_path: Path, opene
     assert set(await paths(backend, "bug gateway")) == {"edge/corrected", "node/chunk"}
 
 
-@pytest.mark.row("A141", "… what was true at a time, where the graph says so", of="neo4j: anybody's graph")
+@pytest.mark.feature("… what was true at a time, where the graph says so", of="neo4j: anybody's graph")
 async def test_what_was_true_at_a_time(database: Bolt, arcade: str, tmp_path: Path, opened: Opener) -> None:
     """Where the graph says from when until when a relation holds, a question about another time gets what held then;
     one about now never gets what has ended."""
@@ -418,7 +415,7 @@ async def test_what_was_true_at_a_time(database: Bolt, arcade: str, tmp_path: Pa
     assert (lived & set(now), lived & set(then), lived & set(before)) == ({"edge/lives"}, {"edge/lived"}, set())
 
 
-@pytest.mark.row("A141", "… a hub is cut off at its degree, never passed, and told", of="neo4j: anybody's graph")
+@pytest.mark.feature("… a hub is cut off at its degree, never passed, and told", of="neo4j: anybody's graph")
 async def test_a_hub_is_cut_off_and_told(database: Bolt, arcade: str, tmp_path: Path, opened: Opener) -> None:
     """Of 300 relations of one node 20 are followed when it is asked about, and none when it is only passed; the notes
     say so."""
@@ -441,8 +438,7 @@ async def test_a_hub_is_cut_off_and_told(database: Bolt, arcade: str, tmp_path: 
 
 
 @pytest.mark.feature("neo4j: another user's memory", part="faults/adapters")
-@pytest.mark.row(
-    "A162",
+@pytest.mark.feature(
     "… whose a node or relationship is, is filtered by the database, before any bound",
     of="neo4j: anybody's graph",
 )
@@ -892,9 +888,7 @@ def node(name: str, *, labels: Sequence[str] = ("Person",)) -> Any:
     return Rows(Options(entities=("Person",)), Scope()).node(row)
 
 
-@pytest.mark.row(
-    "A141", "… aliases, the longest name, names of which some words are missing", of="neo4j: anybody's graph"
-)
+@pytest.mark.feature("… aliases, the longest name, names of which some words are missing", of="neo4j: anybody's graph")
 def test_the_longest_name_is_meant() -> None:
     """ "New York Times" is not New York; half of a name's words are a guess, which comes after."""
     times, york, ann = node("New York Times"), node("New York"), node("Ann Marie York")

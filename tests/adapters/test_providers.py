@@ -128,7 +128,7 @@ def sent(server: Chaos) -> list[str]:
 # The forms
 
 
-@pytest.mark.row("A002", "A079", "providers: each API's replies are read, one vector a text")
+@pytest.mark.row("A002", "providers: each API's replies are read, one vector a text")
 @pytest.mark.parametrize("name", list(APIS))
 async def test_replies_of_the_documented_form_are_read(name: str, tmp_path: Path) -> None:
     """A vector a text, in the order of the texts, at unit length: (0, 3, 4) has length 5 and becomes (0, .6, .8)."""
@@ -317,7 +317,7 @@ ERRORS: Sequence[tuple[str, int, str, type[BackendError], str]] = [
 ]
 
 
-@pytest.mark.row("A079", "providers: each API's errors are named with what mends them, without text or key")
+@pytest.mark.feature("providers: each API's errors are named with what mends them, without text or key")
 @pytest.mark.parametrize(("name", "status", "body", "kind", "told"), ERRORS)
 async def test_errors_of_the_documented_form_are_named(
     name: str,
@@ -344,7 +344,7 @@ async def test_errors_of_the_documented_form_are_named(
 # A reply counts whole
 
 
-@pytest.mark.row("A080", "providers: wrong count, wrong length, NaN, zero are refused whole")
+@pytest.mark.feature("providers: wrong count, wrong length, NaN, zero are refused whole")
 @pytest.mark.parametrize(
     ("reply", "told"),
     [

@@ -98,8 +98,8 @@ async def theirs(url: str, embedder: Embedder | None = None, **options: object) 
     return await Collection.open(Opening("facts", Path("unused"), options, embedder))
 
 
-@pytest.mark.row(
-    "A112", "Qdrant: the gateway's own memories on a server, by vectors and words, the suite over Qdrant's REST shapes"
+@pytest.mark.feature(
+    "Qdrant: the gateway's own memories on a server, by vectors and words, the suite over Qdrant's REST shapes"
 )
 class TestQdrant(RemoteBackendContract):
     """The gateway's own memories, by vectors and words."""
@@ -120,7 +120,7 @@ class TestQdrant(RemoteBackendContract):
             assert isinstance(backend, port)
 
 
-@pytest.mark.row("A088", "Qdrant: … and without a model, by words alone")
+@pytest.mark.feature("Qdrant: … and without a model, by words alone")
 class TestQdrantByWords(TestQdrant):
     """Without an embedding model the suite holds all the same."""
 
@@ -131,7 +131,7 @@ class TestQdrantByWords(TestQdrant):
     async def test_describes_what_it_holds(self, backend: Backend) -> None: ...
 
 
-@pytest.mark.row("A112", "Qdrant: any collection, its payload fields, scope filters, named dense and sparse vectors")
+@pytest.mark.feature("Qdrant: any collection, its payload fields, scope filters, named dense and sparse vectors")
 class TestCollection(RemoteBackendContract):
     """Somebody else's collection, with a payload of their own and a named vector of each kind."""
 

@@ -114,7 +114,7 @@ async def told(fusion: Fusion, verb: Reindex, backend: str = "triples") -> dict[
     return {**result, "progress": progress}
 
 
-@pytest.mark.feature("`reindex --dry-run` says how many texts and characters would be sent")
+@pytest.mark.row("A163", "`reindex --dry-run` says how many texts and characters would be sent")
 async def test_a_dry_run_counts_what_would_be_sent(home: Path) -> None:
     """Texts and characters; nothing is encoded, nothing is moved."""
     async with Fusion.open(chosen(home)) as fusion:
@@ -127,8 +127,8 @@ async def test_a_dry_run_counts_what_would_be_sent(home: Path) -> None:
         assert "would be sent" in verb.tell(found)
 
 
-@pytest.mark.row("A052", "… reembed: to another model, without a gap", of="`fusion cortex`: what")
-@pytest.mark.row("A080", "`reindex`: a backend moves to another model and stays moved; nothing is sent twice")
+@pytest.mark.row("A163", "A052", "… reembed: to another model, without a gap", of="`fusion cortex`: what")
+@pytest.mark.feature("`reindex`: a backend moves to another model and stays moved; nothing is sent twice")
 @pytest.mark.parametrize(("backend", "kind"), [("markdown", Reindex), ("triples", Reindex), ("cortex", Reembed)])
 async def test_one_backend_moves_and_stays_moved(backend: str, kind: type[Reindex], home: Path) -> None:
     """The backend answers with the other model, also after a restart, where nothing is encoded again; the others and

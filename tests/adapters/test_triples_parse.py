@@ -52,7 +52,7 @@ def test_a_note() -> None:
     assert "not a link" not in parsed.names
 
 
-@pytest.mark.row("A114", "A141", "triples: `A -> relation -> B`, front matter and links are read")
+@pytest.mark.row("A141", "triples: `A -> relation -> B`, front matter and links are read")
 @pytest.mark.parametrize(
     ("line", "facts"),
     [

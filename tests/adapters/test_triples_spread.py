@@ -109,7 +109,7 @@ async def test_an_alias_leads_to_the_other_name(triples: Triples) -> None:
     assert await ask(triples, "Nana") == ([], [])
 
 
-@pytest.mark.row("A156", "… no walk passes through what the query may not see", of="triples: passages of several hops")
+@pytest.mark.feature("… no walk passes through what the query may not see", of="triples: passages of several hops")
 async def test_an_alias_of_another_session_joins_nothing(triples: Triples) -> None:
     """An alias that the query may not see is no edge of its walk."""
     other = Scope(user_id="ada", session_id="other")

@@ -24,7 +24,7 @@ EVIL = (
 )
 
 
-@pytest.mark.row("A040", "Bolt: labels and types come from an allow-list")
+@pytest.mark.feature("Bolt: labels and types come from an allow-list")
 def test_a_label_must_be_allowed() -> None:
     """A label is one of those that the program knows; the error shows no more than the start of another."""
     assert allowed("Memory", {"Memory", "Entity"}) == "Memory"

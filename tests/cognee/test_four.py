@@ -109,8 +109,6 @@ def fusion(home: Path, verb: str, *arguments: object) -> str:
 
 @pytest.mark.row(
     "A115",
-    "A114",
-    "A112",
     "Four at once: Markdown, mem0's library, a real Cognee and a real Bolt server (ArcadeDB; Neo4j where it was "
     "fetched) answer one `/fuse`; its block and receipt have something of each, and doctor finds nothing wrong",
 )

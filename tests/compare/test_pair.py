@@ -258,7 +258,7 @@ async def test_an_arm_in_a_hurry_does_not_get_what_came_too_late_for_it() -> Non
     assert (len(found.only_a), found.a.waited_ms) == (1, 900.0)
 
 
-@pytest.mark.row("A051", "a dead arm is an error that names it; a failed backend degrades")
+@pytest.mark.feature("a dead arm is an error that names it; a failed backend degrades")
 async def test_a_failed_backend_degrades_and_a_dead_arm_is_an_error() -> None:
     """One of two down: degraded, with its coverage. All that an arm asks down: an error that names the arm."""
     world = live(up=Listed(turns("database")), down=Down([]))

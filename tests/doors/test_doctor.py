@@ -119,7 +119,7 @@ def test_no_home_yet(home: Path) -> None:
     assert not home.exists()
 
 
-@pytest.mark.row("A051", "`fusion doctor`: what is wrong, each with the command that mends it; it changes nothing")
+@pytest.mark.feature("`fusion doctor`: what is wrong, each with the command that mends it; it changes nothing")
 async def test_every_finding_that_is_wrong_says_what_mends_it(filled: Path) -> None:
     """Several faults at once: readable by others, a wrong setting, a stale record, a damaged journal."""
     filled.chmod(0o755)

@@ -183,8 +183,7 @@ def found(client: Client, query: str, text: str, since: float) -> float:
     return time.monotonic() - since
 
 
-@pytest.mark.row(
-    "A077",
+@pytest.mark.feature(
     "… for real: vim in a terminal on a vault like Obsidian's, `fusion serve`, somebody searching all the while "
     "(`pytest -m editor`)",
     of="Markdown: followed 1",

@@ -341,9 +341,7 @@ def test_watch_remembers_what_is_written_and_ends_with_ctrl_c(home: Path, tmp_pa
     assert in_the_journal(home) == [f"turn {n} of the workshop" for n in range(3)]
 
 
-@pytest.mark.row(
-    "A077",
-    "A078",
+@pytest.mark.feature(
     "`[notes]`: a server that follows a folder has every backend answer what stands there now, also after it was "
     "killed",
 )

@@ -51,7 +51,7 @@ def kept(home: Path) -> list[str]:
     return [memory["text"] for memory in told(home, "memories", "--limit", 100)["memories"]]
 
 
-@pytest.mark.row("A051", "A163", "`fusion forget` shows what is meant, and asks")
+@pytest.mark.feature("`fusion forget` shows what is meant, and asks")
 def test_it_shows_what_is_meant_and_asks(home: Path) -> None:
     """The first of many, and how many there are; no is an exit code of 1, and nothing was forgotten."""
     result = run(home, "forget", "--source", "mail", answer="n\n")
@@ -97,7 +97,7 @@ def test_programs_say_yes_beforehand(home: Path) -> None:
     assert ([one["ref"] for one in reply["receipts"]], reply["missing"]) == ([ref], ["m999"])
 
 
-@pytest.mark.row("A163", "… and a look beforehand names each", of="the same words, kept more than once")
+@pytest.mark.feature("… and a look beforehand names each", of="the same words, kept more than once")
 def test_the_same_words_go_with_it_and_are_named(home: Path) -> None:
     """Two copies, one an agent's, shown once by a question: one ref forgets both and says so before and after."""
     hint = "The wifi password hint is trombone."
@@ -109,7 +109,7 @@ def test_the_same_words_go_with_it_and_are_named(home: Path) -> None:
     assert "trombone" not in run(home, "fuse", "wifi hint").stdout
 
 
-@pytest.mark.row("A162", "… and what stays hidden is explained", of="the same words, kept more than once")
+@pytest.mark.feature("… and what stays hidden is explained", of="the same words, kept more than once")
 def test_what_is_hidden_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     """The words are still in a file of the user's own, which he is told; where all is deleted nothing is said of it."""
     for became, said in (("hidden", True), ("deleted", False)):

@@ -67,7 +67,7 @@ def is_problem(response: httpx.Response, status: int) -> dict[str, Any]:
 
 
 class TestFuse:
-    @pytest.mark.row("A115", "A118", "`/fuse` and `/v1/fuse` answer with one block, its memories, coverage and receipt")
+    @pytest.mark.feature("`/fuse` and `/v1/fuse` answer with one block, its memories, coverage and receipt")
     async def test_both_routes_answer_with_the_block(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
         """`/fuse` and `/v1/fuse` are one route: the block, its memories, and how every backend did."""
         for path in ("/fuse", "/v1/fuse"):
@@ -110,7 +110,7 @@ class TestFuse:
         assert (asked.budget_chars, asked.max_results, asked.backends) == (900, 3, ("markdown",))
         assert (asked.recipe, asked.timeout_ms, asked.explain) == ("hook", 250, True)
 
-    @pytest.mark.row("A154", "what a request leaves out is left to the recipe: the caller chooses a profile")
+    @pytest.mark.feature("what a request leaves out is left to the recipe: the caller chooses a profile")
     async def test_what_is_left_out_is_left_to_the_recipe(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
         """A question alone is private and has no numbers of its own."""
         await client.post("/fuse", json={"query": "q"})
@@ -281,7 +281,7 @@ class TestMemories:
             first = await client.post("/v1/memories", json={"text": "a"}, headers={"Idempotency-Key": "k1"})
         assert "idempotent-replayed" not in first.headers
 
-    @pytest.mark.row("A125", "`GET /v1/memories` and `fusion memories` list what is kept, newest first, page by page")
+    @pytest.mark.feature("`GET /v1/memories` and `fusion memories` list what is kept, newest first, page by page")
     async def test_a_page_of_what_is_remembered(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
         """The query string says whose, which and how many; what it leaves out does not filter."""
         asked = {"user_id": "u", "document": "d", "source": "s", "limit": "7", "cursor": "c1"}
@@ -359,7 +359,7 @@ class TestMemories:
         response = await client.post("/v1/memories", json={"text": "a"}, headers=headers)  # type: ignore[arg-type]
         assert "Idempotency-Key" in is_problem(response, 422)["detail"]
 
-    @pytest.mark.row("A125", "A162", "a memory is read and forgotten by the ref that the block cites")
+    @pytest.mark.row("A125", "a memory is read and forgotten by the ref that the block cites")
     async def test_read_and_forget(self, client: httpx.AsyncClient) -> None:
         """By ref; the scope stands in the query string, and a misspelt part of it is an error."""
         assert (await client.get("/v1/memories/m1z", params={"user_id": "u"})).json()["ref"] == "m1z"
@@ -367,7 +367,7 @@ class TestMemories:
         problem = is_problem(await client.delete("/v1/memories/m1z", params={"user": "u"}), 422)
         assert problem["detail"] == "user: there is no such field"
 
-    @pytest.mark.row("A069", "any ref that is not yours, paths included, is the same 404")
+    @pytest.mark.feature("any ref that is not yours, paths included, is the same 404")
     @pytest.mark.parametrize(
         "ref",
         ["m9", "../../etc/passwd", "%2e%2e%2fetc%2fpasswd", "%2Fetc%2Fpasswd", "~", "a%00b", "a%5Cb", "x" * 600, ""],
@@ -422,7 +422,7 @@ class TestOtherRoutes:
         async with AsyncClient.over(httpx.ASGITransport(app_over(fusion))) as memory:
             assert (await memory.flush_plan(200_000, total_tokens=176_000))["flush"]
 
-    @pytest.mark.row("A051", "A136", "`/v1/backends`, `/v1/receipts/{id}`, `/healthz`, `/readyz`")
+    @pytest.mark.feature("`/v1/backends`, `/v1/receipts/{id}`, `/healthz`, `/readyz`")
     async def test_backends_receipts_and_probes(self, client: httpx.AsyncClient) -> None:
         """The small routes."""
         assert (await client.get("/v1/backends")).json()["backends"][0]["name"] == "markdown"
@@ -597,7 +597,7 @@ class TestGate:
         headers = {"content-type": "application/json", "content-encoding": "gzip"}
         is_problem(await client.post("/fuse", content=b"x", headers=headers), 415)
 
-    @pytest.mark.row("A152", "an API key opens the door and names its tenant")
+    @pytest.mark.feature("an API key opens the door and names its tenant")
     async def test_keys_open_the_door_and_name_the_tenant(self, fusion: FakeFusion) -> None:
         """Without or with a wrong key 401 and how to do it; with one, the tenant is the key's."""
         digest = sha256(b"k-acme").hexdigest()
@@ -622,7 +622,7 @@ class TestGate:
             assert (await client.post("/fuse", json={"query": "q"}, headers=headers)).status_code == 200
         assert fusion.requests[0].scope.tenant == "default"
 
-    @pytest.mark.row("A051", "too many at once: 503 with Retry-After")
+    @pytest.mark.feature("too many at once: 503 with Retry-After")
     async def test_too_many_at_once_is_503_with_retry_after(self) -> None:
         """Two in flight and one in the queue; the fourth is sent away at once, the others are answered."""
         hold = asyncio.Event()

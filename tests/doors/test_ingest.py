@@ -62,7 +62,7 @@ async def test_files_become_memories_in_their_order(tmp_path: Path) -> None:
     assert skipped == {"reason": "not a line of JSON", "count": 1, "first": f"{file}:251"}
 
 
-@pytest.mark.row("A050", "A124", "`fusion ingest` reads files, and a second run remembers nothing new")
+@pytest.mark.row("A124", "`fusion ingest` reads files, and a second run remembers nothing new")
 async def test_a_second_run_remembers_nothing_new(tmp_path: Path) -> None:
     """To resume is to run again."""
     file, fusion = jsonl(tmp_path, "a", "b"), FakeFusion()
@@ -274,9 +274,7 @@ async def current(client: AsyncClient) -> list[str]:
     return sorted(text.split("\n")[0][2:] for text in kept)
 
 
-@pytest.mark.row(
-    "A077",
-    "A078",
+@pytest.mark.feature(
     "what an edited, emptied or deleted file does not have any more is retired, and comes back with its text",
 )
 async def test_what_a_file_does_not_have_any_more_is_retired(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def asking(user: Path, home: Path, **how: Any) -> Asking:
     return Asking(home=home, user=user, cwd=user, scan=[user / "facts"], ports={}, quiet=True, **how)
 
 
-@pytest.mark.row("A163", "`fusion init`: from nothing to a first answer; `--yes` asks nothing")
+@pytest.mark.feature("`fusion init`: from nothing to a first answer; `--yes` asks nothing")
 def test_yes_sets_up_reads_in_and_answers(user: Path, home: Path) -> None:
     """20 notes and a fact: the notes are followed where they are, all is sent, and a question is asked of it."""
     fusion = FakeFusion()
@@ -269,8 +269,8 @@ class Silent(FakeFusion):
         return fused if self.requests[-1].query == self.but else replace(fused, block="", memories=())
 
 
-@pytest.mark.row(
-    "A163", "… by headings of one word and file names, too", of="`fusion init`: from nothing to a first answer"
+@pytest.mark.feature(
+    "… by headings of one word and file names, too", of="`fusion init`: from nothing to a first answer"
 )
 def test_notes_of_one_word_are_asked_about_by_it(tmp_path: Path, home: Path) -> None:
     """A heading of one word, or a file's name: the one that has an answer, newest first."""

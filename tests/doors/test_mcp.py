@@ -105,9 +105,7 @@ def refused(result: CallToolResult) -> str:
 class TestTheTools:
     """What a client is shown before it calls anything."""
 
-    @pytest.mark.row(
-        "A067", "A069", "MCP: six tools with titles, hints, closed argument schemas and structured results"
-    )
+    @pytest.mark.feature("MCP: six tools with titles, hints, closed argument schemas and structured results")
     async def test_they_say_what_they_do_and_what_they_touch(self, fusion: FakeFusion) -> None:
         """Six tools with title, description and hints: three only read, two add, one destroys; none leaves home."""
         async with connected(fusion) as client:
@@ -165,9 +163,7 @@ class TestCalls:
         [asked] = fusion.requests
         assert (asked.query, asked.max_results, asked.budget_chars) == (ASKED["query"], 3, 900)
 
-    @pytest.mark.row(
-        "A067", "A069", "MCP: what a search names, `memory_get` reads, by ref or by path with `from` and `lines`"
-    )
+    @pytest.mark.feature("MCP: what a search names, `memory_get` reads, by ref or by path with `from` and `lines`")
     async def test_search_gives_single_memories_with_their_places(self) -> None:
         """What a hit names is what memory_get takes, and its text cannot close the fence."""
         async with connected(Documented()) as client:
@@ -193,8 +189,7 @@ class TestCalls:
                 assert fusion.text in said(result)
                 assert said(result).startswith("<memories nonce=")
 
-    @pytest.mark.row(
-        "A058",
+    @pytest.mark.feature(
         '"remember this" goes to disk at once (`memory_store`); MEMORY.md itself is its owner\'s and never '
         "written: the gateway's durable facts stand in its own folder",
     )
@@ -222,7 +217,7 @@ class TestCalls:
         assert said(result) == "m1z is forgotten: markdown hidden."
         assert fusion.forgettings == []
 
-    @pytest.mark.row("A163", "… MCP says what went with it", of="the same words, kept more than once")
+    @pytest.mark.feature("… MCP says what went with it", of="the same words, kept more than once")
     async def test_forget_says_what_went_with_it(self) -> None:
         """The copies in the same words, by their refs: the model must not speak of one."""
 
@@ -235,7 +230,7 @@ class TestCalls:
         assert said(result) == "m1z is forgotten, and with it m2, m3: markdown hidden."
         assert done(result)["memories"][0]["also"] == ["m2", "m3"]
 
-    @pytest.mark.row("A163", "MCP: `memory_forget` shows what a query means before it forgets it")
+    @pytest.mark.feature("MCP: `memory_forget` shows what a query means before it forgets it")
     async def test_forget_shows_first_what_a_query_means(self, fusion: FakeFusion) -> None:
         """And nothing is forgotten until the same is asked with dry_run false; fenced, for it is recalled text."""
         asked = {"query": "the move to Postgres", "user_id": "ada"}

@@ -80,8 +80,8 @@ async def test_a_client_that_stays_gets_its_answer() -> None:
     assert not fusion.cancelled.is_set()
 
 
-@pytest.mark.row("A051", "a body over the limit is 413 before it is read")
-@pytest.mark.row("A051", "a body over 256 KiB: 413 before the rest is read", part="faults/clients")
+@pytest.mark.feature("a body over the limit is 413 before it is read")
+@pytest.mark.feature("a body over 256 KiB: 413 before the rest is read", part="faults/clients")
 async def test_an_announced_body_over_the_limit_is_413_before_it_is_read() -> None:
     """256 KiB and one byte announced, nothing sent: refused all the same."""
     fusion = FakeFusion()
@@ -93,7 +93,7 @@ async def test_an_announced_body_over_the_limit_is_413_before_it_is_read() -> No
     assert not fusion.requests
 
 
-@pytest.mark.row("A051", "a body over 256 KiB: 413 before the rest is read", part="faults/clients")
+@pytest.mark.feature("a body over 256 KiB: 413 before the rest is read", part="faults/clients")
 async def test_a_chunked_body_over_the_limit_is_413_before_its_end() -> None:
     """Chunks until the limit is passed; the server does not wait for the last one."""
     fusion = FakeFusion()
@@ -311,7 +311,7 @@ async def test_a_taken_port_is_an_error_that_says_so(taken: int) -> None:
         listen("127.0.0.1", taken)
 
 
-@pytest.mark.row("A051", "another address than loopback is refused without a key")
+@pytest.mark.feature("another address than loopback is refused without a key")
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "::"])
 def test_an_open_address_without_a_key_is_refused(host: str) -> None:
     """Only loopback may be served without an API key."""

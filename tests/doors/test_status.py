@@ -65,8 +65,8 @@ async def test_each_tenant_counts_its_own(home: Path) -> None:
         assert of_a["notes"] == list(fusion.notes)
 
 
-@pytest.mark.row(
-    "A162", "`/v1/status` and `fusion status`: breakers, backlog with its reason, sizes; each tenant counts its own"
+@pytest.mark.feature(
+    "`/v1/status` and `fusion status`: breakers, backlog with its reason, sizes; each tenant counts its own"
 )
 async def test_what_a_backend_refuses_is_told_with_its_reason(home: Path) -> None:
     """One of two memories is poison to one of two backends: that one has a backlog of 1, refused once or more."""

@@ -305,7 +305,7 @@ class TestGet:
 
 
 class TestAppend:
-    @pytest.mark.row("A055", "A058", "`memory_append` writes to today's log in the gateway's own folder, redacted")
+    @pytest.mark.feature("`memory_append` writes to today's log in the gateway's own folder, redacted")
     async def test_without_a_folder_it_is_a_note_of_ours(self, tmp_path: Path, workspace: Path) -> None:
         """In the gateway's own folder, in today's file; redacted; the user's files are as they were."""
         before = sorted((path.name, path.stat().st_mtime_ns) for path in workspace.rglob("*"))

@@ -67,7 +67,7 @@ async def post(client: httpx.AsyncClient, verb: str, **body: Any) -> httpx.Respo
 
 
 class TestOverHttp:
-    @pytest.mark.row("A052", "an adapter's verbs: `fusion <backend> <verb>`, and a POST whose reply is the result")
+    @pytest.mark.feature("an adapter's verbs: `fusion <backend> <verb>`, and a POST whose reply is the result")
     async def test_the_result_is_the_reply(self, client: httpx.AsyncClient) -> None:
         """Without further ado a verb is a POST whose reply is its result."""
         reply = await post(client, "look", query="tea")
@@ -239,7 +239,7 @@ class TestCommands:
         several = fusion(home, "memory", "look", "tea", "--kinds", "a", "--kinds", "b", "--json")
         assert json.loads(several.stdout)["kinds"] == ["a", "b"]
 
-    @pytest.mark.row("A051", "`fusion help COMMAND` is `fusion COMMAND --help`", part="faults/cortex")
+    @pytest.mark.feature("`fusion help COMMAND` is `fusion COMMAND --help`", part="faults/cortex")
     def test_help_is_a_word_too(self) -> None:
         """`fusion help`, `fusion help forget`, `fusion help cortex store`: as --help behind the rest."""
         for words in ([], ["forget"], ["cortex", "store"]):
@@ -247,7 +247,7 @@ class TestCommands:
             assert (helped.exit_code, helped.stdout) == (0, asked.stdout)
         assert CliRunner().invoke(app, ["help", "nope"]).exit_code == 2
 
-    @pytest.mark.row("A052", "the results of verbs are told in words", part="faults/cortex")
+    @pytest.mark.feature("the results of verbs are told in words", part="faults/cortex")
     def test_a_result_is_told_in_words(self, home: Path, tmp_path: Path) -> None:
         """A line a field: lists, tables and switches as people write them."""
         file = tmp_path / "one"
@@ -307,7 +307,7 @@ async def _kept_and_looked(settings: Settings) -> list[list[str]]:
 
 
 class TestDropInRoutes:
-    @pytest.mark.row("A051", "routes of another system's, below `/compat/<backend>`")
+    @pytest.mark.feature("routes of another system's, below `/compat/<backend>`")
     async def test_path_query_and_body_reach_the_handler(self, client: httpx.AsyncClient) -> None:
         """Below /compat/<backend>; of two with one name the path's wins."""
         await post(client, "keep", lines=["Nadia drinks tea."])
@@ -331,9 +331,7 @@ class TestDropInRoutes:
                 client.headers["authorization"] = "Bearer k"
                 assert (await client.get("/compat/memory/healthz")).json() == {"status": "fine"}
 
-    @pytest.mark.row(
-        "A051", "… or, with one setting, at the root of a port of their own", of="routes of another system's"
-    )
+    @pytest.mark.feature("… or, with one setting, at the root of a port of their own", of="routes of another system's")
     async def test_at_the_root_of_a_port_of_their_own(self, home: Path) -> None:
         """With one setting: there / is /compat/<backend>, and nothing else; the main port is as ever."""
         settings = load(home=home)

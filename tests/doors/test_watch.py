@@ -79,7 +79,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-@pytest.mark.row("A077", "A082", "`fusion ingest --watch` remembers what is written while it runs, each thing once")
+@pytest.mark.feature("`fusion ingest --watch` remembers what is written while it runs, each thing once")
 async def test_what_is_written_while_it_runs_is_remembered_once(home: Path, tmp_path: Path) -> None:
     """A session that grows, a new file, a Markdown note, a new folder: each turn and note once, a round each."""
     folder = tmp_path / ".claude" / "projects"
@@ -111,7 +111,7 @@ async def test_a_file_that_is_replaced_is_still_followed(home: Path, tmp_path: P
             await running.until_kept(*texts)
 
 
-@pytest.mark.row("A077", "… and retires at once what was deleted", of="`fusion ingest --watch` remembers what")
+@pytest.mark.feature("… and retires at once what was deleted", of="`fusion ingest --watch` remembers what")
 async def test_what_is_deleted_is_retired_at_once(home: Path, tmp_path: Path) -> None:
     """A file, then a folder: the next round is over everything, though nothing was written since."""
     folder = tmp_path / "notes"

@@ -104,7 +104,7 @@ class Neighbourly(InMemory):
         ]
 
 
-@pytest.mark.row("A156", "… and where it is said to stand beside one's own", of="another tenant's or user's memory")
+@pytest.mark.feature("… and where it is said to stand beside one's own", of="another tenant's or user's memory")
 async def test_neighbour_of_another_tenant_returned(home: Path) -> None:
     """What a backend says stands beside a memory passes the same filter."""
     async with door(settings_of(home, there=f"{__name__}:Neighbourly")) as (_, client):
@@ -351,7 +351,7 @@ async def test_near_duplicate_flood_is_bounded(home: Path) -> None:
 
 
 @pytest.mark.feature("invalid UTF-8, surrogates, NUL, bidi, tags: the whole reply is clean")
-@pytest.mark.row("A157", "invisible characters in a block (S2)", part="secrets")
+@pytest.mark.feature("invisible characters in a block (S2)", part="secrets")
 async def test_what_nobody_sees_is_taken_out_and_counted(home: Path) -> None:
     """S2: bidi, zero-width, tag and control characters and broken UTF-8 from a backend; the reply is valid UTF-8."""
     text = b"The bookings\xe2\x80\xae database\xe2\x80\x8b moves\xff\\u0000 to Lyon\\ud800" + "\U000e0049".encode()

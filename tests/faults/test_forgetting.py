@@ -102,7 +102,7 @@ def texts_of(home: Path, *words: str) -> list[str]:
     return found
 
 
-@pytest.mark.row("A162", "a forgotten text is in no file of the whole home")
+@pytest.mark.feature("a forgotten text is in no file of the whole home")
 async def test_a_forgotten_text_is_in_no_file_of_the_home(home: Path) -> None:
     """Not in the stores, their logs and indexes, not in receipts, not behind an Idempotency-Key; and what was learnt
     from it alone is gone with it, while another memory's stays."""
@@ -126,7 +126,7 @@ async def test_a_forgotten_text_is_in_no_file_of_the_home(home: Path) -> None:
     assert texts_of(home, "lund") != []
 
 
-@pytest.mark.row("A125", "A162", "another store's own memory is read and forgotten by the ref that cites it")
+@pytest.mark.feature("another store's own memory is read and forgotten by the ref that cites it")
 async def test_anothers_memory_is_read_and_forgotten_by_the_ref_that_cites_it(home: Path) -> None:
     """Shown in a block, read through its own backend, deleted there, and never shown again, restart or not."""
     settings = library(home, "Lending")
@@ -157,7 +157,7 @@ async def test_anothers_memory_is_read_and_forgotten_by_the_ref_that_cites_it(ho
         assert {"b1", "b9"} <= {hit.native_id for hit in answer.hits}
 
 
-@pytest.mark.row("A162", "… hidden, where it can only be read", of="another store's own memory")
+@pytest.mark.feature("… hidden, where it can only be read", of="another store's own memory")
 async def test_a_memory_that_can_only_be_read_is_hidden(home: Path) -> None:
     """Where it lives it stays; here it is not shown any more. A backend that is down keeps nobody from forgetting."""
     async with Fusion.open(library(home, "Reading")) as fusion:
@@ -180,7 +180,7 @@ async def test_what_is_gone_where_it_lives_is_not_found(home: Path) -> None:
             await fusion.memory(ref, NADIA)
 
 
-@pytest.mark.row("A052", "A163", "… by a question, with a look at what that means", of="a question forgets nothing")
+@pytest.mark.feature("… by a question, with a look at what that means", of="a question forgets nothing")
 async def test_a_query_means_what_recall_finds_of_ours_and_of_others(home: Path) -> None:
     """A look shows refs that can be forgotten one by one; what is forgotten by the query is all of them."""
     async with Fusion.open(library(home, "Lending")) as fusion:
@@ -283,7 +283,7 @@ async def test_a_followed_file_that_was_taken_in_and_forgotten_does_not_come_bac
         assert "flower pot" not in (await fusion.document(followed.place.document, Scope()))["text"]
 
 
-@pytest.mark.row("A053", "A163", "a store that was emptied is filled again")
+@pytest.mark.feature("a store that was emptied is filled again")
 async def test_a_store_that_was_emptied_is_filled_again(home: Path) -> None:
     """Its folder is there and its file is not: it holds nothing, was told of something, and is told of it again."""
     settings = settings_of(home, cortex="adapters.cortex:Cortex")
@@ -299,7 +299,7 @@ async def test_a_store_that_was_emptied_is_filled_again(home: Path) -> None:
         assert [hit.text for hit in (await fusion.search("cortex", "harbour", NADIA)).hits] == ["kept harbour"]
 
 
-@pytest.mark.row("A044", "… and so is `kill -9` in the middle of forgetting many", of="a crash at any step")
+@pytest.mark.feature("… and so is `kill -9` in the middle of forgetting many", of="a crash at any step")
 async def test_kill_9_in_the_middle_of_forgetting_many(home: Path) -> None:
     """40 memories in three real stores; each victim forgets all of them and is killed after some: in the end nothing of
     them is anywhere, each has one line in the audit, and what was not meant is where it was."""

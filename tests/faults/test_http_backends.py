@@ -281,9 +281,7 @@ async def test_each_fault_has_its_status_and_costs_nothing_else(home: Path, syst
     assert sorted(texts(again)) == sorted([DECIDED, THEIRS])
 
 
-@pytest.mark.row(
-    "A104", "… hangs, hangs after its headers, trickles: cut by one deadline", of="every adapter over HTTP"
-)
+@pytest.mark.feature("… hangs, hangs after its headers, trickles: cut by one deadline", of="every adapter over HTTP")
 async def test_what_never_ends_is_cut(home: Path, system: System) -> None:
     """Silent, silent after its headers, or a byte now and then: the whole exchange has one deadline."""
     async with Chaos() as server, home_of(home, system, server.url, CUT_MS) as (fusion, client):
@@ -310,8 +308,7 @@ async def test_nobody_there(home: Path, system: System) -> None:
     assert (statuses(fused)["there"], texts(fused)) == ("unreachable", house.alone)
 
 
-@pytest.mark.row(
-    "A124",
+@pytest.mark.feature(
     "… items are judged one by one, scores without sense ignored, ten thousand cut; where its own client reads the "
     "reply (mem0's library), one item without sense is an invalid answer",
     of="every adapter over HTTP",
@@ -342,7 +339,7 @@ async def test_items_are_judged_one_by_one(home: Path, system: System) -> None:
     assert all(DECIDED in texts(fused) for fused in (mixed, odd, many))
 
 
-@pytest.mark.row("A120", "A156", "… another user's memory is never shown", of="every adapter over HTTP")
+@pytest.mark.feature("… another user's memory is never shown", of="every adapter over HTTP")
 @pytest.mark.parametrize("name", [name for name, system in SYSTEMS.items() if system.leak])
 async def test_another_users_memory_is_never_shown(home: Path, name: str) -> None:
     """Though its server gives it, whatever was asked for."""

@@ -187,8 +187,7 @@ select m.text from event m join delivery using(seq) where m.superseded_by = 'ret
 """memories of a text that was edited which are current, or which a store is not to forget"""
 
 
-@pytest.mark.row(
-    "A044",
+@pytest.mark.feature(
     "… `kill -9` anywhere in an edit: what was made of the old text stays neither in the journal nor for a store",
     of="a turn is edited: what was made",
 )

@@ -133,8 +133,7 @@ def assert_once(kept: Mapping[str, Memory]) -> None:
             )
 
 
-@pytest.mark.row(
-    "A045",
+@pytest.mark.feature(
     "… while they tend it (lifecycle): the run after ends where one that nobody killed ends",
     of="Cortex: fifty real processes killed by `kill -9` while they capture",
 )
@@ -173,8 +172,7 @@ async def seen(store: Graph) -> tuple[Mapping[int, State], set[str]]:
     return await states(store), {id_ for id_, _ in found.words}
 
 
-@pytest.mark.row(
-    "A052",
+@pytest.mark.feature(
     "… while they migrate it: the run after verifies it by the checksum",
     of="Cortex: fifty real processes killed by `kill -9` while they capture",
 )

@@ -17,7 +17,7 @@ PASTED = "AKIAQCANARY7EXAMPLE4"
 """a key that a user pasted into a memory"""
 
 
-@pytest.mark.row("A084", "a key in a log, an error, a receipt or a file (S14)")
+@pytest.mark.feature("a key in a log, an error, a receipt or a file (S14)")
 @pytest.mark.parametrize("behaviour", [chaos.healthy, chaos.status(401), chaos.status(500), chaos.html, chaos.reset])
 async def test_canaries_are_in_no_log_error_receipt_or_file(home: Path, behaviour: chaos.Behaviour) -> None:
     """S14: the API key, a backend's key and a pasted one, whatever the backend does; at the level `debug`."""

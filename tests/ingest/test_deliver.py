@@ -168,7 +168,7 @@ async def test_a_fault_of_the_backend_is_never_held_against_an_event(journal, fa
         assert await deliverer.backlog() == {"shelf": 2}
 
 
-@pytest.mark.row("A104", "what one backend cannot take holds up nothing else")
+@pytest.mark.feature("what one backend cannot take holds up nothing else")
 async def test_what_a_backend_cannot_take_does_not_hold_up_the_others(journal):
     """One of 16 is nonsense to it: 15 are there at once, in a few calls; what comes later is told at once, too."""
     time, shelf = Time(), Shelf(refuses=["turn 5"])

@@ -90,9 +90,8 @@ LONG = ("I moved to Lisbon last week, near the river.", "That is wonderful news,
 
 
 @pytest.mark.row(
+    "A167",
     "A028",
-    "A042",
-    "A044",
     "a model distils conversations into memories of their own that name their turns; nothing waits for it",
 )
 async def test_a_conversation_becomes_memories(tmp_path: Path):
@@ -116,9 +115,7 @@ async def test_a_conversation_becomes_memories(tmp_path: Path):
         assert len(model.asked) == 1  # once
 
 
-@pytest.mark.row(
-    "A028",
-    "A042",
+@pytest.mark.feature(
     "… a turn is asked about once; what was learnt is kept for every store. One call at a time: the budget is a "
     "minute's, not a worker's (the original has four)",
     of="a model distils conversations into memories",
@@ -344,9 +341,7 @@ def by_what_is_said(asked: Asked) -> str:
 TOWN = ("I moved to {} last week, near the river.", "Wonderful, and how is the new flat?")
 
 
-@pytest.mark.row(
-    "A028",
-    "A035",
+@pytest.mark.feature(
     "a turn is edited: what was made of its old text is retired in the journal and deleted in every store, also "
     "when one was down or the process died between; its other turns are shown again beside the new text",
 )

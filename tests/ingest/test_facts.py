@@ -29,7 +29,6 @@ def test_each_event_is_told_in_the_past(predicate: str):
 
 
 @pytest.mark.row(
-    "A028",
     "A040",
     '… a table of verbs: what is in the present, what happened in the past, the speaker for "I"',
     of="statements become subject",

@@ -161,7 +161,6 @@ async def test_a_turn_that_is_refused_is_left_out_alone(agents: Path, home: Path
 
 @pytest.mark.row(
     "A082",
-    "A084",
     "… opt-in, each agent's its own, private, redacted",
     of="`[sessions]`: the server follows transcripts",
 )

@@ -187,8 +187,8 @@ async def test_nobody_forgets_for_another(journal):
 HINT = "The wifi password hint is trombone."
 
 
-@pytest.mark.row(
-    "A162", "the same words, kept more than once, are forgotten as one, within their owner and the scope of who asks"
+@pytest.mark.feature(
+    "the same words, kept more than once, are forgotten as one, within their owner and the scope of who asks"
 )
 async def test_the_same_words_are_forgotten_with_it(journal):
     """A block shows one of them, so one is what its reader can name: by its owner, by an agent, and in a file, in other
@@ -400,9 +400,7 @@ async def test_what_is_forgotten_while_tombstones_are_read_anew_stays_so(tmp_pat
     await journal.close()
 
 
-@pytest.mark.row(
-    "A162", "… what a user's own file still says is hidden, not deleted", of="a backend that says it deleted"
-)
+@pytest.mark.feature("… what a user's own file still says is hidden, not deleted", of="a backend that says it deleted")
 async def test_what_a_users_own_file_still_says_is_hidden(journal):
     """The note is deleted, and the user's file has the same words: hidden, not deleted."""
     shelf = Shelf()
@@ -414,7 +412,7 @@ async def test_what_a_users_own_file_still_says_is_hidden(journal):
     assert journal.hides("shelf", Hit("a.md#L9", "The spare key is under the third flower pot.", Scope(user_id="ana")))
 
 
-@pytest.mark.row("A162", "… what was learnt from it alone must be gone, too", of="a backend that says it deleted")
+@pytest.mark.feature("… what was learnt from it alone must be gone, too", of="a backend that says it deleted")
 async def test_a_fact_that_nothing_else_supports_is_still_there(journal):
     """What was learnt from it and is returned betrays it; what another memory says as well does not."""
     shelf = Shelf()
@@ -446,8 +444,8 @@ async def test_a_fact_that_others_say_as_well_is_hidden(journal):
     assert journal.hides("shelf", fact)
 
 
-@pytest.mark.row(
-    "A162", "… one that was down is verified when it is back, restart or not", of="a backend that says it deleted"
+@pytest.mark.feature(
+    "… one that was down is verified when it is back, restart or not", of="a backend that says it deleted"
 )
 async def test_one_that_was_down_is_verified_when_it_is_back(journal):
     """In the same process by its text; after a restart, when nobody knows that any more, by asking it to forget twice.
@@ -491,7 +489,7 @@ async def told(forgetter, recall=nothing, scope=ME, **said):
     return await forgetter.request(ForgetRequest(scope, criteria=Criteria(**criteria), **said), recall)
 
 
-@pytest.mark.row("A052", "forgetting by source, document and time, always within a scope")
+@pytest.mark.feature("forgetting by source, document and time, always within a scope")
 async def test_by_source_document_and_time(journal):
     """Each criterion narrows, all together; times are when it happened or else was recorded, the end left out."""
     day = timedelta(days=1)
@@ -532,7 +530,7 @@ async def test_a_preview_is_short_one_line_and_without_secrets(journal):
     assert (one.backends, one.source, one.at) == (("shelf",), "mail", START)
 
 
-@pytest.mark.row("A163", "… a hundred at a time; the same request goes on", of="a question forgets nothing")
+@pytest.mark.feature("… a hundred at a time; the same request goes on", of="a question forgets nothing")
 async def test_many_are_forgotten_a_hundred_at_a_time_and_the_same_request_goes_on(journal):
     """``more`` says so; a preview is paged by its cursor, for nothing goes away under it."""
     shelf = Shelf()
@@ -679,7 +677,7 @@ async def test_the_rerun_of_a_forgetting_says_what_is_missing(journal):
     assert reply.missing == (one.ref, theirs.ref, "m99")
 
 
-@pytest.mark.row("A165", "an explicit remember lifts every tombstone of these words")
+@pytest.mark.feature("an explicit remember lifts every tombstone of these words")
 async def test_an_explicit_wish_lifts_every_tombstone_of_these_words(journal):
     """Remembered again by its owner, it may be ingested again wherever it stood, and its file is shown again.
 
@@ -845,7 +843,7 @@ class MortalShelf(Shelf):
         return await super().search(query)
 
 
-@pytest.mark.row("A044", "A165", "a crash at any step of forgetting is finished by the re-run")
+@pytest.mark.feature("a crash at any step of forgetting is finished by the re-run")
 async def test_a_crash_at_any_step_is_finished_by_the_rerun(tmp_path):
     """The process ends before the k-th write, checkpoint, deletion or question, for every k: the same request again
     leaves nothing anywhere, one line in the audit for each memory, and nothing to do."""

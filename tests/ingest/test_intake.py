@@ -315,8 +315,8 @@ async def test_what_was_forgotten_in_a_file_is_left_out_and_the_answer_says_so(h
     assert (await home.journal.find(kept.ref, ME)).event.text == "The locker is in the hall."
 
 
-@pytest.mark.row("A167", "times and ids only grow when the clock jumps back")
-@pytest.mark.row("A167", "a clock that jumps back", part="faults/stores")
+@pytest.mark.feature("times and ids only grow when the clock jumps back")
+@pytest.mark.feature("a clock that jumps back", part="faults/stores")
 async def test_when_the_clock_jumps_back_later_events_still_come_later(home):
     """Ids and refs follow the order of arrival, whatever the clock said."""
     (one,) = await home.remember("one")

@@ -111,7 +111,7 @@ async def test_another_text_at_a_place_that_is_taken_supersedes(journal):
     assert records[new.event.event_id].superseded_by is None
 
 
-@pytest.mark.row("A035", "a text that returns to its place is current again")
+@pytest.mark.feature("a text that returns to its place is current again")
 async def test_a_text_that_returns_to_its_place_is_current_again(journal):
     """A, then B, then A once more: what was said last stands. A retry of all that was sent changes nothing of that."""
     a, b = await append(journal, event("We use MySQL.", 3), event("We use Postgres.", 3))
@@ -255,7 +255,7 @@ async def test_neighbours_are_the_turns_before_and_after_in_document_order(journ
     assert await texts_beside(journal, stored[0], 1) == ["turn 3", "turn 5"]
 
 
-@pytest.mark.row("A120", "agents' accounts of one conversation are orders of their own")
+@pytest.mark.feature("agents' accounts of one conversation are orders of their own")
 async def test_agents_accounts_of_one_conversation_are_orders_of_their_own(journal):
     """What alpha heard before and after stands beside it, not what beta heard at the same place."""
     alpha, beta = Scope(user_id="ana", agent_id="alpha"), Scope(user_id="ana", agent_id="beta")
@@ -468,7 +468,7 @@ def test_frequencies_equal_a_recount(steps):
 # Forgetting
 
 
-@pytest.mark.row("A162", "a forgotten text is nowhere in the journal's files")
+@pytest.mark.feature("a forgotten text is nowhere in the journal's files")
 async def test_a_forgotten_memory_is_known_as_forgotten_and_its_text_is_nowhere(journal, tmp_path):
     """The row stays without text and speaker; no file of the journal has the words any more."""
     (stored, _) = await append(
@@ -565,7 +565,7 @@ async def test_a_file_is_known_again_by_whatever_name_a_reader_gives_it(journal)
         assert left_of(journal, Hit("x", said + "\n- more", place=Place(name, 1, 3, "line"))) == said + "\n- more", name
 
 
-@pytest.mark.row("A156", "… and another user's file of that name is as it was", of="status and doctor say what")
+@pytest.mark.feature("… and another user's file of that name is as it was", of="status and doctor say what")
 async def test_what_one_user_forgot_in_a_file_another_keeps(journal, tmp_path):
     """Two users of a tenant have a file of one name; what names no user is everybody's. After a restart, too."""
     said, place = "- the heron ledger is under the oak", Place("docs/a.md", 5, 5, "line")

@@ -95,9 +95,7 @@ async def look(follow: NotesFollower) -> int:
     return await follow.round()
 
 
-@pytest.mark.row(
-    "A077",
-    "A078",
+@pytest.mark.feature(
     "… what is written, edited and deleted is current, and nothing else is read",
     of="`[notes]`: a server",
 )
@@ -118,9 +116,7 @@ async def test_what_is_written_edited_and_deleted_is_what_is_current(home, keeps
     assert sorted(keeps.handed[2:]) == ["The bike is green.", "The key is under the pot."]
 
 
-@pytest.mark.row(
-    "A077",
-    "A078",
+@pytest.mark.feature(
     "… what is written, edited and deleted is current, and nothing else is read",
     of="`[notes]`: a server",
 )

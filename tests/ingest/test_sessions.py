@@ -198,7 +198,7 @@ def test_a_fork_is_another_document_though_it_repeats_the_ids(projects: Path):
 # OpenClaw
 
 
-@pytest.mark.row("A082", "A083", "sessions of OpenClaw, with the agent that their folder names")
+@pytest.mark.row("A083", "sessions of OpenClaw, with the agent that their folder names")
 def test_an_openclaw_session_is_its_turns(agent: Path):
     """The agent is who the folder says; tools, custom entries and compaction are left out."""
     first, second, third = memories(put(agent / "sessions" / f"{ID}.jsonl", TALK))
@@ -212,7 +212,7 @@ def test_an_openclaw_session_is_its_turns(agent: Path):
     assert (third.revision, third.place) == ("e4", Place(f"openclaw/max/{ID}", 2, 2))
 
 
-@pytest.mark.row("A099", "A158", "heartbeats and scheduled runs are left out with their answers")
+@pytest.mark.row("A158", "heartbeats and scheduled runs are left out with their answers")
 def test_heartbeats_and_scheduled_runs_go_with_their_answers(agent: Path):
     """Until a person says something again."""
     rows = [
@@ -574,7 +574,7 @@ def append(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-@pytest.mark.row("A082", "a session is read on from where it was left")
+@pytest.mark.feature("a session is read on from where it was left")
 def test_a_session_is_read_on_from_where_it_was_left(home: Path, projects: Path):
     """Its new turns go on counting; an unchanged file hands on nothing; another user's memories are other memories."""
     file = put(projects / f"{ID}.jsonl", [claude(n, "user", f"turn {n}") for n in range(1300)])

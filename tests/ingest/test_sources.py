@@ -47,7 +47,7 @@ def lines(path: Path, *rows: dict[str, Any] | str) -> Path:
 # Markdown
 
 
-@pytest.mark.row("A050", "A076", "a Markdown file is a memory a section, with its headings and lines")
+@pytest.mark.row("A050", "a Markdown file is a memory a section, with its headings and lines")
 def test_a_markdown_file_is_a_memory_a_section(notes: Path):
     """Each section is a note with its lines, its file as source, and its own content as revision."""
     file = notes / "gateway.md"
@@ -237,7 +237,7 @@ def test_a_name_that_is_not_utf_8_is_skipped(notes: Path):
 # JSONL
 
 
-@pytest.mark.row("A083", "A124", "JSONL says everything a memory has")
+@pytest.mark.feature("JSONL says everything a memory has")
 def test_a_line_of_jsonl_says_everything_a_memory_has(notes: Path):
     """Every field that is known goes where it belongs; what the line says wins over the scope that was given."""
     row = {

@@ -15,8 +15,10 @@ KEYS = {
     "openai": "sk-" + "proj-" + BODY,
     "stripe": "sk_" + "live_" + BODY[:24],
     "github": "ghp_" + BODY[:36],
+    "github fine-grained": "github_pat_" + BODY,
     "gitlab": "glpat-" + BODY[:20],
     "slack": "xox" + "b-" + "123456789012-" + BODY[:24],
+    "slack app": "xapp-" + "1-A" + BODY,
     "groq": "gsk_" + BODY,
     "google": "AIza" + BODY[:35],
     "perplexity": "pplx-" + BODY,
@@ -28,15 +30,17 @@ KEYS = {
 }
 
 
+@pytest.mark.row("A084", "keys of OpenClaw's list of makes, and of others, are masked wherever they stand")
 @pytest.mark.parametrize("make", KEYS)
 def test_a_key_of_known_make_is_masked_wherever_it_stands(make):
     """The first six and last four characters are kept; the sentence round it stays."""
     key = KEYS[make]
     text, found = redact(f"Use {key}, please ({key}).")
     assert text == f"Use {key[:6]}…{key[-4:]}, please ({key[:6]}…{key[-4:]})."
-    assert found == {make: 2}
+    assert found == {make.partition(" ")[0]: 2}
 
 
+@pytest.mark.row("A084", "a private key is masked as a whole, even when it is cut off")
 def test_a_private_key_is_masked_whole_even_when_its_end_is_missing():
     """Nothing of a PEM block is kept, nor of one that was cut off."""
     for end in ("-----END RSA PRIVATE KEY-----", ""):
@@ -45,6 +49,9 @@ def test_a_private_key_is_masked_whole_even_when_its_end_is_missing():
         assert found == {"private key": 1}
 
 
+@pytest.mark.row(
+    "A084", "values of KEY, TOKEN, SECRET and PASSWORD, of flags and JSON fields, and Bearer tokens are masked"
+)
 @pytest.mark.parametrize(
     ("text", "redacted"),
     [
@@ -98,6 +105,7 @@ def test_prose_and_code_about_secrets_are_left_alone(text):
     assert redact(text) == (text, {})
 
 
+@pytest.mark.row("A084", "a mask keeps 6 + 4 characters of 18 and more, none of fewer")
 def test_a_mask_keeps_ten_characters_of_eighteen_and_none_of_seventeen():
     """6 + 4 of 18 leaves eight hidden; of fewer it would show too much."""
     assert mask("a" * 6 + "b" * 8 + "c" * 4) == "aaaaaa…cccc"

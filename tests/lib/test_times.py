@@ -62,8 +62,7 @@ def test_a_time_has_its_own_length(text: str, start: str, end: str):
     assert named(text) == [(start, end)]
 
 
-@pytest.mark.row(
-    "A039",
+@pytest.mark.feature(
     "a time has a window: days, weeks, weekends, months, ranges; without a year the nearest in the sentence's tense",
 )
 @pytest.mark.parametrize(

@@ -100,6 +100,7 @@ def test_what_the_journal_knows_of_an_event_is_shown_whatever_a_backend_says() -
     assert (hit.trust, hit.kind, hit.stated_by) == ("unknown", "note", "jsonl")
 
 
+@pytest.mark.row("A145", "a quarantined memory is never recalled, whatever trust a backend says")
 @pytest.mark.feature("a quarantined memory stays out, whatever trust a backend says")
 def test_a_quarantined_event_stays_out_whatever_trust_a_backend_says() -> None:
     """Quarantine is the journal's word."""

@@ -229,7 +229,7 @@ def test_late_outcomes_are_about_the_past() -> None:
     assert state(breaker) == "closed"
 
 
-@pytest.mark.row("A043", "the breaker as a whole, against a model of it")
+@pytest.mark.feature("the breaker as a whole, against a model of it")
 class BreakerModel(RuleBasedStateMachine):
     """Any order of calls, outcomes and pauses, against a model that is a handful of numbers."""
 

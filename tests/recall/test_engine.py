@@ -167,7 +167,7 @@ async def test_an_answer_says_how_many_questions_it_was_ranked_for(gateway: Gate
     assert two.receipt.body["rerank"] == two.fused.rerank
 
 
-@pytest.mark.row("A136", "a receipt gives every candidate a reason, and no text")
+@pytest.mark.row("A162", "A136", "a receipt gives every candidate a reason, and no text")
 async def test_the_receipt_gives_every_candidate_a_reason_and_no_text(gateway: Gateway) -> None:
     """Refs, ranks, signals and decisions of the find and its two neighbours; not a word of any."""
     outcome = await fuse(ASK, RECIPE, gateway.live)
@@ -319,7 +319,7 @@ async def test_what_was_forgotten_is_in_no_answer(gateway: Gateway) -> None:
     assert "m2" not in {row["ref"] for row in outcome.receipt.body["candidates"]}
 
 
-@pytest.mark.row("A129", "A130", "only what was packed counts as used")
+@pytest.mark.row("A129", "only what was packed counts as used")
 async def test_only_what_was_packed_counts_as_used(gateway: Gateway) -> None:
     """By backend and its own ids; bulk retrieval is not use (seed 004)."""
     every = await fuse(FuseRequest("database migration pizza"), RECIPE, gateway.without_judge())

@@ -33,8 +33,7 @@ hostile = st.lists(
 ).map("".join)
 
 
-@pytest.mark.row(
-    "A157",
+@pytest.mark.feature(
     "… opens a tag, imitates a citation, of one memory or several, or the head of an excerpt, invisibly neither; "
     "what could not is shown as it was written",
     of="a backend that alone says who spoke",

@@ -147,7 +147,7 @@ async def test_refused(house: House) -> None:
     assert answers[0].detail.endswith("connection refused")
 
 
-@pytest.mark.row("A153", "a refused connection is tried once more at most")
+@pytest.mark.feature("a refused connection is tried once more at most")
 async def test_refused_is_tried_once_more(house: House) -> None:
     """A connection lost at once is tried a second time, and not a third."""
     server = await house.server(chaos.reset_at_once)
@@ -169,7 +169,7 @@ async def test_dns_fails(house: House) -> None:
     assert (answer.status, answer.detail) == ("unreachable", "http://memory.invalid: no such host")
 
 
-@pytest.mark.row("A096", "A104", "a slow backend is cut at its budget, and its late answer dropped")
+@pytest.mark.row("A104", "a slow backend is cut at its budget, and its late answer dropped")
 @pytest.mark.feature("slow: its late answer is in no later request", part="faults/backends")
 async def test_slow_is_cut_at_its_budget(house: House) -> None:
     """Over its 100 ms it is a time-out; the others' answers are kept; its late answer is in no later request."""
@@ -185,7 +185,7 @@ async def test_slow_is_cut_at_its_budget(house: House) -> None:
     assert [hit.native_id for hit in (await house.ask(patient)).hits] == ["good"]
 
 
-@pytest.mark.row("A104", "hanging and trickling are cut by a total deadline")
+@pytest.mark.feature("hanging and trickling are cut by a total deadline")
 @pytest.mark.feature("hangs after its headers, or trickles", part="faults/backends")
 @pytest.mark.parametrize("behaviour", [chaos.hang, chaos.hang_after_headers, chaos.trickle])
 async def test_hangs_after_headers_or_trickles(house: House, behaviour: Behaviour) -> None:
@@ -203,7 +203,7 @@ async def test_http_errors(house: House, code: int) -> None:
     assert len(server.calls) == 1
 
 
-@pytest.mark.row("A153", "HTTP errors are named; Retry-After is honoured")
+@pytest.mark.feature("HTTP errors are named; Retry-After is honoured")
 @pytest.mark.feature("4xx, 5xx; Retry-After up to 300 s", part="faults/backends")
 @pytest.mark.parametrize(("named", "wait_s"), [("7", 7), ("86400", 300)])
 async def test_503_with_retry_after(house: House, named: str, wait_s: float) -> None:
@@ -219,7 +219,7 @@ async def test_503_with_retry_after(house: House, named: str, wait_s: float) -> 
     assert len(server.calls) == 2
 
 
-@pytest.mark.row("A153", "200 with nonsense is invalid")
+@pytest.mark.feature("200 with nonsense is invalid")
 @pytest.mark.feature("HTML, cut JSON, another schema", part="faults/backends")
 @pytest.mark.parametrize(
     "behaviour",
@@ -245,7 +245,7 @@ async def test_200_with_nonsense(house: House, behaviour: Behaviour) -> None:
     assert answer.hits == ()
 
 
-@pytest.mark.row("A124", "… but items that validate are kept", of="200 with nonsense is invalid")
+@pytest.mark.feature("… but items that validate are kept", of="200 with nonsense is invalid")
 @pytest.mark.feature("some items valid, some not", part="faults/backends")
 async def test_items_that_validate_are_kept(house: House) -> None:
     """Where items validate one by one, the valid ones stay and the others are counted."""
@@ -381,7 +381,7 @@ async def test_flaps(house: House) -> None:
     assert waits == [5, 10, 20]
 
 
-@pytest.mark.row("A153", "all down: 503 with the same coverage")
+@pytest.mark.feature("all down: 503 with the same coverage")
 async def test_all_down(house: House) -> None:
     """Nobody waits for a deadline when all refuse; the last one is asked for ever, so that its return is noticed."""
     began = time.monotonic()

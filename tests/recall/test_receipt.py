@@ -68,7 +68,7 @@ async def test_another_tenants_receipt_does_not_exist(tmp_path: Path) -> None:
     await receipts.close()
 
 
-@pytest.mark.row("A136", "receipts are kept for their time, each tenant's own")
+@pytest.mark.feature("receipts are kept for their time, each tenant's own")
 async def test_a_receipt_past_its_time_is_gone(tmp_path: Path) -> None:
     """Kept for a day, made two days ago."""
     receipts = Receipts(tmp_path / "receipts.sqlite", keep_days=1)

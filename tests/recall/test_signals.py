@@ -73,7 +73,7 @@ def test_best_matches_take_the_maximum_over_a_texts_tokens() -> None:
     assert found.tolist() == [[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]
 
 
-@pytest.mark.row("A081", "… with an accelerator, if it is installed, that finds the same", of="the index: vectors lie")
+@pytest.mark.feature("… with an accelerator, if it is installed, that finds the same", of="the index: vectors lie")
 def test_an_accelerator_matches_to_the_last_digit() -> None:
     """Inner products of int8 are whole numbers below 2^24, which float32 holds exactly, in whatever order they are
     summed: 300 texts of up to 40 tokens, one of them without any."""
@@ -177,7 +177,7 @@ def test_agreement_is_a_share_of_first_place_with_everyone() -> None:
     assert row["length"] == 1.0
 
 
-@pytest.mark.row("A007", "A088", "each local signal is a share; an absent one leaves its weight to the others")
+@pytest.mark.feature("each local signal is a share; an absent one leaves its weight to the others")
 def test_an_absent_signal_leaves_its_weight_to_the_others() -> None:
     """(3 × .5 + 1 × 1) / 4 with both; .5 where the second is not there."""
     weights = {"maxsim": 3.0, "speaker": 1.0, "bm25": 0.0}

@@ -54,9 +54,7 @@ def numbers(ids: object) -> list[int]:
     return [int(str(id_)[-12:], 16) for id_ in ids]  # type: ignore[attr-defined]
 
 
-@pytest.mark.row(
-    "A004", "A019", "A049", "Cortex: one port, and a suite that every store passes: records, views, links, pages"
-)
+@pytest.mark.feature("Cortex: one port, and a suite that every store passes: records, views, links, pages")
 class StoreContract(ABC):
     """Inherit and provide ``open_store``."""
 
@@ -153,7 +151,7 @@ class StoreContract(ABC):
         state = (await graph.get([event_id(1)]))[event_id(1)].state
         assert (state.confidence, state.reinforced_count, state.reinforced_at) == (1.0, 7, NOW)
 
-    @pytest.mark.row("A009", "Cortex: a clock that jumps back takes nothing back")
+    @pytest.mark.feature("Cortex: a clock that jumps back takes nothing back")
     @pytest.mark.feature("a clock that jumps back: the latest use stays, in every store", part="faults/cortex")
     async def test_use_is_counted(self, graph: Graph) -> None:
         """Twice is 2, and the latest time stays though it is told first: a clock that jumps back takes nothing back."""
@@ -243,7 +241,7 @@ class StoreContract(ABC):
         await graph.link(text, look(), [event_id(1)], 5)
         assert await self.seen(graph, "alpha") == [1]
 
-    @pytest.mark.row("A040", "Cortex: hostile names are only text")
+    @pytest.mark.feature("Cortex: hostile names are only text")
     @pytest.mark.feature(
         "a hostile entity name (Cypher, SQL, backticks, a label of 10 kB): only text, in every store",
         part="faults/cortex",
@@ -371,8 +369,6 @@ class StoreContract(ABC):
 
     @pytest.mark.row(
         "A005",
-        "A046",
-        "A165",
         "… unless the winner is forgotten: of losers alone the best goes on, in every store",
         of="Cortex: the score is the weighted sum",
     )
@@ -445,7 +441,7 @@ class StoreContract(ABC):
         found = await graph.link(text, look(), [event_id(n) for n in similar or []], limit)
         return [(numbers([link.id])[0], link.hops, link.rank) for link in found]
 
-    @pytest.mark.row("A016", "A019", "Cortex: hops are measured, and a path justifies each")
+    @pytest.mark.row("A040", "A016", "A019", "Cortex: hops are measured, and a path justifies each")
     async def test_hops_are_measured(self, graph: Graph) -> None:
         """Alpha – Beta – Gamma – Delta: the first memory is 1 hop from Alpha, the second 2, the third out of reach."""
         names = ["Alpha", "Beta", "Gamma", "Delta"]

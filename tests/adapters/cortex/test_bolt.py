@@ -92,9 +92,7 @@ class BoltContract(StoreContract):
     async def open_store(self, folder: Path, embedder: Embedder | None) -> Graph:
         return BoltGraph(Bolt(self.where, self.dialect), Walking(), embedder)
 
-    @pytest.mark.row(
-        "A052",
-        "A080",
+    @pytest.mark.feature(
         "Cortex: … to another model without a gap in a database, too: the old vectors answer until the new ones "
         "are there, and are taken away then",
     )
@@ -136,7 +134,7 @@ class BoltContract(StoreContract):
         finally:
             await graph.close()
 
-    @pytest.mark.row("A052", "Cortex: … cut off, the same command goes on where it stopped")
+    @pytest.mark.feature("Cortex: … cut off, the same command goes on where it stopped")
     async def test_a_move_that_was_cut_off_goes_on(self, tmp_path: Path) -> None:
         """The embedder fails after the first batch: what it built is not built again, and the old model answers on."""
         first, second = FakeEmbedder(), Failing(identity="fake@2", dimensions=16)
@@ -181,11 +179,7 @@ class BoltContract(StoreContract):
             await graph.close()
 
 
-@pytest.mark.row(
-    "A003",
-    "A004",
-    "A019",
-    "A049",
+@pytest.mark.feature(
     "Cortex: the same suite over Bolt: ArcadeDB in each run, Neo4j by `make test-neo4j`, Memgraph marked `live`",
 )
 class TestArcadeDB(BoltContract):
@@ -219,7 +213,7 @@ class TestMemgraph(BoltContract):
 # The whole backend on it
 
 
-@pytest.mark.row("A001", "Cortex: … and the whole backend's")
+@pytest.mark.feature("Cortex: … and the whole backend's")
 class TestCortexOnArcadeDB(BackendContract):
     """What every backend promises, with the cortex in a database."""
 
@@ -474,7 +468,7 @@ class TestVectors:
         assert (state.access_count, state.last_accessed) == (2, NOW)
 
 
-@pytest.mark.row("A052", "Cortex: a move from SQLite into a database and back keeps every byte")
+@pytest.mark.feature("Cortex: a move from SQLite into a database and back keeps every byte")
 async def test_a_move_from_sqlite_and_back_keeps_every_byte(arcade: str, tmp_path: Path) -> None:
     """Migrated into a database and out of it again: the same lines, by count and checksum; a second run copies none."""
     bolt = Bolt(arcade_at(arcade, tmp_path), ArcadeDB())

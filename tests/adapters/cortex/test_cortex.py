@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from adapters.cortex import Cortex
 from adapters.cortex.options import Options
-from adapters.cortex.port import Graph, Link, View
+from adapters.cortex.port import Found, Graph, Link, View
 from fusion.contract import Backend, Fact, Hit, Moment, Opening, Scope
 from fusion.errors import SettingsError, StoreDamaged
 from tests.backend_contract import (
@@ -116,7 +116,7 @@ async def test_wrong_options_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.row(
-    "A003", "A164", "… a limit only cuts: the pool of 50 is ranked whole", of="Cortex: the score is the weighted sum"
+    "A164", "… a limit only cuts: the pool of 50 is ranked whole", of="Cortex: the score is the weighted sum"
 )
 async def test_a_limit_only_cuts(cortex: Cortex) -> None:
     """The best one is the same whether one is asked for or a hundred."""
@@ -138,6 +138,31 @@ async def test_history_is_recalled_when_it_is_asked_for(cortex: Cortex) -> None:
     assert [r.memory.event.text[-6:] for r in current] == ["Lisbon"]
     assert [(r.memory.event.text[-6:], r.penalty) for r in both] == [("Lisbon", 1.0), (" Paris", 0.3)]
     assert both[1].score == pytest.approx(0.3 * alone.score, rel=0.1)
+
+
+class CountedGraph:
+    """A store that notes how many candidates it is asked for; all else is the one it wraps."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self.limits: list[int] = []
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._graph, name)
+
+    async def find(self, text: str, vector: NDArray[np.float32] | None, view: View, limit: int) -> Found:
+        self.limits.append(limit)
+        return await self._graph.find(text, vector, view, limit)
+
+
+@pytest.mark.row("A003", "Cortex: 50 candidates are ranked, however few are asked for")
+@pytest.mark.parametrize("limit", [1, 8, 50])
+async def test_fifty_candidates_are_ranked_however_few_are_asked_for(cortex: Cortex, limit: int) -> None:
+    """The seed's number, by default."""
+    await cortex.remember(make_samples())
+    counted = CountedGraph(cortex.graph)
+    await Cortex(cast("Graph", counted), Options()).search(replace(make_query("Julien"), limit=limit))
+    assert counted.limits == [50]
 
 
 class SlowGraph:
@@ -177,7 +202,7 @@ class Broken(FakeEmbedder):
         return np.full((len(texts), self.shape[1]), self.value, np.float32)
 
 
-@pytest.mark.row("A080", "Cortex: vectors of the wrong size, or with NaN, reach no index")
+@pytest.mark.feature("Cortex: vectors of the wrong size, or with NaN, reach no index")
 @pytest.mark.feature(
     "an embedding of the wrong size, or with NaN or infinity: not kept, the memory is found by words, and the "
     "description says so",
@@ -262,7 +287,7 @@ async def test_known_at_is_what_was_recorded(cortex: Cortex) -> None:
 # Use
 
 
-@pytest.mark.row("A001", "A130", "Cortex: use is counted apart from searching")
+@pytest.mark.row("A001", "Cortex: use is counted apart from searching")
 async def test_use_is_counted_apart_from_searching(cortex: Cortex) -> None:
     """Searching counts nothing; ``used`` twice is 2, and the latest time stays even if told late."""
     await cortex.remember(make_samples())
@@ -273,6 +298,17 @@ async def test_use_is_counted_apart_from_searching(cortex: Cortex) -> None:
     known = await cortex.graph.get([event_id(1), event_id(2)])
     states = [(id_, known[id_].state.access_count, known[id_].state.last_accessed) for id_ in sorted(known)]
     assert states == [(event_id(1), 2, NOW), (event_id(2), 0, None)]
+
+
+@pytest.mark.row("A145", "Cortex: use does not promote: a memory that is used often is as trusted as it was")
+async def test_use_does_not_promote(cortex: Cortex) -> None:
+    """Used a hundred times, an untrusted memory stays untrusted, in the store and in the hits."""
+    await cortex.remember([make_captured(make_event(1, "Julien pays by invoice", trust="untrusted"))])
+    for _ in range(100):
+        await cortex.used([event_id(1)], NOW)
+    memory = (await cortex.graph.get([event_id(1)]))[event_id(1)]
+    assert (memory.state.access_count, memory.event.trust) == (100, "untrusted")
+    assert [hit.trust for hit in await found(cortex, "Julien")] == ["untrusted"]
 
 
 # Faults

@@ -72,7 +72,7 @@ def test_statements_are_what_holds(kind: str) -> None:
     assert not is_statement(statement(1, "x", kind=kind, supersedes=event_id(9)))
 
 
-@pytest.mark.row("A033", "A035", "… two turns that say yes are two", of="Cortex: what is said again")
+@pytest.mark.feature("… two turns that say yes are two", of="Cortex: what is said again")
 @pytest.mark.parametrize(
     ("kind", "place"), [("turn", None), ("note", None), ("episode", None), ("fact", Place("a.md", 1, 2, "line"))]
 )
@@ -158,7 +158,6 @@ def test_only_ones_own_of_equal_trust_are_compared(other: Memory) -> None:
 
 
 @pytest.mark.row(
-    "A033",
     "A048",
     "… what is for good is merged into nothing that ends before it, or begins after it",
     of="Cortex: what is said again",
@@ -173,9 +172,7 @@ def test_only_into_what_lasts_as_long(old: Lifetime, new: Lifetime) -> None:
     assert (repeated(both[1], [Near(both[0], 1.0)], Options()) is not None) == outlasts(*both)
 
 
-@pytest.mark.row(
-    "A033",
-    "A048",
+@pytest.mark.feature(
     "… what is for good is merged into nothing that ends before it, or begins after it",
     of="Cortex: what is said again",
 )
@@ -225,7 +222,9 @@ async def test_said_again_is_kept_once_and_nothing_is_lost(cortex: Cortex) -> No
     assert (await state(cortex, 1)).reinforced_count == 0
 
 
-@pytest.mark.row("A034", "… nearly again (.80) reinforces, once, whatever is retried", of="Cortex: what is said again")
+@pytest.mark.row(
+    "A033", "A034", "… nearly again (.80) reinforces, once, whatever is retried", of="Cortex: what is said again"
+)
 async def test_nearly_again_reinforces_once(cortex: Cortex) -> None:
     """Seven of eight words, cosine 7/√(8·7) = .935: a duplicate; six, 6/√(8·6) = .866: reinforced, .7 + .05; told again
     after a crash, still .75 and 1."""
@@ -246,9 +245,7 @@ async def test_in_one_batch_as_in_many(cortex: Cortex) -> None:
     assert (await state(cortex, 1)).reinforced_count == 1
 
 
-@pytest.mark.row(
-    "A033", "A165", "… what was merged comes back when the other is forgotten", of="Cortex: what is said again"
-)
+@pytest.mark.feature("… what was merged comes back when the other is forgotten", of="Cortex: what is said again")
 async def test_what_was_merged_comes_back_when_the_other_is_forgotten(cortex: Cortex) -> None:
     """Forgetting the one that was found frees the one that says the same: it was acknowledged, so it is kept."""
     await told(cortex, statement(1, DARK), statement(2, DARK))

@@ -265,8 +265,7 @@ class TestTend:
         report = await told(graph, memory(1, "Marta likes tea at 9 in the quiet kitchen upstairs"), recent)
         assert report.consolidated == 0
 
-    @pytest.mark.row(
-        "A045",
+    @pytest.mark.feature(
         "… nor what is trusted otherwise, valid at other times, or happened where it stands: two turns of one text "
         "are two",
         of="Cortex: upkeep in the seed's order",
@@ -276,8 +275,7 @@ class TestTend:
         report = await told(graph, *(memory(n, "See you at the harbour tomorrow then", kind="turn") for n in (1, 2)))
         assert (report.consolidated, await found(graph, "harbour")) == (0, {1, 2})
 
-    @pytest.mark.row(
-        "A045",
+    @pytest.mark.feature(
         "… nor what is trusted otherwise, valid at other times, or happened where it stands: two turns of one text "
         "are two",
         of="Cortex: upkeep in the seed's order",
@@ -345,9 +343,7 @@ class TestTend:
             3: ("resolved", NOW),
         }
 
-    @pytest.mark.row(
-        "A033",
-        "A045",
+    @pytest.mark.feature(
         "… upkeep frees what outlasts the memory that it was merged into",
         of="Cortex: what is said again",
     )
@@ -378,8 +374,7 @@ class TestTend:
         await graph.add([memory(1, said), memory(2, said.upper()), memory(3, said.rpartition(" ")[0])])
         assert (await tend(graph, None, NOW)).consolidated == 1
 
-    @pytest.mark.row(
-        "A045",
+    @pytest.mark.feature(
         "… an embedder that is away costs upkeep its cosines: the rest is done, and a note says so",
         of="Cortex: upkeep in the seed's order",
     )
@@ -396,8 +391,7 @@ class TestTend:
         assert "the embedder did not answer" in report.notes[0]
         assert (await states(graph))[1].ended_at is not None
 
-    @pytest.mark.row(
-        "A047",
+    @pytest.mark.feature(
         "… above 50,000 memories a note says that twins far apart were not compared",
         of="Cortex: upkeep in the seed's order",
     )

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from adapters.cortex.cli import VERBS, Entities, History
+from adapters.cortex.context import tokens
 from adapters.cortex.cortex import Cortex
 from adapters.cortex.port import Graph, State
 from adapters.cortex.records import line_of
@@ -78,7 +79,7 @@ async def tell(home: Path) -> AsyncIterator[Told]:
 
 
 class TestKeeping:
-    @pytest.mark.row("A028", "A049", "A052", "`fusion cortex`: what is stored is an event, in every memory system")
+    @pytest.mark.row("A049", "A052", "`fusion cortex`: what is stored is an event, in every memory system")
     async def test_what_is_stored_is_an_event_everywhere(self, tell: Told) -> None:
         """In the journal and in the other backend, too; with what its caller said of it."""
         kept = await tell("store", content="Never push on Friday.", type="rule", tags=["git"], confidence=0.9)
@@ -122,7 +123,7 @@ class TestKeeping:
         retagged = await tell("update", id=new["id"], tags=["storage"])
         assert (await tell("get", id=retagged["id"]))["content"] == "We use Postgres."
 
-    @pytest.mark.row("A035", "A052", "… with how long it holds, and whose word it is", of="`fusion cortex`: what")
+    @pytest.mark.feature("… with how long it holds, and whose word it is", of="`fusion cortex`: what")
     async def test_an_update_keeps_how_long_it_holds_and_whose_word_it_is(self, tell: Told) -> None:
         """Tagged anew, it expires when it did, is no more trusted than it was, and begins no earlier; a date that is
         given counts.
@@ -142,7 +143,7 @@ class TestKeeping:
         assert (event.trust, event.origin, event.valid_from) == ("untrusted", "agent", begins)
 
     @pytest.mark.row(
-        "A035", "A052", "… by an old version's id it follows the newest: one is current", of="`fusion cortex`: what"
+        "A035", "… by an old version's id it follows the newest: one is current", of="`fusion cortex`: what"
     )
     async def test_an_old_version_updated_again_leaves_one_current(self, tell: Told) -> None:
         """Oslo, Bergen, then by the first id Tromsø: it follows Bergen, and it alone is current."""
@@ -289,8 +290,7 @@ class TestLooking:
         ]
         assert {e["name"] for e in (await tell("entities"))["entities"]} >= {"Marta", "Lighthouse"}
 
-    @pytest.mark.row(
-        "A052",
+    @pytest.mark.feature(
         "… entities without the ends of facts that rules cut out, unless every one is asked for",
         of="`fusion cortex`: what",
     )
@@ -320,11 +320,7 @@ class TestLooking:
         assert all((kind.__doc__ or "").rstrip().endswith(".") for kind in VERBS.values())
 
 
-@pytest.mark.row(
-    "A017",
-    "A033",
-    "A037",
-    "A046",
+@pytest.mark.feature(
     "… told twice, contradicted and decayed, its history reads as a person expects",
     of="`fusion cortex`: what",
 )
@@ -369,9 +365,7 @@ async def test_told_twice_contradicted_and_decayed_it_reads_as_a_person_expects(
         assert gone.startswith("The demo is at noon.  (fact, session, 1.00, until ")
 
 
-@pytest.mark.row(
-    "A027", "A035", "… of one side of an open conflict, it takes its place there", of="`fusion cortex`: what"
-)
+@pytest.mark.row("A027", "… of one side of an open conflict, it takes its place there", of="`fusion cortex`: what")
 async def test_an_update_of_one_side_of_a_conflict_stays_in_it(home: Path) -> None:
     """Fifteen (.9) against ten (.6), then ten is tagged: its new version contradicts fifteen in its place, both are
     recalled with that mark, and upkeep leaves the surer one alone.
@@ -402,10 +396,7 @@ def sampled(file: str, beginning: str) -> str:
     return str(text)
 
 
-@pytest.mark.row(
-    "A033",
-    "A037",
-    "A046",
+@pytest.mark.feature(
     "… a conversation of the sample, captured twice, contradicted once and decayed once: the cortex's page has "
     "what it prints",
     of="`fusion cortex`: what",
@@ -513,9 +504,7 @@ class TestForgotten:
 
 
 class TestCapturing:
-    @pytest.mark.row(
-        "A033",
-        "A044",
+    @pytest.mark.feature(
         "… the same exchange of a session and a day is captured once, however often it is sent",
         of="`fusion cortex`: what",
     )
@@ -586,6 +575,17 @@ class TestRecalling:
         assert [row["memory"]["id"] for row in results] == [kept["id"]]
         assert 0 < results[0]["score"] <= 1
         assert (await tell("get", id=kept["id"]))["access_count"] == 1
+
+    @pytest.mark.row("A006", "… a context of 2,000 tokens by default", of="`fusion cortex`: what")
+    async def test_a_context_has_two_thousand_tokens_by_default(self, tell: Told) -> None:
+        """Of memories that are more than that, as many as fit: one more of them would not have."""
+        text = "The bookings of berth {n} are kept in Postgres, " + "harbour " * 80
+        for n in range(30):
+            await tell("store", content=text.format(n=n), type="episode")
+        found = await tell("recall", message="where are the bookings kept?")
+        longest = tokens(text.format(n=10)) + 20
+        assert 2000 - longest < found["tokens_used"] <= 2000
+        assert found["memory_count"] < 30
 
     @pytest.mark.row("A004", "… earlier versions with `--include-history`", of="`fusion cortex`: what")
     async def test_history_is_recalled_where_it_is_asked_for(self, tell: Told) -> None:
@@ -737,7 +737,7 @@ class Small:
 
 
 class TestTransfer:
-    @pytest.mark.row("A052", "… export and import are byte-stable", of="`fusion cortex`: what")
+    @pytest.mark.row("A163", "A049", "A052", "… export and import are byte-stable", of="`fusion cortex`: what")
     async def test_export_and_import_are_byte_stable(self, tmp_path: Path) -> None:
         """Out, into an empty store, out again: the same bytes, states and learnt facts included."""
         async with store(tmp_path / "a") as a, store(tmp_path / "b") as b:
@@ -808,8 +808,7 @@ class TestTransfer:
             assert two.state.merged_into is None
             assert (three.state.conflict_status, three.state.contradicts) == (None, None)
 
-    @pytest.mark.row(
-        "A046",
+    @pytest.mark.feature(
         "… who lost to a memory that was forgotten since goes on where it is imported",
         of="`fusion cortex`: what",
     )
