@@ -176,7 +176,8 @@ class VectorSqlite:
     async def open(cls, opening: Opening) -> Self:
         """Raises ``SettingsError`` for a wrong option, ``StoreDamaged`` for a corrupt or newer file."""
         options = Options.of(opening)
-        store = cls(options, await Database.open(opening.folder / "vectors.sqlite", (SCHEMA,)), opening.embedder)
+        database = await Database.open(opening.folder / "vectors.sqlite", (SCHEMA,), events="memory")
+        store = cls(options, database, opening.embedder)
         if store.embedder is not None:
             store.matrix = Matrix.of(await store._known_vectors(store.embedder), store.embedder.dimensions)
             store._wanted.set()

@@ -92,7 +92,7 @@ class GraphStore:
     @classmethod
     async def open_files(cls, opening: Opening) -> tuple[Database, Index]:
         """Raises ``StoreDamaged`` for a corrupt or newer file."""
-        database = await Database.open(opening.folder / "graph.sqlite", cls.schema)
+        database = await Database.open(opening.folder / "graph.sqlite", cls.schema, events="memory")
         try:
             truth = await database.read(cls._all_entries)
             loop = asyncio.get_running_loop()

@@ -8,11 +8,11 @@ merged by RRF; an edge that matches well is a hit of its own, derived from every
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import lru_cache
 from json import dumps
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 from adapters.graph import GraphStore, Seen, beside, merge, paths, visible_memories
 from adapters.graph.names import key
@@ -41,7 +41,7 @@ from fusion.contract import (
 )
 from fusion.lib.rank_fusion import reciprocal
 from fusion.lib.words import stems
-from fusion.store.rows import EVENT_NAMES, hit_of, kept_in, visible
+from fusion.store.rows import EVENT_NAMES, Kept, hit_in, hit_of, kept_in, visible
 from fusion.store.sqlite import Connection, Database, tuples
 
 ANSWERS = 0.5
@@ -61,13 +61,10 @@ MOST_READ = 4096
 _TRUST = ("trusted", "unknown", "untrusted")
 """best first: a fact is as good as the best memory that asserts it"""
 
-
 SATURATED = 0.1
 """chance of a walk to be at a memory by which ``linked`` is ½: as much as comes by the one name that the best passage
 shares with it alone"""
 
-Fields = tuple[Any, ...]
-_SCORE_AT = [field.name for field in fields(Hit)].index("score")
 
 _STEP_2 = f"""
 create index entity_loose on entity({ENTITY_LOOSE});
@@ -99,7 +96,7 @@ class Triples(GraphStore):
     def __init__(self, database: Database, index: Index, options: Options) -> None:
         super().__init__(database, index)
         self.options = options
-        self._read: dict[int, Fields] = {}
+        self._read: dict[int, Kept] = {}
 
     @classmethod
     def verify(cls, options: Mapping[str, object]) -> None:
@@ -183,7 +180,7 @@ class Triples(GraphStore):
         faults = self._index.faults
         return Description(items, self._index.vectors, self._index.pending, (*notes, *faults), bool(faults))
 
-    def _fields(self, db: Connection, memories: Collection[int]) -> dict[int, Fields]:
+    def _fields(self, db: Connection, memories: Collection[int]) -> dict[int, Kept]:
         """What hits have of these memories. A memory never changes, so that what was read is kept."""
         if len(self._read) > MOST_READ:
             self._read = {}  # another one, for another thread may be reading from this one
@@ -217,7 +214,7 @@ class Triples(GraphStore):
         room, weight = query.limit * self.options.facts // 100, self.options.graph_weight
         told = [(_best(asserted), asserted) for asserted in facts[:room]]
         read = self._fields(db, chosen.union(best.memory for best, _ in told))
-        hits = [_hit(read[m], score, why.get(m, ()), saturating(strengths.get(m, 0.0))) for m, score in passages]
+        hits = [hit_in(read[m], score, why.get(m, ()), saturating(strengths.get(m, 0.0))) for m, score in passages]
         hits += [
             _fact_hit(best, asserted, read[best.memory], reciprocal(rank, weight))
             for rank, (best, asserted) in enumerate(told, start=1)
@@ -279,12 +276,6 @@ def _terms(*parts: str) -> frozenset[str]:
     return frozenset(stems(" ".join(parts).replace("_", " ")))
 
 
-def _hit(read: Fields, score: float, path: tuple[str, ...], linked: float | None) -> Hit:
-    # By place, which takes a sixth of the time that `replace` takes, a hundred times a question.
-    values: tuple[Any, ...] = (*read[:_SCORE_AT], score, *read[_SCORE_AT:], path, linked)
-    return Hit(*values)
-
-
 def saturating(chance: float) -> float:
     """How strongly the graph leads to a memory, 0 to 1, by the chance that a walk is at it: c / (c + SATURATED)."""
     return chance / (chance + SATURATED)
@@ -335,10 +326,10 @@ def _best(asserted: Sequence[Asserted]) -> Asserted:
     return min(asserted, key=lambda edge: (_TRUST.index(edge.trust), -edge.recorded_at))
 
 
-def _fact_hit(best: Asserted, asserted: Sequence[Asserted], read: Fields, score: float) -> Hit:
+def _fact_hit(best: Asserted, asserted: Sequence[Asserted], read: Kept, score: float) -> Hit:
     """One triple, as the best of the memories that assert it tells it; ``read`` is what was read of that memory."""
     triple = (best.subject, best.predicate, best.object)
-    hit = _hit(read, score, triple, None)  # nobody else has it yet, so it may still be changed
+    hit = hit_in(read, score, triple, None)  # nobody else has it yet, so it may still be changed
     hit.native_id, hit.event_id, hit.text = best.fact, None, " ".join(triple)
     hit.kind, hit.raw_kind, hit.speaker, hit.place = "fact", None, None, None
     hit.derived_from = tuple(dict.fromkeys(edge.event_id for edge in asserted))

@@ -18,6 +18,7 @@ from typing import Any, Self, TypeVar
 
 from fusion.errors import BackendUnreachable, FusionError, StoreBusy, StoreDamaged, StoreFull
 from fusion.store.reachable import Reachable, same_content
+from fusion.store.rows import add_missing_columns
 
 T = TypeVar("T")
 Connection = sqlite3.Connection
@@ -123,9 +124,13 @@ class Database:
         mend: str = REFILL,
         guard: Guard | None = None,
         wal_bytes: int = WAL_BYTES,
+        events: str = "",
     ) -> Self:
         """Opens ``path``, checked for damage and brought to the newest schema: ``steps[n]`` is the SQL that leads from
         version n to n + 1, version 0 being an empty file. ``mend`` says what to do when it is damaged.
+
+        ``events`` is the table of events, if there is one: it gets the columns that events have gained since the file
+        was made.
 
         With a ``guard`` nothing is read or acknowledged once its files are not at ``path`` any more: HomeGone.
         """
@@ -133,7 +138,7 @@ class Database:
         database._guard, database._wal_bytes = guard, wal_bytes
         loop = asyncio.get_running_loop()
         try:
-            await loop.run_in_executor(database._writer, database._prepare, tuple(steps))
+            await loop.run_in_executor(database._writer, database._prepare, tuple(steps), events)
         except BaseException:
             await database.close()
             raise
@@ -218,7 +223,7 @@ class Database:
 
     # In the threads
 
-    def _prepare(self, steps: Sequence[str]) -> None:
+    def _prepare(self, steps: Sequence[str], events: str) -> None:
         try:
             existed = self.path.exists() and self.path.stat().st_size > 0
             db = self._writing = connect(self.path, busy_s=self._busy_s)
@@ -233,6 +238,8 @@ class Database:
                 )
             for number, step in enumerate(steps[version:], start=version + 1):
                 db.executescript(f"begin immediate; {step}; pragma user_version = {number}; commit;")
+            if events:
+                add_missing_columns(db, events)
             if self._guard is not None:
                 self._guard.reachable.hold()
         except (sqlite3.Error, OSError) as error:

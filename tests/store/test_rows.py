@@ -1,33 +1,63 @@
-"""An event as a row: every field comes back."""
+"""The columns of an event: every field comes back from every store that keeps events."""
 
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, get_args
 
-from hypothesis import given
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from fusion.contract import Event, Hit, Moment, Place, Scope
+from adapters.cortex import Cortex
+from adapters.markdown import Markdown
+from adapters.mem0 import Mem0
+from adapters.triples import Triples
+from adapters.vector_sqlite import VectorSqlite
+from fusion.contract import KINDS, Captured, Event, Hit, Holds, Moment, Opening, Origin, Place, Scope, Trust
+from fusion.ingest.journal import Journal
 from fusion.store.rows import EVENT_COLUMNS, INSERT_EVENT, event_of, event_row, hit_of, microseconds, time_of
+from fusion.store.sqlite import Database
+from tests.backend_contract import event_id
 
-names = st.text(max_size=8)
+names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=8)
 times = st.datetimes(datetime(1, 1, 2), datetime(9999, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
-events = st.builds(
-    Event,
-    event_id=names,
-    text=st.text(st.characters(exclude_categories=["Cs"]), max_size=50),
-    recorded_at=times,
-    scope=st.builds(Scope, names, st.none() | names, session_id=st.none() | names, audience=st.just("private")),
-    speaker=st.none() | names,
-    at=st.none() | st.builds(Moment, times, st.sampled_from(["second", "day", "year"]), st.none() | names),
-    place=st.none() | st.builds(Place, names, st.integers(-5, 2**62), st.integers(-5, 2**62)),
-    trust=st.sampled_from(["trusted", "untrusted"]),
-    valid_from=st.none() | times,
-    valid_to=st.none() | times,
-    derived_from=st.lists(names, max_size=3).map(tuple),
-)
+maybe = st.none() | names
+
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "event_id": names,
+    "text": st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=50),
+    "recorded_at": times,
+    "scope": st.builds(Scope, names, maybe, maybe, maybe, maybe, maybe, st.sampled_from(["private", "group"])),
+    "kind": st.sampled_from(KINDS),
+    "raw_kind": maybe,
+    "speaker": maybe,
+    "at": st.none() | st.builds(Moment, times, st.sampled_from(["second", "day", "year"]), maybe),
+    "place": st.none()
+    | st.builds(Place, names, st.integers(-5, 2**62), st.integers(-5, 2**62), st.sampled_from(["turn", "line"])),
+    "source": maybe,
+    "revision": st.just("") | names,
+    "trust": st.sampled_from(get_args(Trust)),
+    "origin": st.sampled_from(get_args(Origin)),
+    "valid_from": st.none() | times,
+    "valid_to": st.none() | times,
+    "supersedes": maybe,
+    "derived_from": st.lists(names, max_size=3).map(tuple),
+    "stated": st.just(()),
+}
+"""by field of an event: what a store keeps of it. ``stated`` is the journal's alone."""
+
+events = st.builds(Event, **VALUES)
+
+
+def test_every_field_of_an_event_is_tried() -> None:
+    """A field that is added to `Event` is added to ``VALUES``, so that every store shows that it keeps it."""
+    assert [field.name for field in fields(Event)] == list(VALUES)
 
 
 @given(events)
@@ -40,9 +70,75 @@ def test_an_event_survives_its_row(event: Event) -> None:
         db.execute(INSERT_EVENT, event_row(event))
         row = db.execute("select * from memory").fetchone()
         assert event_of(row) == event
-        assert hit_of(row, 0.5, ("a", "b")) == replace(Hit.of(event), score=0.5, path=("a", "b"))
+        assert hit_of(row, 0.5) == replace(Hit.of(event), score=0.5)
     finally:
         db.close()
+
+
+async def _held_by(store: Any, folder: Path, batch: Sequence[Event]) -> dict[str, Event]:
+    backend = await store.open(Opening("store", folder, tenant=batch[0].scope.tenant))
+    try:
+        await backend.remember([Captured(event) for event in batch])
+        if isinstance(backend, VectorSqlite):
+            rows = await backend.database.read(lambda db: db.execute("select * from memory").fetchall())
+            return {event.event_id: event for event in map(event_of, rows)}
+        assert isinstance(backend, Holds)
+        return {event.event_id: event for event, _ in await backend.held("", 100)}
+    finally:
+        await backend.close()
+
+
+async def _held_by_the_journal(folder: Path, batch: Sequence[Event]) -> dict[str, Event]:
+    journal = await Journal.open(folder / "journal.sqlite")
+    try:
+        await journal.append(batch)
+        return {id_: record.event for id_, record in (await journal.records([e.event_id for e in batch])).items()}
+    finally:
+        await journal.close()
+
+
+@pytest.mark.parametrize("store", [Journal, Cortex, Triples, VectorSqlite, Mem0, Markdown])
+@settings(max_examples=4, deadline=None, phases=[Phase.generate], suppress_health_check=[HealthCheck.too_slow])
+@given(batch=st.lists(events, min_size=1, max_size=20))
+async def test_every_field_of_an_event_comes_back_from_the_store(store: Any, batch: list[Event]) -> None:
+    """No two are one memory: ids, sources and texts differ. The journal refuses a predecessor that it does not have."""
+    kept = [
+        replace(
+            event,
+            event_id=event_id(n),
+            text=f"{event.text} {n}",
+            scope=replace(event.scope, tenant="one"),
+            **({"source": f"list:{n}", "supersedes": None} if store is Journal else {}),
+        )
+        for n, event in enumerate(batch, start=1)
+    ]
+    with TemporaryDirectory() as folder:
+        held = _held_by_the_journal(Path(folder), kept) if store is Journal else _held_by(store, Path(folder), kept)
+        found = await held
+    assert found == {event.event_id: event for event in kept}
+
+
+async def test_a_file_of_before_gets_the_columns_that_events_have_gained(tmp_path: Path) -> None:
+    """What it has stays as it is, and what comes now is kept with every field."""
+    older = tuple(f"create table memory (id integer primary key, {EVENT_COLUMNS})".split(", supersedes text"))
+    path, moment = tmp_path / "store.sqlite", datetime(2026, 3, 4, tzinfo=UTC)
+    database = await Database.open(path, ("".join(older),))
+    await database.write(
+        lambda db: db.execute(
+            "insert into memory (event_id, text, recorded_at, tenant, audience, kind, revision, trust, origin, "
+            "derived_from) values ('a', 'Tea.', ?, 'default', 'group', 'note', '', 'unknown', 'owner', '[]')",
+            (microseconds(moment),),
+        )
+    )
+    await database.close()
+    database = await Database.open(path, ("".join(older),), events="memory")
+    try:
+        newer = Event("b", "Coffee.", moment, supersedes="a")
+        await database.write(lambda db: db.execute(INSERT_EVENT, event_row(newer)))
+        rows = await database.read(lambda db: db.execute("select * from memory order by id").fetchall())
+        assert [event_of(row) for row in rows] == [Event("a", "Tea.", moment), newer]
+    finally:
+        await database.close()
 
 
 def test_lone_surrogates_do_not_block_a_store() -> None:

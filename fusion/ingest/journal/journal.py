@@ -82,7 +82,9 @@ class Journal:
         decide. Once the file, its log or its folder is not at its path any more, everything raises HomeGone.
         """
         guard = Guard(Reachable(file), mark.COUNT, mark.STATE)
-        database = await Database.open(file, cls.schema, mend=cls.mend(file), guard=guard, wal_bytes=wal_bytes)
+        database = await Database.open(
+            file, cls.schema, mend=cls.mend(file), guard=guard, wal_bytes=wal_bytes, events="event"
+        )
         journal = cls(database, keys_kept_s)
         await journal.load()
         journal._unused = await database.read(mark.unused)
