@@ -140,13 +140,15 @@ class Side(TypedDict):
 
 
 class Reason(TypedDict):
-    """What an arm's receipt says of one memory; without a ``ref`` it was no candidate, and ``decision`` says why.
+    """What an arm's receipt says of one memory; without a ``ref`` it was no candidate, and ``decision`` says why, as
+    ``reason`` does in words.
 
     ``found_by`` has the rank in each backend's own answer; a memory that came in as a neighbour has none.
     """
 
     ref: str | None
     decision: str
+    reason: str
     local: float | None
     judge: float | None
     rrf: float | None

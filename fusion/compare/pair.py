@@ -16,6 +16,7 @@ from typing import Any
 from fusion.compare.arms import Arm
 from fusion.contract import Passage, Query, Verdict
 from fusion.errors import NobodyAnswered
+from fusion.recall.decision import Decision, sentence
 from fusion.recall.engine import JUDGE_MARGIN_S, Fused, FuseRequest, Outcome, World, explain, fuse
 from fusion.recall.gather import Answer
 from fusion.recall.pack import Memory
@@ -257,8 +258,15 @@ class _Blocks:
             return self.reason(max(met, key=lambda mine: (mine in self.packed, mine == ref)))
         finders = {sighting[0] for sighting in other.rows[ref]["sightings"]}
         unasked = finders and finders.isdisjoint(self.arm.backends)
-        why = "its backends were not asked" if unasked else "not among its candidates"
-        return {"ref": None, "decision": why, **dict.fromkeys(_TOLD[2:]), "signals": {}, "found_by": {}}
+        why = Decision.NOT_ASKED if unasked else Decision.NO_CANDIDATE
+        return {
+            "ref": None,
+            "decision": why,
+            "reason": sentence(why),
+            **dict.fromkeys(_TOLD[3:]),
+            "signals": {},
+            "found_by": {},
+        }
 
 
 def _refs(row: Mapping[str, Any]) -> list[str]:
@@ -266,5 +274,5 @@ def _refs(row: Mapping[str, Any]) -> list[str]:
     return [row["ref"], *(sighting[1] for sighting in row["sightings"])]
 
 
-_TOLD = ("ref", "decision", "local", "judge", "rrf", "beside", "signals")
+_TOLD = ("ref", "decision", "reason", "local", "judge", "rrf", "beside", "signals")
 """of a receipt's row, what a comparison repeats"""

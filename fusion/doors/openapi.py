@@ -62,6 +62,7 @@ _SIDE = {
 _REASON = {
     "ref": _REFERENCE,
     "decision": "packed",
+    "reason": "packed",
     "local": 0.81,
     "judge": None,
     "rrf": 0.0328,
@@ -75,7 +76,13 @@ _COMPARED = {
     "only_a": [_REFERENCE],
     "only_b": [],
     "both": [],
-    "why": [{"ref": _REFERENCE, "a": _REASON, "b": _REASON | {"decision": "8 excerpts are in"}}],
+    "why": [
+        {
+            "ref": _REFERENCE,
+            "a": _REASON,
+            "b": _REASON | {"decision": "excerpts_full", "reason": "the block has all its excerpts"},
+        }
+    ],
     "took_ms": 48.0,
     "query_truncated": False,
     "notes": [],

@@ -168,7 +168,7 @@ def _memories_shown(answer: wire.Fused, *, left_out: bool) -> None:
             _console(),
             ("left out", "score", "decision", "signals"),
             (
-                (row["ref"], f"{row['local']:.2f}", row["decision"], _why(row, weights, ()))
+                (row["ref"], f"{row['local']:.2f}", row["reason"], _why(row, weights, ()))
                 for row in candidates
                 if row["ref"] not in shown
             ),
@@ -215,7 +215,7 @@ def compared(answer: wire.Compared) -> None:
                     (
                         ref,
                         ", ".join(sorted(_reason(reasons[ref], name)["found_by"])) or "beside a hit",
-                        _one_line(_reason(reasons[ref], other)["decision"]),
+                        _one_line(_reason(reasons[ref], other)["reason"]),
                         _one_line(texts[ref]),
                     )
                     for ref in refs
@@ -460,7 +460,7 @@ def receipt(answer: Mapping[str, Any]) -> None:
             (
                 row["ref"],
                 f"{row['local']:.2f}",
-                row["decision"],
+                row["reason"],
                 ", ".join(f"{s['backend']} #{s['rank']}" for s in row["sightings"]),
                 _why(row, weights, ()),
             )

@@ -19,11 +19,12 @@ from fusion.errors import BadInput, NobodyAnswered, TooLarge
 from fusion.lib.bm25 import Frequencies, terms
 from fusion.lib.words import spoken
 from fusion.recall.admit import Admitted, Record, admit
+from fusion.recall.decision import OUT_OF_ROOM, Decision, decision_of, sentence
 from fusion.recall.dedup import Answered, Sighting
 from fusion.recall.dispute import Dispute, next_to_rivals
 from fusion.recall.expand import Pooled, expand
 from fusion.recall.gather import Answer
-from fusion.recall.pack import OUT_OF_ROOM, Block, Memory, pack
+from fusion.recall.pack import Block, Memory, pack
 from fusion.recall.parts import asked_parts
 from fusion.recall.receipt import Receipt
 from fusion.recall.rerank import (
@@ -341,7 +342,7 @@ def _summary(answer: Answer, refused: Mapping[str, int]) -> dict[str, Any]:
 def _used(order: Sequence[Judged], block: Block) -> dict[str, tuple[str, ...]]:
     used: dict[str, tuple[str, ...]] = {}
     for judged in order:
-        if block.reasons.get(judged.ref) == "packed":
+        if block.decisions[judged.ref] is Decision.PACKED:
             for sighting in judged.pooled.candidate.sightings:
                 used[sighting.backend] = (*used.get(sighting.backend, ()), sighting.native_id)
     return used
@@ -352,7 +353,7 @@ def _abstained(block: Block, pool: Sequence[Pooled], asked: Sequence[str]) -> st
         return None
     if not asked:
         return "the query has only stop words"
-    if not OUT_OF_ROOM.isdisjoint(block.reasons.values()):
+    if not OUT_OF_ROOM.isdisjoint(block.decisions.values()):
         return "nothing fits the budget"
     return "nothing cleared the floor" if pool else "nothing was found"
 
@@ -387,7 +388,7 @@ def _reasons(order: Sequence[Judged], block: Block) -> dict[str, Any]:
     refs = [pooled.candidate.ref for pooled in found]
     return {
         "ref": refs,
-        "decision": [block.reasons.get(ref, "not reached") for ref in refs],
+        "decision": [block.decisions[ref] for ref in refs],
         "local": [judged.local for judged in order],
         "judge": [judged.judge for judged in order],
         "rrf": [pooled.rrf for pooled in found],
@@ -403,10 +404,12 @@ _told_of = itemgetter(*(Sighting._fields.index(name) for name in _SIGHTING))
 
 
 def explain(body: Mapping[str, Any]) -> dict[str, Any]:
-    """A receipt for people: numbers rounded, sightings by name."""
+    """A receipt for people: numbers rounded, sightings by name, and the decision also as a ``reason`` in words."""
     rows = [
         {
             **row,
+            "decision": decision_of(row["decision"]),
+            "reason": sentence(row["decision"]),
             "local": round(row["local"], 4),
             "rrf": round(row["rrf"], 5),
             "signals": {name: round(value, 3) for name, value in row["signals"].items()},

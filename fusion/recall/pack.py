@@ -17,6 +17,7 @@ from fusion.contract import BACKEND, FILE, Hit, Place
 from fusion.lib.budget import clip
 from fusion.lib.words import spoken
 from fusion.recall.current import current_first
+from fusion.recall.decision import Decision
 from fusion.recall.dispute import Dispute, dispute, rivals_of
 from fusion.recall.fence import cited, closing, escape, opening
 from fusion.recall.rerank import Judged
@@ -27,10 +28,6 @@ from fusion.recipe import Judging, Packing
 GAP = "[…]"
 MEMBER_CHARS = 4000
 """one memory takes at most this much of a block (the candidates' own limit: a flood must not fill it)"""
-UNFIT = "does not fit"
-SHARE_TAKEN = "its document has its share"
-OUT_OF_ROOM = frozenset({UNFIT, SHARE_TAKEN})
-"""the reasons that a larger budget would have mended"""
 
 
 @dataclass(slots=True)
@@ -62,11 +59,11 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """``text`` is what goes into the prompt, empty when nothing was worth it; ``reasons`` has every ref's."""
+    """``text`` is what goes into the prompt, empty when nothing was worth it; ``decisions`` has every ref's."""
 
     text: str
     memories: tuple[Memory, ...]
-    reasons: Mapping[str, str]
+    decisions: Mapping[str, Decision]
     disputes: tuple[Dispute, ...] = ()
     """the packed memories that disagree; ``text`` has a line on each"""
 
@@ -102,11 +99,11 @@ class _Excerpt:
 def pack(order: Sequence[Judged], numbers: Packing, floors: Judging, nonce: str) -> Block:
     """At most ``numbers.max_results`` excerpts in ``numbers.budget_chars`` characters, fence included."""
     if max((j.local for j in order), default=0.0) < floors.abstain and all(j.whole for j in order):
-        return Block("", (), {j.ref: "the best is under the floor" for j in order})
+        return Block("", (), dict.fromkeys((j.ref for j in order), Decision.BEST_BELOW_FLOOR))
     begins, ends = opening(nonce), closing(nonce)
     room = numbers.budget_chars - len(begins) - len(ends)
     excerpts: dict[object, _Excerpt] = {}
-    reasons: dict[str, str] = {}
+    decisions: dict[str, Decision] = {}
     events: set[str | None] = set()
     rivals = rivals_of(order)
     packed: dict[str, Judged] = {}
@@ -116,22 +113,21 @@ def pack(order: Sequence[Judged], numbers: Packing, floors: Judging, nonce: str)
     share = numbers.budget_chars * numbers.source_share if any(s != first for s in sources) else numbers.budget_chars
     for judged in order:
         hit = judged.pooled.candidate.hit
-        reason = _unworthy(judged, floors)
-        if reason is None and hit.derived_from:
+        out = _too_weak(judged, floors)
+        if out is None and hit.derived_from:
             events = events or {j.pooled.candidate.hit.event_id for j in order}
             if not events.isdisjoint(hit.derived_from):
-                reason = "its source says it"
-        if reason is not None:
-            reasons[judged.ref] = reason
+                out = Decision.SAID_BY_SOURCE
+        if out is not None:
+            decisions[judged.ref] = out
             continue
         shelf = _shelf(judged, numbers)
         excerpt = excerpts.get(shelf)
         if excerpt is None and len(excerpts) >= numbers.max_results:
-            full = "1 excerpt is in" if numbers.max_results == 1 else f"{numbers.max_results} excerpts are in"
-            reasons[judged.ref] = full
+            decisions[judged.ref] = Decision.EXCERPTS_FULL
             continue
         if excerpts and len(hit.text) > room:
-            reasons[judged.ref] = UNFIT
+            decisions[judged.ref] = Decision.NO_ROOM
             continue
         excerpt = excerpt or _Excerpt(_header(hit))
         limit = MEMBER_CHARS
@@ -145,10 +141,10 @@ def pack(order: Sequence[Judged], numbers: Packing, floors: Judging, nonce: str)
         new = [dispute(packed[ref], judged, kind) for ref, kind in rivals.get(judged.ref, {}).items() if ref in packed]
         said = sum(len(one.line) for one in new)
         if size - excerpt.size + said > room:
-            reasons[judged.ref] = UNFIT
+            decisions[judged.ref] = Decision.NO_ROOM
             continue
         if size > share:
-            reasons[judged.ref] = SHARE_TAKEN
+            decisions[judged.ref] = Decision.SHARE_TAKEN
             continue
         insort(excerpt.lines, line)
         excerpts[shelf] = excerpt
@@ -156,16 +152,16 @@ def pack(order: Sequence[Judged], numbers: Packing, floors: Judging, nonce: str)
         excerpt.size = size
         packed[judged.ref] = judged
         disputes += new
-        reasons[judged.ref] = "packed"
+        decisions[judged.ref] = Decision.PACKED
     if not excerpts:
-        return Block("", (), reasons)
+        return Block("", (), decisions)
     # What has no heading of its own would be read under the one before it: it comes first. The order of the memories
     # stays that of their scores; the text is read from what holds today to what it replaced.
     headed = [excerpt for excerpt in excerpts.values() if excerpt.header]
     bare = [excerpt for excerpt in excerpts.values() if not excerpt.header]
     as_read = [excerpt for group in (bare, headed) for excerpt in current_first(group, _excerpt_text, _excerpt_date)]
     body = "".join([*(one.line for one in disputes), *(_render(e.header, e.lines) for e in as_read)])
-    return Block(begins + body + ends, tuple(_memory(e) for e in excerpts.values()), reasons, tuple(disputes))
+    return Block(begins + body + ends, tuple(_memory(e) for e in excerpts.values()), decisions, tuple(disputes))
 
 
 def _excerpt_text(excerpt: _Excerpt) -> str:
@@ -176,11 +172,11 @@ def _excerpt_date(excerpt: _Excerpt) -> datetime | None:
     return next((line.hit.at.utc for line in excerpt.lines if line.hit.at), None)
 
 
-def _unworthy(judged: Judged, floors: Judging) -> str | None:
+def _too_weak(judged: Judged, floors: Judging) -> Decision | None:
     if judged.judge is not None and judged.judge < floors.judge_floor:
-        return "under the judge's floor"
+        return Decision.BELOW_JUDGE_FLOOR
     if judged.whole and judged.local < floors.floor:
-        return "under the floor"
+        return Decision.BELOW_FLOOR
     return None
 
 

@@ -10,6 +10,7 @@ from fusion.contract import Scope
 from fusion.ingest.forget import Forgetter, Found, preview_of
 from fusion.ingest.journal import Journal
 from fusion.ingest.journal.foreign import Shown, is_foreign
+from fusion.recall.decision import TOO_WEAK
 from fusion.recall.engine import FuseRequest, Outcome, fuse
 from fusion.recall.world import Live, Witness
 from fusion.recipe import Recipe
@@ -32,9 +33,7 @@ async def meant_by(
     rows = [
         row
         for row in outcome.receipt.body["candidates"]
-        if not row["beside"]
-        and row["signals"]["bm25"] > 0
-        and not row["decision"].startswith(("under", "the best is under"))
+        if not row["beside"] and row["signals"]["bm25"] > 0 and row["decision"] not in TOO_WEAK
     ]
     least = MEANT * max((row["local"] for row in rows), default=0.0)
     rows = [row for row in rows if row["local"] >= least]

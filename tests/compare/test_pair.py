@@ -212,10 +212,10 @@ async def test_what_only_one_arm_has_is_told_with_the_reason() -> None:
         live(one=one, two=two), arm(replace(PLAIN, pack=Packing(excerpts=False)), "one", "two"), arm(small, "one")
     )
     texts = {m.ref: m.text for memory in found.a.memories for m in memory.members}
-    why = {texts[row["ref"]]: row["b"]["decision"] for row in found.why}
+    why = {texts[row["ref"]]: row["b"]["reason"] for row in found.why}
     assert why == {
         "database": "packed",
-        "postgres database": "1 excerpt is in",
+        "postgres database": "the block has all its excerpts",
         "postgres": "not among its candidates",
         "postgres backup": "its backends were not asked",
     }

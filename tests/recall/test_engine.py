@@ -13,6 +13,7 @@ from adapters.inmemory import InMemory
 from fusion.contract import Captured, Event, Features, Hit, Opening, Passage, Place, Query, Scope, Verdict
 from fusion.errors import BackendUnreachable, BadInput, NobodyAnswered, ReplayGap, StoreBusy, TooLarge
 from fusion.lib.bm25 import Frequencies
+from fusion.recall.decision import Decision
 from fusion.recall.engine import QUERY_LIMIT, FuseRequest, fuse
 from fusion.recall.gather import Source
 from fusion.recall.world import Known, Live, Recorder, Replay
@@ -351,7 +352,7 @@ async def test_a_fact_brings_its_source_and_leaves_the_word_to_it(gateway: Gatew
     outcome = await fuse(FuseRequest("zookeeper"), RECIPE, live)
     decisions = {row["ref"]: row["decision"] for row in outcome.receipt.body["candidates"]}
     assert decisions.pop("m2") == "packed"
-    assert list(decisions.values()) == ["its source says it"]
+    assert list(decisions.values()) == [Decision.SAID_BY_SOURCE]
 
 
 async def test_a_question_that_fails_leaves_no_search_behind(gateway: Gateway) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fusion.recall.decision import Decision
 from fusion.recall.pack import GAP, Block, pack
 from fusion.recall.rerank import Judged
 from fusion.recipe import Judging, Packing
@@ -98,8 +99,8 @@ def test_no_more_excerpts_than_asked() -> None:
     order.append(judged("more", turn(2, "next", document="doc0"), 0.1))
     block = packed(order)
     assert len(block.memories) == 8
-    assert block.reasons["d8"] == "8 excerpts are in"
-    assert block.reasons["more"] == "packed"
+    assert block.decisions["d8"] == Decision.EXCERPTS_FULL
+    assert block.decisions["more"] == Decision.PACKED
 
 
 def test_what_does_not_fit_is_passed_over() -> None:
@@ -110,7 +111,7 @@ def test_what_does_not_fit_is_passed_over() -> None:
         judged("c", lone("c", "c"), 0.7),
     ]
     block = packed(order, budget_chars=300)
-    assert block.reasons == {"a": "packed", "b": "does not fit", "c": "packed"}
+    assert block.decisions == {"a": Decision.PACKED, "b": Decision.NO_ROOM, "c": Decision.PACKED}
 
 
 def test_a_part_of_the_best_is_better_than_nothing() -> None:
@@ -124,25 +125,25 @@ def test_a_part_of_the_best_is_better_than_nothing() -> None:
 def test_below_the_floors_nothing_is_packed() -> None:
     """Abstention is an empty block, not a block of noise."""
     block = packed([judged("a", lone("a", "x"), 0.19)], floors=Judging(floor=0.2))
-    assert (block.text, block.memories, block.reasons) == ("", (), {"a": "under the floor"})
+    assert (block.text, block.memories, block.decisions) == ("", (), {"a": Decision.BELOW_FLOOR})
     best = packed([judged("a", lone("a", "x"), 0.35), judged("b", lone("b", "y"), 0.3)], floors=Judging(abstain=0.36))
-    assert (best.text, best.reasons["b"]) == ("", "the best is under the floor")
+    assert (best.text, best.decisions["b"]) == ("", Decision.BEST_BELOW_FLOOR)
     fooled = packed([judged("a", lone("a", "x"), 0.9, judge=1.0)])
-    assert fooled.reasons == {"a": "under the judge's floor"}
+    assert fooled.decisions == {"a": Decision.BELOW_JUDGE_FLOOR}
 
 
 def test_floors_do_not_hold_for_a_part_of_the_signals() -> None:
     """Without the model the mean is over other signals, so it is on another scale: nothing is left out for it."""
     lexical = judged("a", lone("a", "x"), 0.1)._replace(whole=False)
-    assert packed([lexical], floors=Judging(floor=0.3, abstain=0.36)).reasons == {"a": "packed"}
+    assert packed([lexical], floors=Judging(floor=0.3, abstain=0.36)).decisions == {"a": Decision.PACKED}
 
 
 def test_a_fact_leaves_the_word_to_its_source() -> None:
     """What was derived from an event in the pool would say it twice, even where the fact ranks first."""
     fact = judged("f", lone("f", "Ada moved gateway", derived_from=("e", "x")), 0.9)
     source = judged("e", lone("e", "Ada moved the gateway", event_id="e"), 0.8)
-    assert packed([fact, source]).reasons == {"f": "its source says it", "e": "packed"}
-    assert packed([fact]).reasons == {"f": "packed"}
+    assert packed([fact, source]).decisions == {"f": Decision.SAID_BY_SOURCE, "e": Decision.PACKED}
+    assert packed([fact]).decisions == {"f": Decision.PACKED}
 
 
 def test_a_share_bounds_one_document_while_another_speaks() -> None:
@@ -150,10 +151,12 @@ def test_a_share_bounds_one_document_while_another_speaks() -> None:
     talk = [judged(f"a{i}", turn(i, "x" * 80, document="loud"), 0.9 - i / 100) for i in range(9)]
     other = judged("b", lone("b", "quiet"), 0.1)
     capped = packed([*talk, other], budget_chars=1000, source_share=0.3)
-    assert capped.reasons["a8"] == "its document has its share"
-    assert capped.reasons["b"] == "packed"
+    assert capped.decisions["a8"] == Decision.SHARE_TAKEN
+    assert capped.decisions["b"] == Decision.PACKED
     alone = packed(talk, budget_chars=1000, source_share=0.3)
-    assert sum(r == "packed" for r in alone.reasons.values()) > sum(r == "packed" for r in capped.reasons.values())
+    assert sum(r == Decision.PACKED for r in alone.decisions.values()) > sum(
+        r == Decision.PACKED for r in capped.decisions.values()
+    )
 
 
 def test_without_excerpts_each_memory_stands_alone() -> None:
@@ -207,7 +210,7 @@ def test_no_limit_is_ever_passed(items: list[tuple[int, str | None, str]], budge
     block = packed(order, budget_chars=budget, max_results=most)
     assert len(block.text) <= budget
     assert len(block.memories) <= most
-    assert set(block.reasons) == {j.ref for j in order}
+    assert set(block.decisions) == {j.ref for j in order}
     shown = html.unescape(block.text)
     for memory in block.memories:
         for member in memory.members:
