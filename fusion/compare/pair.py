@@ -159,7 +159,7 @@ def _widest(a: Recipe, b: Recipe, backends: int) -> Recipe:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _World(Replay):
     """The record as one arm alone would have had it. Before there is a verdict it notes what a judge would be shown."""
 

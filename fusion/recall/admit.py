@@ -61,17 +61,25 @@ def admit(
     kept: list[Admitted] = []
     dropped: Counter[str] = Counter()
     for rank, hit in enumerate(hits, start=1):
-        record = records.get(hit.event_id) if hit.event_id else None
-        reason = _refusal(hit, query, record)
-        if reason is None and hit.derived_from:
-            reason = _unsupported(hit, query, records)
-        if reason:
-            dropped[reason] += 1
-        elif record is None:
-            kept.append(Admitted(foreign_ref(backend, hit.native_id), hit.external_to(backend), rank))
+        item = admit_one(backend, hit, rank, query, records)
+        if isinstance(item, Admitted):
+            kept.append(item)
         else:
-            kept.append(Admitted(record.ref, _as_journalled(hit, record), rank, hit))
+            dropped[item] += 1
     return tuple(kept), dropped
+
+
+def admit_one(backend: str, hit: Hit, rank: int, query: Query, records: Mapping[str, Record]) -> Admitted | str:
+    """One hit as ``query`` may see it, or the reason why it may not."""
+    record = records.get(hit.event_id) if hit.event_id else None
+    reason = _refusal(hit, query, record)
+    if reason is None and hit.derived_from:
+        reason = _unsupported(hit, query, records)
+    if reason is not None:
+        return reason
+    if record is None:
+        return Admitted(foreign_ref(backend, hit.native_id), hit.external_to(backend), rank)
+    return Admitted(record.ref, _as_journalled(hit, record), rank, hit)
 
 
 def _as_journalled(found: Hit, record: Record) -> Hit:

@@ -18,7 +18,7 @@ from fusion.contract import Hit, Passage, Query, Scope, Verdict
 from fusion.errors import BadInput, NobodyAnswered, TooLarge
 from fusion.lib.bm25 import Frequencies, terms
 from fusion.lib.words import spoken
-from fusion.recall.admit import Admitted, Record, admit
+from fusion.recall.admit import Admitted, Record, admit, admit_one
 from fusion.recall.decision import OUT_OF_ROOM, Decision, decision_of, sentence
 from fusion.recall.dedup import Answered, Sighting
 from fusion.recall.dispute import Dispute, next_to_rivals
@@ -129,13 +129,29 @@ class World(Protocol):
         ...
 
 
+BackendHits = tuple[str, Sequence[Hit]]
+"""a backend and hits of it"""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The answer, why it is so, and by backend the native ids that reached the prompt."""
+    """The answer, why it is so, by backend the native ids that reached the prompt, and what was found."""
 
     fused: Fused
     receipt: Receipt
     used: Mapping[str, tuple[str, ...]]
+    hits: Sequence[BackendHits]
+    """what the backends answered, then the neighbours of these hits, admitted or not"""
+
+    def found(self, wanted: Mapping[str, Collection[str]]) -> dict[tuple[str, str], Hit]:
+        """By backend and native id, the hits of these backends with these native ids."""
+        return {
+            (backend, hit.native_id): hit
+            for backend, hits in self.hits
+            if (ids := wanted.get(backend))
+            for hit in hits
+            if hit.native_id in ids
+        }
 
 
 async def fuse(request: FuseRequest, recipe: Recipe, world: World) -> Outcome:
@@ -166,7 +182,7 @@ async def fuse(request: FuseRequest, recipe: Recipe, world: World) -> Outcome:
     reworded = await world.reworded(doubtful, max(0.0, left_s() * 0.2)) if doubtful else ()
     candidates = answered.candidates(reworded)
     ranked = rrf(candidates, recipe.fuse)
-    beside = await _beside(ranked, query, recipe, world, left_s())
+    beside, neighbours = await _beside(ranked, query, recipe, world, left_s())
     pool = expand(ranked, beside, recipe.expand, recipe.dedup)
     texts = [spoken(p.candidate.hit.text, p.candidate.hit.speaker) for p in pool]
     likeness = await world.likeness(query.text, texts, max(0.0, left_s() * 0.5)) if pool else None
@@ -204,7 +220,8 @@ async def fuse(request: FuseRequest, recipe: Recipe, world: World) -> Outcome:
         explain=explain(receipt.body) if request.explain else None,
         disputed=block.disputes,
     )
-    return Outcome(fused, receipt, _used(order, block))
+    hits = [(answer.backend, answer.hits) for answer in answers] + neighbours
+    return Outcome(fused, receipt, _used(order, block), hits)
 
 
 _FINE = frozenset({"ok", "empty", "skipped", "disabled"})
@@ -262,28 +279,28 @@ async def _admitted(
 
 async def _beside(
     ranked: Sequence[Ranked], query: Query, recipe: Recipe, world: World, deadline_s: float
-) -> dict[str, tuple[Admitted, ...]]:
-    """What stands beside each candidate, and beside none before it, and may be shown."""
+) -> tuple[dict[str, list[Admitted]], list[BackendHits]]:
+    """By ref, the neighbours of each candidate that may be shown and that no better one has; and all that were found,
+    by the backend of the candidate."""
     if not recipe.expand.span:
-        return {}
+        return {}, []
     finds = [(r.candidate.ref, r.candidate.sightings[0].backend, r.candidate.hit) for r in ranked]
     found = await world.neighbours(finds, recipe.expand.span, max(0.0, deadline_s * 0.5))
     ids = list(dict.fromkeys(h.event_id for hits in found.values() for h in hits if h.event_id))
     records = await world.records(ids) if ids else {}
-    # A turn stands beside several others. It is looked at once, and joins beside the best of them.
-    new: dict[str, list[tuple[str, Hit]]] = {}
-    seen: set[int] = set()
+    seen: set[tuple[str, str | None]] = set()
+    beside: dict[str, list[Admitted]] = {}
     for ref, backend, _ in finds:
         for hit in found.get(ref, ()):
-            if id(hit) not in seen:
-                seen.add(id(hit))
-                new.setdefault(backend, []).append((ref, hit))
-    beside: dict[str, tuple[Admitted, ...]] = {}
-    for backend, told in new.items():
-        for item in admit(backend, [hit for _, hit in told], query, records)[0]:
-            ref = told[item.rank - 1][0]
-            beside[ref] = (*beside.get(ref, ()), item)
-    return beside
+            # A turn has several neighbours among the candidates. It is looked at once, with the best of them.
+            identity = ("", hit.event_id) if hit.event_id in records else (backend, hit.native_id)
+            if identity in seen:
+                continue
+            seen.add(identity)
+            item = admit_one(backend, hit, len(seen), query, records)
+            if isinstance(item, Admitted):
+                beside.setdefault(ref, []).append(item)
+    return beside, [(backend, found[ref]) for ref, backend, _ in finds if ref in found]
 
 
 async def _judged(

@@ -83,9 +83,9 @@ def by_best_part(orders: Sequence[tuple[Judged, ...]], numbers: Judging) -> tupl
 
 def signals_of(order: Sequence[Judged]) -> Table:
     """The signals of an order's memories, in that order."""
-    tables = {id(judged.table): judged.table for judged in order}
+    tables = {judged.table for judged in order}  # a table is itself alone
     if len(tables) == 1:
-        (table,) = tables.values()
+        (table,) = tables
         rows = [judged.row for judged in order]
         return Table(len(rows), {name: column[rows] for name, column in table.columns.items()})
     return Table.of([judged.signals for judged in order])

@@ -187,64 +187,6 @@ class Live:
         return await self.judge.judge(query, passages, min(deadline_s, self.judge_timeout_s))
 
 
-@dataclass(frozen=True, slots=True)
-class Witness:
-    """A world that passes on what ``world`` says, and can tell afterwards which items it spoke of."""
-
-    world: World
-    spoken: list[tuple[str, Sequence[Hit]]] = field(default_factory=list)
-
-    def items(self, wanted: Mapping[str, Collection[str]]) -> dict[tuple[str, str], Hit]:
-        """By backend and native id, the items of these backends with these native ids."""
-        return {
-            (name, hit.native_id): hit
-            for name, hits in self.spoken
-            if (ids := wanted.get(name))
-            for hit in hits
-            if hit.native_id in ids
-        }
-
-    def now(self) -> datetime:
-        return self.world.now()
-
-    def nonce(self) -> str:
-        return self.world.nonce()
-
-    def receipt_id(self) -> str:
-        return self.world.receipt_id()
-
-    async def answers(self, query: Query, names: Sequence[str] | None, deadline_s: float) -> Sequence[Answer]:
-        answers = await self.world.answers(query, names, deadline_s)
-        self.spoken.extend((answer.backend, answer.hits) for answer in answers)
-        return answers
-
-    async def records(self, event_ids: Sequence[str]) -> Mapping[str, Record]:
-        return await self.world.records(event_ids)
-
-    async def neighbours(
-        self, finds: Sequence[tuple[str, str, Hit]], span: int, deadline_s: float
-    ) -> Mapping[str, Sequence[Hit]]:
-        found = await self.world.neighbours(finds, span, deadline_s)
-        self.spoken.extend((name, found[ref]) for ref, name, _ in finds if ref in found)
-        return found
-
-    async def frequencies(self, scope: Scope, terms: Sequence[str]) -> Frequencies:
-        return await self.world.frequencies(scope, terms)
-
-    async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness | None:
-        return await self.world.likeness(query, texts, deadline_s)
-
-    async def reworded(self, pairs: Sequence[Texts], deadline_s: float) -> Collection[Texts]:
-        return await self.world.reworded(pairs, deadline_s)
-
-    @property
-    def judged(self) -> bool:
-        return self.world.judged
-
-    async def verdict(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict:
-        return await self.world.verdict(query, passages, deadline_s)
-
-
 @dataclass
 class Recording:
     """All I/O of one request. Keys of ``beside`` are (backend, event id, else native id); of ``verdicts``, passages."""
@@ -354,7 +296,7 @@ class Recorder:
         return verdict
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Replay:
     """A world that says what a recording says, and raises ReplayGap for what it does not have."""
 

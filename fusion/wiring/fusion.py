@@ -59,7 +59,7 @@ from fusion.recall.document import PAGE_LINES
 from fusion.recall.engine import Fused, FuseRequest, Outcome, explain, fuse
 from fusion.recall.gather import Answer, Source, unable
 from fusion.recall.show import shown
-from fusion.recall.world import Live, Recorder, Recording, Witness
+from fusion.recall.world import Live, Recorder, Recording
 from fusion.recipe import Recipe
 from fusion.settings import Settings, load
 from fusion.trust import require
@@ -179,14 +179,14 @@ class Fusion(Parts):
         """
         asked = FuseRequest(request, **fields) if isinstance(request, str) else replace(request, **fields)
         self.require_home()
-        world, recipe = Witness(self._world(asked)), self._recipe(asked)
+        world, recipe = self._world(asked), self._recipe(asked)
         try:
             async with self.turns.one(_patience_s(asked, recipe)):
                 outcome = await fuse(asked, recipe, world)
         except NobodyAnswered as error:
             error.retry_after_s = self.retry_after_s(asked.backends)
             raise
-        self._keep(outcome, world, asked.scope)
+        self._keep(outcome, asked.scope)
         await self._look()
         for row in outcome.fused.backends:
             self.health.count_leaks(row["name"], row.get("refused", {}))
@@ -207,13 +207,13 @@ class Fusion(Parts):
             return fused.abstained
         return fused.abstained if (await self.journal.counts(tenant)).current else NO_MEMORIES
 
-    def _keep(self, outcome: Outcome, world: Witness, scope: Scope) -> None:
+    def _keep(self, outcome: Outcome, scope: Scope) -> None:
         """Keeps the receipt of an answer, and what stands behind the refs that it cites of other people's memories."""
         told = {**outcome.receipt.told, "user_id": scope.user_id}
         self.receipts.keep(replace(outcome.receipt, told=told))
         cited = self.noting.unknown((m.ref for x in outcome.fused.memories for m in x.members), scope)
         if cited:
-            self.noting.note(foreign_items(outcome, world, scope, cited))
+            self.noting.note(foreign_items(outcome, scope, cited))
 
     async def _look(self) -> None:
         """Has the backends asked how they are, behind, when it is time. The first answers wait for it a little: else
@@ -251,15 +251,14 @@ class Fusion(Parts):
         arm given twice; NobodyAnswered when every backend of one of them failed; Overloaded as `fuse`.
         """
         arms = Choice(self.recipes, tuple(self.sources), self.settings.recipe).arms(a, b)
-        world = Witness(self.live)
         try:
             async with self.turns.one(max(_patience_s(request, arm.recipe) for arm in arms)):
-                compared = await compare(request, *arms, world)
+                compared = await compare(request, *arms, self.live)
         except NobodyAnswered as error:
             error.retry_after_s = self.retry_after_s([name for arm in arms for name in arm.backends])
             raise
         for outcome in compared.outcomes:
-            self._keep(outcome, world, request.scope)
+            self._keep(outcome, request.scope)
         for row in compared.backends:
             self.health.count_leaks(row["name"], row.get("refused", {}))
         await self._look()

@@ -12,7 +12,7 @@ from fusion.ingest.journal import Journal
 from fusion.ingest.journal.foreign import Shown, is_foreign
 from fusion.recall.decision import TOO_WEAK
 from fusion.recall.engine import FuseRequest, Outcome, fuse
-from fusion.recall.world import Live, Witness
+from fusion.recall.world import Live
 from fusion.recipe import Recipe
 
 MEANT = 0.8
@@ -28,8 +28,8 @@ async def meant_by(
     Nor is it lifted by what a graph leads to: that belongs to what is meant, and is not it. The judge is not asked:
     what is to be forgotten is sent to nobody first.
     """
-    world = Witness(replace(live, judge=None))
-    outcome = await fuse(FuseRequest(query, scope), replace(recipe, rerank=replace(recipe.rerank, lift=0.0)), world)
+    world, unlifted = replace(live, judge=None), replace(recipe, rerank=replace(recipe.rerank, lift=0.0))
+    outcome = await fuse(FuseRequest(query, scope), unlifted, world)
     rows = [
         row
         for row in outcome.receipt.body["candidates"]
@@ -38,7 +38,7 @@ async def meant_by(
     least = MEANT * max((row["local"] for row in rows), default=0.0)
     rows = [row for row in rows if row["local"] >= least]
     refs = list(dict.fromkeys(ref for row in rows for _, ref, *_ in row["sightings"]))
-    foreign = {item.ref: item for item in foreign_items(outcome, world, scope, frozenset(filter(is_foreign, refs)))}
+    foreign = {item.ref: item for item in foreign_items(outcome, scope, frozenset(filter(is_foreign, refs)))}
     # A fact goes with the memories that it was learnt from.
     sources = await journal.records([i for item in foreign.values() for i in item.hit.derived_from])
     meant = {event_id for event_id, record in sources.items() if record.ref in refs}
@@ -49,7 +49,7 @@ async def meant_by(
     return [ours[ref] if ref in ours else preview_of(foreign[ref]) for ref in refs if ref in ours or ref in foreign]
 
 
-def foreign_items(outcome: Outcome, world: Witness, scope: Scope, refs: Collection[str]) -> list[Shown]:
+def foreign_items(outcome: Outcome, scope: Scope, refs: Collection[str]) -> list[Shown]:
     """What stands behind refs of an answer that cite no event of ours."""
     where = {
         ref: (backend, native_id)
@@ -60,5 +60,5 @@ def foreign_items(outcome: Outcome, world: Witness, scope: Scope, refs: Collecti
     wanted: dict[str, set[str]] = {}
     for backend, native_id in where.values():
         wanted.setdefault(backend, set()).add(native_id)
-    items = world.items(wanted)
+    items = outcome.found(wanted)
     return [Shown(ref, at[0], items[at], scope) for ref, at in where.items() if at in items]

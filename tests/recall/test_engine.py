@@ -13,6 +13,7 @@ from adapters.inmemory import InMemory
 from fusion.contract import Captured, Event, Features, Hit, Opening, Passage, Place, Query, Scope, Verdict
 from fusion.errors import BackendUnreachable, BadInput, NobodyAnswered, ReplayGap, StoreBusy, TooLarge
 from fusion.lib.bm25 import Frequencies
+from fusion.recall.admit import foreign_ref
 from fusion.recall.decision import Decision
 from fusion.recall.engine import QUERY_LIMIT, FuseRequest, fuse
 from fusion.recall.gather import Source
@@ -47,6 +48,13 @@ class Down:
 
     async def close(self) -> None:
         """Nothing is open."""
+
+
+class Copies(InMemory):
+    """Makes new hits for the neighbours that it is asked for."""
+
+    async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:
+        return [[replace(one) for one in near] for near in await super().neighbours(hits, span)]
 
 
 @dataclass
@@ -318,6 +326,31 @@ async def test_what_was_forgotten_is_in_no_answer(gateway: Gateway) -> None:
     outcome = await fuse(ASK, RECIPE, gateway.live)
     assert "load tests" not in outcome.fused.block
     assert "m2" not in {row["ref"] for row in outcome.receipt.body["candidates"]}
+
+
+async def test_outcome_has_the_hits_of_the_backends_and_their_neighbours(gateway: Gateway) -> None:
+    """The question finds e2 in both stores; e1 and e3 are its neighbours. What nobody asks for is not looked up."""
+    request = FuseRequest("what do the load tests say?", backends=("one", "two"))
+    narrow = replace(RECIPE, expand=Expanding(span=1))
+    outcome = await fuse(request, narrow, gateway.without_judge())
+    found = outcome.found({"one": ["e1", "e2", "e3"], "two": ["e2"]})
+    assert found.keys() == {("one", "e1"), ("one", "e2"), ("one", "e3"), ("two", "e2")}
+    assert found["two", "e2"].text == TALK[2][1]
+    assert outcome.found({"one": [], "down": ["e2"]}) == {}
+
+
+async def test_a_neighbour_of_two_finds_joins_the_better_one(gateway: Gateway, tmp_path: Path) -> None:
+    """e3 is next to e2, which is found first, and to e4. Its backend makes a new hit each time that it is asked."""
+    store = await Copies.open(Opening("copies", tmp_path))
+    for position, (speaker, text) in enumerate(TALK):
+        await store.remember([Captured(event(position, speaker, text))])
+    known = replace(gateway.live.known, records=Shelf().records, neighbours=Shelf().neighbours)
+    live = Live({"copies": Source("copies", store)}, known, lexical=True)
+    recipe = replace(RECIPE, expand=Expanding(span=1))
+    outcome = await fuse(FuseRequest("the load tests say Postgres, or pizza?"), recipe, live)
+    refs = {foreign_ref("copies", f"e{n}"): f"e{n}" for n in range(len(TALK))}
+    pool = [(refs[row["ref"]], refs.get(row["beside"])) for row in outcome.receipt.body["candidates"]]
+    assert sorted(pool) == [("e1", "e2"), ("e2", None), ("e3", "e2"), ("e4", None)]
 
 
 @pytest.mark.row("A129", "only what was packed counts as used")
