@@ -120,7 +120,8 @@ async def set_up(
 
 
 def _refuse(asking: Asking) -> None:
-    require(asking.home, named=asking.named)
+    is_empty = asking.home.is_dir() and not any(asking.home.iterdir())
+    require(asking.home, named=asking.named or is_empty)  # to set it up is to say that memories belong there
     if asking.config.exists() and not (asking.force or asking.dry_run):
         raise SettingsError(
             f"{asking.config} is there already. `fusion ingest PATH` adds to this home; --force writes the file anew, "

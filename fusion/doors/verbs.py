@@ -175,7 +175,7 @@ def command(backend: str, name: str, kind: type[Verb]) -> Callable[..., None]:
                 flag = option.replace("_", "-")
                 raise BadInput(f"--{flag} is a setting now. Write in fusion.toml: {settings_only[option]}")
             calls = _in_batches(arguments, files)
-            async with asking.gateway(said["home"], said["config"], direct=said["direct"], new=True) as client:
+            async with asking.gateway(said["home"], said["config"], direct=said["direct"]) as client:
                 result, lines = await _do(client, backend, name, calls, scope, quiet=said["as_json"])
             if said["as_json"] and not lines:
                 asking.print_json(result)

@@ -31,9 +31,16 @@ def require(home: Path, *, named: bool = False, config: Path | None = None) -> P
     ``named`` says that the user named this home (an option, FUSION_HOME, an argument), and did not merely stand in a
     folder that has one. ``config`` is a settings file that the user named, and that is read instead of the home's own:
     it is the user's own word, as the file of ``make -f`` is, unless it is in the home.
-    Raises HomeNotAllowed, which says why and what to do.
+    Raises HomeNotAllowed, which says why and what to do; also for an empty folder that the user did not name, for
+    memories would go into a folder that anybody may have put there.
     """
     folder, why = _examined(home, named=named, config=config)
+    if not named and not why and _is_new_and_empty(folder):
+        why = "it is empty, and you have not said that memories belong there"
+    return _opened(folder, why, config)
+
+
+def _opened(folder: Path, why: str, config: Path | None = None) -> Path:
     if why:
         raise HomeNotAllowed(f"The home {printable(folder)} is not opened: {why}. {_fix(folder, config)}")
     return folder
@@ -117,7 +124,7 @@ def missing_names(home: Path, reach: Reach) -> tuple[list[str], list[str]]:
 
 def make_home(home: Path) -> Path:
     """Makes a home, and records one that is new; an allowed one stays as it is. Raises HomeNotAllowed."""
-    folder = require(home)
+    folder = _opened(*_examined(home, named=False, config=None))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not _is_own(folder) and _is_empty(folder):
         about = folder.stat()
@@ -226,6 +233,11 @@ def _is_own(folder: Path) -> bool:
 def _is_empty(folder: Path) -> bool:
     with os.scandir(folder) as entries:
         return next(entries, None) is None
+
+
+def _is_new_and_empty(folder: Path) -> bool:
+    """Whether a folder is there and empty, and no home was made in it."""
+    return folder.is_dir() and not _is_own(folder) and _is_empty(folder) and _record(folder, folder.stat()) is None
 
 
 def _is_as_good_as_new(folder: Path) -> bool:

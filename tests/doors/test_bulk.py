@@ -73,13 +73,14 @@ def test_without_a_terminal_a_flood_is_refused_with_the_flag_that_lets_it_in() -
 
 @pytest.mark.feature("a flood of sections is asked about before it is taken in")
 def test_the_command_asks_before_it_opens_anything(flood: Path, tmp_path: Path) -> None:
-    """No home is made for a flood that nobody agreed to."""
+    """Nothing is written for a flood that nobody agreed to."""
     home = tmp_path / "home"
+    home.mkdir(mode=0o700)
     done = CliRunner().invoke(app, ["ingest", str(flood), "--home", str(home), "--direct"])
     assert done.exit_code == 2
     assert "12,000 sections" in done.stderr
     assert "--yes" in done.stderr
-    assert not home.exists()
+    assert list(home.iterdir()) == []
 
 
 @pytest.mark.feature("… by `fusion undo`, with a preview and a question", of="an ingest is undone")

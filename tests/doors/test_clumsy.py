@@ -194,12 +194,33 @@ def test_wrong_usage_is_problem_details_for_programs(hands: Path) -> None:
     assert (problem["status"], "--budget" in problem["detail"]) == (422, True)
 
 
-def test_a_new_home_with_nearly_the_name_of_another_is_pointed_out(hands: Path) -> None:
-    """It is made, for who remembers may want one; whoever mistyped it reads so."""
+@pytest.mark.feature("a home that is named and not there takes no memory: a typo does not swallow one")
+@pytest.mark.parametrize("command", [["remember", "it"], ["ingest", "notes"], ["mem0", "history", "m1"]])
+@pytest.mark.parametrize("by", ["option", "variable"])
+def test_a_home_that_is_not_there_takes_no_memory(
+    hands: Path, command: list[str], by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error has the nearest home and what makes one; nothing is made."""
     (hands / "fusion.toml").write_text(SMALL)
-    result = fusion("remember", "it", "--home", f"{hands}s", "--direct")
-    assert result.exit_code == 0
+    (hands / "notes").mkdir()
+    missing = f"{hands}s"
+    monkeypatch.chdir(hands)
+    if by == "variable":
+        monkeypatch.setenv("FUSION_HOME", missing)
+    result = fusion(*command, *(["--home", missing] if by == "option" else []))
+    assert result.exit_code == 1
+    assert f"there is no home {missing}" in result.stderr
+    assert f"did you mean {hands}?" in result.stderr
+    assert f"fusion init --home {missing}" in result.stderr
+    assert not Path(missing).exists()
+
+
+def test_serving_a_new_home_with_nearly_the_name_of_another_points_that_out(hands: Path) -> None:
+    """`fusion serve` makes a home; the address of another one is refused before anything listens."""
+    (hands / "fusion.toml").write_text(SMALL)
+    result = fusion("serve", "--home", f"{hands}s", "--host", "192.0.2.1")
     assert f"{hands}s is a new home; did you mean {hands}?" in result.stderr
+    assert result.exit_code != 0
 
 
 def test_a_misspelt_variable_is_pointed_out(hands: Path) -> None:

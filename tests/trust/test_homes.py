@@ -80,6 +80,26 @@ def test_a_home_that_is_made_here_is_recorded(home: Path) -> None:
     assert require(empty) == empty
 
 
+@pytest.mark.feature("an empty `.fusion` folder that a command finds becomes no home without a question")
+def test_an_empty_folder_that_was_found_is_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memories would go into a folder that anybody may have put there. `fusion allow`, init and a name make it one."""
+    found = tmp_path / "repo" / ".fusion"
+    found.mkdir(parents=True)
+    monkeypatch.chdir(found.parent)
+    refused = CliRunner().invoke(app, ["remember", "It is here"])
+    assert refused.exit_code == 1
+    assert "it is empty, and you have not said that memories belong there" in refused.stderr
+    assert "fusion allow --home" in refused.stderr
+    assert list(found.iterdir()) == []
+    assert require(found, named=True) == found
+    allow(found)
+    assert require(found) == found
+    revoke(found)
+    made = CliRunner().invoke(app, ["init", "--yes"])
+    assert (found / "fusion.toml").exists(), made.output
+    assert require(found) == found
+
+
 @pytest.mark.feature(
     "… no question for a home that is made here, or named with nothing but harmless settings",
     of="a home that came with a repository",

@@ -60,7 +60,7 @@ def located_home(home: Path | None, config: Path | None) -> Located:
 def existing(home: Path | None, config: Path | None) -> Path:
     """The home that is meant, which has to be there if somebody named it. Raises SettingsError with the nearest name.
 
-    Asked in a home that is made for the question, people learn only that nothing was found.
+    In a home that a typo makes, a question finds nothing, and a memory is never found again.
     """
     folder = home_of(home, config)
     if (home is not None or os.environ.get("FUSION_HOME")) and not folder.is_dir():
@@ -73,6 +73,12 @@ def existing(home: Path | None, config: Path | None) -> Path:
 def _named_by(home: Path | None) -> str:
     """That a variable, which is easily forgotten, names the home."""
     return " (FUSION_HOME names it)" if home is None and os.environ.get("FUSION_HOME") else ""
+
+
+def say_if_new(folder: Path, home: Path | None) -> None:
+    """That a home is not there yet and is made now, where it has nearly the name of one that is."""
+    if not folder.exists() and (near := near_home(folder)):
+        say(f"{folder} is a new home{_named_by(home)}{near}")
 
 
 def near_home(folder: Path) -> str:
@@ -112,8 +118,8 @@ async def gateway(
 
     _point_out_variables()
     folder = home_of(home, config) if new else existing(home, config)
-    if new and not folder.exists() and (near := near_home(folder)):
-        say(f"{folder} is a new home{_named_by(home)}{near}")
+    if new:
+        say_if_new(folder, home)
     if not direct and not _unwritable(folder):
         async with AsyncClient.of_home(folder, config=config) as client:
             yield client

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fusion.doors.cli.asking import gateway, home_of, print_json, refs_of, run, say, settings_of
+from fusion.doors.cli.asking import existing, gateway, home_of, print_json, refs_of, run, say, settings_of
 from fusion.doors.cli.options import Agent, Config, Cursor, Direct, Home, Json, PageSize, Session, User
 from fusion.doors.usage import report
 from fusion.errors import NotFound, ServerUnreachable
@@ -41,7 +41,7 @@ def remember(
     given |= {"user_id": user, "agent_id": agent, "session_id": session}
 
     async def tell() -> None:
-        async with gateway(home, config, direct=direct, new=True) as client:
+        async with gateway(home, config, direct=direct) as client:
             kept = await client.remember({name: value for name, value in given.items() if value is not None})
         if as_json:
             print_json(kept)
@@ -82,6 +82,7 @@ def ingest(
         from fusion.ingest.files import NO_SUCH_FILE, NOT_TAKEN, Limits
 
         whose = Scope(user_id=user, agent_id=agent, session_id=session)
+        existing(home, config)
         settings = settings_of(home, config)
         limits = Limits(settings.ingest.max_file_mb, settings.sessions.max_file_mb)
         if not dry_run:
@@ -90,7 +91,7 @@ def ingest(
         if watch:
             await follow(paths, whose, home, config, direct=direct, wait=wait, as_json=as_json)
             return
-        there = None if dry_run else gateway(home, config, direct=direct, new=True)
+        there = None if dry_run else gateway(home, config, direct=direct)
         try:
             summary = await read_and_send(
                 paths,
@@ -194,7 +195,7 @@ async def follow(
     await watch(
         paths,
         whose,
-        gateway(home, config, direct=direct, new=True),
+        gateway(home, config, direct=direct),
         stop,
         home=home_of(home, config),
         tell=print_json if as_json else show.ingested,

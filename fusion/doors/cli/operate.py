@@ -8,7 +8,18 @@ from typing import Annotated
 
 import typer
 
-from fusion.doors.cli.asking import existing, fail, friendly, gateway, home_of, print_json, run, settings_of, typed
+from fusion.doors.cli.asking import (
+    existing,
+    fail,
+    friendly,
+    gateway,
+    home_of,
+    print_json,
+    run,
+    say_if_new,
+    settings_of,
+    typed,
+)
 from fusion.doors.cli.options import Agent, Config, Direct, Home, Json, Project, Session, User
 from fusion.doors.usage import USAGE
 from fusion.errors import BadInput, NotFound, SettingsError
@@ -118,6 +129,7 @@ def serve(
         from fusion.doors.serve import serve as run
 
         settings = settings_of(home, config)
+        say_if_new(settings.home, home)
         given = {"host": host, "port": port, "idle_exit_s": idle_exit}
         changes: dict[str, object] = {name: value for name, value in given.items() if value is not None}
         if no_token:
