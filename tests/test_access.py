@@ -102,7 +102,7 @@ class TestToken:
         with pytest.raises(SettingsError, match="belongs to another user"):
             home_token(home)
 
-    @pytest.mark.feature("… nor is a home without room for a token open for that", of="serving without a token")
+    @pytest.mark.feature("… also where a home has no room for a token", of="serving without a token")
     def test_a_home_that_takes_no_token_is_not_open_for_that(self, tmp_path: Path) -> None:
         """A read-only or full disk: the server has a token that nobody knows, and API keys open it."""
         gone = tmp_path / "gone"

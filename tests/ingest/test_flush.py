@@ -65,7 +65,7 @@ class TestWhen:
         assert planned(total_tokens=10, overflowed=True).flush
         assert planned(total_tokens=10, overflowed=True, flushed_at=0).reason == "already_flushed"
 
-    @pytest.mark.row("A072", "… nor for heartbeats and CLI backends", of="`/v1/flush/plan`: before a compaction")
+    @pytest.mark.row("A072", "… not for heartbeats and CLI backends", of="`/v1/flush/plan`: before a compaction")
     @pytest.mark.parametrize("trigger", ["heartbeat", "cron", "subagent"])
     def test_nobody_is_there(self, trigger: Trigger) -> None:
         """Heartbeats, schedules and subagents have nothing of a person's to save."""
@@ -78,7 +78,7 @@ class TestWhen:
         """A sandbox without a writable workspace."""
         assert planned(total_tokens=DUE, workspace=workspace).reason == "read_only"
 
-    @pytest.mark.row("A072", "… nor for heartbeats and CLI backends", of="`/v1/flush/plan`: before a compaction")
+    @pytest.mark.row("A072", "… not for heartbeats and CLI backends", of="`/v1/flush/plan`: before a compaction")
     def test_another_program_runs_the_turns(self) -> None:
         """A CLI backend compacts by itself."""
         assert planned(total_tokens=DUE, cli_backend=True).reason == "cli_backend"

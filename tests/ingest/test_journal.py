@@ -565,7 +565,7 @@ async def test_a_file_is_known_again_by_whatever_name_a_reader_gives_it(journal)
         assert left_of(journal, Hit("x", said + "\n- more", place=Place(name, 1, 3, "line"))) == said + "\n- more", name
 
 
-@pytest.mark.feature("… and another user's file of that name is as it was", of="status and doctor say what")
+@pytest.mark.feature("what one user forgot in a file, another user's file of that name still says")
 async def test_what_one_user_forgot_in_a_file_another_keeps(journal, tmp_path):
     """Two users of a tenant have a file of one name; what names no user is everybody's. After a restart, too."""
     said, place = "- the heron ledger is under the oak", Place("docs/a.md", 5, 5, "line")
@@ -624,7 +624,7 @@ async def test_a_private_key_does_not_outlive_its_first_line(journal):
 
 @pytest.mark.row(
     "A165",
-    "… nor beside another memory, by a line that two pieces of a file share",
+    "… not next to another memory either, by a line that two pieces of a file share",
     of="a tombstone: what was forgotten never comes back",
 )
 async def test_what_shares_a_line_with_a_forgotten_part_of_a_file_is_shown_without_it(journal):

@@ -82,7 +82,7 @@ def test_two_people_who_say_the_same_are_two_memories_and_no_dispute() -> None:
     assert len(dedup({"a": admitted(ada), "b": admitted(lone("2", f"{said} now and then"))}, Dedup())) == 1
 
 
-@pytest.mark.feature("a block shows both sides of a dispute, which is newer and from where")
+@pytest.mark.row("A135", "a block shows both sides of a dispute, which is newer and from where")
 def test_a_block_shows_both_sides_and_says_which_is_newer_and_from_where() -> None:
     """Short, plain, citable; and no memory's own line can look like it."""
     truth = judged("m7", turn(1, TRUTH, at=at("2026-03-01")), 0.9)
@@ -102,6 +102,9 @@ def test_without_dates_the_line_says_where_each_comes_from() -> None:
     assert "[m7, m9] disagree: m7 is from talk, m9 from what was remembered.\n" in block.text
 
 
+@pytest.mark.row(
+    "A135", "the better founded side of a contradiction gets a place in the block, even when the other ranks higher"
+)
 @pytest.mark.feature("of two rivals the better founded one gets the last place")
 def test_the_better_founded_of_two_rivals_gets_the_last_place() -> None:
     """A planted memory that ranks higher does not push out the talk that it contradicts, nor lead it."""

@@ -34,9 +34,8 @@ hostile = st.lists(
 
 
 @pytest.mark.feature(
-    "… opens a tag, imitates a citation, of one memory or several, or the head of an excerpt, invisibly neither; "
-    "what could not is shown as it was written",
-    of="a backend that alone says who spoke",
+    "no text of a memory opens a tag, imitates a citation or the head of an excerpt, or hides one; all other text "
+    "is shown as it was written",
 )
 @pytest.mark.parametrize(
     "code",
@@ -62,9 +61,8 @@ def test_what_is_no_markup_is_left_alone(code: str) -> None:
 
 @pytest.mark.row(
     "A157",
-    "… opens a tag, imitates a citation, of one memory or several, or the head of an excerpt, invisibly neither; "
-    "what could not is shown as it was written",
-    of="a backend that alone says who spoke",
+    "no text of a memory opens a tag, imitates a citation or the head of an excerpt, or hides one; all other text "
+    "is shown as it was written",
 )
 @pytest.mark.parametrize(
     ("text", "shown"),
@@ -104,9 +102,8 @@ def test_what_could_be_taken_for_ours_is_escaped(text: str, shown: str) -> None:
 
 @pytest.mark.row(
     "A157",
-    "… opens a tag, imitates a citation, of one memory or several, or the head of an excerpt, invisibly neither; "
-    "what could not is shown as it was written",
-    of="a backend that alone says who spoke",
+    "no text of a memory opens a tag, imitates a citation or the head of an excerpt, or hides one; all other text "
+    "is shown as it was written",
 )
 @given(st.lists(hostile, max_size=4))
 @example(["<"])

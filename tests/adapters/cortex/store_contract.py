@@ -370,7 +370,7 @@ class StoreContract(ABC):
     @pytest.mark.row(
         "A005",
         "… unless the winner is forgotten: of losers alone the best goes on, in every store",
-        of="Cortex: the score is the weighted sum",
+        of="Cortex: who lost a conflict",
     )
     async def test_the_best_loser_stands_in_for_a_winner_that_is_forgotten(self, graph: Graph) -> None:
         """The winner goes: of the losers the surer is seen again, and the other one only when that goes, too. Ben's of

@@ -115,9 +115,7 @@ async def test_wrong_options_are_named(tmp_path: Path) -> None:
         await Cortex.open(Opening("cortex", tmp_path, {"hop": 2}))
 
 
-@pytest.mark.row(
-    "A164", "… a limit only cuts: the pool of 50 is ranked whole", of="Cortex: the score is the weighted sum"
-)
+@pytest.mark.row("A164", "Cortex: a limit only cuts: the pool of 50 is ranked whole")
 async def test_a_limit_only_cuts(cortex: Cortex) -> None:
     """The best one is the same whether one is asked for or a hundred."""
     await cortex.remember(make_samples())

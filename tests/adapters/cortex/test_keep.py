@@ -256,8 +256,9 @@ async def test_what_was_merged_comes_back_when_the_other_is_forgotten(cortex: Co
 
 
 @pytest.mark.feature(
-    "… also where it is forgotten in the moment of merging or settling: what says the same, or the next best, is found",
-    of="Cortex: the score is the weighted sum",
+    "… also when the winner is forgotten during a merge or a resolution: what says the same, or the next best, is "
+    "found",
+    of="Cortex: who lost a conflict",
 )
 async def test_what_is_said_again_while_the_other_is_forgotten_is_found(tmp_path: Path) -> None:
     """The other one goes between the look at it and the writing: what was just acknowledged stands for itself."""

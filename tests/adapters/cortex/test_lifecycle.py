@@ -266,8 +266,7 @@ class TestTend:
         assert report.consolidated == 0
 
     @pytest.mark.feature(
-        "… nor what is trusted otherwise, valid at other times, or happened where it stands: two turns of one text "
-        "are two",
+        "… what is trusted otherwise or valid at other times is no duplicate either; two turns of one text are two",
         of="Cortex: upkeep in the seed's order",
     )
     async def test_two_turns_of_one_text_are_two(self, graph: Graph) -> None:
@@ -276,8 +275,7 @@ class TestTend:
         assert (report.consolidated, await found(graph, "harbour")) == (0, {1, 2})
 
     @pytest.mark.feature(
-        "… nor what is trusted otherwise, valid at other times, or happened where it stands: two turns of one text "
-        "are two",
+        "… what is trusted otherwise or valid at other times is no duplicate either; two turns of one text are two",
         of="Cortex: upkeep in the seed's order",
     )
     async def test_the_quarantined_and_the_brief_swallow_nothing(self, graph: Graph) -> None:
@@ -307,9 +305,9 @@ class TestTend:
         assert await found(graph, "peppermint") == {1, 2}
 
     @pytest.mark.feature(
-        "… also where it is forgotten in the moment of merging or settling: what says the same, or the next best, "
+        "… also when the winner is forgotten during a merge or a resolution: what says the same, or the next best, "
         "is found",
-        of="Cortex: the score is the weighted sum",
+        of="Cortex: who lost a conflict",
     )
     @pytest.mark.parametrize("when", ["before", "after"])
     async def test_what_is_merged_into_one_that_is_forgotten_in_that_moment_is_found(
@@ -323,9 +321,9 @@ class TestTend:
         assert (await found(racing, "peppermint"), [*await states(racing)]) == ({2}, [2])
 
     @pytest.mark.feature(
-        "… also where it is forgotten in the moment of merging or settling: what says the same, or the next best, "
+        "… also when the winner is forgotten during a merge or a resolution: what says the same, or the next best, "
         "is found",
-        of="Cortex: the score is the weighted sum",
+        of="Cortex: who lost a conflict",
     )
     @pytest.mark.parametrize("when", ["before", "after"])
     async def test_a_winner_that_is_forgotten_in_that_moment_leaves_the_next_best(
