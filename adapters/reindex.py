@@ -22,10 +22,12 @@ from fusion.errors import (
     InvalidAnswer,
     RateLimited,
 )
+from fusion.lib.backoff import backoff_s
 
 if TYPE_CHECKING:
     from fusion.contract import Embedder
 
+PAUSE_S, LONGEST_PAUSE_S = 2.0, 60.0
 PATIENCE = 8
 """failures in a row before it gives up: 2 + 4 + … + 60 + 60 s, four minutes"""
 LONGEST_WAIT_S = 600.0
@@ -147,7 +149,9 @@ class Reindex:
                 if failures > PATIENCE or not answered or not _passes(error):
                     raise
                 wait_s = getattr(error, "retry_after_s", None)
-                await self.sleep(min(LONGEST_WAIT_S, wait_s if wait_s is not None else min(60.0, 2.0**failures)))
+                await self.sleep(
+                    min(LONGEST_WAIT_S, wait_s if wait_s is not None else backoff_s(failures, PAUSE_S, LONGEST_PAUSE_S))
+                )
 
 
 def _passes(error: BackendError) -> bool:

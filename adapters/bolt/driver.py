@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -23,6 +22,7 @@ from adapters.bolt.dialects import Dialect, Schema, TextIndex, VectorIndex
 from adapters.bolt.faults import lost, named, transient
 from adapters.bolt.options import Server
 from fusion.errors import BackendTimeout, BackendUnreachable, FusionError, SettingsError
+from fusion.lib.backoff import backoff_s
 
 if TYPE_CHECKING:
     from neo4j import AsyncDriver, AsyncManagedTransaction, AsyncResult, AsyncSession
@@ -35,8 +35,8 @@ Values = Mapping[str, object]
 CONNECTIONS = 64
 """as many as searches of one backend at once"""
 
-PAUSE_S = 0.01
-"""before a transient failure is tried again; doubled each time, up to a second, and blurred so that two do not meet"""
+PAUSE_S, LONGEST_PAUSE_S, PAUSE_SPREAD = 0.01, 1.0, 0.5
+"""before a transient failure is tried again: doubled up to a second, ± 50 % so that two writers do not meet"""
 
 
 class Run(Protocol):
@@ -148,8 +148,8 @@ class Bolt:
                     except (DriverError, Neo4jError) as error:
                         last = error
                         if transient(error):
-                            await asyncio.sleep(min(1.0, PAUSE_S * 2**attempt) * random.uniform(0.5, 1.5))
                             attempt += 1
+                            await asyncio.sleep(backoff_s(attempt, PAUSE_S, LONGEST_PAUSE_S, spread=PAUSE_SPREAD))
                         elif again and lost(error):
                             again = False
                         else:

@@ -39,6 +39,7 @@ from fusion.errors import (
     SettingsError,
     Unauthorized,
 )
+from fusion.lib.backoff import backoff_s
 from fusion.lib.budget import estimate_tokens
 from fusion.lib.words import content_hash
 
@@ -256,7 +257,7 @@ class Hosted:
         self._failures += 1
         wait_s = getattr(fault, "retry_after_s", None)
         if wait_s is None:
-            wait_s = min(LONGEST_REST_S, REST_S * 2 ** (self._failures - 1))
+            wait_s = backoff_s(self._failures, REST_S, LONGEST_REST_S)
         self._fault, self._rests_until = fault, self._clock() + min(wait_s, LONGEST_WAIT_S)
 
     def _explained(self, error: BackendError) -> BackendError:

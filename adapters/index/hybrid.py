@@ -24,6 +24,7 @@ from adapters.index.move import Moving
 from adapters.index.vectors import Known, Vectors
 from fusion.contract import Embedder, Scope
 from fusion.errors import InvalidAnswer, StoreBusy, StoreDamaged
+from fusion.lib.backoff import backoff_s
 from fusion.lib.words import content_hash
 
 if TYPE_CHECKING:
@@ -649,7 +650,7 @@ class Index:
     # Filling in vectors
 
     async def _fill(self) -> None:
-        delay_s = _RETRY_S
+        waits = 0
         while self._wanting and (embedder := self.embedder) is not None:
             self._retry.clear()
             untried = (one for one in self._wanting.items() if self._refused.get(one[0]) != one[1])
@@ -658,7 +659,7 @@ class Index:
                 if not some and self._refusal is not None:
                     raise self._refusal
                 await self._fill_some(embedder, some)
-                delay_s = _RETRY_S
+                waits = 0
                 if not self._refused:
                     self._faults.pop("fill", None)
             except Exception as error:  # noqa: BLE001 - whatever keeps vectors from coming, words are searched on
@@ -666,10 +667,10 @@ class Index:
                 self._failures += 1
                 await self._tell()
                 try:
-                    async with asyncio.timeout(delay_s):
+                    async with asyncio.timeout(backoff_s(waits + 1, _RETRY_S, _LONGEST_RETRY_S)):
                         await self._retry.wait()
                 except TimeoutError:
-                    delay_s = min(2 * delay_s, _LONGEST_RETRY_S)
+                    waits += 1
                     self._refused = {}
             await self._tell()
         if not self._wanting:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -20,6 +19,7 @@ from fusion.ingest.journal import Journal
 from fusion.ingest.journal.outbox import Due
 from fusion.ingest.verify import Ask, all_verified, verified
 from fusion.ingest.wait import for_news
+from fusion.lib.backoff import backoff_s
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ BATCH = 200
 """events told at once: stores commit once a batch"""
 TELL_S = 300.0
 """for one batch; a store that takes longer hangs"""
-FIRST_S, CAP_S = 0.5, 60.0
+FIRST_S, CAP_S, SPREAD = 0.5, 60.0, 0.2
 """between tries while a backend fails: half a second, doubled up to a minute, ± 20 %"""
 ATTEMPTS, ATTEMPT_CAP_S = 24, 7200.0
 """of one event that a backend takes for nonsense; half a second apart at first, two hours at last: a day in all"""
@@ -117,7 +117,7 @@ class Deliverer:
                 log.warning("backend %s did not take a delivery (try %d): %s", name, failures, type(error).__name__)
                 self._quiet[name].set()
                 asked_s = getattr(error, "retry_after_s", None) or 0.0
-                await self._sleep(max(_pause_s(failures, CAP_S), asked_s))
+                await self._sleep(max(backoff_s(failures, FIRST_S, CAP_S, spread=SPREAD), asked_s))
                 continue
             self.faults.pop(name, None)
             failures = 0
@@ -228,7 +228,7 @@ class Deliverer:
 
     async def refused(self, name: str, seq: int, attempts: int, error: Exception) -> None:
         """One more try of this failed, after so many; the next is later each time."""
-        next_at = self._clock() + timedelta(seconds=_pause_s(attempts + 1, ATTEMPT_CAP_S))
+        next_at = self._clock() + timedelta(seconds=backoff_s(attempts + 1, FIRST_S, ATTEMPT_CAP_S, spread=SPREAD))
         await self._outbox.attempted(name, seq, f"{type(error).__name__}: {error}", next_at)
 
     def seek(self, event: Event, names: Container[str] | None = None) -> None:
@@ -329,11 +329,6 @@ class Deliverer:
             while len(self._captured) > CAPTURED:
                 self._captured.popitem(last=False)
         return found
-
-
-def _pause_s(tries: int, cap_s: float) -> float:
-    """Doubled with each try, ± 20 % so that what failed together is not tried together."""
-    return min(cap_s, FIRST_S * 2.0 ** min(tries - 1, 32)) * random.uniform(0.8, 1.2)
 
 
 def _is_nonsense(error: Exception) -> bool:

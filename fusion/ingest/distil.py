@@ -22,6 +22,7 @@ from fusion.ingest.exchange import MAX_TOKENS, SYSTEM, Distilled, ask, read
 from fusion.ingest.journal import Journal
 from fusion.ingest.journal.lessons import Lesson
 from fusion.ingest.wait import for_news
+from fusion.lib.backoff import backoff_s
 from fusion.lib.ids import UuidSource, uuid7
 from fusion.lib.words import content_hash
 
@@ -112,7 +113,7 @@ class Distiller:
                     log.warning("the model did not distil a conversation (try %d): %s", failures, type(error).__name__)
                 self._idle.set()
                 asked_s = getattr(error, "retry_after_s", None) or 0.0
-                await self._sleep(max(min(CAP_S, FIRST_S * 2.0 ** min(failures, 16)), asked_s))
+                await self._sleep(max(backoff_s(failures + 1, FIRST_S, CAP_S), asked_s))
                 continue
             self.fault, failures = "", 0
             if pause_s != 0:
@@ -172,7 +173,7 @@ class Distiller:
         last = [lesson.seq for lesson in exchange if lesson.attempts + 1 >= ATTEMPTS]
         if last:
             await self._journal.never_distilled(last, f"{type(error).__name__}: {error}")
-        pause_s = ATTEMPT_S * 2.0 ** max(lesson.attempts for lesson in exchange)
+        pause_s = backoff_s(1 + max(lesson.attempts for lesson in exchange), ATTEMPT_S)
         rest = [lesson.seq for lesson in exchange if lesson.seq not in last]
         await self._journal.not_distilled(rest, self._clock() + timedelta(seconds=pause_s))
 

@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
+from fusion.lib.backoff import backoff_s
+
 State = Literal["closed", "open", "half_open"]
 Reason = Literal["open", "rate_limited", "unauthorized"]
 
@@ -146,10 +148,8 @@ class Breaker:
         self._open(reason, _bounded(seconds))
 
     def _backoff_s(self) -> float:
-        # The exponent is bounded where the cap is reached for certain: 2.0**1024 would overflow after a bad week.
-        steady_s = min(CAP_S, FIRST_S * 2.0 ** min(self._openings, 16))
         self._openings += 1
-        return steady_s * (1 - SPREAD + 2 * SPREAD * self._draw())
+        return backoff_s(self._openings, FIRST_S, CAP_S, spread=SPREAD, draw=self._draw)
 
     def _open(self, reason: Reason, seconds: float) -> None:
         self.reason = reason
