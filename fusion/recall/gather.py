@@ -31,11 +31,11 @@ from fusion.errors import (
     Unauthorized,
 )
 from fusion.lib.bm25 import counted
+from fusion.lib.breaker import Breaker, Permit
 from fusion.lib.clean import clean
 from fusion.lib.sketch import sketch
 from fusion.lib.words import spoken
 from fusion.recall.admit import TEXT_CHARS
-from fusion.recall.breaker import Breaker, Permit
 
 Status = Literal[
     "ok",

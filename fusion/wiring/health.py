@@ -15,7 +15,7 @@ from fusion.contract import Checks, CountsEvents, Describes, Description
 from fusion.errors import FusionError
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.journal import Journal
-from fusion.recall.breaker import Breaker
+from fusion.lib.breaker import Breaker
 from fusion.recall.gather import Source
 from fusion.resolve import why
 from fusion.settings import Settings

@@ -54,9 +54,9 @@ from fusion.ingest.journal.foreign import Noting
 from fusion.ingest.notes import NotesFollower
 from fusion.ingest.salvage import Salvaged
 from fusion.ingest.verify import Ask
+from fusion.lib.breaker import Breaker
 from fusion.lib.ids import UuidSource
 from fusion.lib.metered import Metered
-from fusion.recall.breaker import Breaker
 from fusion.recall.context import CONTEXT
 from fusion.recall.gather import Bulkhead, Source, gather
 from fusion.recall.receipt import Receipts

@@ -20,7 +20,7 @@ import pytest
 from adapters.inmemory import InMemory
 from fusion.contract import Features, Hit, Place, Query, Scope
 from fusion.ingest.intake import NewMemory
-from fusion.recall.breaker import Breaker
+from fusion.lib.breaker import Breaker
 from fusion.recall.gather import TEXT_CHARS
 from fusion.wiring import Fusion
 from tests import chaos

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fusion.recall.breaker import FAILURES
+from fusion.lib.breaker import FAILURES
 from fusion.settings import KeySettings
 from tests import chaos
 from tests.chaos import Chaos

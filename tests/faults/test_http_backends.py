@@ -18,7 +18,7 @@ import pytest
 
 from fusion.contract import Scope
 from fusion.ingest.intake import NewMemory
-from fusion.recall.breaker import Breaker
+from fusion.lib.breaker import Breaker
 from fusion.wiring import Fusion
 from tests import chaos
 from tests.chaos import Behaviour, Call, Chaos

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from fusion.contract import DIMENSIONS, Features, Hit, Moment, Opening, Partial, Place, Query, Scope
 from fusion.errors import BackendUnreachable, HttpStatus, InvalidAnswer, Overloaded, RateLimited, Unauthorized
 from fusion.lib.bm25 import counted
-from fusion.recall.breaker import Breaker
+from fusion.lib.breaker import Breaker
 from fusion.recall.gather import GRACE_S, TEXT_CHARS, Answer, Bulkhead, Source, gather, unable
 from tests.backend_contract import NOW, make_query
 from tests.recall.virtual import VirtualTime, run

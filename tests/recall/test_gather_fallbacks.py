@@ -12,7 +12,7 @@ import pytest
 
 from fusion.contract import Features, Scope
 from fusion.errors import BackendUnreachable, HttpStatus
-from fusion.recall.breaker import FAILURES, Breaker
+from fusion.lib.breaker import FAILURES, Breaker
 from fusion.recall.gather import FIRST_SHARE, Answer, Source, gather
 from tests.backend_contract import make_query
 from tests.recall.test_gather import QUERY, Does, always, raises, run, says, slow

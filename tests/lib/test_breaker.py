@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, precondition, rule
 
-from fusion.recall.breaker import CAP_S, FAILURES, FIRST_S, RETRY_AFTER_CAP_S, SPREAD, Breaker, Permit
+from fusion.lib.breaker import CAP_S, FAILURES, FIRST_S, RETRY_AFTER_CAP_S, SPREAD, Breaker, Permit
 
 
 class Clock:
