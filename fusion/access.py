@@ -3,6 +3,9 @@
 Loopback is no identity: every local user can connect to 127.0.0.1. So each home has a token, 256 random bits in
 ``home/token`` that only its owner can read. The server wants it on every request, and shows by `proof` that it knows
 it, so that a client sends nothing to another program that has taken the port.
+
+A second secret, ``home/reader.key``, distinguishes the gateway's own readers of files and sessions (`fusion ingest`,
+the hooks) from every other program that has the token: only they may say that a memory stands in a file.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from pathlib import Path
 from fusion.errors import SettingsError
 
 TOKEN = "token"  # noqa: S105 — the file's name
+READER = "reader.key"
+READER_HEADER = "x-fusion-reader"
 CHALLENGE = "x-fusion-challenge"
 PROOF = "x-fusion-proof"
 
@@ -29,22 +34,57 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 def home_token(home: Path) -> str:
     """The home's token, made now if there is none yet. Raises SettingsError for one that may not be believed."""
-    token = read_token(home)
-    if token is None:
-        _make_token(home)
-        token = read_token(home)
-    if token is None:
-        raise SettingsError(f"{home / TOKEN} was removed while it was made. Try again.")
-    return token
+    return _made(home, TOKEN)
+
+
+def reader_key(home: Path) -> str | None:
+    """The key of the home's readers, made now if there is none yet; None where the disk takes none.
+
+    Raises SettingsError for one that may not be believed.
+    """
+    try:
+        return _made(home, READER)
+    except OSError:
+        return None
+
+
+def is_reader(home: Path, key: str | None) -> bool:
+    """Whether this is the key of the home's readers."""
+    if not key:
+        return False
+    try:
+        known = _read_secret(home, READER)
+    except SettingsError as error:
+        import logging
+
+        logging.getLogger(__name__).warning("no caller counts as a reader of files: %s", error)
+        return False
+    return known is not None and hmac.compare_digest(known.encode(), key.encode("utf-8", "replace"))
 
 
 def read_token(home: Path) -> str | None:
-    """The home's token; None where there is none.
+    """The home's token; None where there is none. Raises SettingsError as `_read_secret`."""
+    return _read_secret(home, TOKEN)
+
+
+def _made(home: Path, name: str) -> str:
+    """A secret of the home, made now if there is none yet."""
+    secret = _read_secret(home, name)
+    if secret is None:
+        _make_secret(home, name)
+        secret = _read_secret(home, name)
+    if secret is None:
+        raise SettingsError(f"{home / name} was removed while it was made. Try again.")
+    return secret
+
+
+def _read_secret(home: Path, name: str) -> str | None:
+    """A secret of the home; None where there is none.
 
     Raises SettingsError unless it is a regular file of this user that nobody else can read or write: what others can
     read, they may have; what others can write, they may have chosen.
     """
-    path = home / TOKEN
+    path = home / name
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -92,7 +132,7 @@ def make_private(home: Path) -> int:
     """Takes the permissions of group and others from a home and all in it; how many files and folders had some.
 
     Links are not followed, and what belongs to another user stays as it is. So does the token: one that others could
-    read must be replaced, see `read_token`. Raises SettingsError where the home itself can't be made private.
+    read must be replaced, see `_read_secret`. Raises SettingsError where the home itself can't be made private.
     """
     loosened = int(_tighten(home))
     if home.stat().st_mode & _OTHERS:
@@ -100,9 +140,10 @@ def make_private(home: Path) -> int:
             f"Other users of this computer can look into the home {home}, and its permissions can't be changed by this "
             f"user. Run as its owner: chmod -R go= {home}"
         )
+    secret = (home / TOKEN, home / READER)
     for folder, folders, files in os.walk(home):
         paths = (Path(folder, name) for name in (*folders, *files))
-        loosened += sum(_tighten(path) for path in paths if path != home / TOKEN)
+        loosened += sum(_tighten(path) for path in paths if path not in secret)
     if loosened:
         import logging
 
@@ -126,25 +167,25 @@ def _tighten(path: Path) -> bool:
     return False
 
 
-def _make_token(home: Path) -> None:
-    """Writes a new token, whole or not at all; one that another process has just made stays."""
+def _make_secret(home: Path, name: str) -> None:
+    """Writes a new secret, whole or not at all; one that another process has just made stays."""
     import secrets
     import tempfile
 
-    descriptor, name = tempfile.mkstemp(dir=home, prefix=".token-")  # O_CREAT | O_EXCL | O_NOFOLLOW, 0600
+    descriptor, made = tempfile.mkstemp(dir=home, prefix=f".{name}-")  # O_CREAT | O_EXCL | O_NOFOLLOW, 0600
     try:
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
             file.write(secrets.token_urlsafe(32) + "\n")
             file.flush()
             os.fsync(descriptor)
         try:
-            os.link(name, home / TOKEN)
+            os.link(made, home / name)
         except FileExistsError:
             return
         except OSError:  # a file system without hard links
-            Path(name).replace(home / TOKEN)
+            Path(made).replace(home / name)
     finally:
-        Path(name).unlink(missing_ok=True)
+        Path(made).unlink(missing_ok=True)
 
 
 def _anew(path: Path) -> str:

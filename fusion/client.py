@@ -35,7 +35,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import orjson
 
 from fusion import problem, wire
-from fusion.access import read_token
+from fusion.access import READER_HEADER, read_token
 from fusion.errors import HomeGone, HomeLocked, HomeNotAllowed, ServerUnreachable
 from fusion.home import Located, ServerRecord, explain_lock, holds_lock, locate_home, owner, read_record
 from fusion.local_server import (
@@ -182,13 +182,15 @@ def remember(
     *,
     idempotency_key: str | None = None,
     batch: str | None = None,
+    reader: str | None = None,
 ) -> Call[wire.Remembered]:
     """Keeps one memory or up to 100. Acknowledged is kept: whatever happens to the server next.
 
-    ``batch`` names a run that `undo` can take back.
+    ``batch`` names a run that `undo` can take back. ``reader`` is the key in ``home/reader.key``: without it, a source
+    of a kind that only readers of files and sessions name is kept as a claim.
     """
     body = dict(memories) if isinstance(memories, Mapping) else [dict(item) for item in memories]
-    headers = _given({"idempotency-key": idempotency_key, "ingest-batch": batch})
+    headers = _given({"idempotency-key": idempotency_key, "ingest-batch": batch, READER_HEADER: reader})
     return Call("POST", "/v1/memories", body, headers=headers or None)
 
 

@@ -205,6 +205,10 @@ class Captured:
 
 FILE, BACKEND = "file:", "backend:"
 """what `Hit.stated_by` begins with where a file was read, and where only a backend says so"""
+CLAIMED = "claimed:"
+"""what a source begins with that a caller named who may not: it joins no file, no session and no talk of others"""
+READERS = frozenset({"file", "jsonl", "claude-code", "openclaw"})
+"""kinds of sources that only the gateway's own readers name: of notes, of JSONL, of sessions"""
 
 
 # Not frozen, as every other value here is: a frozen one takes five times as long to make, and a question makes

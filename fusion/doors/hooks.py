@@ -171,6 +171,7 @@ def keep(told: Told, more: Sequence[NewMemory] = ()) -> None:
     """Keeps everything of the session's transcript that is not kept yet, and ``more``; in batches, in order."""
     from itertools import chain
 
+    from fusion.access import reader_key
     from fusion.contract import Scope
     from fusion.doors.ingest import batches
     from fusion.ingest.bookmarks import Bookmarks
@@ -182,26 +183,27 @@ def keep(told: Told, more: Sequence[NewMemory] = ()) -> None:
     whose = Scope(user_id=told.user)
     with told.server(start_s=KEEP_S, answer_s=KEEP_S) as memory:
         bookmarks = Bookmarks(told.home, whose)
+        reader = reader_key(told.home)
         turns = read_session(told.transcript, whose, bookmarks=bookmarks) if told.transcript.is_file() else ()
         for batch in batches(chain((turn for turn in turns if not isinstance(turn, Skip)), more)):
-            _send(memory, batch)
+            _send(memory, batch, reader)
             bookmarks.commit()
         bookmarks.commit()
 
 
-def _send(memory: Client, batch: Sequence[NewMemory]) -> None:
+def _send(memory: Client, batch: Sequence[NewMemory], reader: str | None) -> None:
     """Hands a batch in. One that is refused is halved until what is objected to stands alone, and is left out."""
     from fusion.doors.ingest import wire_form
 
     try:
-        memory.remember([wire_form(turn) for turn in batch])
+        memory.remember([wire_form(turn) for turn in batch], reader=reader)
     except (BadInput, NotFound) as error:
         if len(batch) == 1:
             _write(2, _notice(f"a turn was refused: {error}"))
             return
         half = len(batch) // 2
-        _send(memory, batch[:half])
-        _send(memory, batch[half:])
+        _send(memory, batch[:half], reader)
+        _send(memory, batch[half:], reader)
 
 
 def _is_written(transcript: Path, reply: str) -> bool:

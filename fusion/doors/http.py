@@ -23,7 +23,7 @@ from starlette.types import Scope as Connection
 
 import fusion as package
 from fusion import problem
-from fusion.access import CHALLENGE, PROOF
+from fusion.access import CHALLENGE, PROOF, READER_HEADER, is_reader
 from fusion.contract import Hit, Scope
 from fusion.contract import Route as DropIn
 from fusion.doors import bodies, openapi, tools
@@ -32,6 +32,7 @@ from fusion.doors.gate import PUBLIC, Gate, Problem, Rules
 from fusion.doors.streaming import NDJSON, no_lines, no_progress, streamed
 from fusion.errors import BadInput, FusionError, NobodyAnswered, NotFound
 from fusion.ingest import flush
+from fusion.ingest.claims import unread
 from fusion.ingest.intake import Replayed
 from fusion.lib.budget import clip
 from fusion.recall.document import MAX_CHARS
@@ -121,6 +122,9 @@ def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = 
         key = bodies.idempotency_key(request.headers.get("idempotency-key"))
         tenant = request.scope["tenant"]
         batch = bodies.batch(request.headers.get("ingest-batch"))
+        reader = request.headers.get(READER_HEADER)
+        if tenant != "default" or not await asyncio.to_thread(is_reader, settings.home, reader):
+            items = [unread(item) for item in items]
         kept = await fusion.remember(items, idempotency_key=key, tenant=tenant, batch=batch)
         fresh = any(item.status in ("stored", "superseded") for item in kept)
         headers = {"idempotent_replayed": "true"} if isinstance(kept, Replayed) else {}

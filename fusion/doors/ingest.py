@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from typing_extensions import TypedDict
 
+from fusion.access import reader_key
 from fusion.doors.progress import bars, on_stderr, spoken_in_lines
 from fusion.doors.retire import WholeFiles
 from fusion.errors import BadInput, NotFound, Overloaded, ServerUnreachable, StoreBusy
@@ -225,6 +226,7 @@ async def send(
     tally = tally or Tally()
     settled: bool | None = None
     bookmarks = Bookmarks(home, scope) if home is not None else None
+    reader = reader_key(home) if home is not None and home.is_dir() else None
     whole = WholeFiles()
     refused = False
     with bars(quiet) as shown:
@@ -241,7 +243,7 @@ async def send(
             split_up=tally.split_up,
         )
         for batch in batches(_memories(found, tally)):
-            for memory, row in zip(batch, await _send(client, batch, tally.batch), strict=True):
+            for memory, row in zip(batch, await _send(client, batch, tally.batch, reader), strict=True):
                 tally.take(memory, row)
                 refused = refused or row["status"] == "refused"
             progress.say(tally.read, tally.last)
@@ -326,15 +328,18 @@ def batches(memories: Iterable[NewMemory]) -> Iterator[list[NewMemory]]:
         yield batch
 
 
-async def _send(client: AsyncClient, batch: Sequence[NewMemory], run: str) -> list[Mapping[str, Any]]:
-    """The gateway's word on each memory of a batch.
+async def _send(
+    client: AsyncClient, batch: Sequence[NewMemory], run: str, reader: str | None
+) -> list[Mapping[str, Any]]:
+    """The gateway's word on each memory of a batch, which the ``reader`` of this key read.
 
     A busy server is asked again when it says: that is safe, for keys are natural. A batch that it refuses is halved
     until what it objects to stands alone and is skipped.
     """
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            return list((await client.remember([wire_form(memory) for memory in batch], batch=run))["memories"])
+            sent = [wire_form(memory) for memory in batch]
+            return list((await client.remember(sent, batch=run, reader=reader))["memories"])
         except (Overloaded, StoreBusy) as busy:
             if attempt == ATTEMPTS:
                 raise
@@ -344,7 +349,8 @@ async def _send(client: AsyncClient, batch: Sequence[NewMemory], run: str) -> li
                 refused: dict[str, Any] = {"status": "refused", "redacted": 0, "reason": f"refused: {error}"}
                 return [refused]
             half = len(batch) // 2
-            return await _send(client, batch[:half], run) + await _send(client, batch[half:], run)
+            first = await _send(client, batch[:half], run, reader)
+            return first + await _send(client, batch[half:], run, reader)
     raise AssertionError("the last attempt returns or raises")
 
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from secrets import token_hex
 
-from fusion.contract import Event, Extraction, LanguageModel, Trust
+from fusion.contract import CLAIMED, Event, Extraction, LanguageModel, Trust
 from fusion.errors import HttpStatus, InvalidAnswer, RateLimited
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.exchange import MAX_TOKENS, SYSTEM, Distilled, ask, read
@@ -222,11 +222,14 @@ def exchanges(listed: Sequence[Lesson]) -> Iterator[tuple[list[Lesson], bool]]:
 
 
 def _conversation(event: Event) -> tuple[object, ...]:
-    """What turns of one conversation share: owner, who told it, document and session, and who may read it."""
+    """What turns of one conversation share: owner, who told it, document and session, and who may read it.
+
+    A claim was not said in the conversation that it names.
+    """
     document = event.place.document if event.place else None
     scope = event.scope
     owner = (scope.tenant, scope.user_id, scope.agent_id, scope.run_id, scope.session_id, scope.audience)
-    return (*owner, document)
+    return (*owner, document, (event.source or "").startswith(CLAIMED))
 
 
 def _order(event: Event) -> tuple[int, str]:

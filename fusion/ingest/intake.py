@@ -11,7 +11,7 @@ from typing import Literal
 
 import orjson
 
-from fusion.contract import Event, Kind, Moment, Origin, Place, Scope, Trust
+from fusion.contract import CLAIMED, Event, Kind, Moment, Origin, Place, Scope, Trust
 from fusion.errors import BadInput, KeyInUse
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
@@ -29,6 +29,9 @@ MAX_TEXT_CHARS = 100_000
 
 URGENT = 25
 """memories of one request: so few are what somebody has just said, and do not wait behind files that are read in"""
+
+WHY_CLAIMED = "only what read the file or the session, or began the talk, says what stands there"
+"""of a source that another caller named"""
 
 HEARTBEATS = frozenset({"HEARTBEAT_OK", "NO_REPLY"})
 """what agents answer when there is nothing to say (seed 000)"""
@@ -311,6 +314,10 @@ def _acknowledge(prepared: Sequence[Prepared], stored: Sequence[Stored]) -> list
             if one.withheld:
                 held = f"{_counted(one.withheld, 'line')} left out, forgotten in this file before"
                 changes = "; ".join(filter(None, (changes, held)))
+            if fresh and (one.event.source or "").startswith(CLAIMED):
+                changes = "; ".join(
+                    filter(None, (changes, f"its source is kept as {one.event.source!r}: {WHY_CLAIMED}"))
+                )
             if one.said > 1:
                 changes = f"said again: it was remembered before, {one.said} times in all"
             told.append(

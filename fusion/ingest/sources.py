@@ -22,6 +22,7 @@ import orjson
 from fusion.contract import DIMENSIONS, KINDS, Kind, Moment, Place, Scope, Unit
 from fusion.ingest import sessions
 from fusion.ingest.bookmarks import Bookmark, Bookmarks, is_untouched, whole
+from fusion.ingest.claims import unread_line
 from fusion.ingest.files import (
     DEFAULT_LIMITS,
     EMPTY,
@@ -298,7 +299,7 @@ class _Row:
         known: Kind = kind if kind in KINDS else "note"
         if kind is None and document is not None and position is not None and place and place.unit == "turn":
             known = "turn"
-        return NewMemory(
+        memory = NewMemory(
             text=text,
             scope=self.scope(whose),
             kind=known,
@@ -313,6 +314,7 @@ class _Row:
             valid_to=_utc(self.moment("valid_to")),
             supersedes=self.string("supersedes", MAX_REF_CHARS),
         )
+        return unread_line(memory)
 
     def scope(self, whose: Scope) -> Scope:
         """The scope of a line, by default that of ``whose``; the tenant is always theirs."""

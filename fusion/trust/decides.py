@@ -24,7 +24,8 @@ MAX_FILES = 2000
 ABSENT = "absent"
 RECIPES = "recipes"
 FILE = "fusion.toml"
-TOKEN = "token"  # noqa: S105 — the file's name, as in `fusion.access`
+SECRETS = ("token", "reader.key")
+"""files that open the home's server and say who reads files for it, as `fusion.access` names them"""
 
 
 class Named(NamedTuple):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from fusion.errors import HomeNotAllowed, SettingsError
 from fusion.lib.private import NAME, xdg_folder
 from fusion.trust import records
-from fusion.trust.decides import ABSENT, FILE, RECIPES, TOKEN, Named, hashes, printable, read_settings, settings_hash
+from fusion.trust.decides import ABSENT, FILE, RECIPES, SECRETS, Named, hashes, printable, read_settings, settings_hash
 from fusion.trust.records import Record, Seen
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ def allow(
     """Records a home, with the variables and key files that are allowed by name. Makes it if need be.
 
     ``config`` is its settings file where that is another file of the home. ``seen`` is what the user was shown; without
-    it, the file as it is now. A token that came with the home is removed: its author knows it.
+    it, the file as it is now. A token and a reader's key that came with the home are
+    removed: their author knows them.
     """
     folder = resolved(home)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -76,7 +77,8 @@ def allow(
     if before is not None and before.is_of(about):
         record = record._replace(seen=before.seen, variables=before.variables, files=before.files)
     else:
-        (folder / TOKEN).unlink(missing_ok=True)
+        for name in SECRETS:
+            (folder / name).unlink(missing_ok=True)
     record = record._replace(
         variables=tuple(sorted({*record.variables, *variables})),
         files=tuple(sorted({*record.files, *files})),

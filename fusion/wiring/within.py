@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from fusion.contract import DIMENSIONS, Embedder, Event, Scope
 from fusion.errors import NotFound
+from fusion.ingest.claims import unread
 from fusion.ingest.intake import NewMemory
 from fusion.ingest.journal.foreign import is_foreign
 
@@ -27,7 +28,8 @@ class Within:
     async def remember(self, events: Sequence[Event]) -> Sequence[tuple[str, str]]:
         drafts = [replace(event, scope=self._scope_of(event)) for event in events]
         memories = [
-            NewMemory(**{field.name: getattr(draft, field.name) for field in fields(NewMemory)}) for draft in drafts
+            unread(NewMemory(**{field.name: getattr(draft, field.name) for field in fields(NewMemory)}))
+            for draft in drafts
         ]
         # A backend has its own rule for what was said before: it may reinforce that, or count it.
         kept = await self.fusion.remember(memories, tenant=self.scope.tenant, apart=True)

@@ -292,7 +292,8 @@ async def test_what_a_file_does_not_have_any_more_is_retired(tmp_path: Path) -> 
         async def run(dry_run: bool = False) -> int | None:
             there = None if dry_run else nullcontext(client)
             looking = nullcontext(client) if dry_run else None
-            return (await ingest([folder], NOBODY, there, quiet=True, looking=looking))["retired"]
+            home = None if dry_run else tmp_path / "home"
+            return (await ingest([folder], NOBODY, there, quiet=True, home=home, looking=looking))["retired"]
 
         assert await run() == 0
         assert await current(client) == ["alpha", "beta", "delta", "gamma"]
@@ -319,7 +320,7 @@ async def test_what_could_not_be_read_retires_nothing(tmp_path: Path) -> None:
     async with whole_home(tmp_path / "home") as client:
 
         async def run(*paths: Path) -> int | None:
-            return (await ingest(paths, NOBODY, nullcontext(client), quiet=True))["retired"]
+            return (await ingest(paths, NOBODY, nullcontext(client), quiet=True, home=tmp_path / "home"))["retired"]
 
         assert await run(folder, other) == 0
         note.write_bytes(b"\xff\xfe not UTF-8")
@@ -338,11 +339,12 @@ async def test_what_could_not_be_read_retires_nothing(tmp_path: Path) -> None:
 async def test_a_file_is_one_persons_own(tmp_path: Path) -> None:
     """What another user took in from the same file stays theirs until they read it again."""
     note = sections(tmp_path / "a.md", "alpha", "beta")
-    async with whole_home(tmp_path / "home") as client:
+    home = tmp_path / "home"
+    async with whole_home(home) as client:
         for user in ("nadia", "omar"):
-            await ingest([note], Scope(user_id=user), nullcontext(client), quiet=True)
+            await ingest([note], Scope(user_id=user), nullcontext(client), quiet=True, home=home)
         sections(note, "alpha")
-        summary = await ingest([note], Scope(user_id="nadia"), nullcontext(client), quiet=True)
+        summary = await ingest([note], Scope(user_id="nadia"), nullcontext(client), quiet=True, home=home)
         assert summary["retired"] == 1
         for user, count in (("nadia", 1), ("omar", 2)):
             assert len((await client.memories(user_id=user))["memories"]) == count

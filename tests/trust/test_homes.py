@@ -488,6 +488,15 @@ def test_settings_that_were_not_shown_are_not_allowed(cloned: Path, tmp_path: Pa
     assert "fusion.toml is new" in why_refused(cloned)
 
 
+@pytest.mark.feature("a reader's key that came with a home is not kept")
+def test_a_readers_key_that_came_with_a_home_is_not_kept(cloned: Path) -> None:
+    """Its author knows it, and could state the lines of the user's files with it."""
+    (cloned / "reader.key").write_text("k" * 43)
+    (cloned / "reader.key").chmod(0o600)
+    allow(cloned)
+    assert not (cloned / "reader.key").exists()
+
+
 def test_a_token_that_came_with_a_home_is_not_kept(cloned: Path) -> None:
     """Its author knows it. The home's own stays when it is allowed once more."""
     (cloned / "token").write_text("t" * 43)

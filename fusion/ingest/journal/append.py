@@ -9,7 +9,7 @@ from typing import Literal
 
 from fusion.contract import Event
 from fusion.errors import NotFound
-from fusion.ingest.journal import again, lessons, outbox, retire
+from fusion.ingest.journal import again, lessons, outbox, retire, talks
 from fusion.ingest.journal.rows import RETIRED, WORDS, count, keys_of, row_of
 from fusion.ingest.journal.tombstones import Barred, lift
 from fusion.lib.ids import short_ref
@@ -55,6 +55,9 @@ def append(
     turn is listed for the model; ``urgent`` ones are delivered first. ``apart``: words said before are another memory.
     """
     place_key, natural, words = keys_of(event)
+    if natural is not None and db.execute("select 1 from event where natural = ?", (natural,)).fetchone() is None:
+        event = talks.placed(db, event)
+        place_key, natural, words = keys_of(event)
     withheld = 0
     if natural is not None:
         event, withheld = _without_forgotten(event, barred)

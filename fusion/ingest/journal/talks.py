@@ -1,0 +1,54 @@
+"""Talks: documents whose turns a caller states one by one. Whoever begins a talk says who else may state turns of it.
+
+A talk whose first turns come from one source takes turns from that source alone. One whose turns each have a source of
+their own (the ids of its messages) takes any source of that kind, but none at a place that is taken. Another turn is
+kept as a claim (`fusion.contract.CLAIMED`), which stands in no talk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fusion.contract import CLAIMED, READERS, Event
+from fusion.store.rows import storable
+from fusion.store.sqlite import Connection
+
+_KIND = "coalesce(substr(source, 1, instr(source, ':')), '')"
+"""SQL for the kind of a source with its colon; empty without one"""
+_TURNS = (
+    "select source from event indexed by event_document where tenant = ? and user_id is ? and document = ? "
+    "and place_unit = 'turn' and agent_id is ? and run_id is ? and forgotten = 0 and superseded_by is null "
+    f"and trust <> 'untrusted' and origin <> 'tool' and {_KIND} = ?"
+)
+
+
+def placed(db: Connection, event: Event) -> Event:
+    """The event, as a claim if it is a turn of a talk that others began. What readers name was read, and stands."""
+    kind, colon, _ = (event.source or "").partition(":")
+    place = event.place
+    if place is None or place.unit != "turn" or (colon and (kind in READERS or kind + colon == CLAIMED)):
+        return event
+    if event.trust == "untrusted" or event.origin == "tool":
+        return event  # it speaks for itself alone already
+    scope = event.scope
+    values = [
+        value if value is None else storable(value)
+        for value in (
+            scope.tenant,
+            scope.user_id,
+            place.document,
+            scope.agent_id,
+            scope.run_id,
+            kind + colon if colon else "",
+        )
+    ]
+    source = None if event.source is None else storable(event.source)
+    taken = db.execute(
+        f"{_TURNS} and place_start between ? and ? and source is not ? limit 1",
+        (*values, place.start, place.end, source),
+    ).fetchone()
+    first = [row["source"] for row in db.execute(f"{_TURNS} order by place_start, seq limit 2", values)]
+    begun_by_one = len(first) == 2 and first[0] == first[1] and first[0] != source
+    if taken is None and not begun_by_one:
+        return event
+    return replace(event, source=CLAIMED + (event.source or "no source"))
