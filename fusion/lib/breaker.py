@@ -1,4 +1,4 @@
-"""A circuit breaker for one backend: after five failures in a row it is left alone for a while, then asked once.
+"""A circuit breaker for one backend or model: after five failures in a row no call goes to it for a while, then one.
 
     closed ──5 failures in a row──▶ open ──time is up──▶ half-open ──the probe succeeds──▶ closed
        │                             ▲                      │
@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from fusion.lib.backoff import backoff_s
 
@@ -27,6 +27,17 @@ SPREAD = 0.2  # …each time ± 20 %, lest many gateways come back to a server a
 RETRY_AFTER_CAP_S = 300.0  # no server may silence itself for longer
 RATE_LIMITED_S = 5.0  # for a 429 that does not say how long
 UNAUTHORIZED_S = 60.0  # a new credential takes somebody a minute
+
+
+class Waits(NamedTuple):
+    """Seconds that a breaker stays open."""
+
+    first_s: float = FIRST_S
+    cap_s: float = CAP_S
+    spread: float = SPREAD
+    rate_limited_s: float = RATE_LIMITED_S
+    """after a 429 that does not say how long"""
+    unauthorized_s: float = UNAUTHORIZED_S
 
 
 class Permit:
@@ -61,11 +72,13 @@ class Permit:
 
     def rate_limited(self, retry_after_s: float | None) -> None:
         if self._first_report():
-            self._breaker._suspend("rate_limited", RATE_LIMITED_S if retry_after_s is None else retry_after_s)
+            self._breaker._suspend(
+                "rate_limited", self._breaker._waits.rate_limited_s if retry_after_s is None else retry_after_s
+            )
 
     def unauthorized(self) -> None:
         if self._first_report():
-            self._breaker._suspend("unauthorized", UNAUTHORIZED_S)
+            self._breaker._suspend("unauthorized", self._breaker._waits.unauthorized_s)
 
     def abandoned(self) -> None:
         """It says nothing about the backend; a probe may be made again at once."""
@@ -81,8 +94,10 @@ class Breaker:
         clock: Callable[[], float] = time.monotonic,
         draw: Callable[[], float] = random.random,
         failures: int = FAILURES,
+        waits: Waits | None = None,
     ) -> None:
         self._clock, self._draw, self._limit = clock, draw, failures
+        self._waits = waits or Waits()
         self._state: State = "closed"
         self._era = 0
         self._until = 0.0
@@ -149,7 +164,8 @@ class Breaker:
 
     def _backoff_s(self) -> float:
         self._openings += 1
-        return backoff_s(self._openings, FIRST_S, CAP_S, spread=SPREAD, draw=self._draw)
+        waits = self._waits
+        return backoff_s(self._openings, waits.first_s, waits.cap_s, spread=waits.spread, draw=self._draw)
 
     def _open(self, reason: Reason, seconds: float) -> None:
         self.reason = reason

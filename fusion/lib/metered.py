@@ -1,4 +1,4 @@
-"""A language model within its budget, left alone while it fails: five failures in a row, thirty seconds (seed 000)."""
+"""A language model within a budget and behind a breaker: five failures in a row open it for 30 seconds (seed 000)."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fusion.errors import BackendTimeout, BackendUnreachable, HttpStatus, RateLimited, Unauthorized
+from fusion.errors import BackendTimeout, BackendUnreachable, HttpStatus, InvalidAnswer, RateLimited, Unauthorized
+from fusion.lib.breaker import FAILURES, RETRY_AFTER_CAP_S, Breaker, Permit, Waits
 from fusion.lib.budget import estimate_tokens
 
 if TYPE_CHECKING:
     from fusion.contract import LanguageModel
 
 MINUTE_S = 60.0
-FAILURES, OPEN_S = 5, 30.0
-MAX_WAIT_S = 300.0
-"""no server may silence itself for longer; and a refused key is tried again after it, for somebody may mend it"""
+OPEN_S = 30.0
+MAX_WAIT_S = RETRY_AFTER_CAP_S
+"""a refused key is tried again after it: somebody may have replaced it"""
 
 
 @dataclass(slots=True)
@@ -47,37 +48,31 @@ class Metered:
         self._tokens_per_minute = tokens_per_minute
         self._clock = clock
         self._calls: deque[_Call] = deque()
-        self._failures = 0
-        self._closed_until = 0.0
+        waits = Waits(OPEN_S, OPEN_S, spread=0.0, rate_limited_s=OPEN_S, unauthorized_s=MAX_WAIT_S)
+        self._breaker = Breaker(clock, failures=FAILURES, waits=waits)
 
     async def complete(self, system: str, user: str, max_tokens: int) -> str:
-        call = self._admit(estimate_tokens(system + user), max_tokens)
+        call = self._within_budget(estimate_tokens(system + user), max_tokens)
+        permit = self._breaker.admit()
+        if permit is None:
+            # While a probe is under way nobody knows how long: as long as its failure would take.
+            raise RateLimited(f"{self.name} is not asked for a while", self._breaker.wait_s or OPEN_S)
+        self._calls.append(call)
         try:
             answer = await self._model.complete(system, user, max_tokens)
-        except RateLimited as error:
-            self._leave_alone(error.retry_after_s or OPEN_S)
+        except BaseException as error:
+            _report(permit, error)
             raise
-        except Unauthorized:
-            self._leave_alone(MAX_WAIT_S)
-            raise
-        except (BackendUnreachable, BackendTimeout) as error:
-            self._failed(error)
-            raise
-        except HttpStatus as error:
-            if error.status >= 500:
-                self._failed(error)
-            raise
-        self._failures, self._closed_until = 0, 0.0
+        permit.succeeded()
         call.tokens += estimate_tokens(answer) - max_tokens
         return answer
 
     async def close(self) -> None:
         await self._model.close()
 
-    def _admit(self, asked: int, answered: int) -> _Call:
+    def _within_budget(self, asked: int, answered: int) -> _Call:
+        """The call, which is not counted yet. Raises RateLimited where it would not fit into the minute."""
         now = self._clock()
-        if now < self._closed_until:
-            raise RateLimited(f"{self.name} is left alone for a while", self._closed_until - now)
         while self._calls and self._calls[0].at <= now - MINUTE_S:
             self._calls.popleft()
         spent = sum(call.tokens for call in self._calls)
@@ -85,17 +80,20 @@ class Metered:
             len(self._calls) >= self._calls_per_minute or spent + asked + answered > self._tokens_per_minute
         ):
             raise RateLimited(f"{self.name}: this minute's budget is spent", self._calls[0].at + MINUTE_S - now)
-        if self._failures >= FAILURES:
-            self._closed_until = now + OPEN_S  # for the others, while this one call tries
-        call = _Call(now, asked + answered)
-        self._calls.append(call)
-        return call
+        return _Call(now, asked + answered)
 
-    def _failed(self, error: BackendUnreachable | BackendTimeout | HttpStatus) -> None:
-        self._failures += 1
-        asked_s = getattr(error, "retry_after_s", None)
-        if self._failures >= FAILURES or asked_s:
-            self._leave_alone(max(asked_s or 0.0, OPEN_S if self._failures >= FAILURES else 0.0))
 
-    def _leave_alone(self, seconds: float) -> None:
-        self._closed_until = max(self._closed_until, self._clock() + min(seconds, MAX_WAIT_S))
+def _report(permit: Permit, error: BaseException) -> None:
+    """Reports a call that did not succeed: a model that answers, with nonsense or a refusal, has not failed."""
+    if isinstance(error, RateLimited):
+        permit.rate_limited(error.retry_after_s or None)
+    elif isinstance(error, Unauthorized):
+        permit.unauthorized()
+    elif isinstance(error, BackendUnreachable | BackendTimeout):
+        permit.failed()
+    elif isinstance(error, HttpStatus) and error.status >= 500:
+        permit.failed(retry_after_s=error.retry_after_s)
+    elif isinstance(error, InvalidAnswer | HttpStatus):
+        permit.succeeded()
+    else:
+        permit.abandoned()

@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from fusion.errors import BackendTimeout, BackendUnreachable, HttpStatus, InvalidAnswer, RateLimited, Unauthorized
+from fusion.lib.breaker import FAILURES
 from fusion.lib.budget import estimate_tokens
-from fusion.lib.metered import FAILURES, MAX_WAIT_S, OPEN_S, Metered
+from fusion.lib.metered import MAX_WAIT_S, OPEN_S, Metered
 from tests.fakes import FakeModel
 
 
@@ -125,6 +126,37 @@ async def test_who_asks_for_time_gets_it(fault: Exception, wait_s: float):
     with pytest.raises(type(fault)):
         await model.complete("s", "u", 1)
     assert await asks(model) == wait_s
+
+
+async def test_a_probe_that_the_caller_leaves_lets_the_next_call_try():
+    """Cancelled, it says nothing about the model: the next call is the probe, at once."""
+    clock = Clock()
+    inner = FakeModel(*[BackendUnreachable("x")] * FAILURES, "fine")
+    model = metered(inner, clock)
+    for _ in range(FAILURES):
+        with pytest.raises(BackendUnreachable):
+            await model.complete("s", "u", 1)
+    clock.now += OPEN_S
+    inner.gate = asyncio.Event()
+    inner.reached.clear()
+    probe = asyncio.create_task(asks(model))
+    await inner.reached.wait()
+    probe.cancel()
+    await asyncio.gather(probe, return_exceptions=True)
+    inner.gate.set()
+    assert await asks(model) is None
+
+
+async def test_an_open_breaker_spends_no_budget():
+    """What is refused is not sent, so it is not counted."""
+    clock = Clock()
+    model = metered(FakeModel(*[BackendUnreachable("x")] * FAILURES, "fine"), clock, calls=FAILURES + 1)
+    for _ in range(FAILURES):
+        with pytest.raises(BackendUnreachable):
+            await model.complete("s", "u", 1)
+    assert [await asks(model) for _ in range(3)] == [OPEN_S] * 3
+    clock.now += OPEN_S
+    assert await asks(model) is None
 
 
 async def test_closing_closes_the_model():
