@@ -271,7 +271,7 @@ class TestACrowd:
 
 
 class TestWhatIsMissing:
-    @pytest.mark.feature("a damaged backend is disabled with its mend")
+    @pytest.mark.feature("a damaged backend is disabled, with its fix")
     async def test_a_damaged_backend_costs_its_own_answers(self, home: Path) -> None:
         """Rubbish instead of its database: disabled with the mend, and the other three answer."""
         async with Fusion.open(embedded(home)) as fusion:
@@ -293,7 +293,7 @@ class TestWhatIsMissing:
         assert (fused.coverage["ok"], fused.coverage["failed"], fused.coverage["ratio"]) == (3, 1, 0.75)
 
     @pytest.mark.feature(
-        "A backend that is on by default and whose package is not installed is disabled, and says how to install "
+        "a backend that is on by default and whose package is not installed is disabled, and says how to install "
         "it; one that is asked for is an error"
     )
     async def test_an_optional_package_of_a_backend_that_nobody_asked_for(self, home: Path) -> None:
@@ -333,8 +333,7 @@ class TestWhatIsMissing:
         assert found == [DECIDED]
 
     @pytest.mark.feature(
-        "… one that is down holds nothing to see, and is not taken for an emptied one that must be told everything "
-        "again",
+        "… one that is down is not taken for an emptied one that needs everything again",
         of="a damaged backend is disabled",
     )
     async def test_a_backend_that_is_down_is_not_taken_for_emptied(self, home: Path) -> None:
@@ -383,7 +382,7 @@ class TestWhatIsMissing:
         assert caught.value.details["coverage"]["failed"] == 1
         assert caught.value.details["backends"][0]["error_code"] == "not_opened"
 
-    @pytest.mark.feature("when nobody answers, Retry-After says when the first breaker lets a question through")
+    @pytest.mark.feature("when no backend answers, Retry-After says when the first breaker lets a question through")
     async def test_when_nobody_answers_the_caller_learns_when_to_come_back(self, home: Path) -> None:
         """As soon as the first breaker lets a question through; at once, within reason, where none holds it back."""
         chosen = small(home, one="tests.test_wiring:Expired", two="tests.test_wiring:NoRoom")
@@ -505,8 +504,8 @@ class Ailing(InMemory):
 
 
 @pytest.mark.feature(
-    "The first answer after a start says already that it is degraded, and why; who is slow to say how it is does "
-    "not hold it up"
+    "the first answer after a start already says that it is degraded, and why; a backend that is slow to report "
+    "does not hold it up"
 )
 @pytest.mark.feature("a degraded answer says why, also where it is a backend's own trouble")
 async def test_a_degraded_answer_says_why(home: Path) -> None:

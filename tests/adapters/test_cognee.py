@@ -215,8 +215,7 @@ after a week.)`"""
 
 @pytest.mark.row(
     "A114",
-    'Cognee: the triplets of a prompt, whatever the texts beside them say; without its bookkeeping ("spindle is a '
-    'concept")',
+    'Cognee: the triplets of a prompt, with any texts next to them; without its bookkeeping ("spindle is a concept")',
 )
 def test_triplets_of_a_prompt() -> None:
     """Lines of the last section only, with what is said of them; texts are no entities; some have no sentence; types
@@ -403,7 +402,7 @@ async def test_more_documents_than_one_page() -> None:
 # What it says of itself
 
 
-@pytest.mark.feature("Cognee: unreachable, refused or without the dataset: each with its mend")
+@pytest.mark.feature("Cognee: unreachable, refused or without the dataset: each with its fix")
 async def test_it_describes_itself_with_the_mend() -> None:
     """Documents of the searched datasets; down, without a credential, or somebody else's port."""
     served = Served(datasets={"notes": {}, "memory": {"1": Document("1", "n", "l", "t", None)}})

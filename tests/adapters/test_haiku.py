@@ -530,7 +530,7 @@ async def test_reset_connection_is_an_error(judge: Haiku, server: Server) -> Non
 # Scores
 
 
-@pytest.mark.row("A025", "scores for some only: nobody is lost", part="faults/judge")
+@pytest.mark.row("A025", "scores for some only: no memory is dropped", part="faults/judge")
 async def test_partial_scores_are_what_they_are(judge: Haiku, server: Server) -> None:
     """Passages that the model left out are unscored, and nothing is made up for them."""
     server.script = [server.scores(("id2", 6))]

@@ -195,8 +195,8 @@ async def test_items_that_are_none_are_counted() -> None:
 
 
 @pytest.mark.feature(
-    "… a mistake in its table is told at start, by name: also a preset, path or value that is no text, and a "
-    "header that is none",
+    "… a mistake in its table is named at start: also a preset, path or value that is no text, and a header that "
+    "is none",
     of="Any HTTP memory with a search route",
 )
 @pytest.mark.parametrize(
@@ -247,8 +247,8 @@ async def test_health_is_looked_at_where_there_is_a_route() -> None:
 
 
 @pytest.mark.feature(
-    "… doctor: it is asked for one hit as its users ask, also beside a health route: nobody there, the key, the "
-    "form of the reply, each with its mend",
+    "… doctor asks it for one hit as its users do, also where it has a health route: unreachable, the key, the "
+    "form of the reply, each with its fix",
     of="Any HTTP memory with a search route",
 )
 @pytest.mark.parametrize("preset", sorted(RECORDED))
@@ -263,8 +263,8 @@ async def test_a_known_system_that_is_not_there_is_told(preset: str) -> None:
 
 
 @pytest.mark.feature(
-    "… doctor: it is asked for one hit as its users ask, also beside a health route: nobody there, the key, the "
-    "form of the reply, each with its mend",
+    "… doctor asks it for one hit as its users do, also where it has a health route: unreachable, the key, the "
+    "form of the reply, each with its fix",
     of="Any HTTP memory with a search route",
 )
 @pytest.mark.parametrize("preset", sorted(RECORDED))
@@ -281,8 +281,8 @@ async def test_a_look_asks_for_one_hit_of_nobody(preset: str) -> None:
 
 
 @pytest.mark.feature(
-    "… doctor: it is asked for one hit as its users ask, also beside a health route: nobody there, the key, the "
-    "form of the reply, each with its mend",
+    "… doctor asks it for one hit as its users do, also where it has a health route: unreachable, the key, the "
+    "form of the reply, each with its fix",
     of="Any HTTP memory with a search route",
 )
 @pytest.mark.parametrize(

@@ -170,7 +170,8 @@ class Poisoned(FakeEmbedder):
 
 
 @pytest.mark.feature(
-    "`reindex`: a text that the model makes no vector of is told of, found by its words and waited for; the others move"
+    "`reindex`: a text that the model makes no vector of is reported, found by its words and waited for; the "
+    "others move"
 )
 async def test_a_text_without_a_vector_holds_up_no_other(tmp_path: Path) -> None:
     """Of 300 two get none, the last of all among them: they are named, found by their words, and waited for."""

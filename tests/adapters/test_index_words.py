@@ -77,8 +77,8 @@ def test_composed_or_not_is_the_same_text(text: str) -> None:
 
 @pytest.mark.row(
     "A087",
-    "one word in whatever form: composed or not, accents, widths, emoji, vowel points, right to left, no spaces, "
-    "names of code",
+    "one word in any form: composed or not, accents, widths, emoji, vowel points, right to left, no spaces, names "
+    "of code",
 )
 @pytest.mark.parametrize(
     ("text", "question"),
@@ -129,7 +129,9 @@ async def test_a_misspelt_word_finds_what_is_one_letter_away(tmp_path: Path) -> 
     assert await found(tmp_path, {**texts, "x": "databaze"}, "databaze") == ["x"]
 
 
-@pytest.mark.feature("a word of 400,000 letters (a hash, a picture): read once, nobody waits", part="faults/clients")
+@pytest.mark.feature(
+    "a word of 400,000 letters (a hash, a picture): read once, and no other request waits", part="faults/clients"
+)
 @pytest.mark.parametrize("run", ["a1", "AB", "x"])
 def test_a_run_of_letters_without_end_costs_what_it_is_long(run: str) -> None:
     """A hash or a picture in base64, 400,000 characters in one word: read once, not once from each letter (an hour)."""

@@ -673,7 +673,7 @@ async def test_filters_do_not_eat_the_limit(home: Path) -> None:
         assert [hit.event_id for hit in hits] == [event_id(20)]
 
 
-@pytest.mark.feature("Markdown: a search beside changes sees each file's old or new state")
+@pytest.mark.feature("Markdown: a search during changes sees each file's old or new state")
 async def test_a_search_sees_the_old_or_the_new_state(home: Path, vault: Path) -> None:
     """While a file is rewritten over and over with its lines moving, every search finds it once, never not."""
     file = vault / "moving.md"

@@ -138,7 +138,7 @@ def scored(found: dict[str, float]) -> Scored:
 
 
 @pytest.mark.row(
-    "A059", "… the best k are the first of the best k + 1, whatever is switched on", of="Markdown: merge, decay"
+    "A059", "… the best k are the first of the best k + 1, with every setting", of="Markdown: merge, decay"
 )
 @given(
     LISTS,

@@ -203,7 +203,7 @@ async def test_what_a_look_would_not_come_by_is_no_notice(home: Path, vault: Pat
 
 
 @pytest.mark.feature(
-    "… only what was told of is looked at, one file among 10,000; all files where that does not tell enough",
+    "… only the changed file is read, one among 10,000; all files where the notice does not say enough",
     of="Markdown: followed 1",
 )
 async def test_only_what_was_told_is_looked_at(home: Path, vault: Path) -> None:

@@ -44,7 +44,7 @@ async def asked(backend: Markdown, text: str) -> list[str]:
     "A054",
     "A055",
     "A056",
-    "Markdown: the layout of a workspace: long-term memory, a log a day with its day, topics, folders beside them",
+    "Markdown: the layout of a workspace: long-term memory, a log a day with its day, topics, other folders",
 )
 async def test_the_layout_of_a_workspace(tmp_path: Path, workspace: Path) -> None:
     """MEMORY.md, a log a day with its day, topics without one, folders beside them."""
@@ -58,7 +58,10 @@ async def test_the_layout_of_a_workspace(tmp_path: Path, workspace: Path) -> Non
         assert days == {"workspace/memory/2026-03-24.md": "2026-03-24"}
 
 
-@pytest.mark.feature("… DREAMS.md is found as any file, with its comments, and never written", of="origin owner, agent")
+@pytest.mark.feature(
+    "… DREAMS.md is found as any file, with its comments, and never written",
+    of="origin owner, agent, tool",
+)
 async def test_what_was_dreamt_is_found_and_never_written(tmp_path: Path, workspace: Path) -> None:
     """DREAMS.md is a file as any other: its comments are text, and after a search and a note it is what it was."""
     dreams = workspace / "DREAMS.md"
@@ -240,7 +243,7 @@ async def test_mmr_by_setting(tmp_path: Path, workspace: Path) -> None:
 
 
 @pytest.mark.feature(
-    "… in a vault, by words alone: whom the mill's note names is found where the mill is asked for",
+    "… in a vault, by words alone: a person that the mill's note names is found when the mill is asked for",
     of="Markdown: what the best three hits name",
 )
 async def test_the_second_note_of_a_question_rises(tmp_path: Path, workspace: Path) -> None:

@@ -204,7 +204,7 @@ class TestMem0Server(RemoteBackendContract):
         assert not (await backend.describe()).degraded
 
 
-@pytest.mark.row("A113", "Mem0: … and 1.x: identities beside the question")
+@pytest.mark.row("A113", "Mem0: its own server, 1.x: identities next to the question")
 class TestMem0ServerOfOne(TestMem0Server):
     """A server of 1.x, which has to be asked for somebody."""
 
@@ -282,7 +282,7 @@ async def told(backend: Mem0) -> str:
     return f"{type(raised.value).__name__} {description.notes[0]}"
 
 
-@pytest.mark.feature("Mem0: wrong dimension, metric, missing collection, expired key: status and mend")
+@pytest.mark.feature("Mem0: wrong dimension, metric, missing collection, expired key: status and fix")
 @pytest.mark.feature(
     "mem0, the library on a Qdrant server: a missing collection, another dimension, another metric",
     part="faults/adapters",
@@ -377,7 +377,7 @@ async def test_without_its_vector_nothing_is_stored_on_a_server(qdrant: Qdrant, 
     await backend.close()
 
 
-@pytest.mark.feature("Mem0: 300 adds beside 100 searches lose nothing, local and on a server")
+@pytest.mark.feature("Mem0: 300 adds during 100 searches lose nothing, local and on a server")
 async def test_many_at_once_lose_nothing(qdrant: Qdrant, tmp_path: Path) -> None:
     """300 adds beside 100 searches, from several threads of the library."""
     backend = await on_qdrant(qdrant.url, tmp_path, create=True)
@@ -642,7 +642,7 @@ async def test_another_users_memory_is_never_shown() -> None:
     assert [hit.text for hit in hits] == ["Ada's own"]
 
 
-@pytest.mark.feature("Doctor is told where Mem0 and Qdrant are, and which key is missing, before anything is opened")
+@pytest.mark.feature("doctor knows where Mem0 and Qdrant are, and which key is missing, before anything is opened")
 def test_doctor_is_told_where_a_server_is_and_that_its_key_is_missing() -> None:
     """Before anything is opened: the address without what is secret; a key that is not there, by its name."""
     assert Mem0.verify({}) is None

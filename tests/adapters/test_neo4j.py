@@ -415,7 +415,7 @@ async def test_what_was_true_at_a_time(database: Bolt, arcade: str, tmp_path: Pa
     assert (lived & set(now), lived & set(then), lived & set(before)) == ({"edge/lives"}, {"edge/lived"}, set())
 
 
-@pytest.mark.feature("… a hub is cut off at its degree, never passed, and told", of="neo4j: anybody's graph")
+@pytest.mark.feature("… a hub is cut off at its degree, never passed, and reported", of="neo4j: anybody's graph")
 async def test_a_hub_is_cut_off_and_told(database: Bolt, arcade: str, tmp_path: Path, opened: Opener) -> None:
     """Of 300 relations of one node 20 are followed when it is asked about, and none when it is only passed; the notes
     say so."""
@@ -644,8 +644,8 @@ def test_no_statement_writes(dialect: str, indexes: bool) -> None:
 
 @pytest.mark.feature("neo4j: a missing index", part="faults/adapters")
 @pytest.mark.feature(
-    "… an index that is not there, labels and properties that the graph has not: told with the statement or option "
-    "that mends it",
+    "… a missing index, labels and properties that the graph does not have: reported with the statement or option "
+    "that fixes it",
     of="neo4j: anybody's graph",
 )
 async def test_a_missing_index_is_named_with_its_mend(opened: Opener) -> None:
@@ -698,10 +698,10 @@ FAULTS = {
 }  # fmt: skip
 
 
-@pytest.mark.feature("neo4j: each fault, its status and its mend", part="faults/adapters")
+@pytest.mark.feature("neo4j: each fault, its status and its fix", part="faults/adapters")
 @pytest.mark.feature(
-    "… log-on refused, connection lost, garbage, time-outs, no such database: each its status and its mend, none "
-    "of its values",
+    "… log-on refused, connection lost, garbage, time-outs, no such database: each with its status and its fix, "
+    "without any values",
     of="neo4j: anybody's graph",
 )
 @pytest.mark.parametrize("fault", FAULTS)
@@ -743,7 +743,7 @@ async def test_a_server_that_hangs_costs_the_deadline(opened: Opener) -> None:
 
 
 @pytest.mark.feature(
-    "… a cold database plans behind the question, and few plans are enough", of="neo4j: anybody's graph"
+    "… a cold database makes its plans in the background, and few plans are enough", of="neo4j: anybody's graph"
 )
 async def test_what_was_cut_off_is_asked_once_more_behind(opened: Opener) -> None:
     """A cold database drops the plan of a query that is cut off, and would be too slow for ever: of two questions that
@@ -952,7 +952,8 @@ def test_fused_leaves_the_hits_of_its_lists_unchanged() -> None:
 
 
 @pytest.mark.feature(
-    "… fused beside another backend; a wrong index costs its own answer alone, and is told", of="neo4j: anybody's graph"
+    "… fused with another backend; a wrong index costs its own answer alone, and is reported",
+    of="neo4j: anybody's graph",
 )
 async def test_fused_beside_another_and_told_what_is_wrong(
     home: Path, database: Bolt, arcade: str, tmp_path: Path

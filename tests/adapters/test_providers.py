@@ -231,9 +231,7 @@ async def test_requests_have_the_documented_form(name: str, tmp_path: Path) -> N
         assert headers or "authorization" not in call.headers
 
 
-@pytest.mark.row(
-    "A002", "providers: Ollama's `nomic-embed-text` with 768 numbers over `/api/embed`, LM Studio beside it"
-)
+@pytest.mark.row("A002", "providers: Ollama's `nomic-embed-text` with 768 numbers over `/api/embed`, and LM Studio")
 async def test_ollamas_model_has_768_numbers(tmp_path: Path) -> None:
     """Seed 000's model is known: it is opened without asking, and nothing is said of dimensions in a request."""
     reply = json.dumps({"embeddings": [word_vector("a", 768).tolist()]})
@@ -317,7 +315,7 @@ ERRORS: Sequence[tuple[str, int, str, type[BackendError], str]] = [
 ]
 
 
-@pytest.mark.feature("providers: each API's errors are named with what mends them, without text or key")
+@pytest.mark.feature("providers: each API's errors are named with what fixes them, without text or key")
 @pytest.mark.parametrize(("name", "status", "body", "kind", "told"), ERRORS)
 async def test_errors_of_the_documented_form_are_named(
     name: str,
@@ -582,7 +580,7 @@ async def test_forgetting_reaches_the_file(tmp_path: Path) -> None:
     assert under_way.tobytes() not in content
 
 
-@pytest.mark.feature("forgetting reaches the caches of all models, also of one that nobody uses any more")
+@pytest.mark.feature("forgetting reaches the caches of all models, also of one that is no longer used")
 async def test_a_model_that_nobody_uses_any_more_forgets_too(tmp_path: Path) -> None:
     """What is forgotten under one model goes from the file of the one before it; the rest stays there."""
     async with Chaos(behaviour=embedding) as server:

@@ -418,7 +418,7 @@ async def test_a_missing_collection_is_named(server: Server) -> None:
     assert "the collection 'facts' is not there. Mend: collection =" in found
 
 
-@pytest.mark.feature("Qdrant: wrong dimension, metric, vector, collection: status and mend")
+@pytest.mark.feature("Qdrant: wrong dimension, metric, vector, collection: status and fix")
 @pytest.mark.feature("qdrant: vectors of another dimension", part="faults/adapters")
 async def test_a_wrong_dimension_is_named(server: Server) -> None:
     """Both numbers, and that the model is the one to change."""
@@ -492,7 +492,7 @@ async def test_a_text_that_stands_elsewhere_is_told(server: Server) -> None:
     await backend.close()
 
 
-@pytest.mark.feature("Qdrant: an expired key is told, a renewed one used")
+@pytest.mark.feature("Qdrant: an expired key is reported, a renewed one used")
 @pytest.mark.feature("qdrant: an expired key", part="faults/adapters")
 async def test_an_expired_key_is_told_and_a_renewed_one_is_used() -> None:
     """401 and 403 are Unauthorized; the key is in no message; the next request reads it again."""
@@ -516,7 +516,7 @@ async def test_an_expired_key_is_told_and_a_renewed_one_is_used() -> None:
             os.environ.pop("QDRANT_TEST_KEY", None)
 
 
-@pytest.mark.row("A112", "Qdrant: port 6334 is told from 6333")
+@pytest.mark.row("A112", "Qdrant: port 6334 is distinguished from 6333")
 @pytest.mark.feature("qdrant: gRPC's port", part="faults/adapters")
 async def test_grpcs_port_is_told_from_rests() -> None:
     """Nobody speaks HTTP/1.1 at 6334: the note says where REST is."""
@@ -587,7 +587,8 @@ async def test_a_failing_model_costs_no_memory(server: Server) -> None:
 
 @pytest.mark.row(
     "A080",
-    "Qdrant: another model gets another collection, which the memories are copied into; the old one is left, and told",
+    "Qdrant: another model gets another collection, which the memories are copied into; the old one is left, and "
+    "reported",
 )
 @pytest.mark.feature("qdrant: another model", part="faults/adapters")
 async def test_another_model_is_never_mixed_with_the_first(server: Server) -> None:
@@ -639,7 +640,7 @@ async def test_two_gateways_of_two_models_leave_each_other_their_memories(server
         await one.close()
 
 
-@pytest.mark.feature("Qdrant: a collection that is gone is told, with its mend")
+@pytest.mark.feature("Qdrant: a collection that is gone is reported, with its fix")
 async def test_a_collection_that_is_gone_is_told(server: Server) -> None:
     """Somebody deleted it: a search fails and the description says what mends it, where memories were."""
     backend = await ours(server.url, FakeEmbedder())
@@ -687,7 +688,7 @@ async def test_the_past_is_asked_of_qdrant(server: Server) -> None:
     await backend.close()
 
 
-@pytest.mark.feature("Qdrant: 300 deliveries beside 100 searches lose nothing")
+@pytest.mark.feature("Qdrant: 300 deliveries during 100 searches lose nothing")
 async def test_many_at_once_lose_nothing(server: Server) -> None:
     """300 deliveries of one memory each beside 100 searches: every memory is there once."""
     backend = await ours(server.url, FakeEmbedder())
@@ -709,7 +710,7 @@ async def test_many_at_once_lose_nothing(server: Server) -> None:
 
 
 @pytest.mark.feature(
-    "Qdrant: what stands beside a memory of ours in its document and scope, asked for all hits at once"
+    "Qdrant: the neighbours of our memories in their documents and scopes are asked for all hits at once"
 )
 async def test_neighbours_stay_in_their_document_and_scope(server: Server) -> None:
     """Of eight lines of one name, those of Ada's own talk; not Ben's, not another document's, not another run's; and

@@ -53,7 +53,8 @@ def test_a_link_leads_on_less_than_a_statement() -> None:
 
 @pytest.mark.row(
     "A141",
-    "… entities are typed by what is said of them: tool, decision, repo beside capture's person and project",
+    "… entities are typed by what is said of them: tool, decision and repo, in addition to capture's person and "
+    "project",
     of="triples: free predicates come down to USES",
 )
 def test_what_the_ends_of_a_fact_are() -> None:

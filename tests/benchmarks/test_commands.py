@@ -300,7 +300,7 @@ def test_a_data_set_with_broken_ids_is_named_and_ends_with_2(
 
 
 @pytest.mark.feature(
-    "… a tuned recipe remembers its questions: neither the benchmarks nor `tune` report on these, and `compare` "
+    "… a tuned recipe remembers its questions: the benchmarks and `tune` do not report on these, and `compare` "
     "does not count them",
     of="`fusion tune` moves a number where it gains more than its error",
 )

@@ -17,7 +17,7 @@ def test_forty_hits_are_read() -> None:
     assert parse_cpu_ms(repeats=3) > 0
 
 
-@pytest.mark.feature("Mem0 through the gateway beside its library alone; the reading of forty hits (figures)")
+@pytest.mark.feature("Mem0 through the gateway against its library alone; the reading of forty hits (figures)")
 @pytest.mark.model
 async def test_mem0_beside_its_library() -> None:
     """Both sides answer the same questions, and their ratio is a number."""

@@ -42,7 +42,7 @@ def test_the_shares_sum_to_the_whole(values: list[float]) -> None:
         assert shares[player] == pytest.approx(sum(gains) / 6)
 
 
-@pytest.mark.feature("what is lost with one backend down, beside its own")
+@pytest.mark.feature("what is lost with one backend down, next to its own answers")
 def test_only_what_others_hold_counts_as_lost_beyond_own() -> None:
     """The store down alone held x. Question 1 loses x and y: 1/2 beyond; question 2 gains z: -1. Mean -1/4."""
     first = (("x", "y"), (True, True), (False, False))

@@ -124,7 +124,7 @@ class RealDatabase(ABC):
         )
         assert await bolt.read("MATCH (t:Thing {id: 'a'}) RETURN t.count AS n", {}, LONG) == [{"n": 20}]
 
-    @pytest.mark.row("A003", "Bolt: a similarity is a cosine, whatever scale the database has")
+    @pytest.mark.row("A003", "Bolt: a similarity is a cosine, on every database's scale")
     async def test_a_similarity_is_a_cosine(self, bolt: Bolt) -> None:
         """Whatever scale the database has: 1, .6, .1 (cos 84.26°), 0 and -1, to four digits."""
         around = {"same": 1.0, "near": 0.6, "far": 0.1, "apart": 0.0, "against": -1.0}
@@ -222,7 +222,7 @@ class TestNeo4j(RealDatabase):
     def server(self, neo4j_url: str) -> Server:
         return Server(neo4j_url, connect_ms=CONNECT_MS)
 
-    @pytest.mark.row("A080", "Bolt: an index of another size is told, vectors of two models are never mixed")
+    @pytest.mark.row("A080", "Bolt: an index of another size is an error; vectors of two models are never mixed")
     async def test_an_index_of_another_size_is_told(self, bolt: Bolt) -> None:
         """Vectors of two models are never mixed."""
         other = Schema(vectors=[replace(VECTORS, dimensions=3)])

@@ -59,7 +59,7 @@ async def test_a_write_is_a_write_transaction(stub: Stub, bolt: Bolt) -> None:
     assert [(asked.statement, asked.mode) for asked in stub.asked] == [("CREATE (:A)", "w"), ("CREATE (:B)", "w")]
 
 
-@pytest.mark.feature("Bolt: nobody logs on with two empty texts", part="faults/backends")
+@pytest.mark.feature("Bolt: no log-on with two empty texts", part="faults/backends")
 @pytest.mark.feature("bolt (cortex, neo4j): `auth=None`", part="faults/adapters")
 async def test_nobody_logs_on_with_two_empty_texts(stub: Stub, bolt: Bolt) -> None:
     """Older Memgraphs refuse a client that says nothing of itself."""
@@ -120,7 +120,7 @@ async def test_a_server_that_keeps_resetting_is_unreachable(stub: Stub, bolt: Bo
     assert len(stub.asked) == 2
 
 
-@pytest.mark.feature("Bolt: a commit that nobody confirmed is not repeated")
+@pytest.mark.feature("Bolt: a commit without a confirmation is not repeated")
 async def test_a_commit_that_nobody_confirmed_is_not_repeated(stub: Stub, bolt: Bolt) -> None:
     """It may have happened: what counts something must not count twice."""
     stub.commits.append(Lost())
@@ -150,7 +150,7 @@ async def test_a_restart_between_two_questions_goes_unnoticed(stub: Stub, bolt: 
     assert await bolt.read("RETURN 1 AS n", {}, LONG) == [{"n": 1}]
 
 
-@pytest.mark.feature("Bolt: a replica that only reads is told as that, Neo4j's and Memgraph's", part="faults/backends")
+@pytest.mark.feature("Bolt: a read-only replica is named as one, Neo4j's and Memgraph's", part="faults/backends")
 @pytest.mark.feature(
     "bolt (cortex, neo4j): a replica that only reads, and other failures by their codes", part="faults/adapters"
 )
@@ -241,7 +241,7 @@ async def test_a_password_of_the_environment(stub: Stub) -> None:
     assert stub.log_ons == [("ada", "secret")]
 
 
-@pytest.mark.feature("bolt (cortex, neo4j): nobody there", part="faults/adapters")
+@pytest.mark.feature("bolt (cortex, neo4j): unreachable", part="faults/adapters")
 async def test_no_server_is_unreachable() -> None:
     """Refused at once, and named with its address."""
     async with Stub() as stub:

@@ -39,7 +39,9 @@ def test_an_arm_is_a_recipe_and_its_backends(text: str, recipe: str, backends: t
     assert (arm.recipe.name, arm.backends) == (recipe, backends)
 
 
-@pytest.mark.feature("an arm is a recipe, the backends it asks, or both; what cannot be one is told with what there is")
+@pytest.mark.feature(
+    "an arm is a recipe, the backends it asks, or both; an impossible one is refused with what there is"
+)
 @pytest.mark.parametrize(
     ("text", "says"),
     [

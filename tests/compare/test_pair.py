@@ -174,7 +174,7 @@ async def test_an_arm_against_itself_shows_no_difference(texts: list[str], recip
 
 
 @pytest.mark.feature(
-    "… a judge is asked once for whatever either arm would show it",
+    "… a judge is asked once for all that either arm would show it",
     of="one gather: each arm answers as it would have alone",
 )
 async def test_the_judges_mood_is_no_difference() -> None:
@@ -203,7 +203,7 @@ async def test_an_arm_that_wants_no_judge_is_not_judged() -> None:
     assert {why["a"]["judge"] for why in found.why} == {None}
 
 
-@pytest.mark.feature("what only one arm has is told with the other's reason")
+@pytest.mark.feature("what only one arm has is listed with the other's reason")
 async def test_what_only_one_arm_has_is_told_with_the_reason() -> None:
     """Left out by the packing, beyond the depth, or with a backend that was not asked: the other row says which."""
     one, two = Listed(turns("database", "postgres database", "postgres")), Listed([Hit("z", "postgres backup")])
@@ -223,7 +223,10 @@ async def test_what_only_one_arm_has_is_told_with_the_reason() -> None:
     assert found.only_b == ()
 
 
-@pytest.mark.feature("… the same memory from two stores is the same in both arms", of="what only one arm has")
+@pytest.mark.feature(
+    "… the same memory from two stores is the same in both arms",
+    of="what only one arm has",
+)
 async def test_one_memory_in_two_stores_is_the_same_in_both_arms() -> None:
     """Foreign stores cite it by refs of their own; still neither arm has it alone."""
     world = live(one=Listed([Hit("p", "We moved to Postgres")]), two=Listed([Hit("q", "we moved to postgres!")]))

@@ -158,7 +158,7 @@ def test_no_open_door_without_a_key(home: Path, host: str) -> None:
 
 
 @pytest.mark.feature(
-    "A home that is named and not there is not made by a command that reads; an answer of a home without memories "
+    "a home that is named and not there is not made by a command that reads; an answer of a home without memories "
     "says so, with its name"
 )
 @pytest.mark.parametrize(

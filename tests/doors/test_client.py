@@ -246,7 +246,7 @@ class TestFindingTheServer:
         with pytest.raises(ServerUnreachable, match="prot"):
             ensure_server(home)
 
-    @pytest.mark.feature("a server that did not start is told of in its own last words")
+    @pytest.mark.feature("a server that did not start is reported with its own last words")
     def test_the_last_words_are_those_of_this_start(self, home: Path) -> None:
         """All servers of a home write into one log; what an earlier one said explains nothing."""
         home.mkdir()

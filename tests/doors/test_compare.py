@@ -245,7 +245,7 @@ def test_many_questions_get_a_verdict(home: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.feature(
-    "… a tuned recipe remembers its questions: neither the benchmarks nor `tune` report on these, and `compare` "
+    "… a tuned recipe remembers its questions: the benchmarks and `tune` do not report on these, and `compare` "
     "does not count them",
     of="`fusion tune` moves a number where it gains more than its error",
 )

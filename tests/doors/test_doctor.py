@@ -119,7 +119,7 @@ def test_no_home_yet(home: Path) -> None:
     assert not home.exists()
 
 
-@pytest.mark.feature("`fusion doctor`: what is wrong, each with the command that mends it; it changes nothing")
+@pytest.mark.feature("`fusion doctor`: what is wrong, each with the command that fixes it; it changes nothing")
 async def test_every_finding_that_is_wrong_says_what_mends_it(filled: Path) -> None:
     """Several faults at once: readable by others, a wrong setting, a stale record, a damaged journal."""
     filled.chmod(0o755)
@@ -185,7 +185,10 @@ async def test_another_process_has_the_home(filled: Path) -> None:
         assert (found["server"].status, "fusion ingest notes" in found["server"].detail) == ("warn", True)
 
 
-@pytest.mark.feature("… beside a running server and without one", of="`fusion doctor`: what")
+@pytest.mark.feature(
+    "… with a running server and without one",
+    of="`fusion doctor`: what",
+)
 @pytest.mark.parametrize(
     ("said", "check", "status", "words"),
     [
@@ -219,7 +222,10 @@ async def test_a_running_server_is_asked(
     assert (found[check].status, words in found[check].detail) == (status, True)
 
 
-@pytest.mark.feature('… what a backend says behind "Mend:" is the mend', of="`fusion doctor`: what")
+@pytest.mark.feature(
+    '… what a backend says after "Mend:" is the fix',
+    of="`fusion doctor`: what",
+)
 @pytest.mark.parametrize(
     "changes",
     [
@@ -237,7 +243,7 @@ async def test_a_backend_names_its_own_mend(filled: Path, changes: dict[str, Any
 
 
 @pytest.mark.feature(
-    "… other people's memories are asked: reachable, key, form of the reply, counts; each names its own mend",
+    "… other people's memories are asked: reachable, key, form of the reply, counts; each fault with its own fix",
     of="`fusion doctor`: what",
 )
 @pytest.mark.parametrize(
@@ -296,7 +302,8 @@ WRONG = {
 
 
 @pytest.mark.feature(
-    "… an option of a backend that the server would refuse, before a start, in its words", of="`fusion doctor`: what"
+    "… an option of a backend that the server would refuse, before a start, in its words",
+    of="`fusion doctor`: what",
 )
 @pytest.mark.parametrize("module", WRONG)
 async def test_a_wrong_option_is_found_before_a_start(filled: Path, module: str) -> None:
@@ -317,7 +324,8 @@ async def test_a_wrong_option_is_found_before_a_start(filled: Path, module: str)
 
 
 @pytest.mark.feature(
-    "… why the last server did not start, and a signal that there is not in a recipe", of="`fusion doctor`: what"
+    "… why the last server did not start, and a signal that there is not in a recipe",
+    of="`fusion doctor`: what",
 )
 async def test_a_start_that_failed_is_told(filled: Path) -> None:
     """The last words of a log that ends with why a server did not start; a log that ends otherwise tells of nothing."""
@@ -330,7 +338,10 @@ async def test_a_start_that_failed_is_told(filled: Path) -> None:
     assert "server" not in wrong(examine(filled, now=NOW))
 
 
-@pytest.mark.feature("… a port that another program has", of="`fusion doctor`: what")
+@pytest.mark.feature(
+    "… a port that another program has",
+    of="`fusion doctor`: what",
+)
 async def test_a_port_that_another_program_has_is_told(filled: Path) -> None:
     """The server's own is a warning, for commands take a free one; one of a backend stops every server of the home.
 

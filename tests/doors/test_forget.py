@@ -51,7 +51,7 @@ def kept(home: Path) -> list[str]:
     return [memory["text"] for memory in told(home, "memories", "--limit", 100)["memories"]]
 
 
-@pytest.mark.feature("`fusion forget` shows what is meant, and asks")
+@pytest.mark.feature("`fusion forget` shows what it would forget, and asks")
 def test_it_shows_what_is_meant_and_asks(home: Path) -> None:
     """The first of many, and how many there are; no is an exit code of 1, and nothing was forgotten."""
     result = run(home, "forget", "--source", "mail", answer="n\n")

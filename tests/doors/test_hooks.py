@@ -318,7 +318,7 @@ class TestFailOpen:
         assert is_silent("user-prompt-submit", printed)
         assert "did not answer in time" in notice
 
-    @pytest.mark.row("A104", "a hook's own deadline breaks into whatever it waits for")
+    @pytest.mark.row("A104", "a hook's own deadline ends any wait")
     def test_whatever_a_hook_waits_for_ends(self) -> None:
         """A pipe that nobody closes blocks a read; the limit breaks into it, past `except Exception` and OSError."""
         reading, writing = os.pipe()
@@ -486,7 +486,7 @@ class TestCapture:
                 assert client.settle(30)["settled"]
                 assert client.backends()["backends"][0]["items"] == 250
 
-    @pytest.mark.feature("the end of a session is answered at once and kept behind")
+    @pytest.mark.feature("the end of a session is answered at once and kept in the background")
     def test_the_end_of_a_session_is_answered_at_once_and_kept_behind(self, real: Path, talk: Talk) -> None:
         """Claude Code leaves after 1.5 s: the hook's caller sees its pipes closed, and a process of its own goes on."""
         talk.add("user", "where do our chains come from?")

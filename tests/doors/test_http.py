@@ -202,7 +202,7 @@ class TestBadBodies:
         assert "sk-secret" not in response.text
 
     @pytest.mark.feature("an empty query is 422")
-    @pytest.mark.feature("an empty query is 422; one of stop words asks nobody", part="faults/clients")
+    @pytest.mark.feature("an empty query is 422; one of stop words asks no backend", part="faults/clients")
     @pytest.mark.parametrize("blank", ["", " ", "\n\t", "\u3000"])
     async def test_an_empty_query_is_422(self, client: httpx.AsyncClient, fusion: FakeFusion, blank: str) -> None:
         """Nothing asked: never a scan of everything. Nothing told: never an empty memory. Each says what to say."""
@@ -442,7 +442,7 @@ class TestOtherRoutes:
             hold.set()
             assert (await client.post("/v1/settle", json={"timeout_s": 1})).json()["settled"] is True
 
-    @pytest.mark.feature("who waits (`/v1/settle`) holds no place among the requests in flight")
+    @pytest.mark.feature("a waiting request (`/v1/settle`) holds no place among the requests in flight")
     async def test_who_waits_holds_no_place(self) -> None:
         """A settle that waits leaves the one place to who works; as many as there are places may wait, one more not."""
         hold = asyncio.Event()

@@ -473,7 +473,7 @@ class TestHttp:
             assert answer.headers["content-type"] == "application/problem+json"
 
     @pytest.mark.feature(
-        "… behind the same gate: Host, Origin, media type, size", of="MCP over HTTP: today's stateless protocol"
+        "… through the same gate: Host, Origin, media type, size", of="MCP over HTTP: today's stateless protocol"
     )
     async def test_a_stranger_is_refused_at_the_gate(self, fusion: FakeFusion) -> None:
         """A rebound name, a foreign page, a form, an oversized body: nothing of it reaches a tool."""

@@ -197,7 +197,7 @@ async def test_what_trickles_on_after_a_refusal_is_cut() -> None:
         await close(writer)
 
 
-@pytest.mark.feature("a connection over the cap is told so and closed")
+@pytest.mark.feature("a connection over the cap gets an error that says so, and is closed")
 @pytest.mark.feature("headers or a body that never end; too many connections", part="faults/clients")
 async def test_a_connection_over_the_cap_is_told_so() -> None:
     """503 with Retry-After for the third of two; when one has left, the next is let in."""
@@ -248,7 +248,7 @@ def test_the_cap_fits_the_files_that_may_be_open() -> None:
         assert connections_that_fit(most) == most - OWN_FILES
 
 
-@pytest.mark.feature("what outlasts the drain is told to ask again")
+@pytest.mark.feature("a request that outlasts the shutdown is answered with Retry-After")
 @pytest.mark.feature("SIGTERM under load: nothing is dropped", part="faults/clients")
 async def test_what_outlasts_the_drain_is_told_to_ask_again() -> None:
     """Not cut off without a word: 503 with Retry-After, then the end."""

@@ -141,7 +141,7 @@ def test_the_command_prints_what_people_ask_for(home: Path) -> None:
 
 
 @pytest.mark.feature(
-    "What backends remark stands below the tables of `fusion status` and `fusion backends`, a line each; one of "
+    "what backends report is listed below the tables of `fusion status` and `fusion backends`, a line each; one of "
     "which something fails is degraded, not ready"
 )
 @pytest.mark.parametrize("columns", ["80", "200"])

@@ -415,7 +415,7 @@ def home() -> Iterator[tuple[asyncio.Runner, Fusion, Mapping[str, httpx.AsyncCli
 @pytest.mark.row(
     "A120",
     "A156",
-    "two tenants over every route: nothing of one is in a reply to the other, by whatever handle it is asked for",
+    "two tenants over every route: nothing of one is in a reply to the other, by any handle",
 )
 @settings(max_examples=10, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(

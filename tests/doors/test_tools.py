@@ -149,7 +149,7 @@ class TestSearch:
 
     @pytest.mark.row(
         "A089",
-        "… where nobody answers: empty, disabled, unavailable, with error, warning and action",
+        "… where no backend answers: empty, disabled, unavailable, with error, warning and action",
         of="`memory_search` has the fields",
     )
     async def test_where_nobody_answers_it_is_an_empty_result_that_says_what_to_do(self) -> None:
@@ -323,7 +323,7 @@ class TestAppend:
     @pytest.mark.row(
         "A055",
         "A058",
-        "… or in the workspace (`log_folder`), by the user's day, append-only; nobody but its owner",
+        "… or in the workspace (`log_folder`), by the user's day, append-only, for its owner alone",
         of="`memory_append` writes to today's log",
     )
     async def test_in_the_workspace_it_is_todays_log(self, tmp_path: Path, workspace: Path) -> None:

@@ -146,7 +146,7 @@ def test_what_cannot_be_is_named(tmp_path: Path, arguments: tuple[str, ...], say
 
 
 @pytest.mark.feature(
-    "… a tuned recipe remembers its questions: neither the benchmarks nor `tune` report on these, and `compare` "
+    "… a tuned recipe remembers its questions: the benchmarks and `tune` do not report on these, and `compare` "
     "does not count them",
     of="`fusion tune` moves a number where it gains more than its error",
 )

@@ -122,7 +122,7 @@ class TestOverHttp:
         assert reply.status_code == 503
         assert "disabled in the configuration" in reply.json()["detail"]
 
-    @pytest.mark.feature("… told as it goes: progress and lines, the result last", of="an adapter's verbs")
+    @pytest.mark.feature("… progress and lines while it runs, the result last", of="an adapter's verbs")
     async def test_lines_come_as_they_are_made_and_the_result_last(self, client: httpx.AsyncClient) -> None:
         """Asked for as NDJSON: progress and lines in their order, then the result."""
         reply = await client.post("/v1/backends/memory/count", json={"to": 2}, headers=NDJSON)
@@ -247,7 +247,7 @@ class TestCommands:
             assert (helped.exit_code, helped.stdout) == (0, asked.stdout)
         assert CliRunner().invoke(app, ["help", "nope"]).exit_code == 2
 
-    @pytest.mark.feature("the results of verbs are told in words", part="faults/cortex")
+    @pytest.mark.feature("the results of verbs are shown in words", part="faults/cortex")
     def test_a_result_is_told_in_words(self, home: Path, tmp_path: Path) -> None:
         """A line a field: lists, tables and switches as people write them."""
         file = tmp_path / "one"

@@ -104,7 +104,7 @@ class Neighbourly(InMemory):
         ]
 
 
-@pytest.mark.feature("… and where it is said to stand beside one's own", of="another tenant's or user's memory")
+@pytest.mark.feature("… also where a backend calls it a neighbour of one's own", of="another tenant's or user's memory")
 async def test_neighbour_of_another_tenant_returned(home: Path) -> None:
     """What a backend says stands beside a memory passes the same filter."""
     async with door(settings_of(home, there=f"{__name__}:Neighbourly")) as (_, client):

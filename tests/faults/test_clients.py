@@ -44,7 +44,7 @@ async def test_who_hangs_up_does_not_count_against_a_backend(home: Path) -> None
         assert statuses((await client.post("/fuse", json=QUESTION)).json()) == {"there": "ok"}
 
 
-@pytest.mark.feature("neither keys nor texts are logged, at any level")
+@pytest.mark.feature("no keys and no texts are logged, at any level")
 async def test_neither_keys_nor_texts_are_logged(home: Path) -> None:
     """Right keys and wrong ones, what is remembered, asked and refused: none of it in a log, at any level."""
     settings = settings_of(home, here="adapters.inmemory:InMemory")

@@ -247,7 +247,7 @@ async def test_a_users_own_file_is_left_alone_and_what_it_says_is_not_shown(home
 
 @pytest.mark.row(
     "A165",
-    "… not by an edit of the file that says it, under whatever name that file is followed",
+    "… not by an edit of the file that says it, under any name by which that file is followed",
     of="a tombstone: what was forgotten never comes back",
 )
 async def test_a_followed_file_that_was_taken_in_and_forgotten_does_not_come_back_by_an_edit(

@@ -297,7 +297,7 @@ async def test_what_never_ends_is_cut(home: Path, system: System) -> None:
     assert found == dict.fromkeys(ENDLESS, "timeout")
 
 
-@pytest.mark.row("A153", "… nobody there", of="every adapter over HTTP")
+@pytest.mark.row("A153", "… unreachable", of="every adapter over HTTP")
 async def test_nobody_there(home: Path, system: System) -> None:
     """A port where nobody listens is unreachable."""
     with chaos.refusing() as url:
@@ -372,7 +372,7 @@ async def test_flapping_costs_no_request_anything(home: Path, system: System) ->
     assert seen == [*["http_error"] * 5, "open", "open", "http_error", "open", "ok", "ok"]
 
 
-@pytest.mark.feature("… and each is told to doctor, with what mends it", of="every adapter over HTTP")
+@pytest.mark.feature("… doctor reports each, with its fix", of="every adapter over HTTP")
 async def test_each_fault_is_told_to_doctor_with_its_mend(home: Path, system: System) -> None:
     """What a backend says of itself meanwhile: what is wrong, then what mends it."""
     well = system.saying(system.item("1", THEIRS, 0.9))

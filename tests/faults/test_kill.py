@@ -188,8 +188,8 @@ select m.text from event m join delivery using(seq) where m.superseded_by = 'ret
 
 
 @pytest.mark.feature(
-    "… `kill -9` anywhere in an edit: what was made of the old text stays neither in the journal nor for a store",
-    of="a turn is edited: what was made",
+    "… `kill -9` anywhere in an edit leaves nothing of the old text's memories, in the journal or for a store",
+    of="a turn is edited",
 )
 def test_at_any_statement_of_an_edit(tmp_path: Path) -> None:
     """Each victim edits one turn and distils it, killed before its 1st, 4th, … statement: what was made of the old text

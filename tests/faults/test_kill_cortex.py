@@ -134,7 +134,7 @@ def assert_once(kept: Mapping[str, Memory]) -> None:
 
 
 @pytest.mark.feature(
-    "… while they tend it (lifecycle): the run after ends where one that nobody killed ends",
+    "… during upkeep (lifecycle): the next run ends where an undisturbed one ends",
     of="Cortex: fifty real processes killed by `kill -9` while they capture",
 )
 async def test_during_upkeep(tmp_path: Path, draw: random.Random) -> None:

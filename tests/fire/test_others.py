@@ -8,7 +8,7 @@ from tests.fire.others import BACKEND, NOBODY, SECRET, attempt, can_be_another, 
 
 
 @pytest.mark.feature(
-    "other users of the computer read nothing, over any route, method and port, nor any file of a home"
+    "other users of the computer can read nothing, over any route, method and port, and no file of a home"
 )
 def test_nothing_is_read_without_the_token_by_any_route_method_or_port() -> None:
     """By our own user over HTTP, and, where this process may become another user, by that one: files, too."""

@@ -49,7 +49,7 @@ async def test_no_reply_depends_on_it_with_vectors_either(tmp_path: Path) -> Non
     assert different == []
 
 
-@pytest.mark.feature("… no word of another tenant can be told", of="each tenant has a journal")
+@pytest.mark.feature("… no reply says how common another tenant's words are", of="each tenant has a journal")
 async def test_no_word_of_another_tenant_can_be_told(tmp_path: Path) -> None:
     """Of forty words that another tenant uses: no score, count or expansion of a query shows one. Before, each one."""
     assert await oracle(tmp_path, ("acme", "globex"), **WORDS_ONLY) == []

@@ -264,7 +264,7 @@ def test_what_is_no_time_is_left_out(text: str):
     assert named_times(text) == []
 
 
-@pytest.mark.feature('"yesterday" counts from the event, as precisely as it is told')
+@pytest.mark.feature('"yesterday" counts from the event, as precisely as it is stated')
 def test_relative_times_count_from_the_event_and_not_from_its_recording():
     """An old conversation that is imported today speaks of its own yesterday."""
     assert named_times("yesterday", Moment(datetime(2023, 5, 8, 13, 56, tzinfo=UTC))) == [
@@ -316,7 +316,7 @@ def test_an_episode_of_others_is_not_the_speakers():
 # Types
 
 
-@pytest.mark.row("A040", "people, projects and tools are told apart where the text says so")
+@pytest.mark.row("A040", "people, projects and tools are distinguished where the text says so")
 def test_some_names_tell_what_they_are():
     """Who is spoken to, or does what only people do, is a person; what is used a tool; "Project X" a project."""
     found = capture(event("Hey Kim! Tom likes Project Atlas, and the team uses Redis in Rome.", "Marta"))

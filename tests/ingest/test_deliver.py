@@ -286,7 +286,9 @@ async def test_what_was_forgotten_while_it_was_told_is_forgotten_there_too(journ
         assert shelf.native_ids[stored.event.event_id] == (f"shelf-{stored.event.event_id}",)
 
 
-@pytest.mark.feature("told of what was forgotten meanwhile, and killed before the mark", part="faults/stores")
+@pytest.mark.feature(
+    "an event that is delivered again after it was forgotten, with `kill -9` before the mark", part="faults/stores"
+)
 async def test_what_was_forgotten_since_it_was_read_is_not_told(journal):
     """Read as due, forgotten everywhere, then told: killed before the mark, the store would keep it for ever."""
     shelf = Shelf()

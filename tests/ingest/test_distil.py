@@ -116,8 +116,8 @@ async def test_a_conversation_becomes_memories(tmp_path: Path):
 
 
 @pytest.mark.feature(
-    "… a turn is asked about once; what was learnt is kept for every store. One call at a time: the budget is a "
-    "minute's, not a worker's (the original has four)",
+    "… a turn is sent to the model once; what it extracted is kept for every store. One call at a time, on one "
+    "budget a minute (the original has four workers)",
     of="a model distils conversations into memories",
 )
 async def test_what_was_learnt_is_kept_for_every_store(tmp_path: Path):
@@ -343,7 +343,7 @@ TOWN = ("I moved to {} last week, near the river.", "Wonderful, and how is the n
 
 @pytest.mark.feature(
     "a turn is edited: what was made of its old text is retired in the journal and deleted in every store, also "
-    "when one was down or the process died between; its other turns are shown again beside the new text",
+    "when one was down or the process died in between; its other turns are shown again next to the new text",
 )
 async def test_what_was_made_of_a_text_that_was_edited_goes_with_it(tmp_path: Path):
     """Lisbon becomes Porto at its place: no store has a memory of Lisbon; the other turn is shown beside the new one.

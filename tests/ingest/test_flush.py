@@ -93,7 +93,7 @@ class TestWhen:
         assert planned(Rules(force_transcript_bytes=10), transcript_bytes=9).reason == "not_yet"
 
     @pytest.mark.row(
-        "A166", "… a threshold of nothing is refused with its mend", of="`/v1/flush/plan`: before a compaction"
+        "A166", "… a threshold of nothing is refused, with its fix", of="`/v1/flush/plan`: before a compaction"
     )
     @pytest.mark.parametrize("window", [1, 16_000, 24_000])
     def test_a_threshold_of_nothing_is_refused(self, window: int) -> None:

@@ -412,7 +412,7 @@ async def test_what_a_users_own_file_still_says_is_hidden(journal):
     assert journal.hides("shelf", Hit("a.md#L9", "The spare key is under the third flower pot.", Scope(user_id="ana")))
 
 
-@pytest.mark.feature("… what was learnt from it alone must be gone, too", of="a backend that says it deleted")
+@pytest.mark.feature("… what was extracted from it alone must be gone, too", of="a backend that says it deleted")
 async def test_a_fact_that_nothing_else_supports_is_still_there(journal):
     """What was learnt from it and is returned betrays it; what another memory says as well does not."""
     shelf = Shelf()
@@ -902,7 +902,7 @@ async def test_a_crash_behind_the_tombstone_leaves_nothing_in_the_embedders_cach
 TEXTS = ["The key is under the third flower pot.", "yes", "We moved the office to Lund in May.", "no, not yet"]
 
 
-@pytest.mark.row("A165", "a tombstone: what was forgotten never comes back, whatever is under way")
+@pytest.mark.row("A165", "a tombstone: what was forgotten never comes back, by any work in flight")
 class NeverAgain(RuleBasedStateMachine):
     """Remember, forget, deliver, fail, restart and ingest again, in any order: what was forgotten stays away.
 

@@ -467,7 +467,7 @@ STEPS = st.lists(
 )
 
 
-@pytest.mark.feature("how common words are is counted of what is live, and told anew after each change")
+@pytest.mark.feature("how common a word is counts current memories alone, and follows each change")
 @settings(max_examples=25, deadline=None)
 @given(STEPS)
 def test_frequencies_equal_a_recount(steps):

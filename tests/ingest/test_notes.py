@@ -170,7 +170,7 @@ async def test_what_was_told_of_is_looked_at_alone(home, keeps, folder) -> None:
 
 
 @pytest.mark.feature(
-    "… a disk that is away, and a note that cannot be read, retire nothing and are told", of="`[notes]`: a server"
+    "… a disk that is away, and a note that cannot be read, retire nothing and are reported", of="`[notes]`: a server"
 )
 async def test_a_disk_that_is_away_retires_nothing(home, keeps, folder) -> None:
     """Neither where the folder is missing nor where it is empty; it is told, and what was edited meanwhile is read."""
@@ -206,7 +206,7 @@ async def test_a_disk_below_a_followed_folder_is_kept_when_it_is_followed_itself
 
 @pytest.mark.feature(
     "… a named file that is deleted, and a note that became a link, are retired; one that is there and not found "
-    "is told",
+    "is reported",
     of="`[notes]`: a server",
 )
 async def test_a_named_file_that_is_deleted_is_retired(home, keeps, folder) -> None:
@@ -231,7 +231,7 @@ async def test_a_named_file_that_is_deleted_is_retired(home, keeps, folder) -> N
 
 @pytest.mark.feature(
     "… a named file that is deleted, and a note that became a link, are retired; one that is there and not found "
-    "is told",
+    "is reported",
     of="`[notes]`: a server",
 )
 async def test_a_note_that_became_a_link_is_retired(home, keeps, folder) -> None:
@@ -253,7 +253,7 @@ async def test_a_note_that_became_a_link_is_retired(home, keeps, folder) -> None
 
 @pytest.mark.feature(
     "… a named file that is deleted, and a note that became a link, are retired; one that is there and not found "
-    "is told",
+    "is reported",
     of="`[notes]`: a server",
 )
 async def test_a_note_that_is_there_and_not_found_is_told(home, keeps, folder) -> None:
@@ -297,7 +297,7 @@ async def test_what_may_not_be_looked_at_keeps_nothing_else_from_being_read(home
 
 
 @pytest.mark.feature(
-    "… a disk that is away, and a note that cannot be read, retire nothing and are told", of="`[notes]`: a server"
+    "… a disk that is away, and a note that cannot be read, retire nothing and are reported", of="`[notes]`: a server"
 )
 async def test_a_note_that_cannot_be_read_is_answered_as_it_was(home, keeps, folder) -> None:
     """Not UTF-8 any more, say: nothing is retired, the fault is told until it is mended, and the others are read."""

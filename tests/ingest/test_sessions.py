@@ -392,7 +392,7 @@ def test_packed_events_are_the_same_memories(agent: Path, tmp_path: Path):
 
 @pytest.mark.row(
     "A083",
-    "… sessions that went cold, in the database or beside it",
+    "… sessions that went cold, in the database or in a file next to it",
     of="OpenClaw's database has the same memories as its files",
 )
 @pytest.mark.parametrize("inside", [True, False], ids=["in the database", "in a file beside it"])
@@ -510,8 +510,8 @@ def test_a_database_in_use_is_read_and_left_as_it_is(agent: Path):
 
 
 @pytest.mark.feature(
-    "origin owner, agent, tool, import, system and four trusts stand for OpenClaw's origin classes: in a group "
-    "nobody's word is the owner's",
+    "origin owner, agent, tool, import, system and four trusts stand for OpenClaw's origin classes: in a group no "
+    "word counts as the owner's",
 )
 def test_sessions_of_groups_and_of_machines_in_a_database(agent: Path):
     """A group's session is for its audience and its user turns not the owner's; a scheduled one is left out."""

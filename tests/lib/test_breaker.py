@@ -164,7 +164,8 @@ def test_a_cancelled_call_is_not_counted() -> None:
 
 
 @pytest.mark.feature(
-    "in a crowd of questions, a healthy backend that is late for most of them is not blamed; one that answers nobody is"
+    "among many questions at once, a healthy backend that is late for most of them is not blamed; one that answers "
+    "none is"
 )
 def test_calls_that_are_late_together_are_one_failure() -> None:
     """A crowd is late because of itself. What begins after a late call was noticed, and is late, is another failure."""

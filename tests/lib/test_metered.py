@@ -64,7 +64,7 @@ async def test_the_tokens_of_a_minute_are_counted_as_they_were():
     "A043",
     "… five failures in a row give it thirty seconds; one budget a minute for all who ask. No retries within a "
     "call: what waits is asked again later",
-    of="language models: Anthropic's SDK",
+    of="language models",
 )
 async def test_five_failures_in_a_row_give_it_thirty_seconds():
     """Then one call tries while the others are told to wait; an answer lets everybody in again."""

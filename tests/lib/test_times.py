@@ -25,7 +25,7 @@ def _short(time: datetime) -> str:
     return f"{time:%Y-%m-%d}" if (time.hour, time.minute) == (0, 0) else f"{time:%Y-%m-%dT%H:%M}"
 
 
-@pytest.mark.feature("… seasons, as vaguely as they are told, and the week before last", of="a time has a window")
+@pytest.mark.feature("… seasons, as vaguely as they are stated, and the week before last", of="a time has a window")
 @pytest.mark.parametrize(
     ("text", "start", "end"),
     [
@@ -128,7 +128,7 @@ def test_words_that_are_also_months_and_days(text: str):
     assert named(text) == []
 
 
-@pytest.mark.feature("… seasons, as vaguely as they are told, and the week before last", of="a time has a window")
+@pytest.mark.feature("… seasons, as vaguely as they are stated, and the week before last", of="a time has a window")
 def test_a_season_is_vague():
     """The seasons are the northern half's: a window is told, and no moment."""
     (window,) = windows("We met in summer 2019.", WEDNESDAY)

@@ -75,9 +75,7 @@ def test_history_is_shown_to_who_asks_for_a_past() -> None:
     assert len(kept) == 1
 
 
-@pytest.mark.feature(
-    "text, place, speaker, time, trust and kind under our ref are the journal's, whatever a backend says"
-)
+@pytest.mark.feature("text, place, speaker, time, trust and kind under our ref are the journal's, not the backend's")
 def test_what_the_journal_knows_of_an_event_is_shown_whatever_a_backend_says() -> None:
     """Text, place, speaker, time, trust and kind are the journal's; the backend adds its id, rank, score and path."""
     place = Place("talk", 3, 3)
@@ -100,8 +98,8 @@ def test_what_the_journal_knows_of_an_event_is_shown_whatever_a_backend_says() -
     assert (hit.trust, hit.kind, hit.stated_by) == ("unknown", "note", "jsonl")
 
 
-@pytest.mark.row("A145", "a quarantined memory is never recalled, whatever trust a backend says")
-@pytest.mark.feature("a quarantined memory stays out, whatever trust a backend says")
+@pytest.mark.row("A145", "a quarantined memory is never recalled, even when a backend calls it trusted")
+@pytest.mark.feature("a quarantined memory is never recalled, even when a backend calls it trusted")
 def test_a_quarantined_event_stays_out_whatever_trust_a_backend_says() -> None:
     """Quarantine is the journal's word."""
     lie = lone("n1", "run this", event_id="e1", trust="trusted")
@@ -150,7 +148,7 @@ scopes = st.builds(
 )
 
 
-@pytest.mark.row("A156", "what one user said no other sees, whatever a backend answers")
+@pytest.mark.row("A156", "what one user said no other sees, with any answer of a backend")
 @given(asker=scopes, items=st.lists(scopes, max_size=8))
 def test_nothing_crosses_a_scope(asker: Scope, items: list[Scope]) -> None:
     """Whatever a backend returns, what is admitted agrees in tenant, audience and each dimension named."""

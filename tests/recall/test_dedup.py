@@ -166,7 +166,7 @@ def test_the_sketches_miss_nothing(one: str, two: str, threshold: float, guarded
     assert (known.find(1) is not None) == (alike or same)
 
 
-@pytest.mark.row("A160", "every sighting of a memory is kept")
+@pytest.mark.row("A160", "every source of a memory is kept")
 @given(st.lists(st.lists(texts, max_size=6), max_size=3))
 def test_every_sighting_is_kept_once(answers: list[list[str]]) -> None:
     """Nothing is lost and nothing counted twice: sightings of all candidates are the hits of all answers."""

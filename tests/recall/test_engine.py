@@ -149,7 +149,10 @@ async def test_what_stands_beside_a_find_comes_in(gateway: Gateway) -> None:
     assert "[m2] Ada: The load tests say otherwise, so Postgres." in block
 
 
-@pytest.mark.feature("… the best for each leads, but not for one that nothing answers", of="questions in a question")
+@pytest.mark.feature(
+    "… the best for each leads, but not for one that nothing answers",
+    of="questions in a question",
+)
 async def test_each_question_in_a_question_is_ranked_for(gateway: Gateway) -> None:
     """Asked as one, the booking service's five words outweigh pizza's one; asked as two, the best for each leads."""
     twice = FuseRequest("Which database shall the booking service use, and who wants pizza?")
@@ -279,8 +282,8 @@ async def test_a_budget_too_small_for_the_best_is_said(gateway: Gateway) -> None
     assert fused.abstained == "nothing fits the budget"
 
 
-@pytest.mark.feature("a query of stop words asks nobody")
-@pytest.mark.feature("an empty query is 422; one of stop words asks nobody", part="faults/clients")
+@pytest.mark.feature("a query of stop words asks no backend")
+@pytest.mark.feature("an empty query is 422; one of stop words asks no backend", part="faults/clients")
 async def test_a_query_of_stop_words_asks_nobody(gateway: Gateway) -> None:
     """It could only scan everything."""
     fused = (await fuse(FuseRequest("the of and"), RECIPE, gateway.live)).fused

@@ -14,7 +14,7 @@ def ranked(ref: str, position: int, text: str) -> Ranked:
     return Ranked(seen(ref, turn(position, text, event_id=ref), x=1), 1 / 61, {"x": 1 / 61})
 
 
-@pytest.mark.feature("what stands beside a find joins through the same filter")
+@pytest.mark.feature("a hit's neighbours join through the same filter")
 def test_candidates_come_first_then_what_is_new_beside_them() -> None:
     """A neighbour that two candidates share joins once, beside the better one; a candidate is nobody's neighbour."""
     order = [ranked("e2", 2, "the second turn"), ranked("e4", 4, "the fourth turn of it")]

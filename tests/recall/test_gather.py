@@ -461,7 +461,8 @@ def test_who_asks_in_a_crowd_says_nothing_about_a_backend() -> None:
 
 
 @pytest.mark.feature(
-    "in a crowd of questions, a healthy backend that is late for most of them is not blamed; one that answers nobody is"
+    "among many questions at once, a healthy backend that is late for most of them is not blamed; one that answers "
+    "none is"
 )
 def test_a_healthy_backend_in_a_crowd_is_not_blamed() -> None:
     """Sixty-four ask together, again and again, what answers one after the other in 35 ms, as if in a thread of ours.
@@ -488,7 +489,8 @@ def test_a_healthy_backend_in_a_crowd_is_not_blamed() -> None:
 
 
 @pytest.mark.feature(
-    "in a crowd of questions, a healthy backend that is late for most of them is not blamed; one that answers nobody is"
+    "among many questions at once, a healthy backend that is late for most of them is not blamed; one that answers "
+    "none is"
 )
 def test_one_that_answers_nobody_is_ejected_by_a_crowd_as_well() -> None:
     """Sixty-four at once wait for it in vain: that is one failure, not sixty-four; after five crowds it is open."""
@@ -592,9 +594,7 @@ def test_clean_hits_are_not_copied() -> None:
     assert all(a is b for a, b in zip(one(says(*hits)).hits, hits, strict=True))
 
 
-@pytest.mark.feature(
-    "what of an answer is made of the same objects as before is looked through once; whatever changed, again"
-)
+@pytest.mark.feature("what of an answer is made of the same objects as before is checked once; what changed, again")
 @pytest.mark.parametrize(
     ("changed", "dropped"),
     [

@@ -159,7 +159,7 @@ async def test_refused_is_tried_once_more(house: House) -> None:
     assert (await house.ask(faulty)).status == "ok"
 
 
-@pytest.mark.feature("a name that nobody knows", part="faults/backends")
+@pytest.mark.feature("a host name that does not resolve", part="faults/backends")
 async def test_dns_fails(house: House) -> None:
     """A name that nobody knows is unreachable, and says so."""
     faulty = await house.source(

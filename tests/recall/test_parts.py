@@ -12,7 +12,9 @@ from fusion.recall.signals import Likeness
 from tests.recall.values import query
 
 
-@pytest.mark.feature("questions in a question are ranked for by themselves: where one begins, whom the next is about")
+@pytest.mark.feature(
+    "questions in a question are ranked for by themselves: where one begins, and which person the next is about"
+)
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -60,7 +62,9 @@ def test_what_is_one_question_stays_one(text: str) -> None:
     assert parts(text, 4) == (text,)
 
 
-@pytest.mark.feature("questions in a question are ranked for by themselves: where one begins, whom the next is about")
+@pytest.mark.feature(
+    "questions in a question are ranked for by themselves: where one begins, and which person the next is about"
+)
 def test_a_part_that_means_somebody_names_them() -> None:
     """By "he" or "it" before any name of its own, or by naming nobody: they are whom the part before was about."""
     assert parts("Where did Ada go, and what did she buy in Paris?", 4)[1] == "what did she buy in Paris? Ada"

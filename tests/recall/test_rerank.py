@@ -74,8 +74,8 @@ def test_the_judges_score_is_blended_with_the_local_one() -> None:
     assert [(j.ref, j.judge) for j in after] == [("r1", 10.0), ("r0", 2.0)]
 
 
-@pytest.mark.row("A025", "scores for some put them first and lose nobody")
-@pytest.mark.row("A025", "scores for some only: nobody is lost", part="faults/judge")
+@pytest.mark.row("A025", "scores for some put these first, and drop no other")
+@pytest.mark.row("A025", "scores for some only: no memory is dropped", part="faults/judge")
 def test_scores_for_some_put_them_first_and_lose_nobody() -> None:
     """k of n scored: those lead, the others keep their local order behind, the tail stays."""
     order = order_of(0.9, 0.8, 0.7, 0.6)
@@ -94,7 +94,10 @@ def test_without_scores_the_local_order_stands() -> None:
         assert by_verdict(order, shown, Verdict(status), Judging()) == tuple(order)
 
 
-@pytest.mark.feature("… the best for each leads, but not for one that nothing answers", of="questions in a question")
+@pytest.mark.feature(
+    "… the best for each leads, but not for one that nothing answers",
+    of="questions in a question",
+)
 def test_each_part_of_a_query_has_its_best_at_the_top() -> None:
     """Bests of .8 and .4: the second part's scores count double. b is ½ by the first part and .4 · 2 by the second."""
     a, b, c = (pooled(ref, lone(ref, ref)) for ref in "abc")
@@ -108,7 +111,10 @@ def test_each_part_of_a_query_has_its_best_at_the_top() -> None:
     assert signals_of(first[::-1]).rows() == [{"bm25": 0.1}, {"bm25": 0.5}, {"bm25": 0.8}]
 
 
-@pytest.mark.feature("… the best for each leads, but not for one that nothing answers", of="questions in a question")
+@pytest.mark.feature(
+    "… the best for each leads, but not for one that nothing answers",
+    of="questions in a question",
+)
 def test_a_part_that_nothing_answers_is_lifted_to_no_answers_height() -> None:
     """Its best stands under the floor that an answer has to reach, so its .3 stays .3; without all signals there is no
     such floor."""

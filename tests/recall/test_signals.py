@@ -197,7 +197,7 @@ def test_the_list_of_signals_is_what_is_computed() -> None:
     assert set(one) == set(SIGNALS) - {"own"}
 
 
-@pytest.mark.feature("a memory that nothing stands beside is taken as a whole")
+@pytest.mark.feature("a memory without neighbours is taken as a whole")
 def test_a_memory_that_stands_alone_is_judged_by_its_words_and_as_a_whole() -> None:
     """(1 + .7) / 2 in place of the windows, which it does not have; both kinds are whole without the other's. By
     a model that gives no tokens, its cosine."""

@@ -48,7 +48,7 @@ def at_rest() -> float:
 
 
 @pytest.mark.feature(
-    "few questions at once while the process computes, more while it waits for servers; nobody is forgotten"
+    "few questions at once while the process computes, more while it waits for servers; each gets its turn"
 )
 def test_few_at_once_while_the_process_computes() -> None:
     """192 questions of 0.1 s over a busy core: 4 at a time, so the last one ends after 192 / 4 × 0.1 = 4.8 s."""
@@ -64,7 +64,7 @@ def test_few_at_once_while_the_process_computes() -> None:
 
 
 @pytest.mark.feature(
-    "few questions at once while the process computes, more while it waits for servers; nobody is forgotten"
+    "few questions at once while the process computes, more while it waits for servers; each gets its turn"
 )
 def test_all_there_is_room_for_while_it_waits() -> None:
     """Slow servers and an idle process: twice as many after each look (4, 8, 16, 32, 64), and no more than the most."""
@@ -172,7 +172,7 @@ def test_a_turn_that_comes_when_nobody_waits_any_more_is_the_next_one_s() -> Non
 
 
 @pytest.mark.feature(
-    "few questions at once while the process computes, more while it waits for servers; nobody is forgotten"
+    "few questions at once while the process computes, more while it waits for servers; each gets its turn"
 )
 @given(
     questions=st.lists(st.tuples(st.floats(0, 0.3), st.floats(0, 0.3), st.floats(0, 0.5)), max_size=40),

@@ -108,7 +108,7 @@ async def test_a_look_is_a_read_in_a_thread_of_the_callers(database: Database) -
         await asyncio.to_thread(database.look, notes)
 
 
-@pytest.mark.feature("who reads a store does not wait for who reads it as well", part="faults/stores")
+@pytest.mark.feature("readers of a store do not wait for each other", part="faults/stores")
 async def test_looks_do_not_wait_for_one_another(database: Database) -> None:
     """Two threads look at once: each goes on only when both have begun."""
     await database.write(add("one"))

@@ -138,7 +138,7 @@ class StoreContract(ABC):
         assert known[event_id(1)].state == State(confidence=0.4, tags=("a",))
         assert known[event_id(2)].state == State(lifetime="session")
 
-    @pytest.mark.row("A034", "Cortex: reinforcement is atomic and capped, whoever calls")
+    @pytest.mark.row("A034", "Cortex: reinforcement is atomic and capped, for every caller")
     async def test_reinforcement_is_atomic_and_capped(self, graph: Graph) -> None:
         """.7 and four at once: .7 + 4 · .05 = .9, counted 4; three more stop at 1."""
         await graph.add([memory(1, "one")])
@@ -469,8 +469,8 @@ class StoreContract(ABC):
 
     @pytest.mark.row(
         "A041",
-        "Cortex: an entity is one by its name's normal form, and an alias that somebody told leads to what goes by "
-        "the other name, in every store",
+        "Cortex: an entity is one by its name's normal form, and a stated alias leads to what goes by the other "
+        "name, in every store",
     )
     async def test_an_alias_leads_to_the_other_name(self, graph: Graph) -> None:
         """A name in any case and spacing is one entity; "also known as" is a way, and what nobody told is none."""

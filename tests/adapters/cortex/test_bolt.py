@@ -274,7 +274,7 @@ async def test_a_server_that_is_down_when_it_is_opened() -> None:
         await graph.close()
 
 
-@pytest.mark.feature("Cortex: a database that is down is degraded, and doctor says what mends it")
+@pytest.mark.feature("Cortex: a database that is down is degraded, and doctor says what fixes it")
 async def test_a_server_that_is_down_is_told_with_its_mend(home: Path) -> None:
     """To `status`, doctor and every answer: degraded, and the mend is said last."""
     with chaos.refusing() as url:
@@ -302,7 +302,9 @@ async def test_a_reset_in_mid_result_leaves_no_half() -> None:
         await graph.close()
 
 
-@pytest.mark.feature("Cortex: what a deadline cut off is asked once more behind, so that a cold database has its plans")
+@pytest.mark.feature(
+    "Cortex: what a deadline cut off is asked once more in the background, so that a cold database has its plans"
+)
 async def test_what_was_cut_off_is_asked_once_more_behind() -> None:
     """A cold database drops the plan of a query that is cut off, and would be too slow for ever: of two questions that
     are, one is asked again, and the next one finds its plan."""

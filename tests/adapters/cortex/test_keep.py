@@ -223,7 +223,10 @@ async def test_said_again_is_kept_once_and_nothing_is_lost(cortex: Cortex) -> No
 
 
 @pytest.mark.row(
-    "A033", "A034", "… nearly again (.80) reinforces, once, whatever is retried", of="Cortex: what is said again"
+    "A033",
+    "A034",
+    "… nearly again (.80) reinforces, once, however often it is retried",
+    of="Cortex: what is said again",
 )
 async def test_nearly_again_reinforces_once(cortex: Cortex) -> None:
     """Seven of eight words, cosine 7/√(8·7) = .935: a duplicate; six, 6/√(8·6) = .866: reinforced, .7 + .05; told again

@@ -201,7 +201,7 @@ def test_what_only_the_graph_found_has_the_blended_score() -> None:
 # A017, A018: penalties
 
 
-@pytest.mark.row("A017", "… × .3 beside its successor", of="Cortex: the score is the weighted sum")
+@pytest.mark.row("A017", "… × .3 next to its successor", of="Cortex: the score is the weighted sum")
 def test_the_superseded_counts_a_third_beside_its_successor() -> None:
     """× .3 where the successor is among the results too; alone it is not punished."""
     old, new = candidate(1), candidate(2, supersedes=event_id(1))

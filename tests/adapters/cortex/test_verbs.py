@@ -123,7 +123,7 @@ class TestKeeping:
         retagged = await tell("update", id=new["id"], tags=["storage"])
         assert (await tell("get", id=retagged["id"]))["content"] == "We use Postgres."
 
-    @pytest.mark.feature("… with how long it holds, and whose word it is", of="`fusion cortex`: what")
+    @pytest.mark.feature("… with how long it holds, and who stated it", of="`fusion cortex`: what")
     async def test_an_update_keeps_how_long_it_holds_and_whose_word_it_is(self, tell: Told) -> None:
         """Tagged anew, it expires when it did, is no more trusted than it was, and begins no earlier; a date that is
         given counts.
@@ -321,7 +321,7 @@ class TestLooking:
 
 
 @pytest.mark.feature(
-    "… told twice, contradicted and decayed, its history reads as a person expects",
+    "… stated twice, contradicted and decayed, a memory has a history that reads as a person expects",
     of="`fusion cortex`: what",
 )
 async def test_told_twice_contradicted_and_decayed_it_reads_as_a_person_expects(home: Path) -> None:
@@ -809,7 +809,7 @@ class TestTransfer:
             assert (three.state.conflict_status, three.state.contradicts) == (None, None)
 
     @pytest.mark.feature(
-        "… who lost to a memory that was forgotten since goes on where it is imported",
+        "… a memory that lost to one that was forgotten since is current again where it is imported",
         of="`fusion cortex`: what",
     )
     async def test_what_it_lost_a_conflict_to_may_have_been_forgotten(self, tmp_path: Path) -> None:

@@ -206,7 +206,9 @@ async def test_it_is_kept_for_five_minutes(talk: Talk) -> None:
 
 
 @pytest.mark.row(
-    "A026", "… behind each turn the session's last question is made ready", of="Cortex: what a session asked"
+    "A026",
+    "… in the background of each turn the session's last question is answered again",
+    of="Cortex: what a session asked",
 )
 async def test_behind_a_turn_its_sessions_question_is_made_ready(talk: Talk) -> None:
     """What the turn said is in the answer, which was looked for before anybody asked; another session's is not."""
@@ -313,7 +315,7 @@ STEPS = st.lists(
 
 @pytest.mark.row(
     "A026",
-    "… an answer is the one that a search gives, whatever was said, forgotten, ended or used between",
+    "… a cached answer is the one that a search gives, after any memory, deletion, ending or use in between",
     of="Cortex: what a session asked",
 )
 @given(steps=STEPS)
