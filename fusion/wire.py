@@ -23,6 +23,8 @@ class Coverage(TypedDict):
     failed: int
     skipped: int
     ratio: float
+    vectors_pending: NotRequired[int]
+    """memories whose vectors are not computed yet: they are found by their words alone"""
 
 
 class Asked(TypedDict):
@@ -257,6 +259,15 @@ class Problem(TypedDict):
     retry_after_s: NotRequired[float]
     coverage: NotRequired[Coverage]
     backends: NotRequired[list[Asked]]
+
+
+class Ready(TypedDict):
+    """Whether the server answers; who has no key learns nothing else."""
+
+    ready: bool
+    reason: NotRequired[str]
+    backends: NotRequired[dict[str, Any]]
+    notes: NotRequired[list[str]]
 
 
 class Health(TypedDict):

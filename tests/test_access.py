@@ -20,7 +20,7 @@ from fusion.errors import SettingsError
 from fusion.settings import ServerSettings, Settings, load
 from tests.doors.fakes import FakeFusion, app_over
 
-PUBLIC = ("/healthz", "/readyz", "/openapi.json")
+PUBLIC = ("/healthz", "/readyz", "/openapi.json", "/docs")
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
-"""What callers send, checked once at the door.
+"""Every request that the gateway takes, declared once as pydantic models.
 
-Every model is strict and closed: a wrong type or an unknown field is an error that names the field. Values that a
-caller sent are never repeated in a message.
+FastAPI checks requests with them and writes them into `/openapi.json`; the MCP tools, the client and the command line
+are compared with them by tests. Every model is strict and closed: a wrong type or an unknown field is an error that
+names the field. A message never repeats a value that a caller sent. Replies are declared in `fusion.wire`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,17 @@ from functools import cache
 from typing import Annotated, Any, Literal, Self, TypeVar, get_type_hints
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+    model_validator,
+)
 from pydantic.functional_validators import AfterValidator, BeforeValidator
 from pydantic.json_schema import WithJsonSchema
 
@@ -34,7 +45,6 @@ MAX_BATCH = 100
 MAX_REF_CHARS = 512
 
 B = TypeVar("B", bound=BaseModel)
-T = TypeVar("T")
 
 
 def _printable(text: str) -> str:
@@ -60,6 +70,15 @@ def _some(mend: str) -> Callable[[str], str]:
         return _printable(text)
 
     return check
+
+
+def _askable(query: str) -> str:
+    """A query of a length that can be answered at all. Raises TooLarge, which is no ValidationError: it is a 413."""
+    if len(query) > QUERY_LIMIT:
+        raise TooLarge(
+            f"query has {len(query)} characters; {QUERY_LIMIT} are the most. Ask with the part that matters."
+        )
+    return query
 
 
 def _whole(value: object) -> object:
@@ -107,9 +126,13 @@ def until(value: object) -> object:
 Id = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_one_line)]
 Reference = Annotated[str, Field(min_length=1, max_length=MAX_REF_CHARS), AfterValidator(_one_line)]
 Name = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_printable)]
-_LONG = Field(json_schema_extra={"minLength": 1})
-Asked = Annotated[str, _LONG, AfterValidator(_some("say what to recall"))]
-Told = Annotated[str, _LONG, AfterValidator(_some("say what to remember"))]
+Asked = Annotated[
+    str,
+    Field(json_schema_extra={"minLength": 1, "maxLength": QUERY_LIMIT}),
+    AfterValidator(_some("say what to recall")),
+    AfterValidator(_askable),
+]
+Told = Annotated[str, Field(json_schema_extra={"minLength": 1}), AfterValidator(_some("say what to remember"))]
 _TIME = WithJsonSchema({"type": "string", "examples": ["2026-01-31", "2026-01-31T09:30:00Z"]})
 Until = Annotated[datetime, BeforeValidator(until), _TIME]
 Since = Annotated[datetime, BeforeValidator(since), _TIME]
@@ -144,7 +167,7 @@ When = Annotated[
         {
             "oneOf": [
                 {"type": "string", "examples": ["2026-01", "2026-01-31", "2026-01-31T09:30:00+02:00"]},
-                {"$ref": "#/components/schemas/MomentBody"},
+                MomentBody.model_json_schema(),
             ]
         }
     ),
@@ -169,7 +192,6 @@ class Question(Scoped):
     """What both a question and a comparison say."""
 
     query: Asked = Field(
-        json_schema_extra={"minLength": 1, "maxLength": QUERY_LIMIT},
         description="Beyond 4,000 characters it is searched by its first and last 2,000, and the answer says so.",
     )
     as_of: Until | None = Field(default=None, description="what was true then; a date is the end of that day")
@@ -180,7 +202,7 @@ class Question(Scoped):
 
     def request(self, tenant: str) -> FuseRequest:
         return FuseRequest(
-            query=ask(self.query),
+            query=self.query,
             scope=self.scope(tenant),
             as_of=self.as_of,
             known_at=self.known_at,
@@ -303,6 +325,16 @@ class MemoryBody(Scoped):
         return Place(self.document, self.position, self.position if self.end is None else self.end, self.unit)
 
 
+_ONE, _MANY = _TAGS = ("(one memory)", "(many memories)")
+"""which form of `Memories` a body has; no part of a field's place in a message"""
+
+Memories = Annotated[
+    Annotated[MemoryBody, Tag(_ONE)]
+    | Annotated[Annotated[list[MemoryBody], Field(min_length=1, max_length=MAX_BATCH)], Tag(_MANY)],
+    Discriminator(lambda body: _MANY if isinstance(body, list) else _ONE),
+]
+
+
 class Listed(Scoped):
     """Which memories to list, newest first."""
 
@@ -318,14 +350,14 @@ class SearchBody(Scoped):
     """A question to one backend, answered with its raw hits."""
 
     backend: Name
-    query: Asked = Field(json_schema_extra={"minLength": 1, "maxLength": QUERY_LIMIT})
+    query: Asked
     limit: int = Field(default=10, ge=1, le=100)
 
 
 class DocumentQuery(Scoped):
     """Which page of which document; any path may be asked for, and one that is no document's is not found."""
 
-    path: str = Field(description="as a hit or an excerpt names its document")
+    path: str = Field(description="as a hit or an excerpt names its document", examples=["notes/database.md"])
     start: Annotated[int, Field(ge=1, le=2**53), BeforeValidator(_whole)] = Field(
         default=1, alias="from", description="the first line or turn"
     )
@@ -343,7 +375,7 @@ class ForgetBody(Scoped):
     refs: Annotated[list[Reference], Field(min_length=1, max_length=MAX_BATCH)] | None = Field(
         default=None, description="these memories, and nothing else is said"
     )
-    query: Asked | None = Field(default=None, json_schema_extra={"maxLength": QUERY_LIMIT})
+    query: Asked | None = None
     source: Reference | None = Field(default=None, description="what came from there: file:/path, or as it was sent")
     document: Reference | None = Field(default=None, description="what stands in this conversation or file")
     after: Since | None = Field(default=None, description="not before this; a date is its beginning, UTC")
@@ -365,7 +397,7 @@ class ForgetBody(Scoped):
         return ForgetRequest(
             scope=self.scope(tenant),
             refs=tuple(self.refs or ()),
-            query=None if self.query is None else ask(self.query),
+            query=self.query,
             criteria=criteria,
             limit=self.limit,
             cursor=self.cursor,
@@ -468,7 +500,7 @@ class FlushBody(_Body):
 class SearchToolBody(Scoped):
     """memory_search, by the names that OpenClaw's agents know."""
 
-    query: Asked = Field(json_schema_extra={"minLength": 1, "maxLength": QUERY_LIMIT})
+    query: Asked
     max_results: int = Field(default=6, alias="maxResults", ge=1, le=50, description="results at most")
     min_score: float = Field(default=0.0, alias="minScore", ge=0, le=1, description="results of at least this score")
     citations: Literal["auto", "on", "off"] | None = Field(default=None, description="instead of the setting")
@@ -480,7 +512,7 @@ class SearchToolBody(Scoped):
 
     def request(self, tenant: str) -> FuseRequest:
         return FuseRequest(
-            query=ask(self.query),
+            query=self.query,
             scope=self.scope(tenant),
             as_of=self.as_of,
             budget_chars=min(200_000, 4000 * self.max_results),  # one memory takes 4,000 of a block at most
@@ -509,14 +541,6 @@ class SettleBody(_Body):
     """How long to wait until everything remembered is delivered and its vectors are there."""
 
     timeout_s: float = Field(default=30.0, ge=0, le=600)
-
-
-def parse(model: TypeAdapter[T], body: bytes) -> T:
-    """A request's body as ``model``. Raises BadInput, which names each wrong field."""
-    try:
-        return model.validate_python(content_of(body))
-    except ValidationError as error:
-        raise BadInput(explain(error)) from None
 
 
 def content_of(body: bytes) -> object:
@@ -551,13 +575,6 @@ def _names_twice(body: bytes, content: object) -> bool:
     return written != read
 
 
-def memories(body: bytes) -> list[NewMemory]:
-    """The one memory, or the list of them, in a request's body."""
-    many = body.lstrip()[:1] == b"["
-    found = parse(_MANY, body) if many else [parse(_ONE, body)]
-    return [one.memory() for one in found]
-
-
 def verb(kind: type[Verb], body: bytes) -> tuple[Verb, Scoped]:
     """A verb with its arguments, and in whose scope. Raises BadInput, which names each wrong argument."""
     given = content_of(body)
@@ -590,55 +607,61 @@ def _arguments(kind: type[Verb]) -> TypeAdapter[Scoped]:
 
 def in_query(model: type[B], parameters: Sequence[tuple[str, str]]) -> B:
     """A query string as ``model``. Raises BadInput for an unknown parameter, and for one given twice."""
-    if len(dict(parameters)) != len(parameters):
-        raise BadInput("A parameter is given twice.")
+    once(parameters)
     try:
         return model.model_validate(dict(parameters))
     except ValidationError as error:
         raise BadInput(explain(error)) from None
 
 
-def idempotency_key(header: str | None) -> str | None:
-    """An Idempotency-Key as sent. Raises BadInput for one that is empty, too long or not printable ASCII."""
-    if header is None:
-        return None
-    if not 0 < len(header) <= 255 or not (header.isascii() and header.isprintable()):
-        raise BadInput("Idempotency-Key has 1 to 255 printable ASCII characters; a UUID is a good one.")
-    return header
+def once(parameters: Sequence[tuple[str, str]]) -> None:
+    """Raises BadInput where a parameter is given twice."""
+    if len(dict(parameters)) != len(parameters):
+        raise BadInput("A parameter is given twice.")
 
 
-def batch(header: str | None) -> str | None:
-    """An Ingest-Batch as sent. Raises BadInput."""
-    if header is not None and not (0 < len(header) <= 64 and header.isascii() and header.isprintable()):
-        raise BadInput("Ingest-Batch has 1 to 64 printable ASCII characters.")
-    return header
+def _header(most: int, why: str) -> Callable[[str], str]:
+    """A check of a header that has 1 to ``most`` printable ASCII characters; ``why`` is what to say of another."""
+
+    def check(header: str) -> str:
+        if not 0 < len(header) <= most or not (header.isascii() and header.isprintable()):
+            raise BadInput(why)
+        return header
+
+    return check
 
 
-def ask(query: str) -> str:
-    """A query of a length that can be answered at all. Raises TooLarge."""
-    if len(query) > QUERY_LIMIT:
-        raise TooLarge(
-            f"query has {len(query)} characters; {QUERY_LIMIT} are the most. Ask with the part that matters."
-        )
-    return query
+_PRINTABLE = {"minLength": 1, "pattern": "^[!-~]+$"}
+IdempotencyKey = Annotated[
+    str,
+    AfterValidator(_header(255, "Idempotency-Key has 1 to 255 printable ASCII characters; a UUID is a good one.")),
+    Field(json_schema_extra=_PRINTABLE | {"maxLength": 255}),
+]
+Batch = Annotated[
+    str,
+    AfterValidator(_header(64, "Ingest-Batch has 1 to 64 printable ASCII characters.")),
+    Field(json_schema_extra=_PRINTABLE | {"maxLength": 64}),
+]
 
 
 def explain(error: ValidationError) -> str:
     """What is wrong with which field, without repeating what was sent; the first five."""
-    found = error.errors(include_input=False, include_url=False, include_context=False)
+    return said(error.errors(include_input=False, include_url=False, include_context=False))
+
+
+def said(found: Sequence[Mapping[str, Any]]) -> str:
+    """The first five of pydantic's errors as one line."""
     lines = [f"{_path(e['loc'])}: {_SAID.get(e['type'], e['msg'].removeprefix('Value error, '))}" for e in found[:5]]
     more = f" (and {len(found) - 5} more)" if len(found) > 5 else ""
     return "; ".join(lines) + more
 
 
-def _path(loc: tuple[int | str, ...]) -> str:
+def _path(loc: Sequence[int | str]) -> str:
     """A field's place, "memories[3].at"; names that the caller made up are cut."""
-    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part[:64]}" for part in loc)
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part[:64]}" for part in loc if part not in _TAGS)
     return path.lstrip(".").encode("utf-8", "replace").decode() or "body"
 
 
-_ONE = TypeAdapter(MemoryBody)
-_MANY = TypeAdapter(Annotated[list[MemoryBody], Field(min_length=1, max_length=MAX_BATCH)])
 _SAID = {
     "extra_forbidden": "there is no such field",
     "missing": "is missing",

@@ -32,7 +32,7 @@ from fusion.access import is_nonce, proof
 from fusion.errors import FusionError, Overloaded, TooLarge
 from fusion.settings import Settings
 
-PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json"})
+PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs"})
 """No token: these say nothing of memories."""
 COMPAT = "/compat/"
 """the routes of other systems, whose clients send a key in their own ways"""

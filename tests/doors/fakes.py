@@ -13,7 +13,7 @@ from typing import Any
 
 from fusion.access import home_token
 from fusion.contract import Call, Hit, Route, Scope, Verb
-from fusion.doors import openapi
+from fusion.doors.document import examples
 from fusion.doors.gate import Gate
 from fusion.doors.http import create_app
 from fusion.doors.protocol import PatientProtocol
@@ -106,7 +106,11 @@ class FakeFusion:
     async def compare(self, request: FuseRequest, a: str, b: str) -> dict[str, Any]:
         self.requests.append(request)
         await self._work()
-        return {**openapi._COMPARED, "a": {**openapi._SIDE, "arm": a}, "b": {**openapi._SIDE, "arm": b}}
+        return {
+            **examples()["compare"]["reply"],
+            "a": {**examples()["compare"]["reply"]["a"], "arm": a},
+            "b": {**examples()["compare"]["reply"]["a"], "arm": b},
+        }
 
     async def feedback(
         self, receipt_id: str, scope: Scope, *, useful: Sequence[str] = (), useless: Sequence[str] = ()
@@ -118,7 +122,7 @@ class FakeFusion:
     async def labels(self, tenant: str, limit: int, *, cursor: str | None = None) -> dict[str, Any]:
         if cursor not in (None, "c1"):
             raise BadInput("cursor: no page had it")
-        return {"labels": [openapi._LABEL], "next_cursor": None}
+        return {"labels": [examples()["labels"]["reply"]["labels"][0]], "next_cursor": None}
 
     async def search(self, backend: str, query: str, scope: Scope, limit: int = 10) -> Answer:
         await self._work()
@@ -154,7 +158,7 @@ class FakeFusion:
     async def memory(self, ref: str, scope: Scope) -> dict[str, Any]:
         if ref != "m1z":
             raise NotFound("There is no such memory here.")
-        return {**openapi._MEMORY, "ref": ref, "text": self.text}
+        return {**examples()["memories"]["reply"]["memories"][0], "ref": ref, "text": self.text}
 
     async def memories(
         self, scope: Scope, limit: int, *, cursor: str | None, document: str | None, source: str | None
@@ -162,12 +166,12 @@ class FakeFusion:
         if cursor not in (None, "c1"):
             raise BadInput("cursor: no page had it")
         self.listed.append((scope, limit, cursor, document, source))
-        return {"memories": [openapi._MEMORY], "next_cursor": None if cursor else "c1"}
+        return {"memories": [examples()["memories"]["reply"]["memories"][0]], "next_cursor": None if cursor else "c1"}
 
     async def document(self, path: str, scope: Scope, *, start: int = 1, lines: int = 200) -> dict[str, Any]:
         if path != "notes/database.md":
             raise NotFound("There is no such document here.")
-        return {**openapi._DOCUMENT, "path": path, "from": start}
+        return {**examples()["document"]["reply"], "path": path, "from": start}
 
     embedding_model: str | None = "all-MiniLM-L6-v2-int8@8199be6f"
 
@@ -194,10 +198,10 @@ class FakeFusion:
         return {"batch": "b1", "dry_run": dry_run, "found": [], "undone": 0 if dry_run else 2, "left": 2 * dry_run}
 
     async def batches(self, scope: Scope, limit: int) -> list[dict[str, Any]]:
-        return [openapi._BATCH_ROW]
+        return [examples()["batches"]["reply"]["batches"][0]]
 
     async def forgotten(self, scope: Scope, limit: int, *, cursor: str | None = None) -> dict[str, Any]:
-        return {"forgotten": [openapi._AUDITED], "next_cursor": None}
+        return {"forgotten": [examples()["forgotten"]["reply"]["forgotten"][0]], "next_cursor": None}
 
     async def origins(self, scope: Scope, prefix: str, after: str, limit: int) -> list[dict[str, Any]]:
         return [{"source": source, "memories": 1} for source in sorted(self.kept_sources) if source.startswith(prefix)]
@@ -219,10 +223,10 @@ class FakeFusion:
         return await verb(self, Call(scope, datetime(2026, 3, 14, tzinfo=UTC), None, line, progress))  # type: ignore[arg-type]
 
     async def backends(self, tenant: str) -> list[dict[str, Any]]:
-        return [openapi._STATE]
+        return [examples()["backends"]["reply"]["backends"][0]]
 
     async def status(self, tenant: str) -> dict[str, Any]:
-        return {name: value for name, value in openapi._STATUS.items() if name != "requests"}
+        return {name: value for name, value in examples()["status"]["reply"].items() if name != "requests"}
 
     async def receipt(self, receipt_id: str, tenant: str, *, user_id: str | None = None) -> dict[str, Any]:
         if receipt_id != "r1":

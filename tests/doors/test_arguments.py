@@ -22,6 +22,7 @@ from fusion.doors.http import create_app
 from fusion.doors.mcp import Caller, tools_server
 from fusion.mounts import routes_of, verbs_of
 from fusion.wiring import Fusion
+from tests.doors.contract import Checked
 from tests.patience import load
 
 DENIED = frozenset(
@@ -113,7 +114,7 @@ async def client(home: Path) -> AsyncIterator[httpx.AsyncClient]:
     }
     settings = load(home=home, backends_only=True, embedder={"adapter": ""}, backends=kinds)
     async with Fusion.open(settings) as fusion:
-        transport = httpx.ASGITransport(create_app(fusion, settings))
+        transport = Checked(create_app(fusion, settings))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             yield client
 

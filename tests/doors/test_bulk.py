@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -24,6 +23,7 @@ from fusion.doors.progress import bars
 from fusion.errors import BadInput
 from fusion.ingest.files import DEFAULT_LIMITS, Limits
 from fusion.settings import IngestSettings
+from tests.doors.contract import Checked
 from tests.doors.fakes import SMALL, FakeFusion, app_over
 
 NOBODY = Scope()
@@ -31,7 +31,7 @@ NOBODY = Scope()
 
 @asynccontextmanager
 async def gateway(fusion: FakeFusion) -> AsyncIterator[AsyncClient]:
-    async with AsyncClient.over(httpx.ASGITransport(app_over(fusion))) as client:
+    async with AsyncClient.over(Checked(app_over(fusion))) as client:
         yield client
 
 

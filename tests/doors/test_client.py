@@ -30,11 +30,12 @@ from fusion.home import HomeLock, ServerRecord, write_record
 from fusion.local_server import running_server
 from fusion.settings import KeySettings, ServerSettings, Settings
 from fusion.trust import allow, make_home
+from tests.doors.contract import Checked
 from tests.doors.fakes import COVERAGE, FakeFusion, app_over, serving, serving_home
 
 
 def over(fusion: FakeFusion, settings: Settings | None = None, **options: Any) -> AsyncClient:
-    return AsyncClient.over(httpx.ASGITransport(app_over(fusion, settings)), **options)
+    return AsyncClient.over(Checked(app_over(fusion, settings)), **options)
 
 
 class TestBothClients:

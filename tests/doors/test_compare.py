@@ -19,6 +19,7 @@ from fusion.recipe import mark
 from fusion.settings import KeySettings, ServerSettings, Settings
 from fusion.trust import allow
 from fusion.wiring import Fusion
+from tests.doors.contract import Checked
 from tests.doors.fakes import FakeFusion, app_over
 from tests.patience import load
 
@@ -35,7 +36,7 @@ KEYS = {"ada-key-0123456789": "ada", "bo-key-0123456789": "bo"}
 
 
 def over(fusion: FakeFusion) -> AsyncClient:
-    return AsyncClient.over(httpx.ASGITransport(app_over(fusion)))
+    return AsyncClient.over(Checked(app_over(fusion)))
 
 
 async def test_the_body_reaches_the_engine() -> None:
@@ -46,7 +47,7 @@ async def test_the_body_reaches_the_engine() -> None:
         assert (found["a"]["arm"], found["b"]["arm"]) == ("hook", "-mem0")
         (asked,) = fake.requests
         assert (asked.query, asked.scope.user_id, asked.budget_chars, asked.timeout_ms) == ("q", "ada", 900, 50)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app_over(fake)), base_url="http://localhost") as http:
+    async with httpx.AsyncClient(transport=Checked(app_over(fake)), base_url="http://localhost") as http:
         reply = await http.post("/v1/compare", json={"query": "q", "b": "hook"})
         assert reply.json()["a"]["arm"] == "all"
         for body, says in (
@@ -78,7 +79,7 @@ async def tenants(tmp_path: Path) -> AsyncIterator[dict[str, AsyncClient]]:
     settings: Settings = load(home=tmp_path / "home", backends_only=True, embedder={"adapter": ""}, backends=tables)
     settings = settings.model_copy(update={"server": ServerSettings(keys=tuple(keys))})
     async with Fusion.open(settings) as fusion:
-        there = httpx.ASGITransport(create_app(fusion, settings))
+        there = Checked(create_app(fusion, settings))
         clients = {tenant: AsyncClient.over(there, api_key=key) for key, tenant in KEYS.items()}
         yield clients
         for client in clients.values():
@@ -154,7 +155,7 @@ async def test_an_answer_belongs_to_who_was_asked_for(tenants: dict[str, AsyncCl
 async def test_nothing_is_taken_back_by_a_field_that_is_missing() -> None:
     """Neither list, or a misspelt one, is a 422; an empty list takes back. A text for a list is told as a JSON user
     would say it."""
-    client = httpx.AsyncClient(transport=httpx.ASGITransport(app_over(FakeFusion())), base_url="http://localhost")
+    client = httpx.AsyncClient(transport=Checked(app_over(FakeFusion())), base_url="http://localhost")
     async with client as http:
         for body, says in (
             ({}, "useful or useless is missing; an empty list takes back what was said"),

@@ -20,9 +20,9 @@ import fusion as package
 from adapters.inmemory import InMemory
 from fusion.access import TOKEN, home_token
 from fusion.contract import Place, Scope
-from fusion.doors import openapi
 from fusion.doors.cli import app
 from fusion.doors.doctor import Finding, _configured, examine, healthy
+from fusion.doors.document import examples
 from fusion.errors import PackageMissing, SettingsError
 from fusion.home import HomeLock, ServerRecord, write_record
 from fusion.ingest.intake import NewMemory
@@ -48,7 +48,7 @@ class Telling(FakeFusion):
         self.changes = changes or {}
 
     async def status(self, tenant: str) -> dict[str, Any]:
-        status: dict[str, Any] = {**openapi._STATUS, "version": package.__version__, **self.said}
+        status: dict[str, Any] = {**examples()["status"]["reply"], "version": package.__version__, **self.said}
         return status | {"backends": [{**status["backends"][0], **self.changes}]}
 
 

@@ -30,13 +30,14 @@ from fusion.ingest.journal.retire import Whole
 from fusion.recall.admit import foreign_ref
 from fusion.recall.gather import Answer
 from fusion.settings import FlushSettings, KeySettings, ServerSettings, Settings
+from tests.doors.contract import Checked
 from tests.doors.fakes import COVERAGE, FakeFusion, app_over, until
 
 PROBLEM = "application/problem+json"
 
 
 def http(fusion: FakeFusion, settings: Settings | None = None, **options: Any) -> httpx.AsyncClient:
-    transport = httpx.ASGITransport(app_over(fusion, settings), raise_app_exceptions=False)
+    transport = Checked(app_over(fusion, settings), raise_app_exceptions=False)
     return httpx.AsyncClient(transport=transport, base_url="http://localhost", **options)
 
 
@@ -419,7 +420,7 @@ class TestOtherRoutes:
             assert plan["reason"] == "transcript"
             for wrong in ({"context_window": 24_000}, {"context_window": 10**6, "zone": "Mars"}, {"total_tokens": 1}):
                 is_problem(await client.post("/v1/flush/plan", json=wrong), 422)
-        async with AsyncClient.over(httpx.ASGITransport(app_over(fusion))) as memory:
+        async with AsyncClient.over(Checked(app_over(fusion))) as memory:
             assert (await memory.flush_plan(200_000, total_tokens=176_000))["flush"]
 
     @pytest.mark.feature("`/v1/backends`, `/v1/receipts/{id}`, `/healthz`, `/readyz`")
@@ -448,7 +449,7 @@ class TestOtherRoutes:
         hold = asyncio.Event()
         fusion = FakeFusion()
         app = app_over(fusion, server(max_in_flight=1, max_queued=0))
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+        async with httpx.AsyncClient(transport=Checked(app), base_url="http://localhost") as client:
             fusion.hold = hold
             settling = asyncio.create_task(client.post("/v1/settle", json={"timeout_s": 60}))
             await until(lambda: app.waiting == 1)
@@ -465,7 +466,7 @@ class TestOtherRoutes:
     async def test_a_server_that_drains_lets_nobody_wait(self) -> None:
         """A settle ends at once, unsettled, whether it came before or after."""
         app = app_over(fusion := FakeFusion(hold=asyncio.Event()))
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+        async with httpx.AsyncClient(transport=Checked(app), base_url="http://localhost") as client:
             settling = asyncio.create_task(client.post("/v1/settle", json={"timeout_s": 600}))
             await fusion.asked.wait()
             app.drain()
@@ -476,7 +477,7 @@ class TestOtherRoutes:
         """Told to stop: 503 for the balancer, answers for who is on the way."""
         app = app_over(fusion)
         app.draining = True
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+        async with httpx.AsyncClient(transport=Checked(app), base_url="http://localhost") as client:
             ready = await client.get("/readyz")
             assert ready.status_code == 503
             assert (ready.json()["ready"], ready.json()["reason"]) == (False, "the server is stopping")
@@ -490,6 +491,7 @@ class TestOtherRoutes:
         response = await client.get("/fuse")
         is_problem(response, 405)
         assert response.headers["allow"] == "POST"
+        assert (await client.put("/v1/memories")).headers["allow"] == "GET, POST"
 
 
 class TestErrors:
@@ -617,7 +619,7 @@ class TestGate:
         """This machine's clients get in by the token of server.json."""
         settings = server(keys=(KeySettings(name="acme", sha256="0" * 64, tenant="acme"),))
         app = app_over(fusion, settings, local_token="t0ken")
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+        async with httpx.AsyncClient(transport=Checked(app), base_url="http://localhost") as client:
             headers = {"Authorization": "Bearer t0ken"}
             assert (await client.post("/fuse", json={"query": "q"}, headers=headers)).status_code == 200
         assert fusion.requests[0].scope.tenant == "default"
@@ -628,7 +630,7 @@ class TestGate:
         hold = asyncio.Event()
         fusion = FakeFusion(hold=hold)
         app = app_over(fusion, server(max_in_flight=2, max_queued=1))
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+        async with httpx.AsyncClient(transport=Checked(app), base_url="http://localhost") as client:
             first = [asyncio.create_task(client.post("/fuse", json={"query": "q"})) for _ in range(3)]
             await until(lambda: (app.in_flight, app.queued) == (2, 1))
             response = await client.post("/fuse", json={"query": "q"})
@@ -648,7 +650,7 @@ class TestGate:
         keys = tuple(KeySettings(name=n, sha256=sha256(n.encode()).hexdigest(), tenant=n) for n in names)
         hold = asyncio.Event()
         app = app_over(FakeFusion(hold=hold), server(keys=keys))
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+        async with httpx.AsyncClient(transport=Checked(app), base_url="http://localhost") as client:
             key = {name: {"Authorization": f"Bearer {name}"} for name in names}
             asked = asyncio.create_task(client.post("/fuse", json={"query": "q"}, headers=key["globex"]))
             await until(lambda: app.in_flight == 1)
@@ -666,7 +668,7 @@ class TestGate:
         hold = asyncio.Event()
         app = app_over(FakeFusion(hold=hold), server(max_in_flight=1, max_queued=1))
         app.rules = replace(app.rules, queued_s=0.0)
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+        async with httpx.AsyncClient(transport=Checked(app), base_url="http://localhost") as client:
             first = asyncio.create_task(client.post("/fuse", json={"query": "q"}))
             await until(lambda: app.in_flight == 1)
             response = await client.post("/fuse", json={"query": "q"})

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,6 +26,7 @@ from fusion.ingest.reading import reading_behind
 from fusion.lib.words import content_hash
 from fusion.settings import ServerSettings, Settings
 from fusion.wiring import Fusion
+from tests.doors.contract import Checked
 from tests.doors.fakes import FakeFusion, app_over
 from tests.patience import load
 
@@ -36,7 +36,7 @@ NOBODY = Scope()
 @asynccontextmanager
 async def gateway(fusion: FakeFusion, **server: int) -> AsyncIterator[AsyncClient]:
     settings = Settings(server=ServerSettings.model_validate(server))
-    async with AsyncClient.over(httpx.ASGITransport(app_over(fusion, settings))) as client:
+    async with AsyncClient.over(Checked(app_over(fusion, settings))) as client:
         yield client
 
 
@@ -260,7 +260,7 @@ async def whole_home(home: Path) -> AsyncIterator[AsyncClient]:
     settings = load(home=home, backends_only=True, embedder={"adapter": ""}, backends=one)
     async with (
         Fusion.open(settings) as fusion,
-        AsyncClient.over(httpx.ASGITransport(app_over(fusion, settings))) as client,  # type: ignore[arg-type]
+        AsyncClient.over(Checked(app_over(fusion, settings))) as client,  # type: ignore[arg-type]
     ):
         yield client
 

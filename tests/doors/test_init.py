@@ -17,7 +17,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from fusion.client import AsyncClient
@@ -29,6 +28,7 @@ from fusion.recall.engine import Fused, FuseRequest
 from fusion.settings import load
 from fusion.trust import allow, make_home
 from tests.discover.fakes import MEMGRAPH, Bolt, listening
+from tests.doors.contract import Checked
 from tests.doors.fakes import SMALL, FakeFusion, app_over
 
 WORKSPACE = config_root() / "sample" / "workspace"
@@ -61,7 +61,7 @@ def over(fusion: FakeFusion) -> Callable[[], AbstractAsyncContextManager[AsyncCl
 
     @asynccontextmanager
     async def gateway() -> AsyncIterator[AsyncClient]:
-        async with AsyncClient.over(httpx.ASGITransport(app_over(fusion))) as client:
+        async with AsyncClient.over(Checked(app_over(fusion))) as client:
             yield client
 
     return gateway

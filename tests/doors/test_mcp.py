@@ -39,6 +39,7 @@ from fusion.local_server import running_server
 from fusion.recall.engine import Fused, FuseRequest
 from fusion.settings import KeySettings, ServerSettings, Settings
 from fusion.trust import allow
+from tests.doors.contract import Checked
 from tests.doors.fakes import SMALL, FakeFusion, app_over, serving
 
 ASKED = {"query": "where do bookings live?"}
@@ -72,7 +73,7 @@ async def connected(behind: FakeFusion | AsyncClient, **fixed: str) -> AsyncIter
     """The official client of the tools in this process, over a fake gateway or a client of one."""
     gateway = behind
     if isinstance(gateway, FakeFusion):
-        gateway = AsyncClient.over(httpx.ASGITransport(app_over(gateway), raise_app_exceptions=False))
+        gateway = AsyncClient.over(Checked(app_over(gateway), raise_app_exceptions=False))
 
     async def caller_of(context: Any) -> Caller:
         return Caller(gateway, fixed)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 import schemathesis
+from fastapi.routing import APIRoute
 from hypothesis import HealthCheck, settings
-from pydantic import BaseModel
+from pydantic import ValidationError
 
 from fusion.client import ensure_server, stop_server
-from fusion.doors import bodies
-from fusion.doors.openapi import document
+from fusion.doors.document import document, examples
+from fusion.doors.routes import router
 from fusion.home import ServerRecord
 from fusion.settings import ServerSettings, Settings
+from tests.doors.contract import check
 from tests.doors.fakes import SMALL, FakeFusion, app_over
 
 HOST = "testserver"  # what schemathesis calls an application in this process
@@ -76,20 +81,48 @@ def test_every_operation_shows_examples(method: str, path: str, operation: dict[
     assert "application/problem+json" in replies["422"]["content"]
 
 
-def test_the_examples_are_valid() -> None:
-    """What the document shows is taken by the models that check requests."""
-    models: dict[str, type[BaseModel]] = {
-        "/fuse": bodies.FuseBody,
-        "/v1/compare": bodies.CompareBody,
-        "/v1/feedback": bodies.FeedbackBody,
-        "/v1/search": bodies.SearchBody,
-        "/v1/settle": bodies.SettleBody,
-    }
-    for path, model in models.items():
-        example = document()["paths"][path]["post"]["requestBody"]["content"]["application/json"]["example"]
-        model.model_validate(example)
-    content = document()["paths"]["/v1/memories"]["post"]["requestBody"]["content"]["application/json"]
-    bodies.MemoryBody.model_validate(content["examples"]["one"]["value"])
+ROUTES = [route for route in router.routes if isinstance(route, APIRoute)]
+
+
+@pytest.mark.feature("every request and reply is declared once; the document and its examples come from that")
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+def test_examples_are_taken_and_answered_as_declared(route: APIRoute) -> None:
+    """Each example passes the very models that check requests and declare replies."""
+    shown = examples()[route.name.removesuffix("_v1")]
+    for request in [shown.get("request"), *shown.get("requests", {}).values()]:
+        if route.body_field is not None and request is not None:
+            assert route.body_field.validate(request, {}, loc=("body",))[1] == []
+    method = next(iter(route.methods or ()))
+    path = route.path.replace(":path", "").replace("{", "").replace("}", "")
+    check(method, path, 200, json.dumps(shown["reply"]).encode())
+
+
+@pytest.mark.feature(
+    "… each reply of the suite is compared with its declaration",
+    of="every request and reply is declared once; the document and its examples come from that",
+)
+def test_a_reply_that_is_not_declared_is_noticed() -> None:
+    """The contract would hold of nothing if it let everything pass."""
+    health = {"status": "ok", "version": "1", "pid": 7}
+    check("GET", "/healthz", 200, json.dumps(health).encode())
+    with pytest.raises(AssertionError, match="extra"):
+        check("GET", "/healthz", 200, json.dumps({**health, "extra": 1}).encode())
+    with pytest.raises(ValidationError, match="pid"):
+        check("GET", "/healthz", 200, b'{"status": "ok", "version": "1"}')
+
+
+@pytest.mark.feature("`/docs` shows every route on one page that loads nothing from elsewhere")
+async def test_docs_is_one_page_that_loads_nothing() -> None:
+    """Every route and type is in it; no script, style, picture or font, from here or elsewhere."""
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(APP), base_url=f"http://{HOST}") as client:
+        page = await client.get("/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    for method, path, operation in operations():
+        assert f"<code>{method.upper()} {path}</code>" in page.text
+        assert f"id='{operation['operationId']}'" in page.text
+    for name in document()["components"]["schemas"]:
+        assert f"id='{name}'" in page.text
+    assert not re.search(r"<(script|link|img|iframe|style)|url\(|https?://", page.text.replace("http://127.0.0.1", ""))
 
 
 def test_a_server_with_keys_says_so() -> None:

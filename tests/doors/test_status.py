@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 
 from adapters.inmemory import InMemory
 from fusion.contract import Captured, Opening, Scope
-from fusion.doors import openapi, show
+from fusion.doors import show
 from fusion.doors.cli import app
+from fusion.doors.document import examples
 from fusion.doors.show import size
 from fusion.errors import InvalidAnswer
 from fusion.home import sizes
@@ -153,7 +154,7 @@ def test_remarks_stand_below_the_table(
     note = (
         "vectors are not filled in: http://127.0.0.1:11434: connection refused: ollama serve; it is asked again in 2 s"
     )
-    found: Any = {**openapi._STATUS, "notes": []}
+    found: Any = {**examples()["status"]["reply"], "notes": []}
     row: Any = {**found["backends"][0], "name": "markdown", "status": "ready", "refused": 0, "failed": 0}
     row |= {"detail": "", "notes": [note], "degraded": True}
     show.status({**found, "backends": [row]}, Path("/home"), None)

@@ -27,6 +27,7 @@ from fusion.ingest.journal import Journal
 from fusion.settings import load
 from fusion.trust import allow
 from fusion.wiring import Fusion
+from tests.doors.contract import Checked
 from tests.doors.fakes import FakeFusion, app_over
 
 WORDS = ("harbour", "bees", "tea", "bridge", "postgres")
@@ -280,9 +281,12 @@ async def settles(me: Tenant, other: Tenant, word: str) -> Replies:
     yield await me.post("/v1/settle", {"timeout_s": 30})
 
 
-@case(("GET", "/v1/backends"), ("GET", "/v1/status"), ("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/openapi.json"))
+LOOKS = ("/v1/backends", "/v1/status", "/healthz", "/readyz", "/openapi.json", "/docs")
+
+
+@case(*(("GET", path) for path in LOOKS))
 async def looks_round(me: Tenant, other: Tenant, word: str) -> Replies:
-    for path in ("/v1/backends", "/v1/status", "/healthz", "/readyz", "/openapi.json"):
+    for path in LOOKS:
         yield await me.get(path)
 
 
@@ -352,7 +356,7 @@ async def two_tenants(home: Path) -> AsyncIterator[tuple[Fusion, Mapping[str, ht
     with closing(sqlite3.connect(journal)) as db, db:
         db.execute("insert into sqlite_sequence(name, seq) values('event', ?)", (1 << 20,))
     async with Fusion.open(chosen) as fusion:
-        transport = httpx.ASGITransport(create_app(fusion, chosen))
+        transport = Checked(create_app(fusion, chosen))
         clients = {
             name: httpx.AsyncClient(
                 transport=transport, base_url="http://localhost", headers={"authorization": f"Bearer key of {name}"}

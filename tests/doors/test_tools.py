@@ -23,6 +23,7 @@ from fusion.errors import NobodyAnswered
 from fusion.recall.engine import Fused, FuseRequest
 from fusion.settings import Settings, ToolSettings
 from fusion.wiring import Fusion
+from tests.doors.contract import Checked
 from tests.doors.fakes import FakeFusion, app_over
 from tests.patience import load
 
@@ -52,7 +53,7 @@ class Finds(FakeFusion):
 
 @asynccontextmanager
 async def asking(fusion: FakeFusion, settings: Settings | None = None) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app_over(fusion, settings), raise_app_exceptions=False)
+    transport = Checked(app_over(fusion, settings), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         yield client
 
@@ -205,7 +206,7 @@ async def at_home(home: Path, workspace: Path, **options: Any) -> AsyncIterator[
         backends={"markdown": {"adapter": "adapters.markdown:Markdown", **given}},
     )
     async with Fusion.open(settings) as fusion:
-        transport = httpx.ASGITransport(create_app(fusion, settings), raise_app_exceptions=False)
+        transport = Checked(create_app(fusion, settings), raise_app_exceptions=False)
         async with AsyncClient.over(transport) as memory:
             yield fusion, memory
 

@@ -30,6 +30,7 @@ from fusion.mounts import verbs_of
 from fusion.settings import Settings
 from fusion.trust import allow
 from fusion.wiring import Fusion
+from tests.doors.contract import Checked
 from tests.doors.fakes import SMALL, FakeFusion, app_over, serving
 from tests.doors.verbed.cli import Endless
 from tests.patience import load
@@ -52,7 +53,7 @@ async def client(home: Path) -> AsyncIterator[httpx.AsyncClient]:
     """The whole gateway over that home, in this process."""
     settings = load(home=home)
     async with Fusion.open(settings) as fusion:
-        transport = httpx.ASGITransport(create_app(fusion, settings))
+        transport = Checked(create_app(fusion, settings))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             yield client
 
@@ -116,7 +117,7 @@ class TestOverHttp:
         """Says why, as every other answer of it does."""
         settings = load(home=home, backends={"memory": {"enabled": False}})
         async with Fusion.open(settings) as fusion:
-            transport = httpx.ASGITransport(create_app(fusion, settings))
+            transport = Checked(create_app(fusion, settings))
             async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
                 reply = await post(client, "look", query="tea")
         assert reply.status_code == 503
@@ -299,7 +300,7 @@ class TestCommands:
 
 async def _kept_and_looked(settings: Settings) -> list[list[str]]:
     async with Fusion.open(settings) as fusion:
-        transport = httpx.ASGITransport(create_app(fusion, settings))
+        transport = Checked(create_app(fusion, settings))
         async with AsyncClient.over(transport) as client:
             await client.do("memory", "keep", {"lines": ["Omar drinks tea."]}, user_id="omar")
             looked = [await client.do("memory", "look", {"query": "tea"}, user_id=who) for who in ("omar", "nadia")]
@@ -324,7 +325,7 @@ class TestDropInRoutes:
         """Without one nobody learns which backends there are."""
         settings = load(home=home, api_key="k")
         async with Fusion.open(settings) as fusion:
-            transport = httpx.ASGITransport(create_app(fusion, settings))
+            transport = Checked(create_app(fusion, settings))
             async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
                 for path in ("/compat/memory/healthz", "/compat/memory/v1/things/tea", "/compat/none"):
                     assert (await client.get(path)).status_code == 401

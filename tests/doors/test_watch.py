@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import httpx
 import pytest
 
 from fusion.client import AsyncClient
@@ -16,6 +15,7 @@ from fusion.contract import Scope
 from fusion.doors.ingest import Summary
 from fusion.doors.watch import watch
 from fusion.errors import FusionError, StoreFull
+from tests.doors.contract import Checked
 from tests.doors.fakes import FakeFusion, app_over
 
 SESSION = "11111111-2222-4333-8444-555555555555"
@@ -52,7 +52,7 @@ async def watching(home: Path, *paths: Path, fusion: FakeFusion | None = None) -
     """Follows paths in the background; the first round is told by the time that the block begins."""
     fusion = fusion or FakeFusion()
     running = Watching(fusion)
-    gateway = AsyncClient.over(httpx.ASGITransport(app_over(fusion)))
+    gateway = AsyncClient.over(Checked(app_over(fusion)))
     task = asyncio.create_task(
         watch(
             paths,

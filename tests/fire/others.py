@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from fusion.access import home_token
 from fusion.client import Client
+from fusion.doors.document import document
 from fusion.doors.gate import PUBLIC
-from fusion.doors.openapi import document
 
 NOBODY = 65534
 """a user that every system has, and that owns nothing"""
