@@ -96,6 +96,8 @@ class EmbedderSettings(_Part):
     tokens_per_minute: int = Field(default=0, ge=0)
     token_cache_mb: int = Field(default=64, ge=1)
     token_store_mb: int = Field(default=1024, ge=1)
+    dense_cache_mb: int = Field(default=16, ge=1)
+    dense_store_mb: int = Field(default=1024, ge=1)
     next: NextEmbedderSettings = NextEmbedderSettings()
 
     @property

@@ -20,6 +20,7 @@ import numpy as np
 
 from fusion.contract import TokenVectors
 from fusion.lib.words import content_hash
+from fusion.store.sqlite import WAL_BYTES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,6 +47,9 @@ _AT_ONCE = 500
 # Bound parameters of one statement; SQLite's own limit is 32,766.
 _MOST_NOTED = 100_000
 # Reads remembered until the next write; then they become the order of eviction.
+_PAGE_BYTES = 16384
+_ROW_BYTES = 200
+# What a row takes besides its vector: the hash, the hash in its index, and numbers.
 
 
 class ByteLru(Generic[Value]):
@@ -84,15 +88,20 @@ class ByteLru(Generic[Value]):
 class VectorStore:
     """Vectors by the content hash of their text. Safe to use from several threads.
 
-    Token vectors are kept up to ``max_token_bytes``; beyond that those that were not read for the longest time go.
+    Token vectors are kept up to ``max_token_bytes``; beyond that those that were not read for the longest time go. All
+    vectors of a text go beyond ``max_dense_bytes`` of vectors of whole texts, in that order, or the oldest first where
+    there are no token vectors. The file has some hundredths more, for its own structure.
     A file that SQLite finds damaged is set aside as ``….damaged`` and begun anew. A full disk or a file that cannot be
     written costs the cache, never an answer: it is logged, and the text is encoded again next time.
     """
 
-    def __init__(self, path: Path, dimensions: int, max_token_bytes: int) -> None:
+    def __init__(self, path: Path, dimensions: int, max_token_bytes: int, max_dense_bytes: int = 1 << 30) -> None:
         self._path = path
         self._dimensions = dimensions
         self._max_token_bytes = max_token_bytes
+        self._max_texts = max(1, max_dense_bytes // _bytes_of_row(dimensions))
+        self._texts: int | None = None
+        """at least as many as the file has; None until somebody counts"""
         self._lock = Lock()
         self._noted: set[int] = set()
         self._database: sqlite3.Connection | None = None
@@ -140,6 +149,7 @@ class VectorStore:
                 (now,) = database.execute("select coalesce(max(used), 0) + 1 from text where bytes > 0").fetchone()
                 database.executemany("update text set used = ? where id = ?", [(now, i) for i in self._noted])
                 self._noted.clear()
+                self._make_room(database, len(encoded))
                 for text, one in encoded.items():
                     vectors = one.tokens.vectors
                     row = content_hash(text), one.dense.tobytes(), now, vectors.nbytes
@@ -160,6 +170,7 @@ class VectorStore:
 
         def write(database: sqlite3.Connection) -> None:
             with _transaction(database):
+                self._make_room(database, len(vectors))
                 database.executemany(
                     "insert into text(hash, dense, used, bytes) values (?, ?, 0, 0) "
                     "on conflict(hash) do update set dense = excluded.dense",
@@ -210,6 +221,25 @@ class VectorStore:
         database.executemany("delete from tokens where id = ?", gone)
         database.executemany("update text set bytes = 0 where id = ?", gone)
 
+    def _make_room(self, database: sqlite3.Connection, added: int) -> None:
+        """Removes texts where as many more would be beyond the bound; those that never had token vectors come first.
+
+        Counted exactly only where the bound may be reached, for many texts are not new.
+        """
+        count = "select count(*) from text"
+        if self._texts is None or self._texts + added > self._max_texts:
+            (self._texts,) = database.execute(count).fetchone()
+        self._texts += added
+        excess = self._texts - self._max_texts
+        if excess <= 0:
+            return
+        # A tenth more must go, so that this is done once for many writes.
+        wanted = excess + self._max_texts // 10
+        gone = database.execute("select id from text order by used, id limit ?", (wanted,)).fetchall()
+        database.executemany("delete from tokens where id = ?", gone)
+        database.executemany("delete from text where id = ?", gone)
+        self._texts -= len(gone)
+
     def _attempt(self, what: str, work: Callable[[sqlite3.Connection], None]) -> None:
         with self._lock:
             if self._database is None:
@@ -225,6 +255,7 @@ class VectorStore:
                 self._open_or_begin()
 
     def _open_or_begin(self) -> None:
+        self._texts = None
         try:
             self._database = self._connect()
         except sqlite3.OperationalError as error:
@@ -240,8 +271,10 @@ class VectorStore:
         self._path.touch(mode=0o600)
         database = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=5.0)
         try:
-            for pragma in ("page_size = 16384", "journal_mode = wal", "synchronous = normal", "secure_delete = on"):
+            for pragma in (f"page_size = {_PAGE_BYTES}", "journal_mode = wal", "synchronous = normal"):
                 database.execute(f"pragma {pragma}")
+            database.execute("pragma secure_delete = on")
+            database.execute(f"pragma journal_size_limit = {WAL_BYTES}")
             (version,) = database.execute("pragma user_version").fetchone()
             if version not in {0, _VERSION}:
                 raise sqlite3.DatabaseError(f"it has schema {version}, not {_VERSION}")
@@ -274,6 +307,12 @@ def _forget_beside(path: Path, hashes: Sequence[str]) -> None:
             _forget(database, hashes)
     except sqlite3.Error as error:
         _log.warning("the embedding cache %s could not forget: %s", path, error)
+
+
+def _bytes_of_row(dimensions: int) -> int:
+    """What a text takes in the file: an even share of a page, for a row that fits one is not split."""
+    row = 4 * dimensions + _ROW_BYTES
+    return row if row > _PAGE_BYTES else _PAGE_BYTES // (_PAGE_BYTES // row)
 
 
 def _token_bytes(database: sqlite3.Connection) -> int:

@@ -65,7 +65,6 @@ MEDIA_TOKENS = 1_000
 """what a picture, or half a minute of sound, counts for in the budget of the minute: a guess on the high side"""
 _log = logging.getLogger(__name__)
 _REFUSED = frozenset({400, 413, 422})
-_DENSE_BYTES = 16 << 20
 _QUERY_BYTES = 4 << 20
 _OVERHEAD_BYTES = 200
 
@@ -94,7 +93,9 @@ class Hosted:
         try:
             dimensions = options.dimensions or api.dimensions.get(model) or await _dimensions(api, http, model, options)
             identity = f"{api.name}/{model}@{dimensions}"
-            store = await asyncio.to_thread(VectorStore, folder / f"{_file(identity)}.sqlite", dimensions, 0)
+            store = await asyncio.to_thread(
+                VectorStore, folder / f"{_file(identity)}.sqlite", dimensions, 0, options.dense_store_mb << 20
+            )
         except BaseException:
             await http.close()
             raise
@@ -119,7 +120,7 @@ class Hosted:
         self._api, self._http, self._store, self._options, self._model = api, http, store, options, model
         self._pace, self._clock, self._sleep = pace, clock, sleep
         self._prompts = prompts(model)
-        self._dense: ByteLru[Floats] = ByteLru(_DENSE_BYTES)
+        self._dense: ByteLru[Floats] = ByteLru(options.dense_cache_mb << 20)
         self._queries: ByteLru[Floats] = ByteLru(_QUERY_BYTES)
         self._flights: Flights[Floats] = Flights()
         self._query_flights: Flights[Floats] = Flights()

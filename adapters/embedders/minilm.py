@@ -47,9 +47,9 @@ Result = TypeVar("Result")
 class MiniLM:
     """The `Embedder` port. ``open`` raises ``ModelMissing``, which says what mends it.
 
-    Options: ``token_cache_mb`` (64) and ``dense_cache_mb`` (16) bound what is held in memory, ``token_store_mb`` (1024)
-    the token vectors on disk, ``threads`` (the cores, at most 2) how many texts are encoded at once while storing.
-    Belongs to one event loop.
+    Options: ``token_cache_mb`` (64) and ``dense_cache_mb`` (16) bound what is held in memory, ``token_store_mb`` and
+    ``dense_store_mb`` (1024 each) what is kept on disk, ``threads`` (the cores, at most 2) how many texts are encoded
+    at once while storing. Belongs to one event loop.
     """
 
     identity = IDENTITY
@@ -66,7 +66,8 @@ class MiniLM:
     async def open(cls, folder: Path, options: Mapping[str, object]) -> Self:
         def load() -> tuple[Encoder, VectorStore]:
             path = folder / f"{IDENTITY}.sqlite"
-            return Encoder(), VectorStore(path, DIMENSIONS, _whole(options, "token_store_mb", 1024) * _MB)
+            bounds = (_whole(options, name, 1024) * _MB for name in ("token_store_mb", "dense_store_mb"))
+            return Encoder(), VectorStore(path, DIMENSIONS, *bounds)
 
         return cls(
             *await asyncio.to_thread(load),

@@ -15,7 +15,8 @@ class Options:
     """What a provider is opened with. Empty texts and zeros leave it to the provider's own default.
 
     ``dimensions``: numbers in a vector. ``timeout_s``, ``query_timeout_ms``: for one request while storing, and for a
-    question. ``requests_per_minute``, ``tokens_per_minute``: 0 is no bound.
+    question. ``requests_per_minute``, ``tokens_per_minute``: 0 is no bound. ``dense_cache_mb``, ``dense_store_mb``: of
+    vectors in memory and on disk.
     """
 
     provider: str = "local"
@@ -28,6 +29,8 @@ class Options:
     query_timeout_ms: int = 800
     requests_per_minute: int = 0
     tokens_per_minute: int = 0
+    dense_cache_mb: int = 16
+    dense_store_mb: int = 1024
 
     @classmethod
     def of(cls, given: Mapping[str, object]) -> Options:
@@ -43,6 +46,8 @@ class Options:
             query_timeout_ms=int(_number(given, "query_timeout_ms", 800, 1)),
             requests_per_minute=int(_number(given, "requests_per_minute", 0, 0)),
             tokens_per_minute=int(_number(given, "tokens_per_minute", 0, 0)),
+            dense_cache_mb=int(_number(given, "dense_cache_mb", 16, 1)),
+            dense_store_mb=int(_number(given, "dense_store_mb", 1024, 1)),
         )
         if options.api_key_env and options.api_key_file:
             raise SettingsError("[embedder] api_key_env or api_key_file, not both")

@@ -25,6 +25,7 @@ from adapters.index.move import ADOPT, rows_file
 from adapters.index.move import SCHEMA as MOVING
 from fusion.contract import Scope
 from fusion.errors import StoreDamaged, StoreFull
+from fusion.store.sqlite import WAL_BYTES
 
 if TYPE_CHECKING:
     from adapters.index.matrix import Floats, Numbers
@@ -107,6 +108,7 @@ class Vectors:
         run = self._database.execute
         for pragma in ("page_size = 16384", "journal_mode = wal", "synchronous = normal", "secure_delete = on"):
             run(f"pragma {pragma}")
+        run(f"pragma journal_size_limit = {WAL_BYTES}")
         self._check()
         (version,) = run("pragma user_version").fetchone()
         if version != _VERSION and run("select count(*) from sqlite_schema").fetchone() != (0,):

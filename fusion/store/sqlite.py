@@ -28,7 +28,7 @@ BUSY_S = 5.0
 """how long a writer waits for another process's lock, in seconds, before it says so"""
 
 WAL_BYTES = 16_000_000
-"""what a write-ahead log is cut back to once it is in its database: a burst of writes lets it grow"""
+"""what the write-ahead log of each store is cut back to once it is in its database: a burst of writes lets it grow"""
 
 _COMPARISONS = 3
 """looks at files that another process writes to, before the caller is asked to try again"""
@@ -61,6 +61,7 @@ def connect(path: Path, *, busy_s: float = BUSY_S) -> Connection:
         db.row_factory = sqlite3.Row
         db.execute("pragma journal_mode = wal")
         db.execute("pragma synchronous = full")
+        db.execute(f"pragma journal_size_limit = {WAL_BYTES}")
         db.executescript(_PRAGMAS)
     except BaseException:
         db.close()

@@ -1,19 +1,31 @@
-"""What grows by itself is bounded in bytes: receipts, write-ahead logs, the server's log."""
+"""What grows by itself is bounded in bytes: receipts, caches, write-ahead logs, the server's log."""
 
 from __future__ import annotations
 
 import os
 import random
 import time
+from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from adapters.embedders.cache import VectorStore
+from adapters.embedders.encoder import DIMENSIONS, Encoded
+from adapters.embedders.hosted import Hosted
+from adapters.embedders.openai import OPENAI
+from adapters.embedders.options import Options
+from fusion.contract import TokenVectors
 from fusion.doors.serve import bound_log
 from fusion.errors import NotFound
 from fusion.ingest.journal import Journal
 from fusion.recall.receipt import Receipt, Receipts
+from fusion.settings import EmbedderSettings
+from fusion.store.sqlite import WAL_BYTES, connect
 from tests.ingest.stores import event
+
+MB = 1 << 20
 
 
 def receipt(number: int) -> Receipt:
@@ -78,3 +90,79 @@ def test_a_full_log_is_kept_once_and_begun_anew(tmp_path: Path) -> None:
         assert (tmp_path / "server.log.1").read_bytes() == b"a" * 500 + b"b" * 600
     finally:
         os.close(descriptor)
+
+
+@pytest.mark.feature("the cache of vectors keeps to its bytes on the disk, and the latest stay")
+@pytest.mark.parametrize("dimensions", [384, 1536, 3072])
+def test_vectors_of_texts_keep_to_their_bytes_on_the_disk(tmp_path: Path, dimensions: int) -> None:
+    """Some 12 MB of vectors go into a cache of 4 MB, a few at a time; a restart counts what is there."""
+    file = tmp_path / "model.sqlite"
+    vector = np.ones(dimensions, np.float32)
+    texts = [f"text {n}" for n in range(12 * MB // (4 * dimensions))]
+    half = len(texts) // 2
+    for part in (texts[:half], texts[half:]):
+        store = VectorStore(file, dimensions, 0, 4 * MB)
+        for first in range(0, len(part), 50):
+            store.put_dense(dict.fromkeys(part[first : first + 50], vector))
+        last = store.dense(part[-50:])
+        store.close()
+        assert len(last) == 50
+    assert file.stat().st_size <= 4.5 * MB
+    with_all = VectorStore(file, dimensions, 0, 4 * MB)
+    kept = with_all.dense(texts)
+    with_all.close()
+    assert len(kept) * 4 * dimensions > 2 * MB
+    assert texts[0] not in kept
+
+
+def test_vectors_of_tokens_go_with_their_texts(tmp_path: Path) -> None:
+    """Where the bound of texts is reached first, no token vectors are left of what went."""
+    file = tmp_path / "model.sqlite"
+    store = VectorStore(file, DIMENSIONS, 64 * MB, MB)
+    tokens = TokenVectors(np.ones((4, DIMENSIONS), np.int8), 0.01)
+    one = Encoded(np.ones(DIMENSIONS, np.float32), tokens)
+    texts = [f"text {n}" for n in range(2000)]
+    for first in range(0, len(texts), 50):
+        store.put(dict.fromkeys(texts[first : first + 50], one))
+    kept = store.tokens(texts)
+    assert store.token_bytes() == len(kept) * tokens.vectors.nbytes
+    assert texts[0] not in kept
+    assert texts[-1] in kept
+    store.close()
+
+
+def test_the_log_of_a_cache_and_of_a_store_is_cut_back(tmp_path: Path) -> None:
+    """A burst of writes lets it grow beyond the bound; the writes after it cut it back."""
+    store = VectorStore(tmp_path / "model.sqlite", DIMENSIONS, 0, 256 * MB)
+    vector = np.ones(DIMENSIONS, np.float32)
+    store.put_dense({f"text {n}": vector for n in range(20_000)})
+    log = tmp_path / "model.sqlite-wal"
+    assert log.stat().st_size > WAL_BYTES
+    for n in range(3):
+        store.put_dense({f"late {n}": vector})
+    assert log.stat().st_size <= WAL_BYTES
+    store.close()
+    with closing(connect(tmp_path / "store.sqlite")) as db:
+        db.execute("create table item(body blob)")
+        db.execute("begin")
+        db.executemany("insert into item values(?)", [(b"x" * 100_000,)] * 300)
+        db.execute("commit")
+        assert (tmp_path / "store.sqlite-wal").stat().st_size > WAL_BYTES
+        for _ in range(3):
+            db.execute("insert into item values('late')")
+        assert (tmp_path / "store.sqlite-wal").stat().st_size <= WAL_BYTES
+
+
+async def test_the_settings_bound_the_cache_of_a_provider_in_memory_and_on_the_disk(tmp_path: Path) -> None:
+    """`[embedder] dense_cache_mb` and `dense_store_mb`, as they stand in the settings."""
+    chosen = EmbedderSettings(provider="openai", dense_cache_mb=3, dense_store_mb=5)
+    embedder = await Hosted.open(OPENAI, tmp_path, Options.of(chosen.options))
+    vector = np.ones(embedder.dimensions, np.float32)
+    for n in range(1000):
+        embedder._hold(embedder._dense, f"text {n}", vector)
+    assert 2 * MB < embedder._dense.bytes <= 3 * MB
+    for n in range(20):
+        embedder._store.put_dense({f"text {n}-{m}": vector for m in range(100)})
+    await embedder.close()
+    (file,) = tmp_path.glob("*.sqlite")
+    assert file.stat().st_size <= 5.5 * MB
