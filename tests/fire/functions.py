@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from adapters.cognee import replies
+from adapters.cortex import contradict
 from adapters.cortex.concepts import concepts
 from adapters.graph.names import key, spans
 from adapters.index import expansion, lexical
@@ -27,7 +28,6 @@ from fusion.lib import (
     budget,
     chunk,
     clean,
-    contradict,
     envelope,
     front_matter,
     moment,
