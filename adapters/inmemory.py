@@ -34,11 +34,7 @@ class InMemory:
 
     async def search(self, query: Query) -> Sequence[Hit]:
         asked = set(stems(query.text))
-        visible = {
-            i: self._terms[i]
-            for i, hit in self._hits.items()
-            if query.scope.admits(hit.scope) and _held(hit, query.as_of)
-        }
+        visible = {i: self._terms[i] for i, hit in self._hits.items() if query.admits(hit)}
         mean = sum(terms.total() for terms in visible.values()) / max(1, len(visible)) or 1.0
         idf = {}
         for term in asked:
@@ -101,11 +97,3 @@ class InMemory:
 
     async def close(self) -> None:
         """Nothing to release."""
-
-
-def _held(hit: Hit, then: datetime | None) -> bool:
-    """Whether a memory was true then; always, when no time is asked for."""
-    if then is None:
-        return True
-    begins = hit.valid_from or (hit.at.utc if hit.at else hit.recorded_at)
-    return (begins is None or begins <= then) and (hit.valid_to is None or then < hit.valid_to)

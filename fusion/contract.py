@@ -103,6 +103,20 @@ class Place:
     unit: Unit = "turn"
 
 
+class Timed(Protocol):
+    """What has times: since when it holds, until when, and when it was recorded; None where that is not known."""
+
+    @property
+    def began(self) -> datetime | None: ...
+    @property
+    def valid_to(self) -> datetime | None: ...
+    @property
+    def recorded_at(self) -> datetime | None: ...
+
+
+OutOfTime = Literal["no longer valid", "no longer valid then", "not yet true then", "not yet recorded then"]
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """What is asked of a backend. ``limit`` is how many hits it may return; ``deadline_s`` how long it has."""
@@ -114,6 +128,28 @@ class Query:
     deadline_s: float = 1.0
     as_of: datetime | None = None
     known_at: datetime | None = None
+
+    def admits(self, hit: Hit) -> bool:
+        """Whether an answer may have ``hit``, by its scope and its times. What is not admitted uses up no ``limit``."""
+        return self.scope.admits(hit.scope) and self.out_of_time(hit) is None
+
+    def out_of_time(self, item: Timed) -> OutOfTime | None:
+        """Why an item does not hold at the time that is asked about, or None. A time that is not known hides nothing.
+
+        Without ``as_of``, what has ended by ``now`` does not hold. With it, neither does what had ended by then, nor
+        what began later. With ``known_at``, what was recorded later was not known.
+        """
+        ended = item.valid_to
+        if self.as_of is None:
+            if ended is not None and ended <= self.now:
+                return "no longer valid"
+        elif ended is not None and ended <= self.as_of:
+            return "no longer valid then"
+        elif (began := item.began) is not None and began > self.as_of:
+            return "not yet true then"
+        if self.known_at is not None and (recorded := item.recorded_at) is not None and recorded > self.known_at:
+            return "not yet recorded then"
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +179,11 @@ class Event:
     supersedes: str | None = None
     derived_from: tuple[str, ...] = ()
     stated: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def began(self) -> datetime:
+        """Since when it holds: as it says, else since it happened, else since it was recorded."""
+        return self.valid_from or (self.at.utc if self.at else self.recorded_at)
 
     @property
     def stated_by(self) -> str | None:
@@ -275,6 +316,11 @@ class Hit:
         if hit.place is None or hit.place.unit != "line" or not (hit.stated_by or "").startswith(FILE):
             hit.stated_by = BACKEND + backend
         return hit
+
+    @property
+    def began(self) -> datetime | None:
+        """Since when it holds: as it says, else since it happened, else since it was recorded."""
+        return self.valid_from or (self.at.utc if self.at else self.recorded_at)
 
     @property
     def external(self) -> bool:

@@ -140,6 +140,9 @@ class BackendContract(ABC):
     echoed: ClassVar[tuple[str, ...]] = ("text", "scope", "speaker", "at", "place", "kind", "trust", "origin")
     """fields of an event that come back in its hit unchanged"""
 
+    expires: ClassVar[bool] = True
+    """it keeps until when a memory holds"""
+
     @abstractmethod
     async def open_backend(self, folder: Path) -> Backend:
         """A backend on ``folder``, which is its own and keeps what an earlier opening stored there."""
@@ -324,6 +327,19 @@ class BackendContract(ABC):
         mine = make_event(1, f"{text} Also pears, plums and quinces.", self.scope(backend, user_id="ada"), kind=kind)
         await self.fill(backend, [make_captured(event, fact) for event in (*theirs, mine)])
         assert [hit.event_id for hit in await self.ask(backend, text, 2, user_id="ada")] == [event_id(1)]
+
+    async def test_expired_memories_do_not_use_up_the_limit(self, backend: Backend) -> None:
+        """What has ended is no hit, however well it matches: a limit of 2 is for what holds now."""
+        if not self.expires:
+            pytest.skip("it does not know until when a memory holds: the gateway filters its hits")
+        (text, fact), scope, kind = SAMPLES[2], self.scope(backend), self.kind(backend)
+        ended = [
+            make_event(n, text, scope, kind=kind, valid_to=NOW - timedelta(days=1) + timedelta(minutes=n))
+            for n in range(10, 40)
+        ]
+        lasting = make_event(1, f"{text} Also pears, plums and quinces.", scope, kind=kind)
+        await self.fill(backend, [make_captured(event, fact) for event in (*ended, lasting)])
+        assert [hit.event_id for hit in await self.ask(backend, text, 2)] == [event_id(1)]
 
     async def test_tenants_are_apart(self, backend: Backend) -> None:
         """Nothing of one tenant is seen by another."""

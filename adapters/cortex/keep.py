@@ -163,7 +163,7 @@ def outlasts(old: Memory, new: Memory) -> bool:
     known, event = old.event, new.event
     return (
         _LASTS[old.state.lifetime] >= _LASTS[new.state.lifetime]
-        and (known.valid_from is None or known.valid_from <= _since(new))
+        and (known.valid_from is None or known.valid_from <= new.event.began)
         and (known.valid_to is None or (event.valid_to is not None and known.valid_to >= event.valid_to))
     )
 
@@ -248,13 +248,7 @@ def _said(memory: Memory) -> str:
 
 
 def _claim(memory: Memory) -> Claim:
-    return Claim(memory.id, _said(memory), memory.extraction.facts, _since(memory))
-
-
-def _since(memory: Memory) -> datetime:
-    """When it begins to hold."""
-    event = memory.event
-    return event.valid_from or (event.at.utc if event.at else event.recorded_at)
+    return Claim(memory.id, _said(memory), memory.extraction.facts, memory.event.began)
 
 
 def initial(captured: Captured) -> State:

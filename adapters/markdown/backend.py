@@ -222,7 +222,7 @@ class Markdown:
                 held = self._sync.shelf.held(one.key for one in some)
                 for one in some:
                     item = held.get(one.key)
-                    if item is not None and _visible(item.hit, query):
+                    if item is not None and query.admits(item.hit):
                         name = item.hit.event_id or item.hit.native_id
                         if name not in items:
                             items[name] = Item(item.hit.scored(one.score), item.entries, item.headings)
@@ -250,7 +250,7 @@ class Markdown:
 
         def note(key: str) -> Note | None:
             item = None if key.startswith(own) else held.get(key)
-            if item is None or item.hit.place is None or not _visible(item.hit, query):
+            if item is None or item.hit.place is None or not query.admits(item.hit):
                 return None
             return Note(item.hit.place.document, item.hit.text)
 
@@ -450,18 +450,6 @@ def _log_of(folder: Path | None, roots: Sequence[Root]) -> tuple[Root, str] | No
 def _is_media(key: str) -> bool:
     """Whether a key of the index is that of a picture or recording."""
     return native_of(key).endswith(MEDIA)
-
-
-def _visible(hit: Hit, query: Query) -> bool:
-    """Whether a hit is within the query's scope and time. What is not known of a hit does not hide it."""
-    if not query.scope.admits(hit.scope):
-        return False
-    if query.known_at and hit.recorded_at and hit.recorded_at > query.known_at:
-        return False
-    if query.as_of:
-        since = [time for time in (hit.at.utc if hit.at else None, hit.valid_from) if time]
-        return all(time <= query.as_of for time in since) and (hit.valid_to is None or hit.valid_to > query.as_of)
-    return True
 
 
 def _source_path(event: Event) -> Path | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from adapters.qdrant.payload import hit_of, visible
+from adapters.qdrant.payload import hit_of
 from fusion.contract import Hit, Query, Scope
 from fusion.errors import InvalidAnswer
 
@@ -49,7 +49,7 @@ def hits_of(items: Sequence[Any], query: Query, tenant: str) -> tuple[list[Hit],
             continue  # counted below, as what is missing
     if items and not found:
         raise InvalidAnswer(f"mem0 answered in another shape: none of {len(items)} results is a memory")
-    return [hit for hit in found if visible(hit, query)], len(items) - len(found)
+    return [hit for hit in found if query.admits(hit)], len(items) - len(found)
 
 
 def hit_of_item(item: Any, asked: Scope, tenant: str) -> Hit:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from adapters.mem0.library import Bare, Frugal, config, library
 from adapters.mem0.replies import Change, changes_said
-from adapters.qdrant.payload import MATCHED, Payload, conditions, event_of, hit_of, payload_of, visible
+from adapters.qdrant.payload import MATCHED, Payload, conditions, event_of, hit_of, payload_of
 from fusion.contract import Embedder, Event, Hit, Query, Scope
 from fusion.errors import InvalidAnswer, NotFound, StoreDamaged, StoreFull
 from fusion.lib.bm25 import Bm25, Frequencies, counted, terms
@@ -213,7 +213,7 @@ class Shelf:
             except (KeyError, TypeError, ValueError) as error:
                 raise InvalidAnswer(f"mem0 answered in another shape: {error}") from error
             known = [(self._hits[native_id], score) for native_id, score in ranked if native_id in self._hits]
-            found = [hit.scored(score) for hit, score in known if visible(hit, query)]
+            found = [hit.scored(score) for hit, score in known if query.admits(hit)]
             if len(found) >= query.limit or len(ranked) < depth:
                 return found[: query.limit]
             depth *= 4
@@ -232,7 +232,7 @@ class Shelf:
 
     def _lexical(self, query: Query, among: Mapping[str, object]) -> list[Hit]:
         words = terms(query.text)
-        hits = [hit for native_id in among if visible(hit := self._hits[native_id], query)]
+        hits = [hit for native_id in among if query.admits(hit := self._hits[native_id])]
         texts = [counted(spoken(hit.text, hit.speaker)) for hit in hits]
         counts = {term: sum(term in text.counts for text in texts) for term in set(words)}
         length = sum(text.length for text in texts) / max(1, len(texts))

@@ -227,7 +227,6 @@ class _Search:
         self._options = cypher.options
         self._rows = Rows(self._options, query.scope)
         self._values = cypher.values(query.scope)
-        self._moment, self._then = query.as_of or query.now, query.as_of is not None
         self.dropped = 0
 
     async def hits(self, hubs: set[str | int]) -> Sequence[Hit]:
@@ -235,9 +234,7 @@ class _Search:
         by_words = await self._by_words()
         near = await self._by_vector()
         starts = named or [(node, NEAREST_WEIGHT) for node in near[:NEAREST]]
-        walk = Walk(
-            self._query.text, self._rows, self._options.degree, self._moment, then=self._then, starts=starts
-        )  # fmt: skip
+        walk = Walk(self._query, self._rows, self._options.degree, starts)
         for depth in range(1, self._options.hops + 1):
             walk.hop(await self._beside([one.node for one in walk.frontier]), depth)
         hubs |= walk.hubs
@@ -246,7 +243,7 @@ class _Search:
             [self._rows.passage(node) for node in by_words],
             [self._rows.passage(node) for node in near if node.text],
         )
-        hits = [hit for hit in found if self._query.scope.admits(hit.scope)][: self._limit]
+        hits = [hit for hit in found if self._query.admits(hit)][: self._limit]
         dropped = self.dropped + walk.dropped
         if dropped and not hits:
             raise InvalidAnswer(f"none of {dropped} rows is a node or a relationship")
@@ -308,7 +305,7 @@ class _Search:
             except (TypeError, ValueError, KeyError):
                 self.dropped += 1
                 continue
-            if node.holds(self._moment, then=self._then):
+            if self._query.out_of_time(node) is None:
                 found.setdefault(node.ident, (row, node))
         return list(found.values())
 

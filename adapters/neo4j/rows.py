@@ -27,11 +27,13 @@ class Element:
     valid_to: datetime | None
     owners: Sequence[object]
 
-    def holds(self, moment: datetime, *, then: bool) -> bool:
-        """Whether it is true at ``moment``; ``then``: that is another time than now, and it may not yet have begun."""
-        if self.valid_to is not None and self.valid_to <= moment:
-            return False
-        return not then or self.valid_from is None or self.valid_from <= moment
+    @property
+    def began(self) -> datetime | None:
+        return self.valid_from or self.at
+
+    @property
+    def recorded_at(self) -> None:
+        """A graph of somebody else's does not say when it was written."""
 
 
 @dataclass(slots=True)

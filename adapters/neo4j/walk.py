@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from adapters.bolt import Row
 from adapters.graph.walk import FURTHER, telling
 from adapters.neo4j.rows import Edge, Node, Rows, sentence
-from fusion.contract import Hit
+from fusion.contract import Hit, Query
 from fusion.lib.words import stems
 
 FRONTIER = 16
@@ -87,14 +86,12 @@ class _Step:
 class Walk:
     """One walk. ``dropped`` rows made no sense; ``hubs`` are nodes with more than ``degree`` relationships."""
 
-    def __init__(
-        self, text: str, rows: Rows, degree: int, moment: datetime, *, then: bool, starts: Iterable[tuple[Node, float]]
-    ) -> None:
+    def __init__(self, query: Query, rows: Rows, degree: int, starts: Iterable[tuple[Node, float]]) -> None:
         self.dropped = 0
         self.hubs: set[str | int] = set()
         self._rows, self._degree = rows, degree
-        self._moment, self._then = moment, then
-        self._asked = frozenset(stems(text))
+        self._query = query
+        self._asked = frozenset(stems(query.text))
         self._said: dict[str, _Said] = {}
         self._seen: set[str | int] = set()
         self.frontier = [Reached(node, weight, (node.name,) if node.name else ()) for node, weight in starts]
@@ -150,7 +147,7 @@ class Walk:
             except (TypeError, ValueError):
                 self.dropped += 1
                 continue
-            holds = edge.holds(self._moment, then=self._then) and node.holds(self._moment, then=self._then)
+            holds = self._query.out_of_time(edge) is None and self._query.out_of_time(node) is None
             if holds and node.ident != here.node.ident:
                 yield _Step(here, edge, node, bool(row["forward"]))
 

@@ -23,7 +23,7 @@ from adapters.qdrant import sparse
 from adapters.qdrant.client import NEWER, Client
 from adapters.qdrant.collection import note
 from adapters.qdrant.options import Ours
-from adapters.qdrant.payload import NOBODY, Payload, conditions, hit_of, payload_of, visible
+from adapters.qdrant.payload import NOBODY, Payload, conditions, hit_of, payload_of
 from adapters.qdrant.question import matching, question
 from adapters.qdrant.shape import Shape, is_id
 from fusion.contract import (
@@ -111,7 +111,7 @@ class Qdrant:
                 return []  # nothing was ever remembered
             raise self._gone() from None
         hits, dropped = hits_of_points(points)
-        seen = [hit for hit in hits if visible(hit, query)][: query.limit]
+        seen = [hit for hit in hits if query.admits(hit)][: query.limit]
         return Partial(seen, dropped) if dropped else seen
 
     def accepts(self, event: Event) -> bool:
@@ -373,8 +373,7 @@ def collection_of(prefix: str, embedder: Embedder | None) -> str:
 
 def stored(event: Event) -> dict[str, Any]:
     """An event's payload; ``began`` is since when it holds, which questions of the past are filtered by."""
-    began = event.valid_from or (event.at.utc if event.at else event.recorded_at)
-    return {**payload_of(event), "began": began.isoformat()}
+    return {**payload_of(event), "began": event.began.isoformat()}
 
 
 def vectors_of(text: str, vector: list[float] | None) -> dict[str, Any]:
@@ -392,8 +391,8 @@ def where(query: Query) -> list[Mapping[str, Any]]:
         found.append({"key": "created_at", "range": {"lte": query.known_at.isoformat()}})
     if query.as_of is not None:
         found.append({"key": "began", "range": {"lte": query.as_of.isoformat()}})
-        ended = {"key": "valid_to", "range": {"lte": query.as_of.isoformat()}}
-        found.append({"must_not": [ended]})
+    ended = {"key": "valid_to", "range": {"lte": (query.as_of or query.now).isoformat()}}
+    found.append({"must_not": [ended]})
     return found
 
 

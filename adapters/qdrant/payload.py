@@ -19,7 +19,6 @@ from fusion.contract import (
     Origin,
     Place,
     Precision,
-    Query,
     Scope,
     Trust,
     Unit,
@@ -35,18 +34,6 @@ _THEIRS = frozenset({"data", "user_id", "agent_id", "run_id", "actor_id", "creat
 """what mem0 itself says of a memory; all else in a payload that is not ours may mean anything"""
 
 Payload = Mapping[str, Any]
-
-
-def visible(hit: Hit, query: Query) -> bool:
-    """Whether a memory is in the query's scope, and was true and recorded when the query says."""
-    if not query.scope.admits(hit.scope):
-        return False
-    if query.known_at is not None and hit.recorded_at is not None and hit.recorded_at > query.known_at:
-        return False
-    if query.as_of is None:
-        return True
-    began = hit.valid_from or (hit.at.utc if hit.at else hit.recorded_at)
-    return (began is None or began <= query.as_of) and (hit.valid_to is None or hit.valid_to > query.as_of)
 
 
 def _encoded(value: str | None) -> str:

@@ -140,24 +140,6 @@ def _refusal(hit: Hit, query: Query, record: Record | None) -> str | None:
             return reason
         if record.event.trust == "quarantined":
             return "quarantined"
-        ended = record.event.valid_to
-        if ended is not None and query.as_of is None and ended <= query.now:
-            return "no longer valid"
-    return _out_of_time(hit, query)
-
-
-def _out_of_time(hit: Hit, query: Query) -> str | None:
-    """Why a hit does not hold at the time that is asked about, or None."""
-    asked = query.as_of
-    if asked is None:
-        if hit.valid_to is not None and hit.valid_to <= query.now:
-            return "no longer valid"
-    else:
-        if hit.valid_to is not None and hit.valid_to <= asked:
-            return "no longer valid then"
-        begins = hit.valid_from or (hit.at.utc if hit.at else hit.recorded_at)
-        if begins is not None and begins > asked:
-            return "not yet true then"
-    if query.known_at is not None and hit.recorded_at is not None and hit.recorded_at > query.known_at:
-        return "not yet recorded then"
-    return None
+        if reason := query.out_of_time(record.event):
+            return reason
+    return query.out_of_time(hit)

@@ -40,6 +40,8 @@ from tests.cognee.server import Document, Served
 class TestCognee(RemoteBackendContract):
     """With a dataset that remembers, in front of a server that keeps datasets apart."""
 
+    expires = False  # Cognee's replies have no such time
+
     @pytest.fixture(autouse=True)
     async def server(self, tmp_path: Path) -> AsyncIterator[Chaos]:
         self.served = Served()

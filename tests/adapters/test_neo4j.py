@@ -80,6 +80,7 @@ class GraphContract(BackendContract):
     options: ClassVar[Mapping[str, object]] = {
         "entities": ["Thing"],
         "id": "id",
+        "valid_to": "ends",
         "scope": {
             name: name for name in ("tenant", "user_id", "agent_id", "run_id", "session_id", "audience")
         },
@@ -145,12 +146,15 @@ class Facts(GraphContract):
             "object": fact.object,
             "fact": captured.event.text,
             "id": captured.event.event_id,
+            "ends": captured.event.valid_to and captured.event.valid_to.isoformat(),
             "owners": owners,
             "owner": str(sorted(owners.items())),
             "tenant": owners["tenant"],
             "audience": owners["audience"],
         }
-        await self.bolt.write(f"{MERGE} CREATE (s)-[:SAYS {{fact: $fact, id: $id}}]->(o)", values, LONG)
+        await self.bolt.write(
+            f"{MERGE} CREATE (s)-[r:SAYS {{fact: $fact, id: $id}}]->(o) SET r.ends = $ends", values, LONG
+        )
 
 
 class Passages(GraphContract):
@@ -172,6 +176,7 @@ class Passages(GraphContract):
             "object": fact.object,
             "text": captured.event.text,
             "id": captured.event.event_id,
+            "ends": captured.event.valid_to and captured.event.valid_to.isoformat(),
             "vector": [float(value) for value in vector],
             "owners": owners,
             "owner": str(sorted(owners.items())),
@@ -179,7 +184,7 @@ class Passages(GraphContract):
             "audience": owners["audience"],
         }
         await self.bolt.write(
-            f"{MERGE} CREATE (c:Chunk {{text: $text, id: $id, embedding: $vector}}) SET c += $owners "
+            f"{MERGE} CREATE (c:Chunk {{text: $text, id: $id, embedding: $vector}}) SET c += $owners, c.ends = $ends "
             "CREATE (c)-[:MENTIONS]->(s) CREATE (c)-[:MENTIONS]->(o)",
             values,
             LONG,

@@ -137,6 +137,7 @@ class TestCollection(RemoteBackendContract):
 
     durable = False  # it is filled by others
     echoed = ("text", "scope", "speaker", "kind")  # what the fields of its payload say
+    expires = False  # …which have no time at which a memory ends
 
     @pytest.fixture(autouse=True)
     async def filled(self, server: Server) -> None:
