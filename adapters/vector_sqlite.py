@@ -19,12 +19,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from adapters.index.backfill import Backfill
 from adapters.index.merge import text_score
 from fusion.contract import (
     DIMENSIONS,
@@ -64,8 +64,6 @@ FILL = 64
 """texts that are embedded at once"""
 CANDIDATES = 4
 """times the limit is asked of words and of vectors before the two are merged (seed 001's candidateMultiplier)"""
-FIRST_RETRY_S, LONGEST_RETRY_S = 1.0, 60.0
-"""between two attempts to embed, while the model fails"""
 
 log = logging.getLogger(__name__)
 
@@ -157,15 +155,11 @@ class VectorSqlite:
     database: Database
     embedder: Embedder | None
     matrix: Matrix | None = None
-    fault: str = ""
-    """what keeps vectors from being filled in"""
-    _filling: asyncio.Task[None] | None = None
-    _wanted: asyncio.Event = field(default_factory=asyncio.Event)
-    _again: asyncio.Event = field(default_factory=asyncio.Event)
-    _busy: bool = False
-    _attempts: int = 0
     _changing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _idle: asyncio.Condition = field(default_factory=asyncio.Condition)
+    _backfill: Backfill = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._backfill = Backfill("vector_sqlite", self._fill_some)
 
     @classmethod
     def verify(cls, options: Mapping[str, object]) -> None:
@@ -180,8 +174,7 @@ class VectorSqlite:
         store = cls(options, database, opening.embedder)
         if store.embedder is not None:
             store.matrix = Matrix.of(await store._known_vectors(store.embedder), store.embedder.dimensions)
-            store._wanted.set()
-            store._filling = asyncio.create_task(store._fill(store.embedder))
+            store._backfill.start()
         return store
 
     # Reading
@@ -224,7 +217,8 @@ class VectorSqlite:
         items, vectors = await self.database.read(count)
         if self.embedder is None:
             return Description(items, notes=("found by words only: no embedding model is set up ([embedder])",))
-        notes = (self.fault,) if self.fault else ()
+        error = self._backfill.error
+        notes = (f"vectors are not filled in: {error}",) if error else ()
         return Description(items, vectors, items - vectors, notes, bool(notes))
 
     async def count(self) -> int | None:
@@ -256,7 +250,8 @@ class VectorSqlite:
 
         if batch:
             await self.database.write(store)
-            self._wanted.set()
+            if self.embedder is not None:
+                self._backfill.start(retry=False)
         return [(captured.event.event_id,) for captured in batch]
 
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
@@ -279,50 +274,20 @@ class VectorSqlite:
 
     async def settle(self) -> None:
         """Returns when every vector is there, or when the model failed once more and words are all there is for now."""
-        if self._filling is None:
-            return
-        async with self._idle:
-            before = self._attempts
-            self._wanted.set()
-            self._again.set()
-            await self._idle.wait_for(
-                lambda: self._attempts > before and (bool(self.fault) or not (self._wanted.is_set() or self._busy))
-            )
+        if self.embedder is not None:
+            await self._backfill.settle()
 
     async def close(self) -> None:
-        if self._filling is not None:
-            self._filling.cancel()
-            await asyncio.gather(self._filling, return_exceptions=True)
+        await self._backfill.close()
         await self.database.close()
 
     # Filling in vectors
 
-    async def _fill(self, embedder: Embedder) -> None:
-        wait_s = FIRST_RETRY_S
-        while True:
-            await self._wanted.wait()
-            self._wanted.clear()  # before the look: what is remembered during it is for the next one
-            self._busy = True
-            try:
-                more = await self._fill_some(embedder)
-                self.fault, wait_s = "", FIRST_RETRY_S
-            except Exception as error:  # noqa: BLE001 — whatever keeps vectors from coming, words are searched on
-                self.fault, more = f"vectors are not filled in: {error}", True
-            async with self._idle:
-                self._busy = False
-                self._attempts += 1
-                if more:
-                    self._wanted.set()
-                self._idle.notify_all()
-            if self.fault:
-                self._again.clear()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(wait_s):
-                        await self._again.wait()
-                wait_s = min(2 * wait_s, LONGEST_RETRY_S)
-
-    async def _fill_some(self, embedder: Embedder) -> bool:
+    async def _fill_some(self) -> bool:
         """Makes some of the missing vectors; whether there may be more."""
+        embedder = self.embedder
+        if embedder is None:
+            return False
 
         def missing(db: Connection) -> list[Row]:
             return db.execute(

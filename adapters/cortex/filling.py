@@ -6,19 +6,13 @@ ones are built beside them, and are taken away once these have taken over.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
 
 from adapters.bolt import Bolt, Schema, VectorIndex
 from adapters.cortex import cypher
-from adapters.index import each_vector_of
+from adapters.index import Backfill, Waiting, each_vector_of
 from fusion.contract import Embedder
-from fusion.errors import FusionError, InvalidAnswer
-
-log = logging.getLogger(__name__)
+from fusion.errors import InvalidAnswer
 
 FILLED = 64
 """memories that get their vectors at once"""
@@ -46,15 +40,19 @@ class Vectors:
         self._bolt = bolt
         self.embedder = embedder
         self.of: VectorIndex | None = cypher.vectors_by(embedder) if embedder else None
-        self.pending: dict[str, None] = {}
-        self.fault: str | None = None
-        self._filling: asyncio.Task[None] | None = None
+        self.pending: Waiting[bool] = Waiting()
+        self._backfill = self._new_backfill()
+
+    def _new_backfill(self) -> Backfill:
+        return Backfill(self._bolt.shown, self._fill_some, self.pending.try_refused)
+
+    @property
+    def fault(self) -> str | None:
+        fault = self._backfill.error or self.pending.why
+        return f"vectors are not filled in: {fault}" if fault else None
 
     async def close(self) -> None:
-        if self._filling is not None:
-            self._filling.cancel()
-            with contextlib.suppress(asyncio.CancelledError, FusionError):
-                await self._filling
+        await self._backfill.close()
 
     # Behind
 
@@ -68,39 +66,24 @@ class Vectors:
         """Has these memories get their vectors, and what waits already."""
         if self.embedder is None:
             return
-        new = dict.fromkeys(ids)
+        new = dict.fromkeys(ids, True)
         # A few were said just now, and do not wait behind a folder of files that was read in.
-        self.pending = {**new, **self.pending} if len(new) <= FRESH else {**self.pending, **new}
-        if self.pending and (self._filling is None or self._filling.done()):
-            self._filling = asyncio.create_task(self._fill_in(self.embedder))
+        self.pending.add(new, fresh=len(new) <= FRESH)
+        if self.pending:
+            self._backfill.start()
 
     async def settle(self) -> None:
         """Returns when nothing waits, or it has failed once more."""
-        self.fill(())
-        if self._filling is not None:
-            await asyncio.shield(self._filling)
+        if self.pending:
+            await self._backfill.settle()
 
-    async def _fill_in(self, embedder: Embedder) -> None:
-        """Until nothing waits, or the embedder or the database fails: then the next memory or `settle` tries again.
-
-        What the embedder makes no vector of waits, and holds nothing up.
-        """
-        refused: dict[str, InvalidAnswer] = {}
-        try:
-            while batch := list(islice((id_ for id_ in self.pending if id_ not in refused), FILLED)):
-                faults = await self._fill_batch(embedder, cypher.vectors_by(embedder), batch)
-                for id_ in batch:
-                    if id_ not in faults:
-                        self.pending.pop(id_, None)
-                refused |= faults
-                if len(faults) == len(batch):
-                    break
-            for fault in refused.values():
-                raise fault
-            self.fault = None
-        except FusionError as error:
-            self.fault = f"vectors are not filled in: {error}"
-            log.warning("%s: %s", self._bolt.shown, self.fault)
+    async def _fill_some(self) -> bool:
+        pending, embedder = self.pending, self.embedder
+        some = pending.some(FILLED)
+        if embedder is None or not some:
+            return False
+        pending.done(some, await self._fill_batch(embedder, cypher.vectors_by(embedder), list(some)))
+        return bool(pending)
 
     async def _fill_batch(
         self, embedder: Embedder, index: VectorIndex, ids: Sequence[str]
@@ -164,7 +147,9 @@ class Vectors:
         """
         old = self.of
         await self.close()
-        self.embedder, self.of, self.pending = embedder, cypher.vectors_by(embedder), {}
+        self.embedder, self.of = embedder, cypher.vectors_by(embedder)
+        self.pending.clear()
+        self._backfill = self._new_backfill()
         await self.find_bare()
         if old is not None and old.name != self.of.name:
             await self._bolt.drop(old, DEFINE_S)

@@ -18,13 +18,13 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
+from adapters.index.backfill import Backfill, Waiting
 from adapters.index.lexical import Lexical, analysis, erase
 from adapters.index.merge import Found, Scored, rrf
 from adapters.index.move import Moving
 from adapters.index.vectors import Known, Vectors
 from fusion.contract import Embedder, Scope
 from fusion.errors import InvalidAnswer, StoreBusy, StoreDamaged
-from fusion.lib.backoff import backoff_s
 from fusion.lib.words import content_hash
 
 if TYPE_CHECKING:
@@ -43,8 +43,6 @@ _FRESH_ENTRIES = 64
 # Changes of so many at most get their vectors before what waits for them already: somebody has just said these.
 # As many as the embedder can sort by length, and as few as may be lost when the process dies: it caches them itself.
 _SHARE_OF_VECTORS = 0.8
-_RETRY_S = 1.0
-_LONGEST_RETRY_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,18 +115,10 @@ class Index:
         self._lexical_is_lost = False
         self._changes: list[tuple[Mapping[str, Entry | None], asyncio.Future[None]]] = []
         self._writing: asyncio.Task[None] | None = None
-        self._wanting: dict[str, tuple[str, str | None]] = {}
+        self._waiting: Waiting[tuple[str, str | None]] = Waiting()
         # Hash and text by key; no text where it can be picked: what is put now may not be there yet.
-        self._fresh: dict[str, None] = {}
-        # Of what is wanted, the keys that go first.
-        self._refused: dict[str, tuple[str, str | None]] = {}
-        self._refusal: InvalidAnswer | None = None
-        # Of what is wanted, what the embedder makes no vector of, and why: asked for again behind all the rest.
         self._mending = False
-        self._filling: asyncio.Task[None] | None = None
-        self._retry = asyncio.Event()
-        self._progress = asyncio.Condition()
-        self._failures = 0
+        self._backfill = Backfill(f"index in {folder}", self._fill_some, self._waiting.try_refused)
         self._faults: dict[str, str] = {}
         self._closed = False
         self._rebuilding: str | None = None
@@ -152,7 +142,7 @@ class Index:
     @property
     def pending(self) -> int:
         """How many of them are waiting for one."""
-        return len(self._wanting)
+        return len(self._waiting)
 
     @property
     def stamp(self) -> str:
@@ -163,13 +153,14 @@ class Index:
     def notes(self) -> tuple[str, ...]:
         """What does not work at the moment, in words."""
         if self.embedder is None:
-            return ("no embedding model: search goes by words alone", *self._faults.values())
+            return ("no embedding model: search goes by words alone", *self.faults)
         return self.faults
 
     @property
     def faults(self) -> tuple[str, ...]:
         """What fails that should work."""
-        return tuple(self._faults.values())
+        fault = self._backfill.error or self._waiting.why
+        return (*self._faults.values(), *([f"vectors are not filled in: {fault}"] if fault else ()))
 
     async def put(self, entries: Sequence[Entry]) -> None:
         """Adds entries, replacing those of the same key. Found by their words when this returns."""
@@ -411,7 +402,7 @@ class Index:
         self._moved_to = embedder = self._through(embedder)
         await self._in_thread(lambda: self._vectors.turn(embedder.identity, embedder.dimensions))
         self._embedder = embedder
-        self._wanting, self._refused, self._fresh = {}, {}, {}
+        self._waiting.clear()
         await self._resume()
 
     @asynccontextmanager
@@ -433,11 +424,8 @@ class Index:
 
     async def settle(self) -> None:
         """Returns when every entry has its vector, or when the embedder has failed once more (see ``notes``)."""
-        failures = self._failures
-        self._refused = {}
-        self._retry.set()
-        async with self._progress:
-            await self._progress.wait_for(lambda: not self._wanting or self._failures > failures or self._closed)
+        if self._waiting:
+            await self._backfill.settle()
         if not self._closed:
             await self._in_thread(self._lexical.settle)
 
@@ -446,13 +434,9 @@ class Index:
         if self._closed:
             return
         self._closed = True
-        if self._filling is not None:
-            self._filling.cancel()
-            await asyncio.gather(self._filling, return_exceptions=True)
+        await self._backfill.close()
         if self._writing is not None:
             await self._writing
-        async with self._progress:
-            self._progress.notify_all()
 
         def end() -> None:
             self._threads.shutdown()
@@ -572,8 +556,8 @@ class Index:
         """The index is what it was: only the vectors that are missing are still to come."""
         if self._embedder is not None:
             bare = await self._in_thread(self._vectors.bare)
-            self._wanting.update((key, (digest, None)) for key, digest in bare)
-            self._fill_behind()
+            self._waiting.add({key: (digest, None) for key, digest in bare}, fresh=False)
+            self._fill()
 
     # Writing: what comes while a commit is under way goes into the next one together
 
@@ -607,20 +591,14 @@ class Index:
 
     async def _apply(self, changes: Mapping[str, Entry | None]) -> None:
         wanting = await self._in_thread(lambda: self._write_files(changes))
-        for key in changes:
-            self._wanting.pop(key, None)
-        self._wanting.update(wanting)
-        if len(wanting) <= _FRESH_ENTRIES and not self._mending:
-            self._fresh.update(dict.fromkeys(wanting))
-        self._fill_behind()
+        self._waiting.drop(changes)
+        self._waiting.add(wanting, fresh=len(wanting) <= _FRESH_ENTRIES and not self._mending)
+        self._fill()
 
-    def _fill_behind(self) -> None:
-        if self.embedder is None or not self._wanting or self._closed:
-            return
-        if self._filling is None or self._filling.done():
-            self._filling = asyncio.create_task(self._fill())
-        elif self._refused:
-            self._retry.set()  # what came now does not wait for what is refused
+    def _fill(self) -> None:
+        if self.embedder is not None and self._waiting:
+            # What came now does not wait for what is refused.
+            self._backfill.start(retry=self._waiting.why is not None)
 
     def _write_files(self, changes: Mapping[str, Entry | None]) -> dict[str, tuple[str, str | None]]:
         """Words first, then the record of them. Returns hash and text, by key, of the entries that have no vector.
@@ -649,62 +627,22 @@ class Index:
 
     # Filling in vectors
 
-    async def _fill(self) -> None:
-        waits = 0
-        while self._wanting and (embedder := self.embedder) is not None:
-            self._retry.clear()
-            untried = (one for one in self._wanting.items() if self._refused.get(one[0]) != one[1])
-            try:
-                some = self._fresh_ones() or dict(islice(untried, _FILL_ENTRIES))
-                if not some and self._refusal is not None:
-                    raise self._refusal
-                await self._fill_some(embedder, some)
-                waits = 0
-                if not self._refused:
-                    self._faults.pop("fill", None)
-            except Exception as error:  # noqa: BLE001 - whatever keeps vectors from coming, words are searched on
-                self._note("fill", f"vectors are not filled in: {error}")
-                self._failures += 1
-                await self._tell()
-                try:
-                    async with asyncio.timeout(backoff_s(waits + 1, _RETRY_S, _LONGEST_RETRY_S)):
-                        await self._retry.wait()
-                except TimeoutError:
-                    waits += 1
-                    self._refused = {}
-            await self._tell()
-        if not self._wanting:
-            self._faults.pop("fill", None)
-
-    def _fresh_ones(self) -> dict[str, tuple[str, str | None]]:
-        """Of what came in last in small changes the first few, each once: one that is refused waits with the rest."""
-        keys = list(islice(self._fresh, _FILL_ENTRIES))
-        for key in keys:
-            del self._fresh[key]
-        return {key: self._wanting[key] for key in keys if key in self._wanting}
-
-    async def _fill_some(self, embedder: Embedder, some: Mapping[str, tuple[str, str | None]]) -> None:
+    async def _fill_some(self) -> bool:
         """Raises InvalidAnswer where the embedder makes a vector of none of them."""
+        waiting, embedder = self._waiting, self.embedder
+        some = waiting.some(_FILL_ENTRIES)
+        if embedder is None or not some:
+            return False
         texts = {key: text for key, (_, text) in some.items() if text is not None}
         pick, bare = self._pick, [key for key in some if key not in texts]
         if pick is not None and bare:
             texts |= {entry.key: entry.text for entry in await self._in_thread(lambda: pick(bare))}
         made = dict(zip(texts, await each_vector_of(embedder, list(texts.values())), strict=True))
-        rows = [(key, some[key][0], made_of) for key, made_of in made.items() if not isinstance(made_of, InvalidAnswer)]
-        for key, made_of in made.items():
-            if isinstance(made_of, InvalidAnswer):
-                self._refused[key], self._refusal = some[key], made_of
-        if made and not rows and self._refusal is not None:
-            raise self._refusal
-        if not await self._in_thread(lambda: self._vectors.add(rows, embedder.identity)):
-            return  # the index has moved to another model meanwhile: these are still wanted, of that one
-        for key, wanted in some.items():
-            if self._wanting.get(key) == wanted and not isinstance(made.get(key), InvalidAnswer):
-                del self._wanting[key]
-
-    async def _tell(self) -> None:
-        async with self._progress:
-            self._progress.notify_all()
+        rows = [(key, some[key][0], vector) for key, vector in made.items() if not isinstance(vector, InvalidAnswer)]
+        if await self._in_thread(lambda: self._vectors.add(rows, embedder.identity)):
+            waiting.done(some, {key: vector for key, vector in made.items() if isinstance(vector, InvalidAnswer)})
+        # Else the index has moved to another model meanwhile: these are still wanted, of that one.
+        return bool(self._waiting)
 
     def _note(self, what: str, fault: str) -> None:
         if self._faults.get(what) != fault:

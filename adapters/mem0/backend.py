@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +10,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
+from adapters.index.backfill import Backfill
 from adapters.mem0.options import Options
 from adapters.mem0.plain import Plain
 from adapters.mem0.replies import Change
@@ -63,7 +63,7 @@ class Mem0:
         self._shelf = shelf
         self._worker = worker
         self._embedder = embedder
-        self._filling: asyncio.Task[None] | None = None
+        self._backfill = Backfill("mem0", self._fill_some)
         self._fault: str | None = None
         self._closed = False
 
@@ -171,18 +171,16 @@ class Mem0:
 
     async def settle(self) -> None:
         """Raises what keeps the vectors from filling in."""
-        self._fill()
-        if self._filling is not None:
-            await asyncio.shield(self._filling)
+        if self._embedder is not None and self._shelf.pending:
+            await self._backfill.settle()
+        if self._backfill.error is not None:
+            raise self._backfill.error
 
     async def close(self) -> None:
         if self._closed:
             return
         self._closed = True
-        if self._filling is not None:
-            self._filling.cancel()
-            with contextlib.suppress(asyncio.CancelledError, FusionError):
-                await self._filling
+        await self._backfill.close()
         await self._run(self._shelf.close)
         self._worker.shutdown(wait=False)
 
@@ -208,22 +206,22 @@ class Mem0:
         self._fault = str(error)
 
     def _fill(self) -> None:
-        """Starts giving vectors to what has none, unless that is under way or there is nothing to do."""
-        if self._embedder is None or self._closed or not self._shelf.pending:
-            return
-        if self._filling is None or self._filling.done():
-            self._filling = asyncio.create_task(self._fill_in(self._embedder), name="mem0: vectors")
-            self._filling.add_done_callback(_retrieve)
+        """Has what has no vector get one."""
+        if self._embedder is not None and self._shelf.pending:
+            self._backfill.start()
 
-    async def _fill_in(self, embedder: Embedder) -> None:
-        while waiting := await self._run(self._shelf.waiting, BATCH):
-            try:
-                vectors = await embedder.embed([spoken(hit.text, hit.speaker) for hit in waiting])
-            except FusionError as error:
-                self._fail(error)
-                raise
-            await self._run(self._shelf.move, [hit.native_id for hit in waiting], vectors)
-        self._fault = None
+    async def _fill_some(self) -> bool:
+        waiting = await self._run(self._shelf.waiting, BATCH)
+        if self._embedder is None or not waiting:
+            self._fault = None
+            return False
+        try:
+            vectors = await self._embedder.embed([spoken(hit.text, hit.speaker) for hit in waiting])
+        except FusionError as error:
+            self._fail(error)
+            raise
+        await self._run(self._shelf.move, [hit.native_id for hit in waiting], vectors)
+        return True
 
 
 def _shelf(opening: Opening, options: Options) -> tuple[Shelf | Plain, int]:
@@ -241,9 +239,3 @@ def _shelf(opening: Opening, options: Options) -> tuple[Shelf | Plain, int]:
             "the model that the collection was made with (OpenClaw's is OpenAI's text-embedding-3-small)"
         )
     return Plain(opening, options, embedder, loop), THREADS if options.url else 1
-
-
-def _retrieve(task: asyncio.Task[None]) -> None:
-    """Its error was logged and stands in the description: nobody needs to hear of it again."""
-    if not task.cancelled():
-        task.exception()

@@ -11,13 +11,13 @@ and the vector comes behind.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
+from adapters.index.backfill import Backfill
 from adapters.options import read, verified
 from adapters.qdrant import sparse
 from adapters.qdrant.client import NEWER, Client
@@ -75,7 +75,7 @@ class Qdrant:
         self._name = collection_of(options.collection, embedder)
         self._preparing = asyncio.Lock()
         self._ready = False
-        self._work: asyncio.Task[None] | None = None
+        self._backfill = Backfill(f"qdrant: {self._name}", self._fill)
         self._fault: str | None = None
         self._closed = False
 
@@ -89,7 +89,7 @@ class Qdrant:
         """Does not wait for the server: one that is down now may be up at the first question."""
         options = of_tenant(read(Ours, opening), opening.tenant)
         self = cls(options.client(f"wait=true&ordering={options.ordering}"), options, opening.embedder)
-        self._go_on()
+        self._backfill.start()
         return self
 
     async def search(self, query: Query) -> Sequence[Hit]:
@@ -127,7 +127,7 @@ class Qdrant:
         except HttpStatus:
             self._ready = False  # the collection may be gone, or another by now; the next delivery looks
             raise
-        self._go_on()
+        self._backfill.start()
         return [(event.event_id,) for event in events]
 
     async def _store(self, events: Sequence[Event]) -> None:
@@ -195,18 +195,15 @@ class Qdrant:
 
     async def settle(self) -> None:
         """Raises what keeps the vectors from filling in."""
-        self._go_on()
-        if self._work is not None:
-            await asyncio.shield(self._work)
+        await self._backfill.settle()
+        if self._backfill.error is not None:
+            raise self._backfill.error
 
     async def close(self) -> None:
         if self._closed:
             return
         self._closed = True
-        if self._work is not None:
-            self._work.cancel()
-            with contextlib.suppress(asyncio.CancelledError, FusionError):
-                await self._work
+        await self._backfill.close()
         await self._client.close()
 
     # The collection
@@ -309,20 +306,14 @@ class Qdrant:
             return [None] * len(texts)
         return vectors.tolist()  # type: ignore[no-any-return]  # numpy's stubs say Any
 
-    def _go_on(self) -> None:
-        """Starts what is to be done behind, unless that is under way."""
-        if not self._closed and (self._work is None or self._work.done()):
-            self._work = asyncio.create_task(self._fill(), name=f"qdrant: {self._name}")
-            self._work.add_done_callback(_retrieve)
-
-    async def _fill(self) -> None:
+    async def _fill(self) -> bool:
         """Copies what another model's collection has, then gives vectors to what has none."""
         names = await self._client.collections(WRITE_S)
         if not any(name.startswith(f"{self._options.collection}.") for name in names):
-            return
+            return False
         await self._prepare()
         if self._embedder is None:
-            return
+            return False
         body = {"limit": PAGE, "with_payload": True, "with_vector": False, "filter": UNEMBEDDED}
         while points := (await self._client.scroll(self._name, body, WRITE_S))[0]:
             texts = [spoken(point["payload"]["data"], point["payload"].get("actor_id")) for point in points]
@@ -335,6 +326,7 @@ class Qdrant:
                 [{"id": p["id"], "vector": {DENSE: v}} for p, v in zip(points, vectors.tolist(), strict=True)]
             )
         self._fault = None
+        return False
 
     async def _give(self, points: Sequence[Mapping[str, Any]]) -> None:
         """Stores vectors. What was forgotten meanwhile stays away."""
@@ -463,9 +455,3 @@ def _hit(native_id: str, payload: Payload, score: float | None) -> Hit:
 def _without_vector(point: Mapping[str, Any]) -> dict[str, Any]:
     words = (point.get("vector") or {}).get(WORDS) or sparse.of_memory(point["payload"]["data"])
     return {"id": point["id"], "vector": {WORDS: words}, "payload": point["payload"]}
-
-
-def _retrieve(task: asyncio.Task[None]) -> None:
-    """Its error stands in the description, or comes again with the next search."""
-    if not task.cancelled():
-        task.exception()
