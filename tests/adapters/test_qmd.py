@@ -258,6 +258,7 @@ async def test_a_daemon_that_wants_another_name_says_so() -> None:
         await backend.close()
 
 
+@pytest.mark.feature("… its health is described", of="QMD's daemon is asked")
 async def test_its_health_is_described() -> None:
     """Well, down with the command that starts it, or somebody else's port."""
     async with Chaos(behaviour=Daemon()) as server:
