@@ -280,10 +280,10 @@ Ref = Annotated[
     Field(min_length=1, max_length=bodies.MAX_REF_CHARS),
 ]
 AsOf = Annotated[str | None, Field(description="answer as of this time: 2026-01-31, or with a time of day")]
-User = Annotated[str | None, Field(description="only this user's memories")]
-Agent = Annotated[str | None, Field(description="only this agent's memories")]
-Session = Annotated[str | None, Field(description="only this session's memories")]
-Project = Annotated[str | None, Field(description="prefer memories of this project")]
+User = Annotated[bodies.Id | None, Field(description="only this user's memories")]
+Agent = Annotated[bodies.Id | None, Field(description="only this agent's memories")]
+Session = Annotated[bodies.Id | None, Field(description="only this session's memories")]
+Project = Annotated[bodies.Id | None, Field(description="prefer memories of this project")]
 
 
 class Arguments(BaseModel):
@@ -363,7 +363,9 @@ class MemorySearch(Arguments):
         description="results at most",
     )
     min_score: float = Field(default=0.0, alias="minScore", ge=0, le=1, description="results of at least this score")
-    backends: list[str] | None = Field(default=None, min_length=1, max_length=64, description="ask only these systems")
+    backends: list[bodies.Name] | None = Field(
+        default=None, min_length=1, max_length=64, description="only these systems"
+    )
     as_of: AsOf = None
     user_id: User = None
     agent_id: Agent = None
@@ -431,10 +433,10 @@ class MemoryAppend(Arguments):
     result = Appended
 
     text: str = Field(min_length=1, max_length=MAX_TEXT_CHARS, description="lines of Markdown")
-    user_id: str | None = Field(default=None, description="whose log it is")
-    agent_id: str | None = Field(default=None, description="the agent that it belongs to")
-    session_id: str | None = Field(default=None, description="the session that it belongs to")
-    project: str | None = Field(default=None, description="the project that it belongs to")
+    user_id: bodies.Id | None = Field(default=None, description="whose log it is")
+    agent_id: bodies.Id | None = Field(default=None, description="the agent that it belongs to")
+    session_id: bodies.Id | None = Field(default=None, description="the session that it belongs to")
+    project: bodies.Id | None = Field(default=None, description="the project that it belongs to")
 
     async def run(self, caller: Caller) -> Appended:
         return Appended.model_validate(await caller.gateway.memory_append(self.text, **_scope(caller, self)))
@@ -451,14 +453,14 @@ class MemoryStore(Arguments):
 
     text: str = Field(min_length=1, max_length=MAX_TEXT_CHARS, description="what to remember; one thing")
     kind: Kind = Field(default="note", description="what sort of thing it is")
-    speaker: str | None = Field(default=None, max_length=256, description="who said it")
+    speaker: bodies.Id | None = Field(default=None, description="who said it")
     at: str | None = Field(default=None, description="when it happened, as precisely as known: 2026, 2026-01-31, …")
     supersedes: Ref | None = Field(default=None, description="ref of the memory that this one replaces")
     audience: Audience = Field(default="group", description="private: never shown where others read along")
-    user_id: str | None = Field(default=None, description="whose memory it is")
-    agent_id: str | None = Field(default=None, description="the agent that it belongs to")
-    session_id: str | None = Field(default=None, description="the session that it belongs to")
-    project: str | None = Field(default=None, description="the project that it belongs to")
+    user_id: bodies.Id | None = Field(default=None, description="whose memory it is")
+    agent_id: bodies.Id | None = Field(default=None, description="the agent that it belongs to")
+    session_id: bodies.Id | None = Field(default=None, description="the session that it belongs to")
+    project: bodies.Id | None = Field(default=None, description="the project that it belongs to")
 
     async def run(self, caller: Caller) -> Stored:
         said = self.model_dump(include={"text", "kind", "speaker", "at", "supersedes"}, exclude_none=True)

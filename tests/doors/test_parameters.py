@@ -1,0 +1,254 @@
+"""The client, the tools and the commands take what the models of requests declare, and nothing else."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import pytest
+from pydantic import BaseModel, Field, TypeAdapter, create_model
+
+from fusion import client
+from fusion.doors import bodies
+from fusion.doors.cli import ask, keep, measure
+from fusion.doors.mcp import TOOLS
+
+MODELS: Mapping[str, type[BaseModel]] = {
+    "fuse": bodies.FuseBody,
+    "compare": bodies.CompareBody,
+    "feedback": bodies.FeedbackBody,
+    "labels": bodies.Labelled,
+    "search": bodies.SearchBody,
+    "memory": bodies.Scoped,
+    "memories": bodies.Listed,
+    "document": bodies.DocumentQuery,
+    "forget": bodies.Scoped,
+    "forget_many": bodies.ForgetBody,
+    "forgotten": bodies.ForgottenQuery,
+    "undo": bodies.UndoBody,
+    "batches": bodies.BatchesQuery,
+    "sources": bodies.SourcesQuery,
+    "retire": bodies.RetireBody,
+    "memory_search": bodies.SearchToolBody,
+    "memory_get": bodies.GetToolBody,
+    "memory_append": bodies.AppendToolBody,
+    "flush_plan": bodies.FlushBody,
+    "receipt": bodies.ReceiptQuery,
+    "settle": bodies.SettleBody,
+}
+WITHOUT = {"remember", "do", "backends", "status", "ready", "health"}
+"""calls that take a body of the caller's, or none"""
+TOOL_MODELS: Mapping[str, type[BaseModel]] = {
+    "memory_fuse": bodies.FuseBody,
+    "memory_search": bodies.SearchToolBody,
+    "memory_get": bodies.GetToolBody,
+    "memory_store": bodies.MemoryBody,
+    "memory_append": bodies.AppendToolBody,
+    "memory_forget": bodies.ForgetBody,
+}
+COMMANDS: Mapping[str, tuple[Callable[..., None], type[BaseModel]]] = {
+    "fuse": (ask.fuse, bodies.FuseBody),
+    "search": (ask.search, bodies.SearchBody),
+    "compare": (measure.compare, bodies.CompareBody),
+    "feedback": (measure.feedback, bodies.FeedbackBody),
+    "remember": (keep.remember, bodies.MemoryBody),
+    "memories": (keep.memories, bodies.Listed),
+    "forget": (keep.forget, bodies.ForgetBody),
+    "forgotten": (keep.forgotten, bodies.ForgottenQuery),
+    "undo": (keep.undo, bodies.UndoBody),
+}
+CLIENT_NAMES = {
+    ("document", "start"): "from",
+    ("memory_get", "start"): "from",
+    ("memory_search", "max_results"): "maxResults",
+    ("memory_search", "min_score"): "minScore",
+    ("settle", "wait_s"): "timeout_s",
+}
+"""names that Python cannot say, or says otherwise"""
+COMMAND_NAMES = {
+    "user": "user_id",
+    "agent": "agent_id",
+    "session": "session_id",
+    "question": "query",
+    "budget": "budget_chars",
+    "backend": "backends",
+}
+IN_PATH = {("memory", "ref"), ("forget", "ref"), ("receipt", "receipt_id")}
+OWN = {
+    *{(name, option) for name in COMMANDS for option in ("home", "config", "direct", "as_json", "verbose", "yes")},
+    ("compare", "queries"),  # a file of questions
+    ("compare", "seed"),
+    ("feedback", "export"),  # asks for the labels instead
+    ("forget", "recorded"),  # time = "recorded"
+    ("undo", "last"),  # says aloud what no id says, too
+    ("memory_get", "ref"),  # a tool's one of two: the path of the route takes both
+    ("memory_forget", "ref"),  # one of `refs`
+}
+"""what belongs to the command line or to a tool alone"""
+DEFAULTS: Mapping[tuple[str, str], object] = {
+    ("mcp memory_fuse", "max_results"): 8,  # a model's context is not a prompt's
+    ("mcp memory_fuse", "budget_chars"): 6000,
+    ("mcp memory_forget", "dry_run"): None,  # true with a query, false with a ref
+    ("client settle", "timeout_s"): 30.0,
+    ("client compare", "a"): ...,  # two arms, said one after the other
+}
+"""defaults of a door's own"""
+OPTIONAL = {
+    ("mcp memory_get", "path"),  # or ref
+    ("cli fuse", "query"),
+    ("cli compare", "query"),  # or --queries
+    ("cli compare", "b"),
+    ("cli feedback", "receipt_id"),  # or --export
+}
+"""what a request needs, and a door takes in two ways"""
+UPPER, LOWER = ("maximum", "maxLength", "maxItems"), ("minimum", "minLength", "minItems")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter as JSON Schema has it; ``default`` is ... where it is required."""
+
+    types: frozenset[str]
+    default: object
+    bounds: Mapping[str, float]
+
+    @classmethod
+    def of(cls, schema: Mapping[str, Any], defs: Mapping[str, Any], default: object) -> Parameter:
+        types: set[str] = set()
+        bounds: dict[str, float] = {}
+        parts = [schema]
+        while parts:
+            part = parts.pop()
+            part = defs[part["$ref"].rpartition("/")[2]] if "$ref" in part else part
+            parts += [*part.get("anyOf", ()), *part.get("oneOf", ())]
+            types |= {part["type"]} if "type" in part else set()
+            bounds |= {name: part[name] for name in (*UPPER, *LOWER) if name in part}
+        return cls(frozenset(types - {"null"}), list(default) if isinstance(default, tuple) else default, bounds)
+
+    @classmethod
+    def hinted(cls, hint: object, default: object) -> Parameter:
+        schema = TypeAdapter(hint).json_schema()
+        return cls.of(schema, schema.get("$defs", {}), default)
+
+
+def declared(model: type[BaseModel]) -> dict[str, Parameter]:
+    schema = model.model_json_schema()
+    needed = schema.get("required", ())
+    return {
+        name: Parameter.of(one, schema.get("$defs", {}), ... if name in needed else one.get("default"))
+        for name, one in schema["properties"].items()
+    }
+
+
+def differences(door: str, name: str, given: Mapping[str, Parameter], model: type[BaseModel]) -> Iterator[str]:
+    """What a door takes otherwise than its model; ``given`` is by the model's names."""
+    at = f"{door} {name}"
+    for parameter, here in given.items():
+        there = declared(model).get(parameter)
+        if there is None:
+            yield f"{parameter}: {model.__name__} has no such field"
+            continue
+        if not here.types <= there.types | ({"array"} if door == "cli" and there.types == {"string"} else set()):
+            yield f"{parameter}: {set(here.types)} here, {set(there.types)} in {model.__name__}"
+        for bound in here.bounds.keys() | (there.bounds.keys() if door == "mcp" else set()):
+            ours, theirs = here.bounds.get(bound), there.bounds.get(bound)
+            if ours is None or (theirs is not None and (ours > theirs if bound in UPPER else ours < theirs)):
+                yield f"{parameter}: {bound} {ours} here, {theirs} in {model.__name__}"
+        if (at, parameter) in DEFAULTS:
+            if here.default != DEFAULTS[at, parameter]:
+                yield f"{parameter}: default {here.default!r} here, {DEFAULTS[at, parameter]!r} expected"
+        elif there.default is ... and here.default is not ... and (at, parameter) not in OPTIONAL:
+            yield f"{parameter}: optional here, required in {model.__name__}"
+        elif there.default is not ... and here.default not in (None, there.default):  # None: left to the server
+            yield f"{parameter}: default {here.default!r} here, {there.default!r} in {model.__name__}"
+
+
+def of_signature(function: Callable[..., Any]) -> Iterator[tuple[str, Parameter]]:
+    hints = get_type_hints(function, localns={"datetime": datetime}, include_extras=True)
+    for name, one in inspect.signature(function).parameters.items():
+        if one.kind is not inspect.Parameter.VAR_KEYWORD:
+            yield name, Parameter.hinted(_bounded(hints[name]), ... if one.default is one.empty else one.default)
+
+
+def _bounded(hint: Any) -> Any:
+    """A hint with the bounds of its typer.Option, as pydantic writes them."""
+    if get_origin(hint) is not Annotated:
+        return hint
+    kind, *more = get_args(hint)
+    found = {"ge": getattr(more[0], "min", None), "le": getattr(more[0], "max", None)}
+    return Annotated[kind, Field(**found)] if any(value is not None for value in found.values()) else kind
+
+
+def test_every_call_of_the_client_has_a_model() -> None:
+    """A new call must be compared, or said to have no parameters of its own."""
+    calls = {
+        name
+        for name, one in vars(client).items()
+        if inspect.isfunction(one) and str(inspect.signature(one).return_annotation).startswith("Call[")
+    }
+    assert calls == MODELS.keys() | WITHOUT
+
+
+@pytest.mark.feature("the client, the MCP tools and the commands take what the requests declare")
+@pytest.mark.parametrize("name", MODELS)
+def test_the_client_takes_what_the_model_declares(name: str) -> None:
+    """Names, types, defaults and what is required; and each field of the model can be said."""
+    function = getattr(client, name)
+    given = {
+        CLIENT_NAMES.get((name, parameter), parameter): one
+        for parameter, one in of_signature(function)
+        if (name, parameter) not in IN_PATH
+    }
+    assert [*differences("client", name, given, MODELS[name])] == []
+    rest = [one for one in inspect.signature(function).parameters.values() if one.kind is one.VAR_KEYWORD]
+    unsaid = declared(MODELS[name]).keys() - given.keys()
+    assert unsaid <= (declared(bodies.Scoped).keys() if rest and rest[0].name == "scope" else unsaid if rest else set())
+
+
+def test_every_tool_has_a_model() -> None:
+    """A new tool must be compared with a request."""
+    assert TOOLS.keys() == TOOL_MODELS.keys()
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_tool_takes_what_the_model_declares(name: str) -> None:
+    """Names, types, bounds, defaults and what is required."""
+    given = {
+        {"limit": "maxResults"}.get(parameter, parameter): one
+        for parameter, one in declared(TOOLS[name]).items()
+        if (name, parameter) not in OWN
+    }
+    assert [*differences("mcp", name, given, TOOL_MODELS[name])] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_takes_what_the_model_declares(name: str) -> None:
+    """Names, types, bounds, defaults and what is required; but for the options of the command line's own."""
+    command, model = COMMANDS[name]
+    known = declared(model)
+    given = {
+        parameter if parameter in known else COMMAND_NAMES.get(parameter, parameter): one
+        for parameter, one in of_signature(command)
+        if (name, parameter) not in OWN
+    }
+    assert [*differences("cli", name, given, model)] == []
+
+
+def test_a_difference_is_noticed() -> None:
+    """The comparison would hold of nothing if it let everything pass."""
+
+    def wrong(query: int, max_results: int = 7, colour: str = "") -> None: ...
+
+    given = dict(of_signature(wrong))
+    found = " ".join(differences("client", "fuse", given, bodies.FuseBody))
+    assert "colour: FuseBody has no such field" in found
+    assert "query: {'integer'} here" in found
+    assert "max_results: default 7 here, None in FuseBody" in found
+    loose = create_model("Loose", query=(str, ""), max_results=(int, Field(default=8, ge=0, le=101)))
+    found = " ".join(differences("mcp", "memory_fuse", declared(loose), bodies.FuseBody))
+    assert "query: optional here" in found
+    assert "maximum 101 here, 100" in found
+    assert "minimum 0 here, 1" in found
