@@ -444,6 +444,8 @@ class Status(TypedDict):
     bytes: dict[str, int]
     notes: list[str]
     held_back: list[HeldBack]
+    links: dict[str, int]
+    """links below the folders of [notes], by kind: none is followed"""
     requests: Requests
 
 

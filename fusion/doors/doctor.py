@@ -110,6 +110,7 @@ def examine(
         found += _configured(settings, _file(home, config))
     found += _backends(status) if status is not None else _backlog(home)
     found += _held_back(home, status)
+    found += _links(status)
     return found
 
 
@@ -371,6 +372,12 @@ def _held_back(home: Path, status: wire.Status | None) -> Iterator[Finding]:
             rows = [{"document": one.document, "refs": list(one.refs)} for one in held_back(db, Scope().tenant)]
     if rows:
         yield _ok("held back", show.held_back(rows))
+
+
+def _links(status: wire.Status | None) -> Iterator[Finding]:
+    """Links in followed folders, which nobody reads."""
+    if status is not None and status.get("links"):
+        yield _ok("links", show.links(status["links"]))
 
 
 # What is configured ----------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from fusion.doors.progress import bars, on_stderr, spoken_in_lines
 from fusion.doors.retire import WholeFiles
 from fusion.errors import BadInput, NotFound, Overloaded, ServerUnreachable, StoreBusy
 from fusion.ingest.bookmarks import Bookmarks
-from fusion.ingest.files import DEFAULT_LIMITS, Limits, Skip
+from fusion.ingest.files import DEFAULT_LIMITS, File, Limits, Skip
 from fusion.ingest.reading import reading
 from fusion.ingest.sources import read, size
 from fusion.lib.clean import clean
@@ -45,6 +45,8 @@ LOOK_S = 2.0
 """between two looks at how far the backends are"""
 SAY_S = 5.0
 """between two lines of progress where there is no terminal"""
+FIRST_S = 2.0
+"""until the first of them"""
 ATTEMPTS = 8
 """at one batch, while the server is busy"""
 
@@ -194,7 +196,14 @@ async def ingest(
     with bars(quiet) as shown:
         progress = await _reading(shown, paths, lambda: 0)
         found = read(
-            paths, scope, limits=limits, progress=progress, wholly=whole, passed=tally.not_read, split_up=tally.split_up
+            paths,
+            scope,
+            limits=limits,
+            progress=progress,
+            cutting=progress.cutting,
+            wholly=whole,
+            passed=tally.not_read,
+            split_up=tally.split_up,
         )
         for _ in _memories(found, tally):
             pass
@@ -236,6 +245,7 @@ async def send(
             scope,
             limits=limits,
             progress=progress,
+            cutting=progress.cutting,
             bookmarks=bookmarks,
             only=only,
             wholly=whole,
@@ -279,7 +289,8 @@ class Reading:
         self._say, self._clock = say, clock
         self._bar = shown.add_task("reading", total=total)
         self._bytes = 0
-        self._began = self._said = clock()
+        self._began = clock()
+        self._next = self._began + FIRST_S
 
     def __call__(self, count: int) -> None:
         self._bytes += count
@@ -287,14 +298,25 @@ class Reading:
 
     def say(self, read: int, where: str) -> None:
         """A line, where there is no bar and the last one was said some seconds ago."""
-        now = self._clock()
-        if not spoken_in_lines(self._shown) or now - self._said < SAY_S:
+        if (now := self._due()) is None:
             return
-        self._said = now
         share = f"{min(100, 100 * self._bytes // self._total)} % of {self._total / 1e6:,.1f} MB" if self._total else ""
         rate = read / max(now - self._began, 0.001)
         line = f"ingest: {read:,} memories read, {self._added():,} new, {rate:,.0f} a second, {share}, at {where}"
         self._say(clean(line)[0])
+
+    def cutting(self, file: File, share: float) -> None:
+        """How far a large note is cut, during which nothing of it can be sent."""
+        if spoken_in_lines(self._shown) and self._due() is not None:
+            self._say(clean(f"ingest: cutting {file.document}, {share:.0%} of its {file.bytes / 1e6:,.1f} MB")[0])
+
+    def _due(self) -> float | None:
+        """What time it is, if a line is to be said now: where there is no bar, and some seconds after the last one."""
+        now = self._clock()
+        if not spoken_in_lines(self._shown) or now < self._next:
+            return None
+        self._next = now + SAY_S
+        return now
 
 
 async def _reading(shown: Progress, paths: Sequence[Path], added: Callable[[], int]) -> Reading:

@@ -31,9 +31,10 @@ from fusion.doors import show, terminal
 from fusion.doors.ingest import Summary, ingest
 from fusion.errors import FusionError, HomeLocked, SettingsError
 from fusion.home import explain_lock, find_home, owner
+from fusion.ingest.files import Limits
 from fusion.lib.words import STOP_WORDS, word_list
 from fusion.resolve import resolve
-from fusion.settings import Chosen, Settings, new_file, toml_text
+from fusion.settings import Chosen, Settings, load, new_file, toml_text
 from fusion.trust import make_home, require, rerecord
 
 if TYPE_CHECKING:
@@ -283,8 +284,12 @@ async def _read_in(asking: Asking, chosen: Sequence[Find], gateway: Gateway) -> 
     paths = [path for one in chosen for path in one.paths]
     if not paths:
         return None
+    settings = load(home=asking.home)
+    limits = Limits.of(settings.ingest, settings.sessions)
     try:
-        summary = await ingest(paths, Scope(), gateway(), patience_s=PATIENCE_S, quiet=asking.quiet, home=asking.home)
+        summary = await ingest(
+            paths, Scope(), gateway(), patience_s=PATIENCE_S, quiet=asking.quiet, home=asking.home, limits=limits
+        )
     except asyncio.CancelledError:
         where = " ".join(shlex.quote(str(path)) for path in paths)
         sys.stderr.write(f"Stopped. What was read so far is kept; this goes on: fusion ingest{_home(asking)} {where}\n")

@@ -392,6 +392,8 @@ def status(found: wire.Status, home: Path, url: str | None) -> None:
     }
     if found.get("held_back"):
         lines["held"] = held_back(found["held_back"])
+    if found.get("links"):
+        lines["links"] = links(found["links"])
     for name, line in lines.items():
         console.print(Text.assemble((f"{name:9}", "dim"), line), soft_wrap=True)
     for note in found["notes"]:
@@ -403,6 +405,16 @@ def held_back(rows: Sequence[wire.HeldBack]) -> str:
     memories = sum(len(row["refs"]) for row in rows)
     named = [f"{row['document']} ({_some(row['refs'])})" for row in rows]
     return f"{memories:,} forgotten memories are kept out of {len(rows):,} documents: {_some(named)}"
+
+
+def links(counts: Mapping[str, int]) -> str:
+    """The links in folders of notes that are not followed."""
+    return f"not read in the folders of [notes]: {_some(kinds(counts))}; links are not followed"
+
+
+def kinds(counts: Mapping[str, int]) -> list[str]:
+    """Files that are not read, each kind with its number."""
+    return [f"{count:,} {kind}" for kind, count in counts.items()]
 
 
 def _some(names: Sequence[str]) -> str:
@@ -574,8 +586,7 @@ def ingested(summary: Summary) -> None:
         more = f" and {row['count'] - 1} more" if row["count"] > 1 else ""
         _say(f"skipped: {row['first']}{more}: {row['reason']}")
     if summary["not_read"]:
-        kinds = [f"{count:,} {kind}" for kind, count in summary["not_read"].items()]
-        _say(f"Not read: {_some(kinds)}.")
+        _say(f"Not read: {_some(kinds(summary['not_read']))}.")
     if not summary["settled"] and not summary["dry_run"]:
         _say("The backends take it in behind; `fusion backends` shows how far they are.")
 

@@ -15,7 +15,7 @@ from watchfiles import Change, awatch
 
 from fusion.doors.ingest import Summary, send
 from fusion.errors import FusionError
-from fusion.ingest.files import form_of, is_below
+from fusion.ingest.files import Limits, form_of, is_below
 from fusion.ingest.reading import reading
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ async def watch(
     stop: asyncio.Event,
     *,
     home: Path,
+    limits: Limits,
     tell: Callable[[Summary], None],
     complain: Callable[[FusionError], None],
     wait: bool = True,
@@ -52,7 +53,9 @@ async def watch(
 
     async def one_round(only: set[Path] | None) -> Summary:
         async with reading(home) as done:
-            return await send(client, paths, scope, wait=wait, quiet=quiet, home=home, only=only, done=done)
+            return await send(
+                client, paths, scope, wait=wait, quiet=quiet, home=home, only=only, done=done, limits=limits
+            )
 
     only: set[Path] | None = None  # of the first round, and of one after a failure: everything
     async with gateway as client:

@@ -9,11 +9,11 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Protocol
 
 import orjson
 
@@ -35,6 +35,10 @@ _COPY = re.compile(r"\.(?:checkpoint|trajectory)\b", re.IGNORECASE)
 NO_SUCH_FILE = "there is no such file or folder"
 NOT_TAKEN = "neither Markdown (.md) nor JSONL (.jsonl)"
 """of a file that was named; in a folder such files are passed over"""
+LINKED = "linked "
+"""what the kind of a link begins with"""
+LEADS_OUT = "a link that leads out of its folder"
+"""a link within the folder leads to what is read in its own place"""
 EMPTY = "empty"
 MAX_UNPACKED_BYTES = 1 << 29
 """of an archive: far beyond any conversation; what has more is refused, be it a bomb or not"""
@@ -45,7 +49,9 @@ MAX_REF_CHARS = 512
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 Progress = Callable[[int], None]
-"""told how many bytes more were read"""
+"""called with how many bytes more were read"""
+Cutting = Callable[["File", float], None]
+"""called while a large note is cut into sections, with the share that is done, from 0 to 1"""
 Form = Literal["markdown", "lines", "database"]
 
 
@@ -67,8 +73,19 @@ class File:
     form: Form
 
 
+def no_report(file: File, share: float) -> None:
+    """Says nothing of how far a note is cut."""
+
+
 class Unreadable(Exception):
     """``str`` is the reason."""
+
+
+class HasLimit(Protocol):
+    """A table of the settings that bounds files."""
+
+    @property
+    def max_file_mb(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +95,11 @@ class Limits:
     note_mb: float = 16.0
     log_mb: float = 1024.0
     """of a transcript, a file of JSONL or a database: these are not held whole"""
+
+    @classmethod
+    def of(cls, ingest: HasLimit, sessions: HasLimit) -> Limits:
+        """Those of the tables [ingest] and [sessions] of the settings."""
+        return cls(ingest.max_file_mb, sessions.max_file_mb)
 
     def too_large(self, file: File) -> str | None:
         """Why a file is not read, with the setting; None for one that may be."""
@@ -104,6 +126,15 @@ def form_of(path: Path, *, named: bool = False) -> Form | None:
     if path.name == DATABASE or (named and suffix in SQLITE):
         return "database"
     return None
+
+
+def kind_of(path: Path) -> str:
+    """What a file that is not read is counted as: its ending."""
+    return path.suffix.lower() or "without an ending"
+
+
+def _kind_of_link(path: Path) -> str:
+    return LINKED + ("folder" if is_folder(path) else kind_of(path))
 
 
 def _is_copy(name: str) -> bool:
@@ -146,16 +177,25 @@ def _walk(root: Path, passed: Counter[str] | None = None) -> Iterator[File | Ski
             if entry.name.startswith(".") or entry.name in PASSED_OVER:
                 continue
             if entry.is_symlink():
-                # A link within the folder leads to what is read in its own place.
                 if (wanted or is_folder(path)) and not Path(os.path.realpath(path)).is_relative_to(root):
-                    yield Skip(shown(path), "a link that leads out of its folder")
+                    yield Skip(shown(path), LEADS_OUT)
+                elif passed is not None:
+                    passed[_kind_of_link(path)] += 1
             elif entry.is_dir(follow_symlinks=False):
                 inner.append(path)
             elif wanted:
                 yield from _one(path, root)
             elif passed is not None and entry.is_file(follow_symlinks=False):
-                passed[path.suffix.lower() or "without an ending"] += 1
+                passed[kind_of(path)] += 1
         waiting.extend(reversed(inner))
+
+
+def linked(found: Iterable[File | Skip], passed: Mapping[str, int]) -> dict[str, int]:
+    """How many links there are by kind, of what `files` found and counted as ``passed``."""
+    counts = Counter({kind: count for kind, count in passed.items() if kind.startswith(LINKED)})
+    out = [Path(one.where) for one in found if isinstance(one, Skip) and one.reason == LEADS_OUT]
+    counts.update(_kind_of_link(path) for path in out)
+    return dict(counts.most_common())
 
 
 def _one(path: Path, root: Path, *, named: bool = False) -> Iterator[File | Skip]:

@@ -16,6 +16,7 @@ import asyncio
 import logging
 import os
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -38,6 +39,7 @@ from fusion.ingest.files import (
     is_file,
     is_folder,
     is_gone,
+    linked,
     opened,
 )
 from fusion.ingest.follow import Remember, hand_in
@@ -122,6 +124,8 @@ class NotesFollower:
     _deaf: dict[Path, str] = field(default_factory=dict)
     _unread: dict[str, str] = field(default_factory=dict)
     """why notes could not be read, by source"""
+    linked: Mapping[str, int] = field(default_factory=dict)
+    """how many links are below these paths, by kind: none is followed"""
 
     @property
     def faults(self) -> list[str]:
@@ -223,7 +227,10 @@ class NotesFollower:
 
     def _look_at_all(self, counts: Mapping[str, int]) -> tuple[list[File], list[str]]:
         marks = Bookmarks(self.home, self.whose)
-        notes = (f for f in files(self.paths) if isinstance(f, File) and f.form == "markdown")
+        passed: Counter[str] = Counter()
+        every = list(files(self.paths, passed))
+        self.linked = linked(every, passed)
+        notes = (f for f in every if isinstance(f, File) and f.form == "markdown")
         found = {f"file:{file.path}": file for file in notes if self._is_wanted(file.path)}
         self._unread = {source: why for source, why in self._unread.items() if source in found}
         self._away, gone = {}, dict[str, None]()

@@ -28,6 +28,7 @@ from fusion.ingest.files import (
     EMPTY,
     MAX_REF_CHARS,
     NO_SUCH_FILE,
+    Cutting,
     File,
     Limits,
     Lines,
@@ -37,6 +38,7 @@ from fusion.ingest.files import (
     files,
     is_json,
     is_packed,
+    no_report,
     opened,
     sized,
     unchanged,
@@ -78,6 +80,7 @@ def read(
     *,
     limits: Limits = DEFAULT_LIMITS,
     progress: Progress = lambda count: None,
+    cutting: Cutting = no_report,
     bookmarks: Bookmarks | None = None,
     only: Collection[Path] | None = None,
     wholly: Wholly = _nobody,
@@ -93,7 +96,15 @@ def read(
     comes in pieces, and ``split_up`` gets the whole of it.
     """
     found = _read(
-        paths, scope or Scope(), limits, progress=progress, bookmarks=bookmarks, only=only, wholly=wholly, passed=passed
+        paths,
+        scope or Scope(),
+        limits,
+        progress=progress,
+        cutting=cutting,
+        bookmarks=bookmarks,
+        only=only,
+        wholly=wholly,
+        passed=passed,
     )
     return in_pieces(found, split_up)
 
@@ -104,6 +115,7 @@ def _read(
     limits: Limits,
     *,
     progress: Progress,
+    cutting: Cutting,
     bookmarks: Bookmarks | None,
     only: Collection[Path] | None,
     wholly: Wholly,
@@ -119,7 +131,7 @@ def _read(
             yield Skip(sized(file), too_large)
             progress(file.bytes)
         elif file.form == "markdown":
-            yield from markdown(file, whose, wholly, limits=limits, progress=progress)
+            yield from markdown(file, whose, wholly, limits=limits, progress=progress, cutting=cutting)
         elif file.form == "database":
             yield from sessions.database(file.path, whose, bookmarks)
             progress(file.bytes)
@@ -141,8 +153,9 @@ def markdown(
     *,
     limits: Limits = DEFAULT_LIMITS,
     progress: Progress = lambda count: None,
+    cutting: Cutting = no_report,
 ) -> Iterator[NewMemory | Skip]:
-    """The sections of one Markdown file, as `read` has them."""
+    """The sections of one Markdown file, as `read` has them; its bytes count as they are handed out."""
     where = str(file.path)
     if too_large := limits.too_large(file):
         yield Skip(sized(file), too_large)
@@ -157,23 +170,28 @@ def markdown(
             raise Unreadable("binary: it has NUL bytes")
         text = data.decode("utf-8-sig")
     except Unreadable as reason:
+        progress(file.bytes)
         yield Skip(where, str(reason))
         if str(reason) == EMPTY:
             wholly(f"file:{file.path}", (), None)
         return
     except UnicodeDecodeError:
+        progress(file.bytes)
         yield Skip(where, "not UTF-8")
         return
-    finally:
-        progress(file.bytes)
     scope = replace(whose, audience="private") if file.path.name.lower() in PRIVATE else whose
     matter = front_matter(text)
     at = _day(file.path.stem) or _day(matter.get("date", "")) or _day(matter.get("created", ""))
     # Cut as the Markdown backend cuts, so that a chunk of the file and its event are seen to be the same span.
-    found = [chunk for chunk in chunks(text) if chunk.text.strip()]
+    found = [chunk for chunk in chunks(text, report=lambda share: cutting(file, share)) if chunk.text.strip()]
     if not found:
+        progress(file.bytes)
         yield Skip(where, "nothing in it to remember")
+    counted = 0
     for chunk in found:
+        reached = file.bytes * chunk.end // found[-1].end
+        progress(reached - counted)
+        counted = reached
         yield NewMemory(
             text=chunk.text,
             scope=scope,

@@ -11,15 +11,18 @@ chunk forgets its lines.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
 from mdit_py_plugins.front_matter import front_matter_plugin
 
+PARSING = 0.5
+"""of the time that cutting a text takes, about; the rest is for its sections"""
 BYTES_PER_TOKEN = 4
 """A token is reckoned as four bytes of UTF-8: near the truth for English prose, on the safe side for code and CJK."""
 
@@ -50,18 +53,23 @@ def tokens(text: str) -> int:
     return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
 
 
-def chunks(text: str, size: int = 400, overlap: int = 80) -> list[Chunk]:
+Report = Callable[[float], None]
+"""called with the share of a text that is cut, from 0 to 1"""
+
+
+def chunks(text: str, size: int = 400, overlap: int = 80, report: Report = lambda share: None) -> list[Chunk]:
     """Cut ``text`` into chunks of at most about ``size`` tokens, in the order of their lines.
 
     Where a section had to be split, up to ``overlap`` tokens of whole pieces lead over from one chunk to the next and
-    count into its size. Line ends are those of the source with CRLF and CR read as LF.
+    count into its size. Line ends are those of the source with CRLF and CR read as LF. ``report`` is called at each
+    block: a text of megabytes takes a while.
     """
     lines = unix(text).split("\n")
     cutter = _Cutter(lines, size, overlap)
     found: list[Chunk] = []
     waiting: list[_Piece] = []  # headings without a text of their own, and front matter: they open what follows
     waiting_section = _Section((), 0, [])
-    for section in _sections(lines, cutter):
+    for section in _sections(lines, cutter, report):
         if waiting and section.level <= waiting_section.level:
             found += cutter.pack(waiting, waiting_section.headings)
             waiting = []
@@ -108,7 +116,15 @@ class _Block:
 def _parser() -> MarkdownIt:
     """Blocks only: the text within them is kept as it is, and parsing it would cost more than all the rest."""
     parser = MarkdownIt("commonmark").enable("table").use(front_matter_plugin)
+    parser.block.ruler.before("front_matter", "report", _report)
     return parser.disable(["inline", "text_join"])
+
+
+def _report(state: StateBlock, line: int, end: int, silent: bool) -> bool:
+    """A rule of the parser that matches nothing: it reports how far the parser is."""
+    if state.level == 0:
+        state.env["report"](line / end)
+    return False
 
 
 def _blocks(stream: Sequence[Token], level: int, start: int, end: int) -> list[_Block]:
@@ -131,15 +147,17 @@ def _blocks(stream: Sequence[Token], level: int, start: int, end: int) -> list[_
     return [_Block(first, last, token, inside) for (first, token, inside), last in zip(opened, ends, strict=True)]
 
 
-def _sections(lines: Sequence[str], cutter: _Cutter) -> Iterator[_Section]:
+def _sections(lines: Sequence[str], cutter: _Cutter, report: Report) -> Iterator[_Section]:
     """The document by its headings; what stands before the first one has level 0."""
     stack: list[tuple[int, str]] = []
     pieces: list[_Piece] = []
-    blocks = _blocks(_parser().parse("\n".join(lines)), 0, 0, len(lines))
+    env = {"report": lambda share: report(share * PARSING)}
+    blocks = _blocks(_parser().parse("\n".join(lines), env), 0, 0, len(lines))
     if not blocks:
         yield _Section((), 0, list(cutter.by_line(0, len(lines))))
         return
     for block in blocks:
+        report(PARSING + (1 - PARSING) * block.start / len(lines))
         if block.token.type == "heading_open":
             yield _section(stack, pieces)
             level = int(block.token.tag[1])

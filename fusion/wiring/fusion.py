@@ -539,6 +539,7 @@ class Fusion(Parts):
             "bytes": parts,
             "notes": list(self._notes),
             "held_back": [asdict(one) for one in held],
+            "links": dict(self.notes_follower.linked) if self.notes_follower is not None else {},
         }
 
     @in_its_tenant

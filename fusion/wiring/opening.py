@@ -504,7 +504,7 @@ def _following(settings: Settings, intake: Intake) -> Follower | None:
         home=settings.home,
         remember=intake.remember,
         delta=Delta(chosen.delta_bytes, chosen.delta_lines, chosen.idle_s),
-        limits=limits_of(settings),
+        limits=Limits.of(settings.ingest, settings.sessions),
     )
 
 
@@ -519,10 +519,5 @@ def _notes_follower(settings: Settings, intake: Intake) -> NotesFollower | None:
         keeps=intake,
         ignore=chosen.ignore,
         every_s=chosen.every_s,
-        limits=limits_of(settings),
+        limits=Limits.of(settings.ingest, settings.sessions),
     )
-
-
-def limits_of(settings: Settings) -> Limits:
-    """How large a file may be that is read in."""
-    return Limits(settings.ingest.max_file_mb, settings.sessions.max_file_mb)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,7 +22,8 @@ from fusion.doors.cli.keep import say_interrupted
 from fusion.doors.ingest import Reading, ingest
 from fusion.doors.progress import bars
 from fusion.errors import BadInput
-from fusion.ingest.files import DEFAULT_LIMITS, Limits
+from fusion.ingest.files import DEFAULT_LIMITS, File, Limits
+from fusion.ingest.sources import read
 from fusion.settings import IngestSettings
 from tests.doors.contract import Checked
 from tests.doors.fakes import SMALL, FakeFusion, app_over
@@ -140,11 +142,45 @@ def test_off_a_terminal_progress_is_a_line_now_and_then() -> None:
     reading(4_000_000)
     for _ in range(12):
         reading.say(1_000, "notes/a\x1b[31m.md:3")
-    assert said[0] == "ingest: 1,000 memories read, 70 new, 200 a second, 50 % of 8.0 MB, at notes/a[31m.md:3"
-    assert len(said) == 2
+    assert said[0] == "ingest: 1,000 memories read, 70 new, 500 a second, 50 % of 8.0 MB, at notes/a[31m.md:3"
+    assert len(said) == 3
     quiet = Reading(bars(True), 1, lambda: 0, say=said.append, clock=lambda: 1e9)
     quiet.say(1, "x")
-    assert len(said) == 2
+    quiet.cutting(File(Path("a.md"), "notes/a.md", 9, "markdown"), 0.5)
+    assert len(said) == 3
+
+
+@pytest.mark.feature(
+    "`fusion ingest` off a terminal prints lines while a huge note is cut, with the share that is done"
+)
+def test_a_huge_note_is_cut_with_a_line_now_and_then(flood: Path) -> None:
+    """The first within 3 s, the others every few seconds; each block takes a hundredth of a second here."""
+    said: list[str] = []
+    now = 0.0
+
+    def clock() -> float:
+        nonlocal now
+        now += 0.001
+        return now
+
+    reading = Reading(bars(False), flood.stat().st_size, lambda: 0, say=said.append, clock=clock)
+    found = read([flood], progress=reading, cutting=reading.cutting)
+    next(found)
+    assert now > 20
+    assert len(said) == 1 + int((now - 2) / 5)
+    assert re.fullmatch(r"ingest: cutting notes/flood\.md, [1-9]\d?% of its 0\.2 MB", said[0])
+    shares = [int(line.split(", ")[1].split("%")[0]) for line in said]
+    assert shares == sorted(set(shares))
+
+
+def test_bytes_of_a_note_count_as_its_sections_are_handed_out(flood: Path) -> None:
+    """They were all counted before the first section was sent, so that a bar stood at 100 % for minutes."""
+    counted: list[int] = []
+    found = read([flood], progress=counted.append)
+    next(found)
+    assert sum(counted) < 100
+    list(found)
+    assert sum(counted) == flood.stat().st_size
 
 
 class Stopping(FakeFusion):

@@ -20,6 +20,7 @@ import fusion as package
 from adapters.inmemory import InMemory
 from fusion.access import TOKEN, home_token
 from fusion.contract import Place, Scope
+from fusion.doors import show
 from fusion.doors.cli import app
 from fusion.doors.doctor import Finding, _configured, examine, healthy
 from fusion.doors.document import examples
@@ -460,3 +461,21 @@ async def test_a_token_that_others_could_read_is_named(filled: Path) -> None:
     (filled / TOKEN).chmod(0o644)
     found = wrong(examine(filled))["token"]
     assert (found.status, found.mend) == ("fail", f"rm {filled / TOKEN}")
+
+
+@pytest.mark.feature("status and doctor count the links in followed folders, which are not read")
+async def test_links_in_followed_folders_are_counted(
+    home: Path, filled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By kind, as a remark and no fault; the server knows, because it walks these folders."""
+    links = {"linked .md": 2, "linked folder": 1}
+    said = "not read in the folders of [notes]: 2 linked .md, 1 linked folder; links are not followed"
+    async with Fusion.open(load(home=home)) as fusion:
+        status = await fusion.status()
+    assert status["links"] == {}
+    async with served(home, Telling(links=links)):
+        found = await asyncio.to_thread(examine, home)
+    assert Finding("links", "ok", said) in found
+    status |= {"links": links, "requests": {"in_flight": 0, "queued": 0}}
+    show.status(status, home, None)
+    assert said in capsys.readouterr().out.replace("\n", " ")

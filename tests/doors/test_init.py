@@ -438,3 +438,20 @@ def test_json_is_one_line(user: Path, home: Path) -> None:
     )
     [line] = done.stdout.splitlines()
     assert json.loads(line)["finds"][0]["files"] == 20
+
+
+@pytest.mark.feature("… it obeys `max_file_mb` of the settings", of="`fusion init`: from nothing to a first answer")
+def test_init_skips_files_above_the_limits_of_the_settings(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit that the server and `fusion ingest` have."""
+    monkeypatch.setenv("FUSION_INGEST__MAX_FILE_MB", "0.001")
+    notes = tmp_path / "ada" / "notes"
+    notes.mkdir(parents=True)
+    (notes / "large.md").write_text("word " * 400)
+    (notes / "small.md").write_text("The rake is behind the shed.")
+    fusion = FakeFusion()
+    how = Asking(home=home, user=tmp_path / "ada", cwd=tmp_path / "ada", quiet=True, ports={}, yes=True)
+    told = init(how, over(fusion))
+    assert told["ingested"]["skipped"][0]["reason"] == "larger than 0.001 MB ([ingest] max_file_mb)"
+    assert [item.text for item, _, _ in fusion.kept] == ["The rake is behind the shed."]

@@ -15,6 +15,7 @@ from fusion.contract import Scope
 from fusion.doors.ingest import Summary
 from fusion.doors.watch import watch
 from fusion.errors import FusionError, StoreFull
+from fusion.ingest.files import DEFAULT_LIMITS, Limits
 from tests.doors.contract import Checked
 from tests.doors.fakes import FakeFusion, app_over
 
@@ -48,7 +49,9 @@ class Watching:
 
 
 @asynccontextmanager
-async def watching(home: Path, *paths: Path, fusion: FakeFusion | None = None) -> AsyncIterator[Watching]:
+async def watching(
+    home: Path, *paths: Path, fusion: FakeFusion | None = None, limits: Limits = DEFAULT_LIMITS
+) -> AsyncIterator[Watching]:
     """Follows paths in the background; the first round is told by the time that the block begins."""
     fusion = fusion or FakeFusion()
     running = Watching(fusion)
@@ -60,6 +63,7 @@ async def watching(home: Path, *paths: Path, fusion: FakeFusion | None = None) -
             gateway,
             running.stop,
             home=home,
+            limits=limits,
             tell=running.rounds.put_nowait,
             complain=running.complaints.put_nowait,
             quiet=True,
@@ -163,3 +167,12 @@ async def test_it_ends_in_the_middle_of_a_round(home: Path, tmp_path: Path) -> N
     assert fusion.kept == []
     async with watching(home, tmp_path) as running:
         await running.until_kept("one")
+
+
+@pytest.mark.feature("… `fusion ingest --watch` obeys `max_file_mb`", of="`fusion ingest --watch` remembers")
+async def test_watch_skips_files_above_the_limits_of_the_settings(home: Path, tmp_path: Path) -> None:
+    """A note of 2 kB where one of 1 kB is the most."""
+    (tmp_path / "large.md").write_text("word " * 400)
+    async with watching(home, tmp_path / "large.md", limits=Limits(note_mb=0.001)) as running:
+        summary = await running.rounds.get()
+    assert [row["reason"] for row in summary["skipped"]] == ["larger than 0.001 MB ([ingest] max_file_mb)"]

@@ -514,3 +514,14 @@ async def test_an_opening_home_knows_what_was_edited_meanwhile(home, folder) -> 
         assert len((await fusion.memories(ADA))["memories"]) == 2
     async with Fusion.open(settings_of(home)) as fusion:
         assert fusion.notes_follower is None
+
+
+@pytest.mark.feature("… links in its folders are counted, for status and doctor", of="`[notes]`: a server")
+async def test_a_look_counts_links_by_kind(home, keeps, folder) -> None:
+    """None is followed; nothing of it is a fault."""
+    (folder / "link.md").symlink_to(folder / "bike.md")
+    (folder / "out.md").symlink_to(folder.parent / "out.md")
+    (folder / "way").symlink_to(folder / "sub")
+    follow = follower(home, keeps, folder)
+    await look(follow)
+    assert (follow.linked, follow.faults) == ({"linked .md": 2, "linked folder": 1}, [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fusion.contract import Moment, Place, Precision, Scope
-from fusion.ingest.files import Limits
+from fusion.ingest.files import Limits, files, linked
 from fusion.ingest.intake import NewMemory
 from fusion.ingest.sources import MAX_LINE_BYTES, Skip, moment, read, size
 from fusion.lib.words import content_hash
@@ -516,3 +517,24 @@ def test_a_file_whose_name_cannot_be_cited_is_skipped(notes: Path, name: str):
     assert isinstance(skip, Skip)
     assert skip.reason == "its path has a line break, a tab or an invisible character"
     assert "\n" not in skip.where
+
+
+@pytest.mark.feature("linked notes and folders are counted by kind, as other files that are not read")
+def test_links_are_counted_by_kind(notes: Path, tmp_path: Path) -> None:
+    """Whatever they lead to: another note, a picture, a folder, nothing. One that leads out is named, too."""
+    (notes / "sub").mkdir()
+    (notes / "a.md").write_text("hello")
+    (tmp_path / "outside.md").write_text("secret")
+    for name, target in {
+        "b.md": notes / "a.md",
+        "c.md": tmp_path / "nowhere.md",
+        "p.png": tmp_path / "picture.png",
+        "way": notes / "sub",
+        "out.md": tmp_path / "outside.md",
+    }.items():
+        (notes / name).symlink_to(target)
+    passed: Counter[str] = Counter()
+    found = list(files([notes], passed))
+    skips = [Path(one.where).name for one in found if isinstance(one, Skip)]
+    assert (passed, skips) == ({"linked .md": 1, "linked .png": 1, "linked folder": 1}, ["c.md", "out.md"])
+    assert linked(found, passed) == {"linked .md": 3, "linked .png": 1, "linked folder": 1}

@@ -16,6 +16,7 @@ from fusion.errors import NotFound, ServerUnreachable
 if TYPE_CHECKING:
     from fusion.contract import Scope
     from fusion.doors.ingest import Tally
+    from fusion.ingest.files import Limits
 
 RUN_AGAIN = "What it has acknowledged is kept: run this again, and it goes on from there"
 
@@ -84,12 +85,12 @@ def ingest(
         whose = Scope(user_id=user, agent_id=agent, session_id=session)
         existing(home, config)
         settings = settings_of(home, config)
-        limits = Limits(settings.ingest.max_file_mb, settings.sessions.max_file_mb)
+        limits = Limits.of(settings.ingest, settings.sessions)
         if not dry_run:
             found = bulk.bulk_of(paths, whose, home_of(home, config), limits)
             bulk.ask(found, settings.ingest, yes=yes, as_json=as_json)
         if watch:
-            await follow(paths, whose, home, config, direct=direct, wait=wait, as_json=as_json)
+            await follow(paths, whose, home, config, limits, direct=direct, wait=wait, as_json=as_json)
             return
         there = None if dry_run else gateway(home, config, direct=direct)
         try:
@@ -168,6 +169,7 @@ async def follow(
     whose: Scope,
     home: Path | None,
     config: Path | None,
+    limits: Limits,
     *,
     direct: bool,
     wait: bool,
@@ -198,6 +200,7 @@ async def follow(
         gateway(home, config, direct=direct),
         stop,
         home=home_of(home, config),
+        limits=limits,
         tell=print_json if as_json else show.ingested,
         complain=lambda error: report(error, as_json),
         wait=wait,
