@@ -90,8 +90,8 @@ class Markdown:
         what was known is served, and ``describe`` says so.
         """
         options = Options.of(opening.options)
-        if options.bind.tenant != opening.tenant:  # the user's files are another tenant's
-            options = replace(options, paths=(), log_folder=None)
+        if options.bind.tenant != opening.tenant:  # the user's files are another tenant's; our own folder is this one's
+            options = replace(options, paths=(), log_folder=None, bind=Scope(opening.tenant))
         found = roots(opening.folder / "notes", options.paths, tuple(MIMES) if options.media else ())
         for root in found[1:]:
             if root.folder.is_relative_to(os.path.realpath(opening.folder)):

@@ -353,7 +353,9 @@ def of_tenant(options: Ours, tenant: str) -> Ours:
     over the whole of a collection, whatever filter a question has."""
     if tenant == Scope().tenant:
         return options
-    return replace(options, collection=f"{options.collection[:40]}-t{content_hash(tenant)[:16]}")
+    prefix = options.collection[:40]
+    whose = tenant if prefix == options.collection else f"{options.collection}\0{tenant}"
+    return replace(options, collection=f"{prefix}-t{content_hash(whose)[:16]}")
 
 
 def collection_of(prefix: str, embedder: Embedder | None) -> str:
