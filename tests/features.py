@@ -23,6 +23,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -118,12 +119,15 @@ def part_of(test: str) -> str:
     return max(fitting)[1]
 
 
-def markers(root: Path = ROOT) -> Iterator[Marker]:
+@cache
+def markers(root: Path = ROOT) -> tuple[Marker, ...]:
     """Every marker in the source of the tests, by file and line."""
+    found: list[Marker] = []
     for file in sorted((root / "tests").rglob("*.py")):
         source = file.read_text(encoding="utf-8")
         if "pytest.mark.row(" in source or "pytest.mark.feature(" in source:
-            yield from _within(ast.parse(source), file.relative_to(root).as_posix())
+            found += _within(ast.parse(source), file.relative_to(root).as_posix())
+    return tuple(found)
 
 
 def _within(node: ast.Module | ast.ClassDef, name: str) -> Iterator[Marker]:
@@ -182,7 +186,7 @@ def by_part(lines: Sequence[Feature]) -> dict[str, list[Feature]]:
 def page(root: Path = ROOT) -> str:
     """The whole of tests/FEATURES.md."""
     inventory = tomllib.loads((root / "tests" / "rows.toml").read_text(encoding="utf-8"))
-    lines = features(list(markers(root)))
+    lines = features(markers(root))
     text = [HEAD]
     for key, part in by_part(lines).items():
         if part:

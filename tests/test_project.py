@@ -204,7 +204,7 @@ def test_a_wrong_marker_is_named_with_its_fix(tmp_path: Path, source: str, said:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_it.py").write_text(f"{source}\ndef test_a(): ...\n", encoding="utf-8")
     with pytest.raises(features.BadMarker, match=rf"tests/test_it\.py::test_a: .*{re.escape(said)}"):
-        features.by_part(features.features(list(features.markers(tmp_path))))
+        features.by_part(features.features(features.markers(tmp_path)))
 
 
 def test_features_are_grouped_by_path_with_details_below(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_features_are_grouped_by_path_with_details_below(tmp_path: Path) -> None
     }.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(source, encoding="utf-8")
-    parts = features.by_part(features.features(list(features.markers(tmp_path))))
+    parts = features.by_part(features.features(features.markers(tmp_path)))
     assert {key: [str(line) for line in lines] for key, lines in parts.items() if lines} == {
         "doors": ["| a |  | `tests/doors/http/test_a.py::TestA::test_c`, `tests/doors/test_d.py::test_d` |"],
         "recall": [

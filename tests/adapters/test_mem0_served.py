@@ -254,7 +254,6 @@ async def test_another_tenants_memories_stay_out_of_what_others_read(qdrant: Qdr
     "A112",
     "Mem0: the seed's preset `openclaw`: collection, 1,536 dimensions, cosine, five memories, the port (6334 or 6333)",
 )
-@pytest.mark.row("A112", "Mem0: auto-capture through the journal, recall of five")
 async def test_openclaws_preset(qdrant: Qdrant, tmp_path: Path) -> None:
     """Collection openclaw_mem0 on loopback, 1,536 dimensions, five memories; the port, and all else, may be others."""
     port = int(qdrant.url.rsplit(":", 1)[1])
