@@ -57,6 +57,7 @@ class Kept:
     event: Event
     forgotten: bool
     superseded_by: str | None
+    said_at: datetime | None = None
 
     @cached_property
     def hit(self) -> Hit:

@@ -499,6 +499,8 @@ class Remembrance(TypedDict):
     current: NotRequired[bool]
     said: NotRequired[int]
     """how often it was remembered on purpose"""
+    said_at: NotRequired[str | None]
+    """when that was for the last time, if more than once; ``recorded_at`` is the first"""
 
 
 class Memories(TypedDict):

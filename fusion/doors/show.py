@@ -329,11 +329,19 @@ def memory(found: wire.Remembrance) -> None:
         "current": None if found.get("current", True) else "no: it was replaced, or its file has it no more",
         "kept by": ", ".join(found.get("backends", ())) or ("no backend yet" if found.get("current", True) else None),
         "replaces": found.get("supersedes"),
-        "said": f"{found['said']} times" if found.get("said", 1) > 1 else None,
+        "said": said_again(found),
     }
     for name, value in facts.items():
         if value:
             _say(f"{name:<9} {value}")
+
+
+def said_again(found: wire.Remembrance) -> str | None:
+    """How often a memory was remembered, and when for the last time; None where that was once."""
+    if found.get("said", 1) < 2:
+        return None
+    last = found.get("said_at")
+    return f"{found['said']} times" + (f", the last time {last}" if last else "")
 
 
 def backends(answer: wire.Backends) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from base64 import b32encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple, Protocol
@@ -35,6 +36,10 @@ class Record(Protocol):
     def forgotten(self) -> bool: ...
     @property
     def superseded_by(self) -> str | None: ...
+    @property
+    def said_at(self) -> datetime | None:
+        """When it was remembered for the last time, if more than once."""
+        ...
 
 
 class Admitted(NamedTuple):
@@ -79,17 +84,23 @@ def admit_one(backend: str, hit: Hit, rank: int, query: Query, records: Mapping[
         return reason
     if record is None:
         return Admitted(foreign_ref(backend, hit.native_id), hit.external_to(backend), rank)
-    return Admitted(record.ref, _as_journalled(hit, record), rank, hit)
+    return Admitted(record.ref, _as_journalled(hit, record, query), rank, hit)
 
 
-def _as_journalled(found: Hit, record: Record) -> Hit:
+def _as_journalled(found: Hit, record: Record, query: Query) -> Hit:
     """What a backend found of an event, as the journal has that event: mostly the very hit that the journal makes.
 
-    Of a text longer than `TEXT_CHARS` it is the part around what was found.
+    Of a text longer than `TEXT_CHARS` it is the part around what was found. What was remembered several times counts as
+    recorded when it was remembered last, unless that was after the time that is asked about.
     """
-    if not found.path and len(record.event.text) <= TEXT_CHARS:
+    said_at = record.said_at
+    if said_at is not None and any(asked is not None and said_at > asked for asked in (query.as_of, query.known_at)):
+        said_at = None
+    if said_at is None and not found.path and len(record.event.text) <= TEXT_CHARS:
         return record.hit
     hit = record.hit.found_as(found)
+    if said_at is not None:
+        hit.recorded_at = said_at
     if len(hit.text) > TEXT_CHARS:
         at = hit.text.find(found.text)
         begin = max(0, at - (TEXT_CHARS - len(found.text)) // 2) if at >= 0 else 0

@@ -356,7 +356,7 @@ class Fusion(Parts):
             current = record.superseded_by is None
             more = {"backends": held[record.ref], "supersedes": record.event.supersedes, "current": current}
             said = await self.journal.said(ref, scope)
-            return {"ref": record.ref, **public(record.event), **more, "said": said}
+            return {"ref": record.ref, **public(record.event), **more, "said": said, "said_at": record.said_at}
         await self.noting.flush()
         item = await self.journal.shown(ref, scope)
         if item.backend not in self.sources:

@@ -62,6 +62,7 @@ class Kept:
     event: Event
     forgotten: bool = False
     superseded_by: str | None = None
+    said_at: datetime | None = None
 
     @property
     def hit(self) -> Hit:
@@ -72,7 +73,7 @@ class Kept:
 
 def record(event_id: str, text: str = "", scope: Scope | None = None, **more: object) -> Kept:
     """A record; what is no field of it is one of its event."""
-    of_record = {name: more.pop(name) for name in ("forgotten", "superseded_by") if name in more}
+    of_record = {name: more.pop(name) for name in ("forgotten", "superseded_by", "said_at") if name in more}
     event = Event(event_id=event_id, text=text, recorded_at=NOW, scope=scope or Scope(), **more)  # type: ignore[arg-type]
     return Kept(ref=f"m{event_id}", event=event, **of_record)  # type: ignore[arg-type]
 

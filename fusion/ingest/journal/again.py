@@ -6,12 +6,17 @@ conversation are events each, and what a file or a place names has a key of its 
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from fusion.contract import Event, Hit
 from fusion.ingest.journal.copies import explicit
-from fusion.store.rows import event_of
+from fusion.store.rows import event_of, microseconds
 from fusion.store.sqlite import Connection, Row
 
 SCHEMA = "alter table event add column said integer not null default 1;"
+LAST = "alter table event add column said_at integer;"
+"""when it was remembered last, in microseconds; null if that was once. Of two memories that disagree it decides which
+is newer: what was said, denied and said again holds."""
 
 
 def said_before(db: Connection, event: Event) -> Row | None:
@@ -24,9 +29,12 @@ def said_before(db: Connection, event: Event) -> Row | None:
     return None
 
 
-def note(db: Connection, row: Row) -> int:
-    """Counts that it was said once more; how often in all."""
-    db.execute("update event set said = said + 1 where seq = ?", (row["seq"],))
+def note(db: Connection, row: Row, at: datetime) -> int:
+    """Counts that it was said once more, ``at`` this time; how often in all."""
+    db.execute(
+        "update event set said = said + 1, said_at = max(coalesce(said_at, 0), ?) where seq = ?",
+        (microseconds(at), row["seq"]),
+    )
     return int(row["said"]) + 1
 
 

@@ -84,7 +84,9 @@ def append(
     else:
         lift(db, words)
         if not apart and (row := again.said_before(db, event)) is not None:
-            return Stored(short_ref(row["seq"]), event_of(row), "duplicate", said=again.note(db, row))
+            return Stored(
+                short_ref(row["seq"]), event_of(row), "duplicate", said=again.note(db, row, event.recorded_at)
+            )
     event, state = _superseding(db, event, place_key)
     columns = ", ".join((*EVENT_NAMES, "natural", "place_key", "stated"))
     seq = db.execute(

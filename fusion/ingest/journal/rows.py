@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +15,7 @@ from fusion.errors import NotFound
 from fusion.lib.bm25 import Frequencies, terms
 from fusion.lib.ids import parse_short_ref, short_ref
 from fusion.lib.words import content_hash, normalise, spoken
-from fusion.store.rows import event_of, storable
+from fusion.store.rows import event_of, storable, time_of
 from fusion.store.sqlite import Connection, Row
 
 SHORT_TEXT_WORDS = 5
@@ -40,6 +41,8 @@ class Record:
     event: Event
     forgotten: bool = False
     superseded_by: str | None = None
+    said_at: datetime | None = None
+    """when it was remembered for the last time, if more than once"""
 
     @cached_property
     def hit(self) -> Hit:
@@ -55,7 +58,8 @@ class Record:
 
 
 def record_of(row: Any) -> Record:
-    return Record(short_ref(row["seq"]), event_of(row), bool(row["forgotten"]), row["superseded_by"])
+    said_at = None if row["said_at"] is None else time_of(row["said_at"])
+    return Record(short_ref(row["seq"]), event_of(row), bool(row["forgotten"]), row["superseded_by"], said_at)
 
 
 def whole(row: Row) -> Event:

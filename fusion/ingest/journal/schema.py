@@ -66,5 +66,6 @@ STEPS = (
     batches.SCHEMA,
     again.SCHEMA,
     outbox.SENT,
+    again.LAST,
 )
 """by version: ``STEPS[n]`` leads from n to n + 1"""
