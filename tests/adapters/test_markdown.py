@@ -639,7 +639,8 @@ async def test_an_imported_file_is_not_copied(home: Path, vault: Path) -> None:
 
 
 async def test_as_of_and_known_at(home: Path) -> None:
-    """What had not happened, was no longer so, or was not yet recorded is left out; what is undated stays."""
+    """What had not happened, was no longer so, or was not yet recorded is left out. What has no other time holds since
+    it was recorded; what has ended is found where the past is asked about."""
     day = timedelta(days=1)
     async with opened(home) as backend:
         await backend.remember(
@@ -655,11 +656,12 @@ async def test_as_of_and_known_at(home: Path) -> None:
             return {hit.event_id for hit in await backend.search(query)}
 
         one, two, three = event_id(1), event_id(2), event_id(3)
-        assert await found() == {one, two, three}
-        assert await found(as_of=NOW - 6 * day) == {three}
+        assert await found() == {one, three}
+        assert await found(as_of=NOW - 6 * day) == set()
         assert await found(as_of=NOW - 2 * day) == {one, two, three}
         assert await found(as_of=NOW) == {one, three}
-        assert await found(known_at=NOW - 4 * day) == {one, two}
+        assert await found(known_at=NOW - 4 * day) == {one}
+        assert await found(known_at=NOW - 4 * day, as_of=NOW - 2 * day) == {one, two}
 
 
 async def test_filters_do_not_eat_the_limit(home: Path) -> None:

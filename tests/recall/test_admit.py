@@ -70,8 +70,9 @@ def test_a_fact_lives_while_one_of_its_sources_does() -> None:
 
 def test_history_is_shown_to_who_asks_for_a_past() -> None:
     """``as_of`` brings back what was superseded or ended since."""
-    past = lone("x", "t", event_id="e1", valid_from=NOW - 9 * DAY, valid_to=NOW - DAY)
-    kept, _ = admit("b", [past], query(as_of=NOW - 2 * DAY), by_id(record("e1", superseded_by="e2")))
+    times = {"valid_from": NOW - 9 * DAY, "valid_to": NOW - DAY}
+    past = lone("x", "t", event_id="e1", **times)
+    kept, _ = admit("b", [past], query(as_of=NOW - 2 * DAY), by_id(record("e1", superseded_by="e2", **times)))
     assert len(kept) == 1
 
 
