@@ -15,6 +15,7 @@ import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from fusion.contract import Hit, Place
@@ -53,6 +54,8 @@ class Candidate(NamedTuple):
     hit: Hit
     sightings: tuple[Sighting, ...]
     rivals: tuple[Rival, ...] = ()
+    last: datetime | None = None
+    """when its latest copy was said, of a memory with copies; see `_last_said`"""
 
 
 Texts = tuple[str, str]
@@ -100,12 +103,14 @@ class Answered:
             sighting = Sighting(backend, item.ref, found.native_id, item.rank, found.score, reason, linked)
             kept[first].append((item.hit, sighting))
         same = dict(zip(kept, _in_their_fullest_document(list(kept.values())), strict=True))
+        disputed = any(known.rivals(i) for i in same)
         candidates = (
             Candidate(
                 found[0][1].ref,
                 found[0][0],
                 tuple(sighting for _, sighting in found),
                 tuple(Rival(same[j][0][1].ref, kind) for j, kind in known.rivals(i)),
+                _last_said(found) if disputed and len(found) > 1 else None,
             )
             for i, found in same.items()
         )
@@ -126,6 +131,22 @@ def _in_their_fullest_document(same: list[list[tuple[Hit, Sighting]]]) -> list[l
         return bool(hit.derived_from), not _ours(hit), -found[_shelf(hit)] if hit.place is not None else 0
 
     return [sorted(sightings, key=worse) for sightings in same]  # stable: then the better rank, then the smaller ref
+
+
+def _last_said(found: Sequence[tuple[Hit, Sighting]]) -> datetime | None:
+    """When the latest copy of a memory was said: of the journal's copies that are no tool's and not untrusted.
+
+    Dates of what happened are compared with each other, and so are those of when something was remembered; a file that
+    was read in today says nothing of when it was written.
+    """
+    survivor = found[0][0]
+    ours = [hit for hit, _ in found if _ours(hit) and hit.trust != "untrusted" and hit.origin != "tool"]
+    if survivor.at is not None:
+        return max((hit.at.utc for hit in ours if hit.at is not None), default=None)
+    if survivor.place is not None:
+        return None
+    times = (hit.recorded_at for hit in ours if hit.at is None and hit.place is None)
+    return max((time for time in times if time is not None), default=None)
 
 
 def _in_one_document(hit: Hit, other: Hit) -> bool:

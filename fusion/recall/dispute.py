@@ -13,6 +13,7 @@ from datetime import datetime
 from fusion.contract import BACKEND, Hit
 from fusion.lib.budget import clip
 from fusion.lib.wording import Kind
+from fusion.recall.dedup import Candidate
 from fusion.recall.fence import escape
 from fusion.recall.rerank import Judged
 
@@ -76,7 +77,7 @@ def rivals_of(order: Sequence[Judged]) -> dict[str, dict[str, Kind]]:
 def dispute(one: Judged, other: Judged, kind: Kind) -> Dispute:
     """What there is to say of two memories that disagree."""
     hits = one.pooled.candidate.hit, other.pooled.candidate.hit
-    times = _when(hits[0]), _when(hits[1])
+    times = _when(one.pooled.candidate), _when(other.pooled.candidate)
     newer, at = None, None
     if times[0] is not None and times[1] is not None and times[0] != times[1]:
         later = int(times[1] > times[0])
@@ -84,8 +85,10 @@ def dispute(one: Judged, other: Judged, kind: Kind) -> Dispute:
     return Dispute((one.ref, other.ref), kind, newer, at, (_source(hits[0]), _source(hits[1])))
 
 
-def _when(hit: Hit) -> datetime | None:
-    return hit.at.utc if hit.at else hit.recorded_at
+def _when(candidate: Candidate) -> datetime | None:
+    """When a memory was said for the last time, as far as is known."""
+    hit = candidate.hit
+    return candidate.last or (hit.at.utc if hit.at else hit.recorded_at)
 
 
 def _source(hit: Hit) -> str:

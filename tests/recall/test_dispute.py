@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import datetime
+from typing import Any
 
 import pytest
 
+from fusion.contract import Place
 from fusion.lib.wording import Kind
 from fusion.recall.dedup import Candidate, Rival, dedup
 from fusion.recall.dispute import next_to_rivals
@@ -158,3 +161,24 @@ def test_neighbours_that_join_are_rivals_too() -> None:
     (new,) = join(known, [("m9", replace(lone("2", LIE), event_id=None))], Dedup())
     assert new.rivals == (Rival("m7", Kind.WORD),)
     assert isinstance(Pooled(new, 0.0, {}).ref, str)
+
+
+@pytest.mark.feature("of memories that disagree, the date of the latest copy counts")
+@pytest.mark.parametrize(
+    ("copy", "last"),
+    [
+        pytest.param({}, at("2026-01-03").utc, id="copy"),
+        pytest.param({"origin": "tool"}, at("2026-01-01").utc, id="of a tool"),
+        pytest.param({"trust": "untrusted"}, at("2026-01-01").utc, id="untrusted"),
+        pytest.param({"at": at("2030-01-01")}, at("2026-01-01").utc, id="that says when it happened"),
+        pytest.param({"place": Place("a.md", 1, 1, "line")}, None, id="in a file, which keeps its own date"),
+        pytest.param({"stated_by": "backend:mem0"}, at("2026-01-01").utc, id="of a backend alone"),
+    ],
+)
+def test_the_latest_copy_of_a_disputed_memory_dates_it(copy: dict[str, Any], last: datetime | None) -> None:
+    """Only a copy that can be compared with it and that the journal vouches for."""
+    first = lone("1", TRUTH, event_id="e1", recorded_at=at("2026-01-01").utc)
+    rival = lone("2", LIE, event_id="e2", recorded_at=at("2026-01-02").utc)
+    later = replace(lone("3", TRUTH, event_id="e3", recorded_at=at("2026-01-03").utc), **copy)
+    found = dedup({"a": admitted(first, rival, later)}, Dedup())
+    assert {c.hit.text: c.last for c in found} == {TRUTH: last, LIE: None}

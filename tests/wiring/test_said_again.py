@@ -79,3 +79,16 @@ async def test_get_shows_the_first_and_the_last_time(fusion: Fusion, capsys: pyt
     assert f"2 times, the last time {found['said_at']}" in printed
     [other] = await remember(fusion, "Ada's dog is called Bo.")
     assert (await fusion.memory(other.ref, ADA))["said_at"] is None
+
+
+async def test_a_copy_that_an_agent_remembers_later_makes_a_memory_newer(fusion: Fusion) -> None:
+    """The user said it first, and the agent after its rival: two events, shown as one memory."""
+    await remember(fusion, OSLO)
+    [bergen] = await remember(fusion, BERGEN)
+    [copy] = await fusion.remember([NewMemory(OSLO, Scope(user_id="ada"), kind="fact", origin="agent")])
+    await settled(fusion)
+    assert copy.status == "stored"
+    shown = await block(fusion)
+    assert shown.count(OSLO) == 1
+    assert "disagree: " in shown
+    assert f"disagree: {bergen.ref} is newer" not in shown
