@@ -9,11 +9,13 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
+import httpx
 import pytest
 
+from fusion.access import home_token
 from fusion.client import Client, stop_server
 from fusion.errors import HomeGone
 from fusion.home import read_record
@@ -21,7 +23,7 @@ from fusion.ingest.intake import NewMemory
 from fusion.store.reachable import Reachable
 from tests.doors.fakes import SMALL
 from tests.faults.home import door, settings_of
-from tests.faults.test_stores import NADIA, QUESTION, body
+from tests.faults.test_stores import NADIA, NAMESPACE, QUESTION, body
 from tests.fire.losses import ACCIDENTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -184,6 +186,55 @@ def test_the_server_of_a_replaced_home_ends_and_leaves_the_new_one_alone(tmp_pat
         assert "was replaced by another folder while a server had it open" in errors
     assert list(home.iterdir()) == []
     with closing(sqlite3.connect(tmp_path / "elsewhere" / "journal.sqlite")) as db:
+        assert db.execute("select text from event").fetchall() == [("The harbour is in Lyon",)]
+
+
+OVERMOUNTED = """
+"$1" -m fusion serve --home "$2" --config "$3" --port 0 --json &
+read go && mount -t tmpfs none "$2" && echo mounted
+wait $!
+code=$?
+ls -A "$2"
+exit $code
+"""
+
+
+@pytest.mark.feature("a server over whose home another disk is mounted acknowledges nothing more, and ends")
+@pytest.mark.skipif(not NAMESPACE, reason="this machine lets nobody mount a tmpfs")
+def test_a_disk_that_is_mounted_over_the_home_ends_the_server(tmp_path: Path) -> None:
+    """Nothing is acknowledged or written there, and what was kept before is beneath it."""
+    home, config = tmp_path / "home", tmp_path / "fusion.toml"
+    home.mkdir(mode=0o700)
+    config.write_text(SMALL)
+    process = subprocess.Popen(
+        [*NAMESPACE, "sh", "-c", OVERMOUNTED, "sh", sys.executable, str(home), str(config)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    try:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        url = json.loads(process.stdout.readline())["url"]
+        key = {"authorization": f"Bearer {home_token(home)}"}
+        with httpx.Client(base_url=url, timeout=60, headers=key) as client:
+            assert client.post("/v1/memories", json=body("The harbour is in Lyon")).status_code == 201
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "mounted\n"
+            with suppress(httpx.TransportError):  # it may have ended by itself by then
+                refused = client.post("/v1/memories", json=body("The lighthouse is in Brest"))
+                assert refused.status_code == 503
+        left, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert "while a server had it open" in errors
+    assert left == ""
+    with closing(sqlite3.connect(home / "journal.sqlite")) as db:
         assert db.execute("select text from event").fetchall() == [("The harbour is in Lyon",)]
 
 
