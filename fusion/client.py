@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import signal
 import stat
 import subprocess
@@ -36,7 +37,7 @@ import orjson
 
 from fusion import problem, wire
 from fusion.access import READER_HEADER, read_token
-from fusion.errors import HomeGone, HomeLocked, HomeNotAllowed, ServerUnreachable
+from fusion.errors import HomeGone, HomeLocked, HomeNotAllowed, ServerUnreachable, StoreFull
 from fusion.home import Located, ServerRecord, explain_lock, holds_lock, locate_home, owner, read_record
 from fusion.local_server import (
     CONNECT_S,
@@ -52,6 +53,7 @@ from fusion.local_server import (
     connect_to,
     running_server,
 )
+from fusion.probe import unwritable
 from fusion.trust import make_home, require
 
 if TYPE_CHECKING:
@@ -890,6 +892,11 @@ class _Start:
     def of(cls, home: Path, config: Path | None) -> Self:
         """A process of its own: it outlives this one, leaves when idle, and writes its log into the home."""
         make_home(home)
+        if why := unwritable(home):
+            raise StoreFull(
+                f"The home {home} cannot be written to ({why}), so no server can be started for it. Make room or make "
+                f"it writable. Meanwhile fusion fuse --home {shlex.quote(str(home))} and fusion mcp answer from a copy"
+            )
         # -P: a fusion.py in the folder where somebody works, their own or a stranger's, must not run as the server.
         command = [sys.executable, "-P", "-m", "fusion", "serve", "--home", str(home), "--port", "0"]
         command += ["--idle-exit", str(IDLE_EXIT_S)] + ([] if config is None else ["--config", str(config.absolute())])

@@ -16,6 +16,7 @@ import logging
 import secrets
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -43,6 +44,7 @@ from fusion import wire
 from fusion.client import AsyncClient
 from fusion.contract import Audience, Kind
 from fusion.doors import bodies, tools
+from fusion.doors.direct import is_unwritable, opened_here
 from fusion.errors import BadInput, FusionError, NotFound, ServerUnreachable
 from fusion.home import Located
 from fusion.ingest.intake import MAX_TEXT_CHARS
@@ -50,6 +52,8 @@ from fusion.lib.budget import clip
 from fusion.recall.document import MAX_CHARS, MAX_LINES, PAGE_LINES
 from fusion.recall.engine import QUERY_LIMIT
 from fusion.recall.fence import cited, closing, escape, opening
+from fusion.settings import load
+from fusion.trust import require
 
 INSTRUCTIONS = """\
 Long-term memory across all of this user's memory systems.
@@ -526,6 +530,8 @@ def notice(fused: wire.Fused) -> str | None:
     silent = [b for b in fused["backends"] if b["status"] not in ("ok", "empty", "skipped")]
     if silent:
         return "Not all memories answered: " + ", ".join(f"{b['name']} ({b['status']})" for b in silent) + "."
+    if fused["degraded"] and fused["notes"]:
+        return clip("Not all is well: " + "; ".join(fused["notes"]), tools.NOTICE_CHARS)
     return None if fused["block"] or not fused["abstained"] else f"Nothing was recalled: {fused['abstained']}."
 
 
@@ -620,7 +626,8 @@ async def serve_stdio(home: Path | Located, config: Path | None, fixed: Mapping[
     For a home that may not be opened each tool says so, until the user has allowed it.
     """
     logging.basicConfig(level=logging.WARNING)  # on stderr: stdout is the protocol's
-    async with AsyncClient.of_home(home, config=config) as gateway:
+    async with AsyncExitStack() as stack:
+        gateway = await _gateway(home if isinstance(home, Located) else Located(home, named=True), config, stack)
         looking = asyncio.create_task(gateway.health())
 
         async def caller_of(context: Any) -> Caller:
@@ -638,6 +645,16 @@ async def serve_stdio(home: Path | Located, config: Path | None, fixed: Mapping[
         finally:
             looking.cancel()
             await asyncio.gather(looking, return_exceptions=True)
+
+
+async def _gateway(home: Located, config: Path | None, stack: AsyncExitStack) -> AsyncClient:
+    """A client of the home's server; of the home itself, opened here, where nothing can be written into it."""
+    with suppress(FusionError):  # what is wrong with the home each tool says
+        folder = require(home.path, named=home.named, config=config)
+        if await asyncio.to_thread(is_unwritable, folder):
+            settings = load(config, home=folder).model_copy(update={"home": folder})
+            return await stack.enter_async_context(opened_here(settings))
+    return await stack.enter_async_context(AsyncClient.of_home(home, config=config))
 
 
 # Over HTTP -------------------------------------------------------------------------------------------------------

@@ -77,11 +77,17 @@ def fallback(backends: Sequence[Mapping[str, Any]]) -> dict[str, str] | None:
     return {"from": failed["name"], "reason": failed["status"]} if failed else None
 
 
+NOTICE_CHARS = 600
+"""of what is wrong: a model's context has better uses"""
+
+
 def notice(fused: Fused) -> str | None:
     """One line about what did not answer, or about why nothing was found."""
     silent = [row for row in fused.backends if row["status"] not in HEALTHY]
     if silent:
         return "Not all memories answered: " + ", ".join(f"{row['name']} ({row['status']})" for row in silent) + "."
+    if fused.degraded and fused.notes:
+        return clip("Not all is well: " + "; ".join(fused.notes), NOTICE_CHARS)
     return f"Nothing was found: {fused.abstained}." if fused.abstained and not fused.memories else None
 
 

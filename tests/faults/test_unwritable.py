@@ -11,10 +11,13 @@ from pathlib import Path
 
 import httpx
 import pytest
+from mcp import Client as McpClient
+from mcp import StdioServerParameters, stdio_client
 
 from fusion.access import home_token
 from fusion.ingest.intake import NewMemory
 from fusion.probe import unwritable
+from fusion.trust import allow
 from fusion.wiring import Fusion
 from fusion.wiring.unwritable import PREFIX, readable
 from tests.faults.home import settings_of
@@ -122,6 +125,69 @@ def test_a_server_starts_for_reading_on_such_a_disk(home: Path, disk: str) -> No
     assert refused.status_code == 507
     assert "Make room or make it writable" in refused.json()["detail"]
     assert not list(copies.glob(f"{PREFIX}*"))
+
+
+def on_disk(home: Path, disk: str) -> tuple[Path, list[str]]:
+    """The home that a command names, and what puts that on such a disk before the command."""
+    place = home if disk == "read-only" else home.parent / "small"
+    place.mkdir(exist_ok=True)
+    script, arguments = (READ_ONLY, [str(home)]) if disk == "read-only" else (FULL, [str(place), str(home)])
+    if disk == "full":
+        arguments.append(sys.executable)
+        script = script.replace("shift 2", "shift 3")
+    return place, [*NAMESPACE, "sh", "-c", script, "sh", *arguments]
+
+
+@pytest.mark.feature("on a full or read-only disk a hook prints its JSON, says what to do, and exits with 0")
+@pytest.mark.skipif(not NAMESPACE, reason="this machine lets nobody mount a tmpfs")
+@pytest.mark.parametrize("disk", ["read-only", "full"])
+@pytest.mark.parametrize("hook", ["user-prompt-submit", "session-start", "stop", "pre-compact"])
+def test_a_hook_on_such_a_disk_says_what_to_do_and_holds_up_nobody(home: Path, disk: str, hook: str) -> None:
+    asyncio.run(filled(home))
+    (home / "fusion.toml").write_text(TOML)
+    allow(home)
+    place, disk_before = on_disk(home, disk)
+    told = {"prompt": "which harbour is it?", "cwd": "/", "session_id": "s", "last_assistant_message": "In Lyon."}
+    transcript = home.parent / "session.jsonl"
+    transcript.write_text(
+        '{"type": "user", "sessionId": "s", "message": {"role": "user", "content": "Where is it?"}}\n'
+    )
+    done = subprocess.run(
+        [*disk_before, sys.executable, "-m", "fusion", "hook", hook, "--home", str(place)],
+        input=json.dumps({**told, "transcript_path": str(transcript)}),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 0
+    answer = json.loads(done.stdout)
+    assert "cannot be written to" in done.stderr
+    assert "Make room or make it writable" in done.stderr
+    assert ("cannot be written to" in answer.get("systemMessage", "")) == (hook == "session-start")
+
+
+@pytest.mark.feature("on a full or read-only disk the MCP tools answer, degraded, and writing says what to do")
+@pytest.mark.skipif(not NAMESPACE, reason="this machine lets nobody mount a tmpfs")
+@pytest.mark.parametrize("disk", ["read-only", "full"])
+async def test_mcp_answers_from_such_a_disk(home: Path, disk: str) -> None:
+    ref = await filled(home)
+    (home / "fusion.toml").write_text(TOML)
+    allow(home)
+    place, disk_before = on_disk(home, disk)
+    command = [*disk_before, sys.executable, "-m", "fusion", "mcp", "--user", "nadia", "--home", str(place)]
+    server = StdioServerParameters(command=command[0], args=command[1:], env={**os.environ, "PYTHONPATH": str(ROOT)})
+    async with McpClient(stdio_client(server)) as client:
+        fused = await client.call_tool("memory_fuse", {"query": "which harbour is it?"})
+        got = await client.call_tool("memory_get", {"ref": ref})
+        refused = await client.call_tool("memory_store", {"text": "The lighthouse is in Brest"})
+    assert "The harbour is in Lyon" in str(fused.content)
+    assert fused.structured_content is not None
+    assert fused.structured_content["degraded"]
+    assert "cannot be written to" in fused.structured_content["notice"]
+    assert "The harbour is in Lyon" in str(got.content)
+    assert "Make room or make it writable" in str(refused.content)
 
 
 async def test_a_home_with_room_is_opened_itself(home: Path) -> None:

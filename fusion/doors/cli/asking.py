@@ -120,36 +120,14 @@ async def gateway(
     folder = home_of(home, config) if new else existing(home, config)
     if new:
         say_if_new(folder, home)
-    if not direct and not _unwritable(folder):
-        async with AsyncClient.of_home(folder, config=config) as client:
+    from fusion.doors.direct import is_unwritable, opened_here
+
+    if direct or is_unwritable(folder):
+        async with opened_here(settings_of(home, config)) as client:
             yield client
         return
-
-    import secrets
-
-    import httpx
-
-    from fusion.doors.http import create_app
-    from fusion.wiring import Fusion
-
-    os.umask(0o077)  # whatever a backend writes is the owner's alone
-    settings = settings_of(home, config)
-    key = secrets.token_urlsafe()
-    async with Fusion.open(settings) as fusion:
-        transport = httpx.ASGITransport(create_app(fusion, settings, local_token=key))
-        async with AsyncClient.over(transport, api_key=key) as client:
-            yield client
-
-
-def _unwritable(folder: Path) -> bool:
-    """Whether no server of a home can be started, for nothing can be written into it: then it is opened here."""
-    from fusion.home import read_record
-
-    if read_record(folder) is not None or not folder.is_dir():
-        return False
-    from fusion.probe import unwritable
-
-    return bool(unwritable(folder))
+    async with AsyncClient.of_home(folder, config=config) as client:
+        yield client
 
 
 async def say_if_empty(client: AsyncClient, home: Path | None, config: Path | None) -> None:

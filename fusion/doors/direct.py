@@ -1,0 +1,39 @@
+"""Opens a home in this process, and asks it as its server would be asked."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fusion.home import owner
+from fusion.probe import unwritable
+
+if TYPE_CHECKING:
+    from fusion.client import AsyncClient
+    from fusion.settings import Settings
+
+
+def is_unwritable(home: Path) -> bool:
+    """Whether no server of a home can be started, because nothing can be written into it: a full or read-only disk."""
+    return owner(home) is None and bool(unwritable(home))
+
+
+@asynccontextmanager
+async def opened_here(settings: Settings) -> AsyncIterator[AsyncClient]:
+    """A client of a home that this process opens. Raises as `Fusion.open`."""
+    import httpx
+
+    from fusion.client import AsyncClient
+    from fusion.doors.http import create_app
+    from fusion.wiring import Fusion
+
+    os.umask(0o077)  # what a backend writes is the owner's alone
+    key = secrets.token_urlsafe()
+    async with Fusion.open(settings) as fusion:
+        transport = httpx.ASGITransport(create_app(fusion, settings, local_token=key))
+        async with AsyncClient.over(transport, api_key=key) as client:
+            yield client
