@@ -160,6 +160,12 @@ class Mem0:
         except BackendError as error:
             return Description(notes=(note(error, self._options.url),), degraded=True)
         notes = []
+        if isinstance(self._shelf, Shelf) and self._shelf.refused:
+            notes.append(
+                f"Points of an earlier version were not read, because they are damaged or no points: see "
+                f"{', '.join(self._shelf.refused)} in mem0's folder. The journal has filled mem0 again; what did not "
+                "come through the journal is in there alone. Fix: move the folder away when you do not need it"
+            )
         if self._embedder is None:
             notes.append(
                 "No embedding model: mem0 is searched by words only, and what is stored now gets its vectors "

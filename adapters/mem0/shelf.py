@@ -45,6 +45,8 @@ class Shelf:
         """the day on which mem0 lets a memory expire, of those that it gave one"""
         self._documents: dict[tuple[Scope, str], list[tuple[int, int, str]]] = {}
         self._scopes: Counter[tuple[str, ...]] = Counter()
+        self.refused: Sequence[str] = ()
+        """the names of folders with points of an earlier version that were not read"""
         self.pending: dict[str, str] = {}
         """Memories without a vector of the present model, and the collection that each is in."""
 
@@ -53,9 +55,12 @@ class Shelf:
         return self._memory.vector_store.client
 
     def open(self) -> None:
+        from adapters.mem0.unpickle import refused_in
+
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         memory_class = library(self._folder)
         client = local_client(self._folder)
+        self.refused = refused_in(self._folder)
         dimensions = self._embedder.dimensions if self._embedder else 1
         store = {"collection_name": self._collection, "client": client, "embedding_model_dims": dimensions}
         try:

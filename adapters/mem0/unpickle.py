@@ -211,6 +211,11 @@ def _require(path: Path, kind: Any) -> None:
         raise Refused(f"{path.name} is a link or of another kind than Qdrant makes")
 
 
+def refused_in(folder: Path) -> list[str]:
+    """The names of the old folders that were not read and are kept aside."""
+    return sorted(path.name for path in folder.glob(f"{REFUSED}*"))
+
+
 def _free(folder: Path) -> Path:
     names = (folder / (REFUSED + (f".{number}" if number else "")) for number in range(10_000))
     return next(path for path in names if not os.path.lexists(path))

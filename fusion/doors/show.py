@@ -460,6 +460,10 @@ def repairs(found: Sequence[Repair], *, done: bool) -> None:
             says = store.reason or f"holds {store.holds}, {store.beyond} of them beyond the journal"
             console.print(Text(f"  {name} {says}"), soft_wrap=True)
         console.print(Text(f"  {one.recovered} {'were' if done else 'would be'} recovered from the stores"))
+        if one.new_refs:
+            verb = "have" if done else "would get"
+            why = "the stores do not know the old ones, which no other memory gets"
+            console.print(Text(f"  {one.new_refs} of them {verb} new refs: {why}"), soft_wrap=True)
         if one.forgotten:
             console.print(Text(f"  {one.forgotten} stay forgotten"))
         if one.cut:

@@ -45,6 +45,8 @@ class Repair:
     recovered: int = 0
     forgotten: int = 0
     missing: int = 0
+    new_refs: int = 0
+    """how many of those recovered get another ref: only the journal knew the old one"""
     kept_as: str | None = None
     """the name of the old journal's file, once it was exchanged"""
 
@@ -90,7 +92,8 @@ async def _tenant(common: Shared, tenant: str, dry_run: bool, now: datetime) -> 
         for name, events in held.items():
             beyond = sum(became[event.event_id] != "known" for event, _ in events)
             stores[name] = Store(len(events), beyond)
-        recovered = sum(state == "recovered" for state in became.values())
+        renumbered = sum(state == "renumbered" for state in became.values())
+        recovered = renumbered + sum(state == "recovered" for state in became.values())
         total = copied.events + recovered
         done = Repair(
             tenant,
@@ -102,6 +105,7 @@ async def _tenant(common: Shared, tenant: str, dry_run: bool, now: datetime) -> 
             recovered,
             sum(state == "forgotten" for state in became.values()),
             max(0, max((mark.events for mark in known), default=0) - total),
+            new_refs=renumbered,
         )
         if dry_run or not done.needed:
             return done

@@ -121,7 +121,8 @@ async def test_a_planted_pickle_in_an_old_folder_is_not_run(folder: Path, tmp_pa
 
 @pytest.mark.feature("… what was refused is filled again from the journal", of="mem0's local points")
 async def test_what_was_refused_is_filled_again_from_the_journal(home: Path, tmp_path: Path) -> None:
-    """Memories of a home whose mem0 folder was tampered with are there after the start."""
+    """Memories of a home whose mem0 folder was tampered with are there after the start, and status says what was not
+    read."""
     settings = load(
         home=home, backends_only=True, embedder={"adapter": ""}, backends={"mem0": {"adapter": "adapters.mem0:Mem0"}}
     )
@@ -137,6 +138,9 @@ async def test_what_was_refused_is_filled_again_from_the_journal(home: Path, tmp
         await fusion.settle()
         [row] = await fusion.backends()
         assert row.items == 1
+        [row] = (await fusion.status())["backends"]
+        assert "qdrant.refused" in row["notes"][0]
+        assert not row["degraded"]
     assert not (tmp_path / "marker").exists()
 
 

@@ -192,6 +192,27 @@ async def test_an_interrupted_exchange_is_finished_by_the_next_start(home: Path,
     assert not work.exists()
 
 
+@pytest.mark.feature("repair gives memories their refs back where the old journal still lists their deliveries")
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_refs_come_back_where_the_old_journal_lists_their_deliveries(home: Path, backend: str) -> None:
+    """Rows of events are gone and those of deliveries are left: every memory has its ref again, in every store."""
+    settings = settings_of(home, **{backend: BACKENDS[backend]})
+    async with Fusion.open(settings) as fusion:
+        await fusion.remember([NewMemory(text(n), scope=NADIA, kind="note") for n in range(20)])
+        await fusion.settle()
+        before = {one["ref"]: one["text"] for one in (await fusion.memories(NADIA, 100))["memories"]}
+    with closing(sqlite3.connect(home / "journal.sqlite")) as db, db:
+        db.execute("delete from event where seq between 4 and 12")
+    (done,) = await repair(settings, dry_run=False)
+    assert (done.recovered, done.new_refs) == (9, 0)
+    async with Fusion.open(settings) as fusion:
+        await fusion.settle()
+        after = {one["ref"]: one["text"] for one in (await fusion.memories(NADIA, 100))["memories"]}
+        assert after == before
+        ref = next(ref for ref, said in before.items() if said == text(5))
+        assert (await fusion.forget(ref, NADIA)).backends == {backend: "deleted"}
+
+
 async def test_refs_of_lost_memories_name_no_other_one(home: Path, tmp_path: Path) -> None:
     settings, _ = await filled(home, tmp_path / "older", cortex=BACKENDS["cortex"])
     async with Fusion.open(settings) as fusion:
@@ -227,10 +248,12 @@ def test_repair_shows_a_preview_and_asks(home: Path) -> None:
     shown = runner.invoke(app, ["repair", "--dry-run", *arguments])
     assert "1 would be recovered from the stores" in shown.output
     assert "cortex holds 1, 1 of them beyond the journal" in shown.output
+    assert "1 of them would get new refs: the stores do not know the old ones" in " ".join(shown.output.split())
     refused = runner.invoke(app, ["repair", *arguments], input="n\n")
     assert refused.exit_code == 1
     assert not (home / "journal.sqlite").exists()
     done = json.loads(runner.invoke(app, ["repair", "--yes", "--json", *arguments]).stdout)
     assert done["needed"]
     assert done["tenants"][0]["recovered"] == 1
+    assert done["tenants"][0]["new_refs"] == 1
     assert current(home) == {"The harbour is in Lyon"}

@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -34,7 +35,8 @@ _SIDES = ("-wal", "-shm")
 _DERIVED = frozenset({"mark", "term", "owner", "sqlite_sequence"})
 """tables that are not copied: counted anew, or the new journal's own"""
 
-Known = Literal["known", "forgotten", "recovered"]
+Known = Literal["known", "forgotten", "recovered", "renumbered"]
+"""what became of an event of a store: it was there; it stays forgotten; it came back with its ref, or with a new one"""
 
 
 @dataclass(slots=True)
@@ -127,8 +129,9 @@ def begin(folder: Path) -> tuple[Path, Copied]:
 def add(file: Path, copies: Iterable[Sequence[Copy]], stores: Sequence[str], last: int) -> dict[str, Known]:
     """Adds the events that stores hold beyond a journal, each with its ``copies``, oldest first; what became of each.
 
-    ``stores`` are the backends that an event is to be delivered to where they have no copy. New numbers are behind
-    ``last``, so that no ref of a lost memory names another one.
+    ``stores`` are the backends that an event is to be delivered to where they have no copy. An event keeps its number,
+    and so its ref, where the old journal still lists under which number it was delivered; stores do not know it. New
+    numbers come after ``last``, so that no ref of a lost memory names another one.
     """
     found: dict[str, Known] = {}
     with closing(sqlite3.connect(file, isolation_level=None)) as db:
@@ -136,9 +139,11 @@ def add(file: Path, copies: Iterable[Sequence[Copy]], stores: Sequence[str], las
         db.execute("begin immediate")
         _number_from(db, last)
         barred = Barred.of(db)
+        numbers = _numbers_left(db)
         for some in copies:
             event = fullest([copy.event for copy in some])
-            found[event.event_id] = _add(db, event, some, stores, barred)
+            number = numbers.get(event.event_id)
+            found[event.event_id] = _add(db, event, some, stores, barred, number)
         _supersede(db)
         db.execute(mark.COUNT)
         db.execute("commit")
@@ -155,7 +160,25 @@ def fullest(copies: Sequence[Event]) -> Event:
     return max(copies, key=said)
 
 
-def _add(db: Connection, event: Event, copies: Sequence[Copy], stores: Sequence[str], barred: Barred) -> Known:
+def _numbers_left(db: Connection) -> dict[str, int]:
+    """By event id, the number of each event that is gone and whose deliveries are left, with the id that stores use."""
+    rows = db.execute(
+        "select distinct d.seq, n.value as id from delivery d, json_each(d.native_ids) n "
+        "where not exists (select 1 from event e where e.seq = d.seq)"
+    ).fetchall()
+    numbers = {str(row["id"]).rpartition("#")[2]: int(row["seq"]) for row in rows}  # of Markdown: file#event
+    twice = {seq for seq, many in Counter(numbers.values()).items() if many > 1}
+    return {event_id: seq for event_id, seq in numbers.items() if seq not in twice}
+
+
+def _add(
+    db: Connection,
+    event: Event,
+    copies: Sequence[Copy],
+    stores: Sequence[str],
+    barred: Barred,
+    number: int | None = None,
+) -> Known:
     if db.execute("select 1 from event where event_id = ?", (event.event_id,)).fetchone() is not None:
         return "known"
     place_key, natural, words = keys_of(event)
@@ -168,10 +191,11 @@ def _add(db: Connection, event: Event, copies: Sequence[Copy], stores: Sequence[
         return "forgotten"
     # Of two events with one natural key the newer one has it, as when it was appended.
     db.execute("update event set natural = null where natural = ?", (natural,))
+    db.execute("delete from delivery where seq = ?", (number,))
     seq = db.execute(
-        f"insert into event({', '.join((*EVENT_NAMES, 'natural', 'place_key'))}) "
-        f"values({', '.join('?' * (len(EVENT_NAMES) + 2))})",
-        (*event_row(event), natural, place_key),
+        f"insert into event({', '.join(('seq', *EVENT_NAMES, 'natural', 'place_key'))}) "
+        f"values({', '.join('?' * (len(EVENT_NAMES) + 3))})",
+        (number, *event_row(event), natural, place_key),
     ).lastrowid
     assert seq is not None  # noqa: S101 — an insert that did not raise has a row
     outbox.enter(db, seq, stores, sent=True)
@@ -182,7 +206,7 @@ def _add(db: Connection, event: Event, copies: Sequence[Copy], stores: Sequence[
     )
     db.executemany("insert or ignore into derived values(?, ?)", [(s, event.event_id) for s in event.derived_from])
     count(db, event, +1)
-    return "recovered"
+    return "renumbered" if number is None else "recovered"
 
 
 def _supersede(db: Connection) -> None:
