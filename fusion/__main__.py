@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 if __name__ == "__main__" and not sys.flags.safe_path and __file__ != f"{sys.path[0]}/fusion/__main__.py":
@@ -19,6 +20,7 @@ def main() -> None:
         from fusion.doors.hooks import main as hook
 
         hook(arguments)
+        os._exit(0)  # all is written: to take the interpreter down takes longer than the connection to the server
     else:
         from fusion.doors.cli import main as command
 

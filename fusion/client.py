@@ -9,8 +9,8 @@
 What can be asked is written once, below, as functions that build a `Call`; the two clients differ only in how they
 send one. Errors are those of `fusion.errors`, as the server raised them; ServerUnreachable when there is none.
 
-A hook asks before every prompt of an agent, in a process of its own: to import this module takes 30 ms. So `Client`
-speaks HTTP by the standard library, one connection a question, and `AsyncClient` imports httpx when it is used.
+Commands start with this import, so `Client` speaks HTTP by the standard library, one connection a question, and
+`AsyncClient` imports httpx when it is used. Hooks do without this module: see `fusion.local_server`.
 """
 
 from __future__ import annotations

@@ -347,9 +347,11 @@ def _told(options: Sequence[str]) -> Told:
 
 
 def _options(given: Sequence[str]) -> tuple[Path | None, str | None]:
-    """The home and the user that are named. The plugin names none, and then no parser is imported."""
-    if not given:
-        return None, None
+    """The home and the user that are named. A parser is imported only for what is not plainly an option and a value."""
+    names, values = given[::2], given[1::2]
+    if len(names) == len(values) and {*names} <= {"--home", "--user"} and not any(v.startswith("-") for v in values):
+        named = dict(zip(names, values, strict=True))
+        return Path(named["--home"]) if "--home" in named else None, named.get("--user")
     from argparse import ArgumentParser
 
     class Parser(ArgumentParser):

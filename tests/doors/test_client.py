@@ -203,9 +203,9 @@ class TestErrors:
                     await client.health()
 
 
-@pytest.mark.feature("the client's import is light, because a hook pays for it before every prompt")
+@pytest.mark.feature("the client's import is light: without httpx and asyncio")
 def test_the_import_is_light() -> None:
-    """A hook imports it before every prompt: without httpx and asyncio, which take three times as long as the rest."""
+    """Every command starts with it: without httpx and asyncio, which take three times as long as the rest."""
     code = (
         "import sys, fusion.client; print([m for m in ('httpx', 'asyncio', 'pydantic', 'typer') if m in sys.modules])"
     )

@@ -600,10 +600,10 @@ class TestServer:
 async def test_a_hook_imports_nothing_heavy(home: Path, memory: FakeFusion) -> None:
     """On the way to a running server, that is: a prompt waits for these imports."""
     heavy = "httpx asyncio typer rich click pydantic numpy mcp fastapi dataclasses fusion.client http.client orjson"
-    heavy += " ssl subprocess logging tempfile"
+    heavy += " ssl subprocess logging tempfile argparse"
     code = (
-        "import sys; sys.argv = ['fusion', 'hook', 'user-prompt-submit', '--home', sys.argv[1]]\n"
-        "from fusion.__main__ import main\nmain()\n"
+        "import sys; import fusion.__main__\n"
+        "from fusion.doors.hooks import main\nmain(['user-prompt-submit', '--home', sys.argv[1]])\n"
         f"print([name for name in {heavy.split()!r} if name in sys.modules], file=sys.stderr)"
     )
     done = await asyncio.to_thread(
