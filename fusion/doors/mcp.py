@@ -18,6 +18,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -35,7 +36,16 @@ from mcp.types import (
     Tool,
     ToolAnnotations,
 )
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -98,6 +108,9 @@ class Result(BaseModel):
     def shown(self) -> str: ...
 
 
+Returned = Result | Mapping[str, Any]
+
+
 class Citation(BaseModel):
     """Where a memory stands; `path` and `from` are what memory_get takes."""
 
@@ -126,51 +139,6 @@ class Recall(Result):
         return "\n".join(filter(None, [self.block, self.notice])) or "Nothing was recalled."
 
 
-class Snippet(BaseModel):
-    """One memory that was found; `path` and `startLine` are what memory_get takes as `path` and `from`."""
-
-    path: str = Field(description="the document that it stands in, or its ref")
-    startLine: int = Field(description="its first line or turn there")  # noqa: N815 — as OpenClaw's agents know it
-    endLine: int = Field(description="its last line or turn there")  # noqa: N815
-    score: float
-    vectorScore: float | None = Field(default=None, description="how near its meaning is")  # noqa: N815
-    textScore: float | None = Field(default=None, description="how well its words match")  # noqa: N815
-    snippet: str = Field(description="its text, or the beginning of it")
-    source: Literal["memory", "sessions"]
-    citation: str | None = Field(default=None, description="how to cite it")
-    ref: str
-    at: str | None = Field(default=None, description="when it happened")
-    speaker: str | None = None
-    kind: str
-    trust: str
-    backends: list[str] = Field(description="the memory systems that found it")
-
-
-class Found(Result):
-    results: list[Snippet] = Field(description="best first")
-    provider: str | None = Field(default=None, description="who computes embeddings; none: found by words only")
-    model: str | None = None
-    fallback: dict[str, str] | None = Field(default=None, description="what did not answer, so that others stood in")
-    degraded: bool = Field(default=False, description="some memory system did not answer, or less than it could")
-    notice: str | None = Field(default=None, description="what went wrong, in one line")
-    disabled: bool | None = Field(default=None, description="memory cannot be searched now")
-    unavailable: bool | None = None
-    error: str | None = None
-    warning: str | None = None
-    action: str | None = Field(default=None, description="what to do about it")
-
-    def shown(self) -> str:
-        lines = [
-            cited(
-                r.ref,
-                f"{r.path + f':{r.startLine}-{r.endLine} ' if r.citation and r.path != r.ref else ''}"
-                f"{r.speaker + ': ' if r.speaker else ''}{r.snippet}",
-            )
-            for r in self.results
-        ]
-        return "\n".join(filter(None, [_fence("\n".join(lines)), self.notice])) or "Nothing was found."
-
-
 class Read(Result):
     text: str = Field(description="the memory's text, or the page of the document; empty: there is no such thing")
     path: str | None = Field(default=None, description="the document")
@@ -187,20 +155,6 @@ class Read(Result):
     def shown(self) -> str:
         more = f"The next page begins at from={self.next_from}." if self.next_from is not None else ""
         return "\n".join(filter(None, [fenced(self.text), more])) or "There is nothing at that place."
-
-
-class Appended(Result):
-    path: str | None = Field(description="the log, or the ref of the note that it became")
-    ref: str | None = None
-    status: Literal["appended", "stored", "superseded", "duplicate", "blocked", "skipped"]
-    redacted: int = Field(description="secrets that were masked before it was written")
-    reason: str = Field(default="", description="why nothing was kept, or how what is kept differs from what was sent")
-    startLine: int | None = None  # noqa: N815
-    endLine: int | None = None  # noqa: N815
-
-    def shown(self) -> str:
-        what = f"{self.path}: {self.status}" if self.path else "There was nothing to keep"
-        return f"{what}: {self.reason}" if self.reason else f"{what}."
 
 
 class Stored(Result):
@@ -298,13 +252,19 @@ class Arguments(BaseModel):
     name: ClassVar[str]
     title: ClassVar[str]
     hints: ClassVar[ToolAnnotations]
-    result: ClassVar[type[Result]]
+    result: ClassVar[Any]
+    """the type of what it returns: a reply of `fusion.wire`, or a `Result` of its own"""
 
     @abstractmethod
-    async def run(self, caller: Caller) -> Result:
+    async def run(self, caller: Caller) -> Returned:
         """Raises what the gateway raises."""
 
-    def unanswered(self, error: FusionError) -> Result:
+    def shown(self, result: Any) -> str:
+        """A result for a model that sees text only."""
+        text: str = result.shown()
+        return text
+
+    def unanswered(self, error: FusionError) -> Returned:
         """What to return when the gateway could not be asked. Raises ``error`` where nothing can stand in."""
         raise error
 
@@ -356,7 +316,7 @@ class MemorySearch(Arguments):
     name = "memory_search"
     title = "Search memories"
     hints = READS
-    result = Found
+    result = wire.ToolFound
 
     query: Query = Field(description="what to look for")
     max_results: int = Field(
@@ -376,7 +336,7 @@ class MemorySearch(Arguments):
     session_id: Session = None
     project: Project = None
 
-    async def run(self, caller: Caller) -> Found:
+    async def run(self, caller: Caller) -> Mapping[str, Any]:
         found = await caller.gateway.memory_search(
             self.query,
             max_results=self.max_results,
@@ -385,13 +345,25 @@ class MemorySearch(Arguments):
             as_of=self.as_of,
             **_scope(caller, self),
         )
-        return Found.model_validate(_told(found))
+        return _with_notice(found)
 
-    def unanswered(self, error: FusionError) -> Found:
-        return Found.model_validate(_told(tools.unavailable(error)))
+    def shown(self, result: Mapping[str, Any]) -> str:
+        lines = [
+            cited(
+                r["ref"],
+                (f"{r['path']}:{r['startLine']}-{r['endLine']} " if r.get("citation") and r["path"] != r["ref"] else "")
+                + (f"{r['speaker']}: " if r.get("speaker") else "")
+                + r["snippet"],
+            )
+            for r in result["results"]
+        ]
+        return "\n".join(filter(None, [_fence("\n".join(lines)), result.get("notice")])) or "Nothing was found."
+
+    def unanswered(self, error: FusionError) -> Mapping[str, Any]:
+        return _with_notice(tools.unavailable(error))
 
 
-def _told(found: Mapping[str, Any]) -> dict[str, Any]:
+def _with_notice(found: Mapping[str, Any]) -> dict[str, Any]:
     """A reply to a search; one that nobody answered is degraded, and its warning is the line to show."""
     return {"degraded": True, "notice": found["warning"], **found} if found.get("unavailable") else dict(found)
 
@@ -434,7 +406,7 @@ class MemoryAppend(Arguments):
     name = "memory_append"
     title = "Append to today's log"
     hints = ADDS
-    result = Appended
+    result = wire.Appended
 
     text: str = Field(min_length=1, max_length=MAX_TEXT_CHARS, description="lines of Markdown")
     user_id: bodies.Id | None = Field(default=None, description="whose log it is")
@@ -442,8 +414,12 @@ class MemoryAppend(Arguments):
     session_id: bodies.Id | None = Field(default=None, description="the session that it belongs to")
     project: bodies.Id | None = Field(default=None, description="the project that it belongs to")
 
-    async def run(self, caller: Caller) -> Appended:
-        return Appended.model_validate(await caller.gateway.memory_append(self.text, **_scope(caller, self)))
+    async def run(self, caller: Caller) -> Mapping[str, Any]:
+        return await caller.gateway.memory_append(self.text, **_scope(caller, self))
+
+    def shown(self, result: Mapping[str, Any]) -> str:
+        what = f"{result['path']}: {result['status']}" if result["path"] else "There was nothing to keep"
+        return f"{what}: {result['reason']}" if result["reason"] else f"{what}."
 
 
 class MemoryStore(Arguments):
@@ -562,8 +538,8 @@ def tools_server(caller_of: Callable[[Any], Coroutine[Any, Any, Caller]]) -> Ser
         except FusionError as error:
             return failed(str(error))
         return CallToolResult(
-            content=[TextContent(type="text", text=result.shown())],
-            structured_content=result.model_dump(mode="json", by_alias=True, exclude_none=True),
+            content=[TextContent(type="text", text=asked.shown(result))],
+            structured_content=content_of(kind, result),
         )
 
     return Server(
@@ -576,7 +552,7 @@ def tools_server(caller_of: Callable[[Any], Coroutine[Any, Any, Caller]]) -> Ser
     )
 
 
-async def answer(asked: Arguments, caller: Coroutine[Any, Any, Caller]) -> Result:
+async def answer(asked: Arguments, caller: Coroutine[Any, Any, Caller]) -> Returned:
     """A tool's result, or what stands in for it. Raises the FusionError that the model is to be told of."""
     try:
         return await asked.run(await caller)
@@ -584,6 +560,20 @@ async def answer(asked: Arguments, caller: Coroutine[Any, Any, Caller]) -> Resul
         raise
     except FusionError as error:
         return asked.unanswered(error)
+
+
+def content_of(kind: type[Arguments], result: Returned) -> dict[str, Any]:
+    """Structured content: what is not None, and what the tool's output schema requires."""
+    if isinstance(result, Result):
+        return result.model_dump(mode="json", by_alias=True, exclude_none=True)
+    needed = output_schema(kind)["required"]
+    return {name: value for name, value in result.items() if value is not None or name in needed}
+
+
+@cache
+def output_schema(kind: type[Arguments]) -> dict[str, Any]:
+    schema: dict[str, Any] = lean(TypeAdapter(kind.result).json_schema(mode="serialization"))
+    return schema
 
 
 def failed(why: str) -> CallToolResult:
@@ -596,7 +586,7 @@ def described(tool: type[Arguments]) -> Tool:
         title=tool.title,
         description=" ".join((tool.__doc__ or "").split()),
         input_schema=lean(tool.model_json_schema()),
-        output_schema=lean(tool.result.model_json_schema(mode="serialization")),
+        output_schema=output_schema(tool),
         annotations=tool.hints,
     )
 
