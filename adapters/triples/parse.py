@@ -28,6 +28,7 @@ from adapters.graph.names import key
 from adapters.triples.names import aliases
 from adapters.triples.relations import ALSO_CALLED
 from fusion.contract import Fact
+from fusion.lib.front_matter import read
 from fusion.lib.words import STOP_WORDS
 
 LINKS_TO = "links_to"
@@ -58,8 +59,6 @@ _LINK = re.compile(r"\[\[([^\[\]|#\n]{1,120})(?:#[^\[\]|\n]{0,120})?(?:\|[^\[\]\
 _BULLET = re.compile(r"^\s*(?:[-*+]\s+|\d{1,9}[.)]\s+|>\s?|#{1,6}\s+)*")
 # An ASCII arrow needs blanks on both sides: `p->next->value` is code.
 _ARROW = re.compile(r"(?<!\s)(?:\s++-{1,2}>\s+|\s*+[→⟶]\s*)|[→⟶]\s*")  # begins a run of blanks, never in it
-_KEY = re.compile(r"^([^\s:#\-\[{&*!|>'\"%@`][^:\n]{0,80}?)\s*:(?:\s+(.*))?$")
-_ITEM = re.compile(r"^\s*-\s+(.*)$")
 _TRIM = " \t*_`\"'“”‘’«».,;"
 
 
@@ -76,8 +75,8 @@ def parse(text: str, document: str | None = None) -> Parsed:
     """What ``text`` states. Its subject is the front matter's ``title`` (or ``name``), else the stem of ``document`` if
     that is a file, else the title that it opens with; without a subject, front matter and wiki links state no fact but
     still give names."""
-    front, body = _front_matter(text.splitlines())
-    fields = list(_fields(front))
+    front, body = read(text)
+    fields = _fields(front)
     title = _title(fields)
     subject = title or _stem(document) or lead(text)
 
@@ -90,7 +89,7 @@ def parse(text: str, document: str | None = None) -> Parsed:
         _add(facts, names, subject, ALSO_CALLED, shorter)
     for alias in aliases(text[:READ]):
         _add(facts, names, alias.subject, alias.predicate, alias.object)
-    for line in _prose(body) if any(mark in text for mark in ("[[", "->", "→", "⟶")) else ():
+    for line in _prose("\n".join(body).splitlines()) if any(mark in text for mark in ("[[", "->", "→", "⟶")) else ():
         chain = _chain(line)
         for i in range(0, len(chain) - 2, 2):
             _add(facts, names, *chain[i : i + 3])
@@ -103,8 +102,8 @@ def parse(text: str, document: str | None = None) -> Parsed:
 @lru_cache(maxsize=16_384)
 def about(beginning: str, document: str | None) -> frozenset[str]:
     """The keys of what a text is about, by its beginning and the document that it stands in."""
-    front, _ = _front_matter(beginning.splitlines()) if beginning.startswith("---") else ([], [])
-    subject = _title(list(_fields(front))) or _stem(document) or lead(beginning)
+    front, _ = read(beginning) if beginning.startswith("---") else ([], [])
+    subject = _title(_fields(front)) or _stem(document) or lead(beginning)
     return frozenset(filter(None, (key(subject), key(bare(subject) or "")))) if subject else frozenset()
 
 
@@ -158,37 +157,15 @@ def _stem(document: str | None) -> str | None:
     return path.stem if path.suffix.lower() in {".md", ".markdown", ".txt", ".org", ".rst"} else None
 
 
-def _front_matter(lines: list[str]) -> tuple[list[str], list[str]]:
-    """The lines between the two ``---`` at the top, and the rest; nothing is front matter that is never closed."""
-    if lines and lines[0].rstrip() == "---":
-        for end, line in enumerate(lines[1:], start=1):
-            if line.rstrip() in {"---", "..."}:
-                return lines[1:end], lines[end + 1 :]
-    return [], lines
-
-
-def _fields(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """Key and value of each scalar, and of each element of a list. What is nested deeper is left out."""
-    key = None
-    for line in lines:
-        if (item := _ITEM.match(line)) and key is not None:
-            yield from ((key, value) for value in _scalars(item.group(1)))
-        elif field := _KEY.match(line):
-            key = field.group(1).strip()
-            yield from ((key, value) for value in _scalars(field.group(2) or ""))
-        elif line.strip():
-            key = None
-
-
-def _scalars(written: str) -> list[str]:
-    """The values of ``a``, ``"a"``, ``[a, b]`` or ``[[a link]]``; a comment is none, nor is a block or a map."""
-    written = re.sub(r"(^|\s)#.*$", "", written).strip()
-    if written.startswith("[") and written.endswith("]") and not _LINK.fullmatch(written):
-        parts = written[1:-1].split(",")
-    else:
-        parts = [] if written[:1] in {"{", "|", ">", "&", "*", "!"} else [written]
-    values = [_clean(part) for part in parts]
-    return [value for value in values if value and len(value) <= LONGEST_PART and value.lower() not in {"null", "~"}]
+def _fields(front: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, str]]:
+    """Key and value of each scalar, and of each element of a list; what is no YAML and looks like a map is none."""
+    return [
+        (field, value)
+        for field, values in front
+        if _clean(field)
+        for value in (_clean(one) for one in values if one[:1] not in {"{", "|", ">", "&", "*", "!"})
+        if value and len(value) <= LONGEST_PART and value.lower() not in {"null", "~"}
+    ]
 
 
 def _prose(lines: list[str]) -> Iterator[str]:

@@ -1,46 +1,96 @@
-"""The fields between the `---` lines that open a Markdown document."""
+"""The fields between the `---` lines that open a Markdown document: YAML, read leniently.
+
+What is no YAML is read entry by entry, and an entry that is none as the text that stands there: a broken head costs
+neither its other fields nor the note.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeGuard
 
-_FENCE = re.compile(r"-{3,}[ \t]*")
-_FIELD = re.compile(r"([\w][\w .-]{0,63}?)\s*:(?:\s+(.*))?$")
-_ITEM = re.compile(r"\s*-\s+(.*)$")
+HEAD_CHARS = 20_000
+"""of a head that are read"""
+KEY_CHARS = 80
+
+_FENCE = re.compile(r"-{3,}[ \t]*|\.\.\.[ \t]*")
+_ENTRY = re.compile(r"([^\s:#\-\[{&*!|>'\"%@`][^:]{0,79}?)\s*:(?:\s+(.*))?$")
 
 
 def front_matter(text: str) -> dict[str, str]:
-    """The fields between the `---` lines that open a document: flat, keys in lower case, a list joined by ``, ``."""
-    lines = _lines(text)
-    fields: dict[str, str] = {}
-    key = ""
-    for line in lines[1 : max(0, _front_matter_end(lines) - 1)]:
-        if field := _FIELD.match(line):
-            key = field[1].lower()
-            fields[key] = _unquoted(field[2] or "")
-        elif key and (item := _ITEM.match(line)):
-            fields[key] = f"{fields[key]}, {_unquoted(item[1])}" if fields[key] else _unquoted(item[1])
-    return fields
+    """The fields of the head, keys in lower case, a list joined by ``, ``."""
+    joined: dict[str, str] = {}
+    for key, values in read(text)[0]:
+        joined[key.lower()] = ", ".join(values)
+    return joined
 
 
-def _unquoted(value: str) -> str:
-    value = value.strip()
-    if value.startswith("[") and value.endswith("]") and not value.startswith("[["):
-        return ", ".join(_unquoted(part) for part in value[1:-1].split(",") if part.strip())
-    if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
-        return value[1:-1]
-    return value
+def read(text: str) -> tuple[list[tuple[str, list[str]]], list[str]]:
+    """The fields of the head, each with its values (one, or those of a list), and the lines of the body.
+
+    What is nested deeper is left out. A head that is never closed is none.
+    """
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    if lines[0].rstrip() != "---":
+        return [], lines
+    end = next((number for number, line in enumerate(lines[1:], start=1) if _FENCE.fullmatch(line)), 0)
+    return (_fields(lines[1:end]), lines[end + 1 :]) if end else ([], lines)
 
 
-def _lines(text: str) -> list[str]:
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+def _fields(lines: Sequence[str]) -> list[tuple[str, list[str]]]:
+    head = "\n".join(lines)[:HEAD_CHARS]
+    found = _parsed(head)
+    if found is None:
+        found = {}
+        for entry in _entries(head.split("\n")):
+            key, raw = entry[0]
+            read = _parsed("\n".join([f"{key}: {raw}", *(line for _, line in entry[1:])]))
+            found |= read if read is not None else {key: raw.strip().strip("\"'")}
+    return [
+        (key.strip(), list(_values(value)))
+        for key, value in found.items()
+        if isinstance(key, str) and 0 < len(key.strip()) <= KEY_CHARS and "\n" not in key
+    ]
 
 
-def _front_matter_end(lines: list[str]) -> int:
-    """How many lines the front matter takes, its fences included; 0 without one."""
-    if not lines or lines[0].rstrip() != "---":
-        return 0
-    for number, line in enumerate(lines[1:], start=1):
-        if _FENCE.fullmatch(line) or line.rstrip() == "...":
-            return number + 1
-    return 0
+def _entries(lines: Sequence[str]) -> list[list[tuple[str, str]]]:
+    """Each line that begins with a key, as key and rest, with the lines below it that do not."""
+    entries: list[list[tuple[str, str]]] = []
+    for line in lines:
+        if begin := _ENTRY.match(line):
+            entries.append([(begin[1], begin[2] or "")])
+        elif entries:
+            entries[-1].append(("", line))
+    return entries
+
+
+def _parsed(yaml: str) -> dict[Any, Any] | None:
+    """The mapping that a YAML text is, every scalar as its text; empty where it is something else, None where it is no
+    YAML."""
+    import yaml as library
+
+    try:
+        found = library.load(yaml, Loader=getattr(library, "CBaseLoader", library.BaseLoader))  # noqa: S506 - strings only
+    except (library.YAMLError, RecursionError, ValueError):
+        return None
+    return found if isinstance(found, dict) else {}
+
+
+def _values(value: object) -> Iterator[str]:
+    """The texts of a scalar, or of a list of scalars; a wiki link, which YAML takes for lists, as it was written."""
+    for one in value if isinstance(value, list) and not _is_link(value) else [value]:
+        if _is_link(one):
+            yield f"[[{', '.join(one[0])}]]"
+        elif isinstance(one, str) and one.strip():
+            yield " ".join(one.split())
+
+
+def _is_link(value: object) -> TypeGuard[list[list[str]]]:
+    return (
+        isinstance(value, list)
+        and len(value) == 1
+        and isinstance(value[0], list)
+        and bool(value[0])
+        and all(isinstance(part, str) for part in value[0])
+    )
