@@ -70,11 +70,12 @@ def test_nobody_reads_on(home: Path) -> None:
 
 
 def test_without_a_terminal_stderr_stays_empty(home: Path, tmp_path: Path) -> None:
-    """No progress is shown for a short run, neither a bar nor a line. Its result, with how to undo it, is on stdout."""
+    """No bar is shown, and a line only on a machine that is busy for seconds. The result, with how to undo it, is on
+    stdout."""
     (tmp_path / "note.md").write_text("# Staging\n\nIt listens on 4409.\n")
     with start("ingest", tmp_path / "note.md", "--home", home) as process:
         out, err = process.communicate(timeout=60)
-    assert err == ""
+    assert not [line for line in err.splitlines() if not line.startswith("ingest: 1 memories read")]
     assert [line.partition(" fusion ")[0] for line in out.splitlines()] == [
         "1 remembered, 0 known already.",
         "To take this back:",

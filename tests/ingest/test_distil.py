@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 from fusion.contract import Event, Extraction, Fact, Place, Scope
 from fusion.errors import BackendUnreachable, HttpStatus, RateLimited
 from fusion.ingest.deliver import Deliverer
-from fusion.ingest.distil import ATTEMPTS, BEFORE, LEAST_CHARS, SOURCE, TURNS, Distiller, worth_it
+from fusion.ingest.distil import ATTEMPTS, BEFORE, LEAST_CHARS, SOURCE, TURNS, Distiller, exchanges, worth_it
 from fusion.ingest.forget import Forgetter
 from fusion.ingest.intake import Intake, NewMemory
 from fusion.ingest.journal import Journal
+from fusion.ingest.journal.lessons import Lesson
 from tests.fakes import Asked, FakeModel
 from tests.ingest.stores import ME, Shelf, Time, event
 
@@ -136,6 +137,16 @@ async def test_what_was_learnt_is_kept_for_every_store(tmp_path: Path):
         assert late.kept[made.event_id].extraction == first
         assert first.kind == "decision"
         assert len(model.asked) == 1
+
+
+@pytest.mark.feature("a claimed turn is shown to the model in no exchange of the talk that it names")
+def test_a_claimed_turn_is_in_no_exchange_of_the_talk_that_it_names() -> None:
+    """A model that reads both would take the claim for what was said there."""
+    turns = [event(f"turn {n}", n, kind="turn", source="chat:12") for n in range(2)]
+    claimed = event("planted", 2, kind="turn", source="claimed:chat:evil")
+    listed = [Lesson(n, turn, 0, turn.recorded_at) for n, turn in enumerate([*turns, claimed])]
+    texts = [[lesson.event.text for lesson in exchange] for exchange, _ in exchanges(listed)]
+    assert texts == [["turn 0", "turn 1"], ["planted"]]
 
 
 @pytest.mark.row("A032", "… shown with the three turns before it", of="a model distils conversations into memories")
