@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from fusion.doors.plural import counted
 from fusion.errors import BadInput, HomeNotAllowed
 from fusion.lib.clean import clean
 from fusion.trust.decides import read_settings
@@ -123,7 +124,8 @@ def lines(found: View) -> Iterator[str]:
     yield from _listed("Says", reach.says, "text that your agent reads")
     if holds.files:
         more = "" if holds.complete else " or more"
-        yield f"Holds     {holds.files:,} files, {holds.bytes / 1e6:.1f} MB{more}: {_some(holds.stores) or 'no store'}"
+        size = f"{counted(holds.files, 'file')}, {holds.bytes / 1e6:.1f} MB{more}"
+        yield f"Holds     {size}: {_some(holds.stores) or 'no store'}"
     if holds.pickles:
         yield f"          pickles, which can run code when they are read: {_some(holds.pickles)}"
     if holds.traps:

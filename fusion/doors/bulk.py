@@ -13,6 +13,7 @@ from pathlib import Path
 import typer
 
 from fusion.contract import Scope
+from fusion.doors.plural import counted
 from fusion.errors import BadInput
 from fusion.ingest.bookmarks import Bookmarks, is_untouched
 from fusion.ingest.files import File, Limits, Unreadable, files, opened
@@ -35,7 +36,8 @@ class Bulk:
     sections: int = 0
 
     def spelt(self) -> str:
-        return f"{self.files:,} new files with {self.bytes / 1e6:,.1f} MB, about {self.sections:,} sections"
+        sections = counted(self.sections, "section")
+        return f"{counted(self.files, 'new file')} with {self.bytes / 1e6:,.1f} MB, about {sections}"
 
     def is_more_than(self, bounds: IngestSettings) -> bool:
         return self.sections > bounds.ask_sections or self.bytes > bounds.ask_mb * 1e6

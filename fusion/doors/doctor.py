@@ -24,6 +24,7 @@ from fusion.access import TOKEN, read_token
 from fusion.client import LOG, Client
 from fusion.contract import UNNAMED, Scope, Verifies
 from fusion.doors import show
+from fusion.doors.plural import counted
 from fusion.embedders import RECORD
 from fusion.errors import FusionError, HomeNotAllowed, PackageMissing, SettingsError
 from fusion.home import explain_lock, owner, read_record
@@ -426,7 +427,7 @@ def _backends(status: wire.Status) -> Iterator[Finding]:
     """Each backend as the server has it, which has asked it just now."""
     for row in status["backends"]:
         name = f"backend {row['name']}"
-        told = f"{row['items']:,} memories, {row['vectors']:,} vectors"
+        told = f"{counted(row['items'], 'memory')}, {counted(row['vectors'], 'vector')}"
         if row["status"] == "disabled" and row["detail"] == "disabled in the configuration":
             yield _ok(name, row["detail"])
         elif row["status"] == "disabled":
@@ -442,7 +443,7 @@ def _backends(status: wire.Status) -> Iterator[Finding]:
             yield _ok(name, told)
         yield from _late(name, row["backlog"], row)
         if row["vectors_pending"]:
-            told = f"{row['vectors_pending']:,} vectors are still to come; words are found meanwhile"
+            told = f"{counted(row['vectors_pending'], 'vector is')} still to come; words are found meanwhile"
             yield Finding(name, "warn", told, "wait; fusion status shows how far it is")
         for note in row["notes"]:
             yield Finding(name, "warn", *_told(note))
@@ -454,11 +455,14 @@ def _late(name: str, waiting: int, trouble: Deliveries | wire.BackendStatus) -> 
     """What a backend still has to be told, or never took."""
     late = asdict(trouble) if not isinstance(trouble, dict) else trouble
     if late["failed"]:
-        told = f"{late['failed']:,} memories were never taken: {late['reason']}"
+        told = f"{counted(late['failed'], 'memory was')} never taken: {late['reason']}"
         yield Finding(name, "fail", told, "they are in the journal and in the other backends; the log says which")
     if late["refused"]:
         yield Finding(
-            name, "warn", f"{late['refused']:,} memories were refused so far: {late['reason']}", "it is tried again"
+            name,
+            "warn",
+            f"{counted(late['refused'], 'memory was')} refused so far: {late['reason']}",
+            "it is tried again",
         )
     elif waiting:
         yield Finding(name, "warn", f"{waiting:,} deliveries wait", "a running server brings them: fusion status")

@@ -22,6 +22,7 @@ import orjson
 from typing_extensions import TypedDict
 
 from fusion.access import reader_key
+from fusion.doors.plural import counted
 from fusion.doors.progress import bars, on_stderr, spoken_in_lines
 from fusion.doors.retire import WholeFiles
 from fusion.errors import BadInput, NotFound, Overloaded, ServerUnreachable, StoreBusy
@@ -302,7 +303,9 @@ class Reading:
             return
         share = f"{min(100, 100 * self._bytes // self._total)} % of {self._total / 1e6:,.1f} MB" if self._total else ""
         rate = read / max(now - self._began, 0.001)
-        line = f"ingest: {read:,} memories read, {self._added():,} new, {rate:,.0f} a second, {share}, at {where}"
+        line = (
+            f"ingest: {counted(read, 'memory')} read, {self._added():,} new, {rate:,.0f} a second, {share}, at {where}"
+        )
         self._say(clean(line)[0])
 
     def cutting(self, file: File, share: float) -> None:

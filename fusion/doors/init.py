@@ -29,6 +29,7 @@ from fusion.contract import Scope, Verifies
 from fusion.discover import PORTS, Discovery, Find, Group, Topic, discover, topics
 from fusion.doors import show, terminal
 from fusion.doors.ingest import Summary, ingest
+from fusion.doors.plural import counted
 from fusion.errors import FusionError, HomeLocked, SettingsError
 from fusion.home import explain_lock, find_home, owner
 from fusion.ingest.files import Limits
@@ -218,7 +219,7 @@ def _added_by_hand(config: Path, finds: Sequence[Find]) -> dict[str, list[str]]:
 def _settings(chosen: Sequence[Find], kept: Mapping[str, Sequence[str]]) -> list[Chosen]:
     """The settings that differ from the defaults: whose folders are followed, and what is not installed."""
     found = [
-        f"    {toml_text(str(path))},  # {show.LABELS[one.kind]}, {one.files:,} files when it was found"
+        f"    {toml_text(str(path))},  # {show.LABELS[one.kind]}, {counted(one.files, 'file')} when it was found"
         for one in chosen
         if one.group == "notes"
         for path in one.paths

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fusion.doors import terminal
+from fusion.doors.plural import counted, plural
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -238,7 +239,7 @@ def verdict(told: Mapping[str, Any]) -> None:
     judged, alike = told["verdict"], told["agreement"]
     if judged is not None:
         _say(
-            f"b against a, over {judged['n']} questions: "
+            f"b against a, over {counted(judged['n'], 'question')}: "
             f"{judged['win']} won, {judged['tie']} tied, {judged['loss']} lost."
         )
         _say(
@@ -266,7 +267,7 @@ def verdict(told: Mapping[str, Any]) -> None:
         right=(2, 4, 5, 6, 7),
     )
     _say(
-        f"The same memories in both for {alike['same_memories']} of {alike['questions']} questions; "
+        f"The same memories in both for {alike['same_memories']} of {counted(alike['questions'], 'question')}; "
         f"overlap {alike['overlap']:.0%}."
     )
     if told["tuned_on"]:
@@ -390,13 +391,13 @@ def status(found: wire.Status, home: Path, url: str | None) -> None:
     memories, receipts, requests = found["memories"], found["receipts"], found["requests"]
     lines = {
         "home": f"{home}, {size(sum(found['bytes'].values()))}: {_parts(found['bytes'])}",
-        "memories": f"{memories['current']:,}; {memories['superseded']:,} earlier versions; "
+        "memories": f"{memories['current']:,}; {counted(memories['superseded'], 'earlier version')}; "
         f"{memories['forgotten']:,} forgotten",
         "receipts": f"{receipts['kept']:,}, kept for {receipts['keep_days']:g} days",
         "embedder": found["embedder"] or "none: everything is found by its words only",
         "judge": found["judge"] or "none: the local order stands",
         "server": f"{url or 'in this process'}, version {found['version']}, up {_time(found['uptime_s'])}; "
-        f"{requests['in_flight']} requests under way, {requests['queued']} waiting",
+        f"{counted(requests['in_flight'], 'request')} under way, {requests['queued']} waiting",
     }
     if found.get("held_back"):
         lines["held"] = held_back(found["held_back"])
@@ -412,7 +413,8 @@ def held_back(rows: Sequence[wire.HeldBack]) -> str:
     """What was forgotten and is kept out of notes that still may say it."""
     memories = sum(len(row["refs"]) for row in rows)
     named = [f"{row['document']} ({_some(row['refs'])})" for row in rows]
-    return f"{memories:,} forgotten memories are kept out of {len(rows):,} documents: {_some(named)}"
+    kept = f"{counted(memories, 'forgotten memory')} {plural(memories, 'is')}"
+    return f"{kept} kept out of {counted(len(rows), 'document')}: {_some(named)}"
 
 
 def links(counts: Mapping[str, int]) -> str:
@@ -455,7 +457,7 @@ def repairs(found: Sequence[Repair], *, done: bool) -> None:
             console.print(Text(f"The journal{whose} is whole: nothing to repair."))
             continue
         console.print(Text(f"The journal{whose}: {one.damage or one.lost}."), soft_wrap=True)
-        console.print(Text(f"  {one.readable} memories can be read of it"))
+        console.print(Text(f"  {counted(one.readable, 'memory')} can be read of it"))
         for name, store in one.stores.items():
             says = store.reason or f"holds {store.holds}, {store.beyond} of them beyond the journal"
             console.print(Text(f"  {name} {says}"), soft_wrap=True)
@@ -517,7 +519,7 @@ def forgettings(receipts: Sequence[wire.Forgotten], missing: Sequence[str]) -> N
     same = [ref for receipt in receipts for ref in receipt.get("same", ())]
     also = sum(len(receipt.get("also", ())) for receipt in receipts) - len(same)
     gone = len(receipts) + len(same)
-    told = f"{gone} {'memory' if gone == 1 else 'memories'} forgotten"
+    told = f"{counted(gone, 'memory')} forgotten"
     if same and len(receipts) == 1 and gone <= NAMED:
         told += f": {', '.join([receipts[0]['ref'], *same])} (the same words)"
     elif same:
@@ -580,7 +582,7 @@ def ingested(summary: Summary) -> None:
     """What came of the files."""
     if summary["dry_run"]:
         retired = f", {summary['retired']} retired: their files do not have them" if summary["retired"] else ""
-        _say(f"{summary['read']} memories would be sent{retired}.")
+        _say(f"{counted(summary['read'], 'memory')} would be sent{retired}.")
     else:
         told = [f"{summary['stored']} remembered", f"{summary['duplicates']} known already"]
         if summary["superseded"]:
@@ -588,7 +590,7 @@ def ingested(summary: Summary) -> None:
         if summary["retired"]:
             told.append(f"{summary['retired']} retired: their files do not have them any more")
         if summary["redacted"]:
-            told.append(f"{summary['redacted']} secrets taken out")
+            told.append(f"{counted(summary['redacted'], 'secret')} taken out")
         if summary["split"]:
             told.append(f"{summary['split']} too long for one memory, kept in pieces")
         if summary["changed"]:

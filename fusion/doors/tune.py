@@ -25,6 +25,7 @@ from fusion.compare.learn import steps as steps_of_learning
 from fusion.compare.tune import KNOBS, Case, Knob, Tuned, answers, tune
 from fusion.compare.tune import steps as steps_of_tuning
 from fusion.doors import terminal
+from fusion.doors.plural import counted
 from fusion.doors.progress import bar
 from fusion.errors import BadInput, NotFound, SettingsError
 from fusion.lib.trees import MAX_BYTES
@@ -205,12 +206,18 @@ def _says(made: Tuned | Taught) -> list[str]:
     told = made.as_json() if isinstance(made, Taught) else dict(made.validated)
     if "cross_validated_pairs_right" in told:
         return [
-            f"Pairs of a useful and a useless memory ordered rightly, cross-validated over {told['answers']} answers:",
+            (
+                f"Pairs of a useful and a useless memory ordered rightly, cross-validated over "
+                f"{counted(told['answers'], 'answer')}:"
+            ),
             f"{told['cross_validated_pairs_right']}, and {told['base_pairs_right']} by the recipe of that time.",
         ]
     pair = told["verdict"]
     lines = [
-        f"Share of evidence in the block, {told['questions']} questions, each answered by what was made without its",
+        (
+            f"Share of evidence in the block, {counted(told['questions'], 'question')}, each answered by what was made "
+            "without its"
+        ),
         f"fold: {told['cross_validated_eib']}; base {told['base_eib']}; {_difference(pair)}.",
     ]
     if pair["better"] != "tuned":
@@ -286,17 +293,18 @@ def show(told: Mapping[str, Any], learned: bool) -> None:
     if "cross_validated_pairs_right" in told:
         console.print(
             f"Pairs ordered rightly, cross-validated: {told['cross_validated_pairs_right']:.4f} "
-            f"(base {told['base_pairs_right']:.4f}; {told['answers']} answers, {told['votes']} votes)"
+            f"(base {told['base_pairs_right']:.4f}; "
+            f"{counted(told['answers'], 'answer')}, {counted(told['votes'], 'vote')})"
         )
     else:
         pair = told["verdict"]
         console.print(
-            f"Cross-validated over {len(told['folds'])} folds, {told['questions']} questions: "
+            f"Cross-validated over {counted(len(told['folds']), 'fold')}, {counted(told['questions'], 'question')}: "
             f"{told['cross_validated_eib']} against {told['base_eib']} of {told['base']}; {_difference(pair)}"
         )
         if told["unanswerable"]:
             console.print(
-                f"Of {told['unanswerable']} questions without an answer, this share got an empty block: "
+                f"Of {counted(told['unanswerable'], 'question')} without an answer, this share got an empty block: "
                 f"{told['cross_validated_left_empty']}; {told['base_left_empty']} with the base"
             )
         if pair["better"] != "tuned":

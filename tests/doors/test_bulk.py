@@ -65,7 +65,7 @@ async def test_what_an_earlier_run_read_is_not_asked_about(flood: Path, tmp_path
 def test_without_a_terminal_a_flood_is_refused_with_the_flag_that_lets_it_in() -> None:
     """And the sizes, so that whoever reads the log knows what it was."""
     bounds, much = IngestSettings(), Bulk(1, 8_000_000, 120_000)
-    with pytest.raises(BadInput, match=r"1 new files with 8.0 MB, about 120,000 sections.*--yes"):
+    with pytest.raises(BadInput, match=r"1 new file with 8.0 MB, about 120,000 sections.*--yes"):
         ask(much, bounds, yes=False, as_json=True)
     ask(much, bounds, yes=True, as_json=True)
     ask(Bulk(10, 1_000_000, 900), bounds, yes=False, as_json=True)
@@ -109,13 +109,40 @@ def test_an_ingest_says_how_it_is_undone_and_what_it_did_not_read(tmp_path: Path
     assert f"--home {home}" in said
     assert "nothing" not in run("undo")
     assert batch in run("undo")
-    assert f"3 memories of {batch} would be taken back." in run("undo", batch, "--dry-run")
-    assert "3 memories taken back" in (undone := run("undo", "--last", "--yes"))
+    assert f"Would be taken back: {batch} of 20" in (preview := run("undo", batch, "--dry-run"))
+    assert "UTC: 3 memories from file:" in preview
+    assert f"3 memories of {batch} taken back" in (undone := run("undo", "--last", "--yes"))
     assert "next start of the server, for a folder that is in `paths` of [notes]" in undone
     assert "There is no ingest to undo." in run("undo")
     assert "3 remembered, 0 known already." in run("ingest", str(notes))
     reply = json.loads(run("undo", "--last", "--yes", "--json"))
     assert (reply["undone"], reply["left"], reply["dry_run"]) == (3, 0, False)
+
+
+@pytest.mark.feature("… `--last` twice takes back one ingest, and names the one before it", of="an ingest is undone")
+def test_undo_of_the_last_ingest_twice_takes_back_one(tmp_path: Path) -> None:
+    """It says which, when and how many; the one before wants its id, or somebody who agrees."""
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    (home / "fusion.toml").write_text(SMALL)
+    where = ["--home", str(home), "--direct"]
+    for name in ("first", "second"):
+        (tmp_path / f"{name}.md").write_text(f"The {name} rake is behind the shed.")
+        assert CliRunner().invoke(app, ["ingest", str(tmp_path / f"{name}.md"), *where]).exit_code == 0
+    done = CliRunner().invoke(app, ["undo", "--last", "--yes", *where])
+    assert f"UTC: 1 memory from file:{tmp_path}/second.md." in done.stdout.replace("\n", "")
+    again = CliRunner().invoke(app, ["undo", "--last", "--yes", *where])
+    assert again.exit_code == 2
+    said = " ".join(again.stderr.split())
+    assert "the last ingest was taken back before. The one before it is 20" in said
+    assert "1 memory from file:" in said
+    assert "first.md" in said
+    asked = CliRunner().invoke(app, ["undo", "--last", *where], input="n\n")
+    assert asked.exit_code == 1
+    assert "A later ingest was taken back before. This one is 20" in asked.stdout
+    batch = said.rpartition("fusion undo ")[2].split()[0]
+    assert CliRunner().invoke(app, ["undo", batch, "--yes", *where]).exit_code == 0
+    assert "There is no ingest to undo." in CliRunner().invoke(app, ["undo", *where]).stdout
 
 
 def test_an_undo_without_a_question_wants_a_yes(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ async def test_what_is_held_back_from_notes_is_said_with_and_without_a_server(ho
         await fusion.forget(rake.ref, Scope())
         held = (await fusion.status())["held_back"]
     assert held == [{"document": "notes/garden.md", "refs": (rake.ref,)}]
-    said = f"1 forgotten memories are kept out of 1 documents: notes/garden.md ({rake.ref})"
+    said = f"1 forgotten memory is kept out of 1 document: notes/garden.md ({rake.ref})"
     assert Finding("held back", "ok", said) in examine(home)
     async with served(home, Telling(held_back=[{"document": "a.md", "refs": [f"m{n}" for n in range(7)]}])):
         (found,) = [one for one in await asyncio.to_thread(examine, home) if one.check == "held back"]
@@ -166,7 +166,7 @@ async def test_the_backlog_of_a_home_without_a_server(home: Path) -> None:
         await fusion.remember([NewMemory("poison")])
         await fusion.settle()
     found = wrong(examine(home, now=NOW))
-    assert found["backend picky"].detail == "1 memories were refused so far: InvalidAnswer: cannot read this"
+    assert found["backend picky"].detail == "1 memory was refused so far: InvalidAnswer: cannot read this"
 
 
 async def test_a_clock_that_is_behind(filled: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fusion.doors.cli.asking import gateway, print_json, run, say_if_empty, say_if_expanded
+from fusion.doors.cli.asking import gateway, print_json, require_words, run, say_if_empty, say_if_expanded
 from fusion.doors.cli.options import (
     Agent,
     AsOf,
@@ -46,6 +46,7 @@ def fuse(
     as_json: Json = False,
 ) -> None:
     """Ask all memories; print one block. With -v also how each backend did, and why each memory is in it."""
+    require_words(question, "fusion fuse what did we decide about the database")
 
     async def ask() -> None:
         async with gateway(home, config, direct=direct) as client:
@@ -90,6 +91,7 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Ask one backend; print its raw hits under the refs that `fusion get` and `fusion forget` take."""
+    require_words(query, f"fusion search {backend} database")
 
     async def ask() -> None:
         async with gateway(home, config, direct=direct) as client:

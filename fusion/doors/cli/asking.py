@@ -138,6 +138,12 @@ async def say_if_empty(client: AsyncClient, home: Path | None, config: Path | No
         say(f"{where} has no memories: fusion init finds what is yours, fusion ingest FOLDER adds it")
 
 
+def require_words(words: Sequence[str], example: str) -> None:
+    """Ends with a usage error where a question or a text has no words: an empty variable in a script, say."""
+    if not " ".join(words).strip():
+        raise typer.BadParameter(f"there are no words in it; for example: {example}")
+
+
 def say_if_expanded(words: Sequence[str]) -> None:
     """That a shell may have put the name of a file in the place of a word with ? or *, where the last word is one."""
     if len(words) > 1 and Path(words[-1]).exists():

@@ -8,8 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fusion.doors.cli.asking import existing, gateway, home_of, print_json, refs_of, run, say, settings_of
+from fusion.doors.cli.asking import (
+    existing,
+    gateway,
+    home_of,
+    print_json,
+    refs_of,
+    require_words,
+    run,
+    say,
+    settings_of,
+)
 from fusion.doors.cli.options import Agent, Config, Cursor, Direct, Home, Json, PageSize, Session, User
+from fusion.doors.plural import counted, plural
 from fusion.doors.usage import report
 from fusion.errors import NotFound, ServerUnreachable
 
@@ -38,6 +49,7 @@ def remember(
     as_json: Json = False,
 ) -> None:
     """Remember one thing, in every backend that takes it."""
+    require_words(text, "fusion remember The staging database moved to port 5433.")
     given = {"text": " ".join(text), "kind": kind, "speaker": speaker, "at": at, "supersedes": supersedes}
     given |= {"user_id": user, "agent_id": agent, "session_id": session}
 
@@ -126,7 +138,7 @@ def ingest(
 
 def say_interrupted(tally: Tally) -> None:
     """After a Ctrl-C: what is kept, and how to go on or to take it back."""
-    kept = f"{tally.added:,} memories are new and kept"
+    kept = f"{counted(tally.added, 'memory')} {plural(tally.added, 'is')} new and kept"
     back = f"; this takes them back: fusion undo {tally.batch}" if tally.added else ""
     say(f"Stopped: {kept}. To go on, run the same command again{back}")
 

@@ -21,6 +21,7 @@ from fusion.doors.cli.options import (
     TimeoutMs,
     User,
 )
+from fusion.doors.plural import counted
 from fusion.errors import BadInput
 
 
@@ -102,8 +103,10 @@ def feedback(
 
         async with gateway(home, config, direct=direct) as client:
             if export is not None:
-                count = await export_labels(client, export)
-                print_json({"labels": count, "file": str(export)}) if as_json else print(f"{count} labels in {export}")
+                labels = await export_labels(client, export)
+                print_json({"labels": labels, "file": str(export)}) if as_json else print(
+                    f"{counted(labels, 'label')} in {export}"
+                )
                 return
             scope = {"user_id": user, "agent_id": agent, "session_id": session}
             kept = await client.feedback(receipt_id or "", useful=useful or (), useless=useless or (), **scope)

@@ -226,8 +226,7 @@ class Outbox:
         numbers = {seq: ref for ref in refs if (seq := parse_short_ref(ref)) is not None}
         rows = await self._database.read(
             lambda db: db.execute(
-                "select seq, backend from delivery where state = 'done' and seq in (select value from json_each(?)) "
-                "order by backend",
+                f"select seq, backend from delivery where {_OF_EVENTS} and state = 'done' order by backend",
                 (json.dumps(list(numbers)),),
             ).fetchall()
         )
