@@ -10,8 +10,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeGuard
 
-HEAD_CHARS = 20_000
+HEAD_CHARS = 8_000
 """of a head that are read"""
+BRACKETS = 100
+"""in a YAML text that is parsed: libyaml takes quadratic time for those that are never closed"""
 KEY_CHARS = 80
 
 _FENCE = re.compile(r"-{3,}[ \t]*|\.\.\.[ \t]*")
@@ -68,6 +70,8 @@ def _entries(lines: Sequence[str]) -> list[list[tuple[str, str]]]:
 def _parsed(yaml: str) -> dict[Any, Any] | None:
     """The mapping that a YAML text is, every scalar as its text; empty where it is something else, None where it is no
     YAML."""
+    if yaml.count("[") + yaml.count("{") > BRACKETS:
+        return None
     import yaml as library
 
     try:

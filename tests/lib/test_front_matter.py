@@ -71,7 +71,7 @@ def test_front_matter_is_read_as_yaml(head: str, fields: dict[str, str]) -> None
         ("title: [a, b", "[a, b"),
         ("title: {{ template }}", None),
         ("title: x\n\tindented by a tab", "x"),
-        ("title: " + "[" * 5000 + "]" * 5000, None),
+        ("title: " + "[" * 1000 + "]" * 1000, None),
     ],
 )
 def test_front_matter_that_is_broken_keeps_the_other_fields(broken: str, value: str | None) -> None:
