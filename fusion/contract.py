@@ -395,8 +395,9 @@ class Opening:
 class Backend(Protocol):
     """A memory system. Built by ``open``; every method may be called from many tasks at once.
 
-    ``search`` returns at most ``query.limit`` hits, best first, each within ``query.scope``,
-    and changes nothing; nothing found is ``[]``. It raises ``BackendUnreachable`` when nobody
+    ``search`` returns at most ``query.limit`` hits, best first, each of which `Query.admits` as far
+    as the system knows whose it is and when it holds, and changes nothing; nothing found is ``[]``.
+    It raises ``BackendUnreachable`` when nobody
     answers, ``InvalidAnswer`` when the answer makes no sense, and the other ``BackendError``s
     of `fusion.errors` where they fit. ``close`` may be called twice.
     """
