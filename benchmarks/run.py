@@ -32,7 +32,7 @@ def run(options: Run) -> dict[str, Any]:
     Raises DataError before anything is stored where what is asked for does not exist.
     """
     options, arms = checked(options)
-    too_long = {} if options.scattered else split_up(options.corpora, options.captions)
+    too_long = split_up(options.corpora, options.captions)
     with bar("memories and questions", steps(options, arms)) as advance:
         told = list(each(options, partial(tell, options=options, arms=arms), advance))
     rows = [row for t in told for row in t.rows]

@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
@@ -204,26 +204,32 @@ async def spread(
     for source in fusion.sources.values():
         if source.disabled is not None or not isinstance(source.backend, Remembers):
             continue
-        mine = [copy for copy in copies if copy.store == source.name]
+        mine = [(copy, part) for copy in copies if copy.store == source.name for part in _parts(copy, corpus.id)]
         events = [
             Event(
                 event_id=_event_id(draw),
-                text=copy.text,
+                text=part.text,
                 recorded_at=now,
                 scope=Scope(user_id=corpus.id),
                 kind=copy.turn.kind,
                 speaker=copy.turn.speaker,
                 at=Moment(copy.turn.at) if copy.turn.at else None,
-                place=_place(copy.turn, copy.document),
+                place=part.place,
             )
-            for copy in mine
+            for copy, part in mine
         ]
         batch = [Captured(event, capture(event)) for event in events]
-        for copy, natives in zip(mine, await source.backend.remember(batch), strict=True):
+        for (copy, _), natives in zip(mine, await source.backend.remember(batch), strict=True):
             stored |= {foreign_ref(source.name, native): copy.turn for native in natives}
     await settled(fusion, len(corpus.memories), advance)
     ledger.write_text(json.dumps({ref: item.id for ref, item in stored.items()}), encoding="utf-8")
     return Stored(stored, time.perf_counter() - started, len(copies))
+
+
+def _parts(copy: Copy, user_id: str) -> Iterator[NewMemory]:
+    """A copy as memories: one, or the pieces of a text that is too long for one."""
+    memory = _memory(copy.turn, user_id, captions=False)
+    return split(replace(memory, text=copy.text, place=_place(copy.turn, copy.document)))
 
 
 def _event_id(draw: Random) -> str:
