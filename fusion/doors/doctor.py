@@ -74,7 +74,7 @@ class Finding:
 def examine(
     home: Path, config: Path | None = None, *, now: datetime | None = None, named: bool = True
 ) -> list[Finding]:
-    """Everything that can be looked at, in an order in which one mends it. Of a home that may not be opened: why."""
+    """Everything that can be looked at, in the order in which to fix it. Of a home that may not be opened: why."""
     now = now or datetime.now(UTC)
     try:
         require(home, named=named, config=config)

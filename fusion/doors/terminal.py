@@ -1,4 +1,4 @@
-"""What reaches a terminal: text without control characters, whoever wrote it.
+"""What reaches a terminal: text without control characters.
 
 A name of a file, a memory or an error of a backend may hold escape sequences that move the cursor, change what stands
 there, or write into the clipboard. `guard` puts streams in place of stdout and stderr that take them out of all that

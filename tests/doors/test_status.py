@@ -161,7 +161,8 @@ def test_remarks_stand_below_the_table(
     printed = capsys.readouterr().out.splitlines()
     assert f"markdown: {note}" in printed
     assert [line.split()[:2] for line in printed[2:3]] == [["markdown", "degraded"]]
-    assert "held     1 forgotten memories are kept out of 1 documents: notes/garden.md (m1z)" in printed
+    assert "held     1 forgotten memory is kept out of 1 document: notes/garden.md (m1z)" in printed
+    assert "links    not read in the folders of [notes]: 2 linked .md; links are not followed" in printed
     show.backends({"backends": [row]})
     assert f"markdown: {note}" in capsys.readouterr().out.splitlines()
 

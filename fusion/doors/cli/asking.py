@@ -33,7 +33,7 @@ BROKEN_PIPE = 141
 
 
 def home_of(home: Path | None, config: Path | None) -> Path:
-    """The home that is meant; a configuration file may name it. Raises SettingsError for a file in its place, and
+    """The home of this command; a configuration file may name it. Raises SettingsError for a file in its place, and
     HomeNotAllowed before anything is opened."""
     located = located_home(home, config)
     folder = located.path
@@ -44,7 +44,7 @@ def home_of(home: Path | None, config: Path | None) -> Path:
 
 
 def located_home(home: Path | None, config: Path | None) -> Located:
-    """The home that is meant, allowed or not."""
+    """The home of this command, allowed or not."""
     if config is not None and not config.is_file():
         wrong = "is a folder, not a configuration file" if config.is_dir() else "is not there"
         raise SettingsError(f"there is no configuration file {config}: it {wrong}{_near(config, Path.is_file)}")
@@ -58,7 +58,7 @@ def located_home(home: Path | None, config: Path | None) -> Located:
 
 
 def existing(home: Path | None, config: Path | None) -> Path:
-    """The home that is meant, which has to be there if somebody named it. Raises SettingsError with the nearest name.
+    """The home of this command, which has to exist if somebody named it. Raises SettingsError with the nearest name.
 
     In a home that a typo makes, a question finds nothing, and a memory is never found again.
     """
