@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from fusion.contract import DIMENSIONS, UNNAMED, Features, Opening
 from fusion.errors import SettingsError
-from fusion.lib.nearest import hint
+from fusion.lib.did_you_mean import hint
 
 T = TypeVar("T")
 

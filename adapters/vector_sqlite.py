@@ -41,7 +41,7 @@ from fusion.contract import (
     Query,
 )
 from fusion.errors import FusionError, SettingsError
-from fusion.lib.nearest import hint
+from fusion.lib.did_you_mean import hint
 from fusion.lib.words import spoken, stems
 from fusion.store.rows import EVENT_COLUMNS, INSERT_EVENT, event_row, hit_of, visible
 from fusion.store.sqlite import Connection, Database, Row

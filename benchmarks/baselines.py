@@ -27,11 +27,11 @@ from benchmarks.progress import Advance
 from benchmarks.rows import Row, Scorer
 from fusion.contract import Embedder, Hit, Moment, Place
 from fusion.lib.bm25 import Frequencies
-from fusion.lib.maxsim import best_matches, token_weights
 from fusion.lib.rank_fusion import rank_fusion, ranked
 from fusion.lib.words import normalise, stems
 from fusion.recall.dedup import Candidate
 from fusion.recall.expand import Pooled
+from fusion.recall.maxsim import best_matches, token_weights
 from fusion.recall.pack import Memory, pack
 from fusion.recall.rerank import Judged
 from fusion.recall.signals import Table

@@ -32,7 +32,7 @@ from benchmarks.progress import bar
 from benchmarks.synthetic import sentence, word
 from fusion.compare.verdict import paired
 from fusion.contract import Captured, Entity, Event, Extraction, Fact, Moment, Opening, Place, Query, Scope
-from fusion.heap import settled_heap
+from fusion.gateway.gc_tuning import settled_heap
 from fusion.ingest.capture import capture
 
 if TYPE_CHECKING:

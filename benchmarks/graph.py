@@ -31,7 +31,7 @@ from benchmarks.run import heading, steps, tell
 from benchmarks.store import BATCH
 from fusion.compare.verdict import paired
 from fusion.contract import Captured, Event, Extraction, Opening, Query, Scope
-from fusion.heap import settled_heap
+from fusion.gateway.gc_tuning import settled_heap
 from fusion.ingest.capture import capture
 
 A_NOTE = 5

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fusion.access import home_token
 from fusion.client import TIMEOUT_S, Client
+from fusion.trust.token import home_token
 
 STOP_S = 20.0
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from rich.console import Console
 
-from fusion.doors.progress import Advance, bar, drawn
+from fusion.doors.cli.progress import Advance, bar, drawn
 
 __all__ = ["Advance", "bar", "steps"]
 

@@ -28,10 +28,10 @@ from benchmarks.rows import Row, Scorer
 from benchmarks.store import TIMEOUT_MS, content_of, file_name
 from fusion.contract import Event, Hit, Query, Scope
 from fusion.errors import ReplayGap
-from fusion.recall.admit import Record
 from fusion.recall.engine import FuseRequest, World, fuse
+from fusion.recall.filter import Record
 from fusion.recall.gather import Answer
-from fusion.recall.world import Live, Recorder, Recording, Replay
+from fusion.recall.io import Live, Recorder, Recording, Replay
 from fusion.recipe import Expanding, Gathering, Recipe
 
 VERSION = 3

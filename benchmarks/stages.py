@@ -12,11 +12,11 @@ from benchmarks.synthetic import question, sentence
 from fusion.contract import Hit, Moment, Place, Query, Scope, TokenVectors
 from fusion.home import config_root
 from fusion.lib.bm25 import Frequencies, terms
-from fusion.lib.maxsim import best_matches
 from fusion.lib.words import spoken
-from fusion.recall.admit import Admitted, admit
 from fusion.recall.dedup import dedup
 from fusion.recall.expand import expand
+from fusion.recall.filter import Admitted, admit
+from fusion.recall.maxsim import best_matches
 from fusion.recall.pack import pack
 from fusion.recall.rerank import by_local_score
 from fusion.recall.rrf import ceiling, rrf

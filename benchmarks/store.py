@@ -24,12 +24,12 @@ from benchmarks.scatter import Copy, scatter
 from fusion import Fusion
 from fusion.contract import Captured, Event, Moment, Place, Remembers, Scope
 from fusion.errors import BadInput
-from fusion.heap import settled_heap
+from fusion.gateway.gc_tuning import settled_heap
 from fusion.ingest.capture import capture
 from fusion.ingest.intake import Intake, NewMemory
-from fusion.ingest.split import is_too_long, split
-from fusion.recall.admit import foreign_ref
+from fusion.recall.filter import foreign_ref
 from fusion.settings import load as load_settings
+from fusion.sources.split import is_too_long, split
 
 BACKENDS = ("markdown", "cortex", "mem0", "triples")
 BATCH = 100

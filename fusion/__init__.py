@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fusion.gateway.gateway import Fusion
     from fusion.recall.engine import Fused, FuseRequest
-    from fusion.wiring import Fusion
 
 __version__ = "0.1.0"
 __all__ = ["FuseRequest", "Fused", "Fusion", "__version__"]
@@ -15,7 +15,7 @@ __all__ = ["FuseRequest", "Fused", "Fusion", "__version__"]
 def __getattr__(name: str) -> Any:
     """The public names, imported when first used: `fusion --help` must not pay for the engine."""
     if name == "Fusion":
-        from fusion.wiring import Fusion
+        from fusion.gateway.gateway import Fusion
 
         return Fusion
     if name in ("FuseRequest", "Fused"):

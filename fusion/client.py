@@ -36,7 +36,6 @@ from urllib.parse import quote, urlencode, urlsplit
 import orjson
 
 from fusion import problem, wire
-from fusion.access import READER_HEADER, read_token
 from fusion.errors import HomeGone, HomeLocked, HomeNotAllowed, ServerUnreachable, StoreFull
 from fusion.home import Located, ServerRecord, explain_lock, holds_lock, locate_home, owner, read_record
 from fusion.local_server import (
@@ -53,8 +52,9 @@ from fusion.local_server import (
     connect_to,
     running_server,
 )
-from fusion.probe import unwritable
+from fusion.store.writable import unwritable
 from fusion.trust import make_home, require
+from fusion.trust.token import READER_HEADER, read_token
 
 if TYPE_CHECKING:
     from datetime import datetime

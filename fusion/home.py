@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from fusion.errors import HomeLocked, HomeNotAllowed
-from fusion.lib.private import NAME, read_regular, xdg_folder
+from fusion.store.private_files import NAME, read_regular, xdg_folder
 from fusion.trust import make_home
 from fusion.trust.decides import printable
 

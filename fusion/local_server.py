@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
-from fusion.access import CHALLENGE, PROOF, proof, read_token
 from fusion.errors import ServerUnreachable
 from fusion.home import ServerRecord, owner, read_record
+from fusion.trust.token import CHALLENGE, PROOF, proof, read_token
 
 CONNECT_S = 2.0
 MAX_PROOF = 1 << 16

@@ -13,7 +13,7 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Any, ClassVar, Literal
 
-from fusion.lib.trees import Trees
+from fusion.lib.gbdt import Trees
 
 
 class _Part:

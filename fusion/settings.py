@@ -35,9 +35,9 @@ from pydantic_settings import SettingsError as UnreadableVariable
 
 from fusion.errors import SettingsError
 from fusion.home import config_root, find_home
+from fusion.lib.did_you_mean import hint, nearest
+from fusion.lib.gbdt import MAX_BYTES, Trees, digest
 from fusion.lib.ignore import matcher
-from fusion.lib.nearest import hint, nearest
-from fusion.lib.trees import MAX_BYTES, Trees, digest
 from fusion.recipe import Learned, Recipe
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})

@@ -369,7 +369,7 @@ class FlushPlan(TypedDict):
 
     flush: bool
     reason: str
-    """tokens, transcript or overflow; or what speaks against it, as `fusion.ingest.flush.Reason` lists them"""
+    """tokens, transcript or overflow; or what speaks against it, as `fusion.gateway.memory_flush.Reason` lists them"""
     threshold_tokens: int
     expected_tokens: int | None
     prompt: str

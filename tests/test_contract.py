@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fusion.contract import Event, Hit, Moment, Query, Scope
-from fusion.recall.admit import admit
+from fusion.recall.filter import admit
 from fusion.store.rows import EVENT_COLUMNS, INSERT_EVENT, event_row, visible
 from tests.recall.values import Kept
 

@@ -11,9 +11,9 @@ import pytest
 from adapters.inmemory import InMemory
 from fusion.contract import Place, Reading, Scope
 from fusion.errors import BackendUnreachable, BadInput, NobodyAnswered, NotFound
+from fusion.gateway.gateway import Fusion
 from fusion.ingest.intake import NewMemory
-from fusion.ingest.sources import read
-from fusion.wiring import Fusion
+from fusion.sources.readers import read
 from tests.patience import load
 
 ADA, BERIT = Scope(user_id="ada", audience="private"), Scope(user_id="berit", audience="private")

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from fusion.contract import Scope
+from fusion.gateway.gateway import Fusion
 from fusion.recall.engine import FuseRequest
-from fusion.wiring import Fusion
 from tests.patience import load
 from tests.shown import places
 
@@ -97,8 +97,8 @@ def test_the_readmes_backend_keeps_the_promises_of_all(tmp_path: Path) -> None:
 def test_every_command_of_the_readme_exists() -> None:
     """Each `fusion VERB` that it or another page shows is one of the command's own, or a backend that has verbs."""
     from fusion.doors.cli import app
-    from fusion.doors.verbs import backends
-    from fusion.mounts import has_verbs
+    from fusion.doors.cli.adapter_commands import backends
+    from fusion.gateway.extensions import has_verbs
 
     known = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
     known |= {name for name, adapter in backends().items() if has_verbs(adapter)}

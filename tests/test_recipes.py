@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from fusion.errors import SettingsError
+from fusion.gateway.bootstrap import checked
 from fusion.home import config_root
-from fusion.lib.trees import Trees
+from fusion.lib.gbdt import Trees
 from fusion.recall.signals import SIGNALS
 from fusion.recipe import Judging, Learned, Recipe
 from fusion.settings import load, read_recipe, recipes
-from fusion.wiring.opening import checked
-from tests.lib.test_trees import MODEL
+from tests.lib.test_gbdt import MODEL
 
 SHIPPED = {file.stem: read_recipe(file) for file in (config_root() / "recipes").glob("*.toml")}
 

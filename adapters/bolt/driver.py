@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from adapters.bolt.dialects import Dialect, Schema, TextIndex, VectorIndex
-from adapters.bolt.faults import lost, named, transient
+from adapters.bolt.errors import lost, named, transient
 from adapters.bolt.options import Server
 from fusion.errors import BackendTimeout, BackendUnreachable, FusionError, SettingsError
 from fusion.lib.backoff import backoff_s
@@ -171,7 +171,7 @@ class Bolt:
             from neo4j import AsyncGraphDatabase
             from neo4j.exceptions import ConfigurationError
 
-            from adapters.bolt.logon import LogOn
+            from adapters.bolt.auth import LogOn
 
             # It logs whole queries and their values at DEBUG, and what it repeats as warnings.
             logging.getLogger("neo4j").setLevel(logging.ERROR)

@@ -29,7 +29,7 @@ from adapters.cortex.port import Change, Effect, Found, Holding, Known, Link, Me
 from adapters.cortex.rows import REINFORCED_BY
 from adapters.graph import Asserted, Walking, arrived, chains, is_edge, mentioned, ranks, shares, strongest
 from adapters.graph.names import key, named, spans
-from adapters.graph.walk import LINKED, SCANNED, TOGETHER, VISITED, Linked, Reached
+from adapters.graph.traversal import LINKED, SCANNED, TOGETHER, VISITED, Linked, Reached
 from fusion.contract import Embedder, Entity, Hit, Scope
 from fusion.errors import FusionError
 from fusion.store.rows import microseconds, storable
@@ -390,7 +390,7 @@ async def _beside(run: Run, here: Row | None, scope: Scope, span: int) -> list[M
 
 
 class _Walk:
-    """One walk from the entities that a text names, level by level; the rules are those of `adapters.graph.walk`."""
+    """One walk from the entities that a text names, level by level; the rules are those of `adapters.graph.traversal`."""
 
     def __init__(self, run: Run, view: View, how: Walking) -> None:
         self._run, self._view, self._how = run, view, how

@@ -130,8 +130,8 @@ class Store:
         return _one(await call.gateway.remember([self.draft(call)]))
 
     def draft(self, call: Call) -> Event:
+        from adapters.cortex.retention import stating
         from adapters.cortex.shapes import kind_of
-        from adapters.cortex.stated import stating
 
         return Event(
             "",
@@ -215,8 +215,8 @@ class Update:
     valid_until: Annotated[str | None, "When it stops to be true; else as the old version says."] = None
 
     async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
+        from adapters.cortex.retention import stating
         from adapters.cortex.shapes import kind_of
-        from adapters.cortex.stated import stating
 
         named = await mine(cortex, call, self.id)
         versions = await _unforgotten(call, await cortex.graph.versions(named.id))
@@ -575,7 +575,7 @@ def query_of(message: str, call: Call, project: str | None, *, as_of: str | None
 
 def draft_of(sent: Mapping[str, object], call: Call) -> Event:
     """What seed 000's clients send to be remembered. Raises ``BadInput``, which names the field."""
-    from adapters.cortex.stated import stating
+    from adapters.cortex.retention import stating
 
     allowed: dict[str, type | tuple[type, ...]] = {
         "content": str,

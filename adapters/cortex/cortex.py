@@ -10,15 +10,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from adapters.bolt.faults import told
-from adapters.cortex.keep import Kept, initial, keep
+from adapters.bolt.errors import told
+from adapters.cortex.consolidate import Kept, initial, keep
 from adapters.cortex.options import Options
 from adapters.cortex.port import Graph, Memory, View
+from adapters.cortex.prewarm import Warm
 from adapters.cortex.rank import Ranked
 from adapters.cortex.recall import look, ranked
 from adapters.cortex.stores import open_graph, verify, without_store
-from adapters.cortex.succeed import succeeding
-from adapters.cortex.warm import Warm
+from adapters.cortex.supersede import succeeding
 from adapters.index import vectors_of
 from fusion.contract import (
     DIMENSIONS,
@@ -147,7 +147,7 @@ class Cortex:
         return [(captured.event.event_id,) for captured in batch]
 
     async def store(self, memories: Sequence[Memory]) -> Sequence[Kept]:
-        """Keeps memories; what became of each, in their order. See `adapters.cortex.keep`."""
+        """Keeps memories; what became of each, in their order. See `adapters.cortex.consolidate`."""
         async with self._storing:
             memories, changes = await succeeding(self.graph, memories)
             kept = await keep(self.graph, memories, self._encoded, self._model, self._options, self._clock())

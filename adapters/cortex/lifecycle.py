@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
 from adapters.cortex.conflict import best, restored
-from adapters.cortex.keep import free_orphans, is_alike_in_kind
+from adapters.cortex.consolidate import free_orphans, is_alike_in_kind
 from adapters.cortex.port import Change, Graph, Memory
 from adapters.index import vectors_of
 from fusion.contract import Embedder, Scope

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 
 from adapters.cortex.conflict import restored
-from adapters.cortex.keep import free_orphans
+from adapters.cortex.consolidate import free_orphans
 from adapters.cortex.lifecycle import pages
 from adapters.cortex.port import Change, Graph, Memory
 from adapters.cortex.records import line_of, memory_of

@@ -22,9 +22,9 @@ import numpy as np
 
 from adapters.embedders.api import Api, Ask, prompts
 from adapters.embedders.cache import ByteLru, VectorStore
-from adapters.embedders.flights import Flight, Flights, landed, let_go
 from adapters.embedders.options import Options
-from adapters.embedders.pace import Pace
+from adapters.embedders.rate_limit import Pace
+from adapters.embedders.single_flight import Flight, Flights, landed, let_go
 from adapters.http import Http
 from fusion.contract import Media
 from fusion.errors import (

@@ -21,7 +21,7 @@ import numpy as np
 
 from adapters.embedders.cache import ByteLru, VectorStore
 from adapters.embedders.encoder import DIMENSIONS, MODEL_SHA256, Encoded, Encoder, find_model, verify
-from adapters.embedders.flights import Flight, Flights, landed, let_go
+from adapters.embedders.single_flight import Flight, Flights, landed, let_go
 from fusion.contract import TokenVectors
 from fusion.errors import ModelMissing, SettingsError
 

@@ -2,7 +2,7 @@
 
 from adapters.graph.options import Walking
 from adapters.graph.store import DEEPER, MANY, SCHEMA, GraphStore, beside, is_edge, mentioned
-from adapters.graph.walk import (
+from adapters.graph.traversal import (
     LINKED,
     SCANNED,
     Asserted,

@@ -7,7 +7,7 @@ from typing import Self
 
 from fusion.contract import Opening
 from fusion.errors import SettingsError
-from fusion.lib.nearest import hint
+from fusion.lib.did_you_mean import hint
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 from adapters.index.backfill import Backfill, Waiting
 from adapters.index.lexical import Lexical, analysis, erase
 from adapters.index.merge import Found, Scored, rrf
-from adapters.index.move import Moving
+from adapters.index.migrate import Moving
 from adapters.index.vectors import Known, Vectors
 from fusion.contract import Embedder, Scope
 from fusion.errors import InvalidAnswer, StoreBusy, StoreDamaged

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from adapters.index.matrix import Matrix, quantised
-from adapters.index.move import ADOPT, rows_file
-from adapters.index.move import SCHEMA as MOVING
+from adapters.index.migrate import ADOPT, rows_file
+from adapters.index.migrate import SCHEMA as MOVING
 from fusion.contract import Scope
 from fusion.errors import StoreDamaged, StoreFull
 from fusion.store.sqlite import WAL_BYTES

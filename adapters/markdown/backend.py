@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from adapters.index import Entry, Index
 from adapters.index.merge import Found, Scored
 from adapters.markdown import log
+from adapters.markdown.catalogue import Item, Shelf, native_of
 from adapters.markdown.decay import dated
 from adapters.markdown.files import Root, Signature, Unreadable, read, roots
 from adapters.markdown.items import note_item, reading, scope_of, text_of
@@ -25,7 +26,6 @@ from adapters.markdown.mentions import Note
 from adapters.markdown.notes import Notes, file_of, parse, write
 from adapters.markdown.options import Options
 from adapters.markdown.ranking import Ranking, merged, ranked
-from adapters.markdown.shelf import Item, Shelf, native_of
 from adapters.markdown.sync import Sync, Timing
 from fusion.contract import (
     DIMENSIONS,

@@ -10,12 +10,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
+from adapters.markdown.catalogue import Document, Item, keyed
 from adapters.markdown.files import Content, Root, Seen, Unreadable
 from adapters.markdown.media import SUFFIX as MEDIA
 from adapters.markdown.media import handle, mime_of, shown
 from adapters.markdown.notes import parse
 from adapters.markdown.options import Options
-from adapters.markdown.shelf import Document, Item, keyed
 from fusion.contract import FILE, Event, Hit, Moment, Place, Scope
 from fusion.lib.chunk import chunks, tokens
 from fusion.lib.front_matter import front_matter

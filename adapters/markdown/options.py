@@ -13,8 +13,8 @@ from adapters.markdown.media import mime_of
 from adapters.markdown.ranking import MENTION_LIFT, MERGES, Ranking
 from fusion.contract import DIMENSIONS, Scope
 from fusion.errors import SettingsError
+from fusion.lib.did_you_mean import hint
 from fusion.lib.ignore import ALWAYS, matcher
-from fusion.lib.nearest import hint
 
 MEDIA_MB = 14.0
 """a request may have 20 MB, and a file in it is written with four characters for three bytes"""

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from adapters.index import Index
+from adapters.markdown.catalogue import Document, Shelf
 from adapters.markdown.files import Root, Seen, Signature, Skip, Unreadable, look, read, scan
 from adapters.markdown.items import document_of
 from adapters.markdown.options import Options
-from adapters.markdown.shelf import Document, Shelf
 from adapters.markdown.watch import Notices, notices
 from fusion.errors import FusionError, StoreDamaged
 from fusion.lib.ignore import matcher

@@ -11,10 +11,10 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
 from adapters.index.backfill import Backfill
+from adapters.mem0.embedded import Shelf
 from adapters.mem0.options import Options
-from adapters.mem0.plain import Plain
 from adapters.mem0.replies import Change
-from adapters.mem0.shelf import Shelf
+from adapters.mem0.shared_qdrant import Plain
 from adapters.options import read, verified
 from adapters.qdrant.collection import note
 from fusion.contract import (

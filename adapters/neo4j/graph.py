@@ -17,12 +17,12 @@ from itertools import chain
 from typing import ClassVar, Self, TypeVar
 
 from adapters.bolt import DIALECTS, Bolt, Dialect, Row, Run, TextIndex, VectorIndex, searchable
-from adapters.bolt.faults import told
+from adapters.bolt.errors import told
 from adapters.neo4j.cypher import CANDIDATES, Cypher
-from adapters.neo4j.linking import linked, spellings, telling_words
+from adapters.neo4j.entity_linking import linked, spellings, telling_words
 from adapters.neo4j.options import Options, server_of
 from adapters.neo4j.rows import Node, Rows
-from adapters.neo4j.walk import Walk
+from adapters.neo4j.traversal import Walk
 from fusion.contract import Description, Embedder, Hit, Opening, Partial, Query
 from fusion.errors import BackendTimeout, FusionError, InvalidAnswer
 from fusion.lib.rank_fusion import rank_fusion, ranked

@@ -11,7 +11,7 @@ from adapters.bolt.dialects import named
 from adapters.bolt.options import NAMES
 from fusion.contract import DIMENSIONS, Audience, Dimension, Features
 from fusion.errors import BadInput, SettingsError
-from fusion.lib.nearest import hint
+from fusion.lib.did_you_mean import hint
 
 OWNERS = ("tenant", *DIMENSIONS, "audience")
 """what a property may say of whose something is"""

@@ -12,8 +12,8 @@ from adapters.options import read, verified
 from adapters.qdrant import sparse
 from adapters.qdrant.client import NEWER, Client
 from adapters.qdrant.options import Theirs
-from adapters.qdrant.question import matching, question
-from adapters.qdrant.shape import Shape
+from adapters.qdrant.query import matching, question
+from adapters.qdrant.schema import Shape
 from fusion.contract import DIMENSIONS, KINDS, Description, Embedder, Hit, Kind, Moment, Opening, Partial, Query, Scope
 from fusion.errors import (
     BackendError,

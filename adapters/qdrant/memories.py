@@ -24,8 +24,8 @@ from adapters.qdrant.client import NEWER, Client
 from adapters.qdrant.collection import note
 from adapters.qdrant.options import Ours
 from adapters.qdrant.payload import NOBODY, Payload, conditions, hit_of, payload_of
-from adapters.qdrant.question import matching, question
-from adapters.qdrant.shape import Shape, is_id
+from adapters.qdrant.query import matching, question
+from adapters.qdrant.schema import Shape, is_id
 from fusion.contract import (
     DIMENSIONS,
     KINDS,

@@ -12,7 +12,7 @@ from dataclasses import replace
 from json import dumps
 
 from adapters.graph.names import key, named, spans
-from adapters.graph.walk import LINKED, telling
+from adapters.graph.traversal import LINKED, telling
 from adapters.triples.relations import ALSO_CALLED
 from fusion.contract import Captured, Extraction, Fact, Scope
 from fusion.lib.words import STOP_WORDS

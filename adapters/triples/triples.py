@@ -17,14 +17,14 @@ from typing import ClassVar, NamedTuple, Self
 from adapters.graph import GraphStore, Seen, beside, merge, paths, visible_memories
 from adapters.graph.names import key
 from adapters.graph.store import SCHEMA, held_in
-from adapters.graph.walk import telling
+from adapters.graph.traversal import telling
 from adapters.index import Index
 from adapters.index.merge import Scored, fused_keys
 from adapters.triples.names import ENTITY_LOOSE, resolve, respelt
 from adapters.triples.options import Options
+from adapters.triples.pagerank import spread
 from adapters.triples.parse import BEGINNING, about, parse
 from adapters.triples.relations import ALSO_CALLED, asked, relation, types
-from adapters.triples.spread import spread
 from fusion.contract import (
     DIMENSIONS,
     KINDS,

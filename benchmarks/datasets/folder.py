@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.datasets import UNANSWERABLE, Corpus, DataError, Item, Question, field, read_json, said
-from fusion.ingest import sources
-from fusion.ingest.sources import Skip
+from fusion.sources import readers
+from fusion.sources.readers import Skip
 
 
 def load(path: Path, queries: Path) -> tuple[Corpus, ...]:
@@ -24,7 +24,7 @@ def load(path: Path, queries: Path) -> tuple[Corpus, ...]:
     memories: list[Item] = []
     seen: Counter[str] = Counter()
     root = path.resolve()
-    for found in sources.read([root], only={p for p in root.rglob("*") if p.suffix.lower() in (".md", ".markdown")}):
+    for found in readers.read([root], only={p for p in root.rglob("*") if p.suffix.lower() in (".md", ".markdown")}):
         if isinstance(found, Skip) or found.place is None or found.source is None:
             continue
         document = Path(found.source.removeprefix("file:")).relative_to(root).as_posix()

@@ -18,10 +18,10 @@ from typing import Any
 
 from fusion.contract import Scope
 from fusion.errors import FusionError, StoreDamaged
+from fusion.gateway.gateway import Fusion
+from fusion.gateway.repair import repair
 from fusion.ingest.intake import NewMemory
 from fusion.settings import Settings
-from fusion.wiring import Fusion
-from fusion.wiring.repair import repair
 from tests.faults.home import settings_of
 from tests.faults.test_kill import is_sound, nursery, texts
 from tests.fire.losses import ACCIDENTS, DAMAGES, cut_power

@@ -16,10 +16,10 @@ from fusion import Fusion
 from fusion.contract import Captured, Event, Forgets, Remembers, Scope
 from fusion.ingest.capture import capture
 from fusion.ingest.intake import NewMemory
-from fusion.ingest.sources import Skip, read
 from fusion.lib.ids import uuid7
 from fusion.lib.words import STOP_WORDS, words
 from fusion.recall.engine import Fused, FuseRequest
+from fusion.sources.readers import Skip, read
 
 Door = Literal["remembered", "external", "note", "claimed", "imitated"]
 DOORS: tuple[Door, ...] = ("remembered", "external", "note")

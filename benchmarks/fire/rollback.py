@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from fusion.contract import Scope
+from fusion.gateway.gateway import Fusion
 from fusion.ingest.intake import NewMemory
-from fusion.ingest.journal.listing import Criteria
+from fusion.journal.listing import Criteria
 from fusion.settings import load
-from fusion.wiring import Fusion
 
 SOURCE = "file:/mail.mbox"
 WHOSE = Scope(user_id="nadia", audience="private")

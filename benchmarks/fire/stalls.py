@@ -223,7 +223,7 @@ def _trickle(url: str) -> None:
 
 def main(home: Path, log: Path) -> None:
     """Serves a home, and writes down each stall of its loop: when it ended, and its milliseconds."""
-    from fusion.doors.serve import serve
+    from fusion.doors.http.serve import serve
     from fusion.settings import load
 
     ticking: set[asyncio.Task[None]] = set()

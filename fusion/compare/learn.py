@@ -19,9 +19,9 @@ import orjson
 
 from fusion.compare.tune import Advance, Case, Scores, folds, validated
 from fusion.errors import BadInput, SettingsError
-from fusion.lib.trees import Trees, digest
-from fusion.recall.context import CONTEXT
+from fusion.lib.gbdt import Trees, digest
 from fusion.recall.engine import fuse
+from fusion.recall.rank_features import CONTEXT
 from fusion.recall.signals import SIGNALS
 from fusion.recipe import Learned, Recipe
 

@@ -19,8 +19,8 @@ from fusion.errors import NobodyAnswered
 from fusion.recall.decision import Decision, sentence
 from fusion.recall.engine import JUDGE_MARGIN_S, Fused, FuseRequest, Outcome, World, explain, fuse
 from fusion.recall.gather import Answer
+from fusion.recall.io import Recorder, Recording, Replay
 from fusion.recall.pack import Memory
-from fusion.recall.world import Recorder, Recording, Replay
 from fusion.recipe import Dedup, Gathering, Judging, Recipe, mark
 
 

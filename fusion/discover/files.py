@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Literal
 
 from fusion.contract import Scope
-from fusion.ingest.files import DATABASE, PASSED_OVER, Form, form_of
-from fusion.ingest.sessions import session_of
+from fusion.sources.files import DATABASE, PASSED_OVER, Form, form_of
+from fusion.sources.sessions import session_of
 
 SECONDS = 5.0
 ENTRIES = 200_000

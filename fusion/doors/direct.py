@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fusion.home import owner
-from fusion.probe import unwritable
+from fusion.store.writable import unwritable
 
 if TYPE_CHECKING:
     from fusion.client import AsyncClient
@@ -28,8 +28,8 @@ async def opened_here(settings: Settings) -> AsyncIterator[AsyncClient]:
     import httpx
 
     from fusion.client import AsyncClient
-    from fusion.doors.http import create_app
-    from fusion.wiring import Fusion
+    from fusion.doors.http.app import create_app
+    from fusion.gateway.gateway import Fusion
 
     os.umask(0o077)  # what a backend writes is the owner's alone
     key = secrets.token_urlsafe()

@@ -9,7 +9,7 @@ Whose memory: a question names no session, agent or run. Those filter, and what 
 what this one said stands in its prompt already. The project, which is the folder that the session was begun in, boosts;
 ``--user`` filters, for a home that several people share.
 
-What is captured is the session's transcript, read by `fusion.ingest.sessions` from where it was left: the same turns,
+What is captured is the session's transcript, read by `fusion.sources.sessions` from where it was left: the same turns,
 keys and bookmarks as those of `fusion ingest ~/.claude/projects`, so that none is kept twice and any hook catches up on
 what an earlier one could not keep.
 """
@@ -171,12 +171,12 @@ def keep(told: Told, more: Sequence[NewMemory] = ()) -> None:
     """Keeps everything of the session's transcript that is not kept yet, and ``more``; in batches, in order."""
     from itertools import chain
 
-    from fusion.access import reader_key
     from fusion.contract import Scope
-    from fusion.doors.ingest import batches
-    from fusion.ingest.bookmarks import Bookmarks
-    from fusion.ingest.files import Skip
-    from fusion.ingest.sessions import read_session
+    from fusion.doors.cli.ingest import batches
+    from fusion.sources.files import Skip
+    from fusion.sources.offsets import Bookmarks
+    from fusion.sources.sessions import read_session
+    from fusion.trust.token import reader_key
 
     if not more and not told.transcript.is_file():
         return
@@ -193,7 +193,7 @@ def keep(told: Told, more: Sequence[NewMemory] = ()) -> None:
 
 def _send(memory: Client, batch: Sequence[NewMemory], reader: str | None) -> None:
     """Hands a batch in. One that is refused is halved until what is objected to stands alone, and is left out."""
-    from fusion.doors.ingest import wire_form
+    from fusion.doors.cli.ingest import wire_form
 
     try:
         memory.remember([wire_form(turn) for turn in batch], reader=reader)

@@ -53,8 +53,9 @@ import fusion as package
 from fusion import wire
 from fusion.client import AsyncClient
 from fusion.contract import Audience, Kind
-from fusion.doors import bodies, tools
+from fusion.doors.compat import openclaw
 from fusion.doors.direct import is_unwritable, opened_here
+from fusion.doors.http import schemas
 from fusion.errors import BadInput, FusionError, NotFound, ServerUnreachable
 from fusion.home import Located
 from fusion.ingest.intake import MAX_TEXT_CHARS
@@ -235,13 +236,13 @@ Query = Annotated[str, Field(min_length=1, max_length=QUERY_LIMIT)]
 Ref = Annotated[
     str,
     BeforeValidator(lambda ref: ref.strip(" []") if isinstance(ref, str) else ref),  # as the block prints it
-    Field(min_length=1, max_length=bodies.MAX_REF_CHARS),
+    Field(min_length=1, max_length=schemas.MAX_REF_CHARS),
 ]
 AsOf = Annotated[str | None, Field(description="answer as of this time: 2026-01-31, or with a time of day")]
-User = Annotated[bodies.Id | None, Field(description="only this user's memories")]
-Agent = Annotated[bodies.Id | None, Field(description="only this agent's memories")]
-Session = Annotated[bodies.Id | None, Field(description="only this session's memories")]
-Project = Annotated[bodies.Id | None, Field(description="prefer memories of this project")]
+User = Annotated[schemas.Id | None, Field(description="only this user's memories")]
+Agent = Annotated[schemas.Id | None, Field(description="only this agent's memories")]
+Session = Annotated[schemas.Id | None, Field(description="only this session's memories")]
+Project = Annotated[schemas.Id | None, Field(description="prefer memories of this project")]
 
 
 class Arguments(BaseModel):
@@ -327,7 +328,7 @@ class MemorySearch(Arguments):
         description="results at most",
     )
     min_score: float = Field(default=0.0, alias="minScore", ge=0, le=1, description="results of at least this score")
-    backends: list[bodies.Name] | None = Field(
+    backends: list[schemas.Name] | None = Field(
         default=None, min_length=1, max_length=64, description="only these systems"
     )
     as_of: AsOf = None
@@ -360,7 +361,7 @@ class MemorySearch(Arguments):
         return "\n".join(filter(None, [_fence("\n".join(lines)), result.get("notice")])) or "Nothing was found."
 
     def unanswered(self, error: FusionError) -> Mapping[str, Any]:
-        return _with_notice(tools.unavailable(error))
+        return _with_notice(openclaw.unavailable(error))
 
 
 def _with_notice(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -409,10 +410,10 @@ class MemoryAppend(Arguments):
     result = wire.Appended
 
     text: str = Field(min_length=1, max_length=MAX_TEXT_CHARS, description="lines of Markdown")
-    user_id: bodies.Id | None = Field(default=None, description="whose log it is")
-    agent_id: bodies.Id | None = Field(default=None, description="the agent that it belongs to")
-    session_id: bodies.Id | None = Field(default=None, description="the session that it belongs to")
-    project: bodies.Id | None = Field(default=None, description="the project that it belongs to")
+    user_id: schemas.Id | None = Field(default=None, description="whose log it is")
+    agent_id: schemas.Id | None = Field(default=None, description="the agent that it belongs to")
+    session_id: schemas.Id | None = Field(default=None, description="the session that it belongs to")
+    project: schemas.Id | None = Field(default=None, description="the project that it belongs to")
 
     async def run(self, caller: Caller) -> Mapping[str, Any]:
         return await caller.gateway.memory_append(self.text, **_scope(caller, self))
@@ -433,14 +434,14 @@ class MemoryStore(Arguments):
 
     text: str = Field(min_length=1, max_length=MAX_TEXT_CHARS, description="what to remember; one thing")
     kind: Kind = Field(default="note", description="what sort of thing it is")
-    speaker: bodies.Id | None = Field(default=None, description="who said it")
+    speaker: schemas.Id | None = Field(default=None, description="who said it")
     at: str | None = Field(default=None, description="when it happened, as precisely as known: 2026, 2026-01-31, …")
     supersedes: Ref | None = Field(default=None, description="ref of the memory that this one replaces")
     audience: Audience = Field(default="group", description="private: never shown where others read along")
-    user_id: bodies.Id | None = Field(default=None, description="whose memory it is")
-    agent_id: bodies.Id | None = Field(default=None, description="the agent that it belongs to")
-    session_id: bodies.Id | None = Field(default=None, description="the session that it belongs to")
-    project: bodies.Id | None = Field(default=None, description="the project that it belongs to")
+    user_id: schemas.Id | None = Field(default=None, description="whose memory it is")
+    agent_id: schemas.Id | None = Field(default=None, description="the agent that it belongs to")
+    session_id: schemas.Id | None = Field(default=None, description="the session that it belongs to")
+    project: schemas.Id | None = Field(default=None, description="the project that it belongs to")
 
     async def run(self, caller: Caller) -> Stored:
         said = self.model_dump(include={"text", "kind", "speaker", "at", "supersedes"}, exclude_none=True)
@@ -507,7 +508,7 @@ def notice(fused: wire.Fused) -> str | None:
     if silent:
         return "Not all memories answered: " + ", ".join(f"{b['name']} ({b['status']})" for b in silent) + "."
     if fused["degraded"] and fused["notes"]:
-        return clip("Not all is well: " + "; ".join(fused["notes"]), tools.NOTICE_CHARS)
+        return clip("Not all is well: " + "; ".join(fused["notes"]), openclaw.NOTICE_CHARS)
     return None if fused["block"] or not fused["abstained"] else f"Nothing was recalled: {fused['abstained']}."
 
 
@@ -532,7 +533,7 @@ def tools_server(caller_of: Callable[[Any], Coroutine[Any, Any, Caller]]) -> Ser
         try:
             asked = kind.model_validate(params.arguments or {})
         except ValidationError as error:
-            return failed(bodies.explain(error).removeprefix("body: "))
+            return failed(schemas.explain(error).removeprefix("body: "))
         try:
             result = await answer(asked, caller_of(context))
         except FusionError as error:
@@ -665,7 +666,7 @@ def http_door(app: ASGIApp) -> ASGIApp:
     served = tools_server(caller_of)
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:
-        given = bodies.in_query(bodies.Scoped, Request(scope).query_params.multi_items())
+        given = schemas.in_query(schemas.Scoped, Request(scope).query_params.multi_items())
         passed = {name: scope[name] for name in ("tenant", "request_id")}
 
         async def inside(inner: Scope, inner_receive: Receive, inner_send: Send) -> None:

@@ -15,10 +15,10 @@ from datetime import UTC, datetime, timedelta
 from fusion.contract import Backend, Captured, Event, Extraction, Forgets, ForgetsMany, Forgotten, Hit, Query, Remembers
 from fusion.errors import FusionError, HttpStatus, InvalidAnswer, StillThere
 from fusion.ingest.capture import capture
-from fusion.ingest.journal import Journal
-from fusion.ingest.journal.outbox import Due
 from fusion.ingest.verify import Ask, all_verified, verified
-from fusion.ingest.wait import for_news
+from fusion.ingest.wakeup import for_news
+from fusion.journal import Journal
+from fusion.journal.outbox import Due
 from fusion.lib.backoff import backoff_s
 
 log = logging.getLogger(__name__)

@@ -18,10 +18,10 @@ from secrets import token_hex
 from fusion.contract import CLAIMED, Event, Extraction, LanguageModel, Trust
 from fusion.errors import HttpStatus, InvalidAnswer, RateLimited
 from fusion.ingest.deliver import Deliverer
-from fusion.ingest.exchange import MAX_TOKENS, SYSTEM, Distilled, ask, read
-from fusion.ingest.journal import Journal
-from fusion.ingest.journal.lessons import Lesson
-from fusion.ingest.wait import for_news
+from fusion.ingest.distil_prompt import MAX_TOKENS, SYSTEM, Distilled, ask, read
+from fusion.ingest.wakeup import for_news
+from fusion.journal import Journal
+from fusion.journal.distil_queue import Lesson
 from fusion.lib.backoff import backoff_s
 from fusion.lib.ids import UuidSource, uuid7
 from fusion.lib.words import content_hash

@@ -16,11 +16,11 @@ from datetime import datetime
 from fusion.contract import Event, Scope
 from fusion.errors import BadInput, FusionError, NotFound, StillThere
 from fusion.ingest.deliver import Deliverer
-from fusion.ingest.journal import Journal
-from fusion.ingest.journal.burial import Burial
-from fusion.ingest.journal.foreign import Shown, is_foreign
-from fusion.ingest.journal.listing import Criteria
-from fusion.ingest.journal.rows import Record, words_key
+from fusion.journal import Journal
+from fusion.journal.deletion import Burial
+from fusion.journal.external_refs import Shown, is_foreign
+from fusion.journal.listing import Criteria
+from fusion.journal.rows import Record, words_key
 from fusion.lib.clean import clean
 from fusion.lib.ids import cursor, parse_cursor, parse_short_ref
 from fusion.lib.redact import redact

@@ -15,10 +15,10 @@ from fusion.contract import CLAIMED, Event, Kind, Moment, Origin, Place, Scope, 
 from fusion.errors import BadInput, KeyInUse
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
-from fusion.ingest.journal import Journal
-from fusion.ingest.journal.append import Stored
-from fusion.ingest.journal.idempotency import reused
-from fusion.ingest.journal.retire import SourceCount, Whole
+from fusion.journal import Journal
+from fusion.journal.append import Stored
+from fusion.journal.idempotency import reused
+from fusion.journal.retire import SourceCount, Whole
 from fusion.lib.clean import clean
 from fusion.lib.envelope import without_own_block, without_whole_blocks
 from fusion.lib.ids import UuidSource, uuid7

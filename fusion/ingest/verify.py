@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 
 from fusion.contract import DIMENSIONS, Backend, Event, Features, Forgets, ForgetsMany, Forgotten, Hit, Query, Scope
 from fusion.errors import BackendError, StillThere
-from fusion.ingest.journal.rows import Record
-from fusion.ingest.journal.tombstones import Barred
+from fusion.journal.rows import Record
+from fusion.journal.tombstones import Barred
 from fusion.lib.bm25 import terms
 from fusion.lib.words import spoken
 

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from fusion.contract import Moment
 from fusion.lib.moment import end_of
 from fusion.lib.times import MONTHS, windows
-from fusion.recall.phrases import in_english
+from fusion.recall.relative_dates import in_english
 
 HALF = 0.5
 """how close comes at most what is not when the query asks for: right beside it, or by its month's or year's name alone,

@@ -1,7 +1,7 @@
 """Answers → Candidates: one memory, many sightings.
 
 Two hits are the same memory, in this order: same event → one span and its text contain the other → same content →
-word-set Jaccard at 0.6, guarded (`fusion.lib.wording`: a content word, name, negation, number or date that differs, or
+word-set Jaccard at 0.6, guarded (`fusion.recall.paraphrase`: a content word, name, negation, number or date that differs, or
 another order, keeps them apart) → else they are distinct. Two that the guard keeps apart are each other's rivals.
 The survivor is the verbatim one, then the one that came through the gateway (it alone can be forgotten by its ref),
 then the one whose document holds most of what was found, then the better ranked, then the one with the smaller ref;
@@ -20,10 +20,10 @@ from typing import NamedTuple
 
 from fusion.contract import Hit, Place
 from fusion.lib.jaccard import jaccard
-from fusion.lib.sketch import possible
-from fusion.lib.wording import Difference, Kind, difference
 from fusion.lib.words import normalise, spoken, word_list
-from fusion.recall.admit import Admitted
+from fusion.recall.candidate_pairs import possible
+from fusion.recall.filter import Admitted
+from fusion.recall.paraphrase import Difference, Kind, difference
 from fusion.recipe import Dedup
 
 

@@ -12,9 +12,9 @@ from datetime import datetime
 
 from fusion.contract import BACKEND, Hit
 from fusion.lib.budget import clip
-from fusion.lib.wording import Kind
 from fusion.recall.dedup import Candidate
 from fusion.recall.fence import escape
+from fusion.recall.paraphrase import Kind
 from fusion.recall.rerank import Judged
 
 NAME_CHARS = 60

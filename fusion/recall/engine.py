@@ -18,14 +18,13 @@ from fusion.contract import Hit, Passage, Query, Scope, Verdict
 from fusion.errors import BadInput, NobodyAnswered, TooLarge
 from fusion.lib.bm25 import Frequencies, terms
 from fusion.lib.words import spoken
-from fusion.recall.admit import Admitted, Record, admit, admit_one
 from fusion.recall.decision import OUT_OF_ROOM, Decision, decision_of, sentence
 from fusion.recall.dedup import Answered, Sighting
 from fusion.recall.dispute import Dispute, next_to_rivals
 from fusion.recall.expand import Pooled, expand
+from fusion.recall.filter import Admitted, Record, admit, admit_one
 from fusion.recall.gather import Answer
 from fusion.recall.pack import Block, Memory, pack
-from fusion.recall.parts import asked_parts
 from fusion.recall.receipt import Receipt
 from fusion.recall.rerank import (
     Judged,
@@ -38,6 +37,7 @@ from fusion.recall.rerank import (
 )
 from fusion.recall.rrf import Ranked, ceiling, rrf
 from fusion.recall.signals import Likeness, local_signals
+from fusion.recall.split_query import asked_parts
 from fusion.recipe import Packing, Recipe
 
 QUERY_CHARS = 4000

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from fusion.recall.admit import Admitted
 from fusion.recall.dedup import Candidate, join
+from fusion.recall.filter import Admitted
 from fusion.recall.rrf import Ranked
 from fusion.recipe import Dedup, Expanding
 

@@ -33,9 +33,9 @@ from fusion.errors import (
 from fusion.lib.bm25 import counted
 from fusion.lib.breaker import Breaker, Permit
 from fusion.lib.clean import clean
-from fusion.lib.sketch import sketch
 from fusion.lib.words import spoken
-from fusion.recall.admit import TEXT_CHARS
+from fusion.recall.candidate_pairs import sketch
+from fusion.recall.filter import TEXT_CHARS
 
 Status = Literal[
     "ok",

@@ -16,12 +16,12 @@ from datetime import datetime
 from fusion.contract import BACKEND, FILE, Hit, Place
 from fusion.lib.budget import clip
 from fusion.lib.words import spoken
-from fusion.recall.current import current_first
 from fusion.recall.decision import Decision
 from fusion.recall.dispute import Dispute, dispute, rivals_of
 from fusion.recall.fence import cited, closing, escape, opening
+from fusion.recall.mask import shown
+from fusion.recall.reading_order import current_first
 from fusion.recall.rerank import Judged
-from fusion.recall.show import shown
 from fusion.recall.signals import document_of
 from fusion.recipe import Judging, Packing
 

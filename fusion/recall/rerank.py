@@ -14,9 +14,9 @@ from typing import NamedTuple
 from fusion.contract import Hit, Passage, Verdict
 from fusion.lib.budget import clip
 from fusion.lib.words import spoken
-from fusion.recall.context import in_context
 from fusion.recall.expand import Pooled
-from fusion.recall.show import shown
+from fusion.recall.mask import shown
+from fusion.recall.rank_features import in_context
 from fusion.recall.signals import Signals, Table, document_of, lifted, scores, whole
 from fusion.recipe import Judging
 

@@ -32,10 +32,10 @@ from typing import TYPE_CHECKING
 
 from fusion.contract import Hit, Query
 from fusion.lib.bm25 import Bm25, Counted, Frequencies, counted, pairs, terms
-from fusion.lib.maxsim import token_weights
 from fusion.lib.words import normalise, spoken
 from fusion.recall.dates import dates
 from fusion.recall.expand import Pooled
+from fusion.recall.maxsim import token_weights
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fusion.errors import HomeNotAllowed
-from fusion.lib.private import read_regular
+from fusion.store.private_files import read_regular
 
 MAX_SETTINGS = 1 << 20
 MAX_FILE = 64 << 20
@@ -25,7 +25,7 @@ ABSENT = "absent"
 RECIPES = "recipes"
 FILE = "fusion.toml"
 SECRETS = ("token", "reader.key")
-"""files that open the home's server and say who reads files for it, as `fusion.access` names them"""
+"""files that open the home's server and say who reads files for it, as `fusion.trust.token` names them"""
 
 
 class Named(NamedTuple):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fusion.errors import HomeNotAllowed, SettingsError
-from fusion.lib.private import NAME, xdg_folder
+from fusion.store.private_files import NAME, xdg_folder
 from fusion.trust import records
 from fusion.trust.decides import ABSENT, FILE, RECIPES, SECRETS, Named, hashes, printable, read_settings, settings_hash
 from fusion.trust.records import Record, Seen

@@ -15,7 +15,7 @@ from time import gmtime, strftime
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from fusion.lib.private import read_state, state_path, write_state
+from fusion.store.private_files import read_state, state_path, write_state
 from fusion.trust.decides import Named
 
 FOLDER = "homes"

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from fusion.lib.private import read_regular
+from fusion.store.private_files import read_regular
 from fusion.trust.decides import FILE
 
 MAX_ENTRIES = 20_000

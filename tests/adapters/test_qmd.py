@@ -20,7 +20,7 @@ from adapters.inmemory import InMemory
 from adapters.qmd import Options, Qmd, request_of
 from fusion.contract import Backend, Captured, Hit, Moment, Opening, Partial, Place, Query, Scope
 from fusion.errors import InvalidAnswer, SettingsError, Unauthorized
-from fusion.wiring import Fusion
+from fusion.gateway.gateway import Fusion
 from tests import chaos
 from tests.backend_contract import NOW, RemoteBackendContract, make_event, make_query
 from tests.chaos import Call, Chaos

@@ -23,9 +23,9 @@ from fusion.errors import (
     SettingsError,
     Unauthorized,
 )
+from fusion.gateway.gateway import Fusion
 from fusion.ingest.intake import NewMemory
 from fusion.settings import Settings
-from fusion.wiring import Fusion
 from tests.fakes import FakeEmbedder
 from tests.patience import load
 

@@ -14,8 +14,8 @@ import pytest
 from adapters.vector_sqlite import Options, VectorSqlite, merged
 from fusion.contract import Backend, Captured, Opening, Scope
 from fusion.errors import SettingsError, StoreDamaged
+from fusion.gateway.gateway import Fusion
 from fusion.ingest.intake import NewMemory
-from fusion.wiring import Fusion
 from tests.backend_contract import BackendContract, event_id, make_captured, make_event, make_query, opening
 from tests.fakes import FakeEmbedder
 from tests.patience import load

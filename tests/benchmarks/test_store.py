@@ -13,7 +13,7 @@ import pytest
 from benchmarks.datasets import Corpus, DataError, Item
 from benchmarks.store import content_of, home_of, settled
 from fusion import Fusion
-from fusion.wiring.health import BackendState
+from fusion.gateway.health import BackendState
 
 
 @dataclass

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 
 from fusion.compare.tune import Case
 from fusion.contract import Hit, Scope
-from fusion.recall.admit import foreign_ref
 from fusion.recall.engine import FuseRequest, Outcome
+from fusion.recall.filter import foreign_ref
 from fusion.recall.gather import Answer
-from fusion.recall.world import Recording, Replay
+from fusion.recall.io import Recording, Replay
 from fusion.recipe import Expanding, Fusing, Judging, Packing, Recipe
 
 SCOPE = Scope(user_id="per", audience="private")

@@ -11,9 +11,9 @@ import pytest
 
 from fusion.compare.learn import Answer, calibrated, learn, learn_from_votes, pairs_right, platt, read_labels, train
 from fusion.errors import BadInput
-from fusion.lib.trees import Trees
+from fusion.lib.gbdt import Trees
 from tests.compare.material import FIRST_COME, question
-from tests.lib.test_trees import MODEL
+from tests.lib.test_gbdt import MODEL
 
 
 def labels(file: Path, answers: int) -> Path:

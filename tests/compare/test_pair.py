@@ -18,14 +18,14 @@ from fusion.compare.arms import Arm
 from fusion.compare.pair import Comparison, compare
 from fusion.contract import Features, Hit, Passage, Place, Query, Scope, Verdict
 from fusion.errors import BackendUnreachable, BadInput, NobodyAnswered, NotFound
+from fusion.gateway.gateway import Fusion
 from fusion.ingest.intake import NewMemory
 from fusion.lib.bm25 import Frequencies
 from fusion.recall.engine import FuseRequest, fuse
 from fusion.recall.gather import Answer, Source
-from fusion.recall.world import Known, Live
+from fusion.recall.io import Known, Live
 from fusion.recipe import Dedup, Expanding, Fusing, Gathering, Judging, Packing, Recipe
 from fusion.settings import Settings
-from fusion.wiring import Fusion
 from tests.fakes import FakeEmbedder
 from tests.patience import load
 

@@ -8,11 +8,11 @@ import pytest
 
 from fusion.compare.tune import Knob, choose, folds, steps, tune
 from fusion.errors import BadInput
-from fusion.lib.trees import Trees
+from fusion.lib.gbdt import Trees
 from fusion.recall.engine import fuse
 from fusion.recipe import Learned
 from tests.compare.material import FIRST_COME, question
-from tests.lib.test_trees import MODEL
+from tests.lib.test_gbdt import MODEL
 
 BM25 = Knob("rerank.signals.bm25", (0, 2))
 

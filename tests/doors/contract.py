@@ -12,8 +12,8 @@ from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 from starlette.routing import Match
 
-from fusion.doors.gate import Gate
-from fusion.doors.routes import router
+from fusion.doors.http.middleware import Gate
+from fusion.doors.http.routes import router
 
 
 class Checked(httpx.ASGITransport):

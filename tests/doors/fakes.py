@@ -11,22 +11,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from fusion.access import home_token
 from fusion.contract import Call, Hit, Route, Scope, Verb
-from fusion.doors.document import examples
-from fusion.doors.gate import Gate
-from fusion.doors.http import create_app
-from fusion.doors.protocol import PatientProtocol
-from fusion.doors.serve import Server, listen, url_of
+from fusion.doors.http.app import create_app
+from fusion.doors.http.middleware import Gate
+from fusion.doors.http.openapi import examples
+from fusion.doors.http.protocol import PatientProtocol
+from fusion.doors.http.serve import Server, listen, url_of
 from fusion.errors import BadInput, HomeGone, NotFound
 from fusion.home import HomeLock, ServerRecord, write_record
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, Forgetting, Found
-from fusion.ingest.journal.retire import Whole
-from fusion.recall.admit import foreign_ref
+from fusion.journal.retire import Whole
 from fusion.recall.engine import Fused, FuseRequest
+from fusion.recall.filter import foreign_ref
 from fusion.recall.gather import Answer
 from fusion.recall.pack import Member, Memory
 from fusion.settings import Settings
+from fusion.trust.token import home_token
 from tests.doors.verbed.cli import VERBS
 
 SMALL = """

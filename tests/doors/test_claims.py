@@ -14,16 +14,16 @@ import httpx
 import pytest
 
 from fusion import Fusion
-from fusion.access import READER, is_reader, reader_key
 from fusion.client import AsyncClient
 from fusion.contract import READERS, Event, Place, Scope
-from fusion.doors.http import create_app
-from fusion.doors.ingest import ingest
+from fusion.doors.cli.ingest import ingest
+from fusion.doors.http.app import create_app
+from fusion.gateway.scoped import Within
 from fusion.ingest.intake import NewMemory
-from fusion.ingest.sessions import Agent
 from fusion.lib.chunk import chunks
 from fusion.lib.words import content_hash
-from fusion.wiring.within import Within
+from fusion.sources.sessions import Agent
+from fusion.trust.token import READER, is_reader, reader_key
 from tests.patience import load
 
 ADA = Scope(user_id="ada")

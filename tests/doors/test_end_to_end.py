@@ -16,11 +16,11 @@ from typing import Any
 import httpx
 import pytest
 
-from fusion.access import home_token
 from fusion.client import Client, ensure_server, stop_server
 from fusion.home import ServerRecord, owner, read_record
 from fusion.local_server import running_server
 from fusion.trust import allow
+from fusion.trust.token import home_token
 from tests.doors.fakes import SMALL
 
 

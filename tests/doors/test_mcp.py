@@ -545,7 +545,7 @@ class TestHttp:
 
 def test_a_server_imports_the_sdk_only_when_it_is_asked_for() -> None:
     """Half a second and its memory are the price of the first `/mcp`, not of a start."""
-    code = "import sys, fusion.doors.serve; print([m for m in ('mcp', 'mcp_types') if m in sys.modules])"
+    code = "import sys, fusion.doors.http.serve; print([m for m in ('mcp', 'mcp_types') if m in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
 
 

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, settings
 from pydantic import ValidationError
 
 from fusion.client import ensure_server, stop_server
-from fusion.doors.document import document, examples
-from fusion.doors.routes import router
+from fusion.doors.http.openapi import document, examples
+from fusion.doors.http.routes import router
 from fusion.home import ServerRecord
 from fusion.settings import ServerSettings, Settings
 from tests.doors.contract import check

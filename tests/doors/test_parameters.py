@@ -12,53 +12,53 @@ import pytest
 from pydantic import BaseModel, Field, TypeAdapter, create_model
 
 from fusion import client
-from fusion.doors import bodies
-from fusion.doors.cli import ask, keep, measure
+from fusion.doors.cli import ask, measure, remember
+from fusion.doors.http import schemas
 from fusion.doors.mcp import TOOLS
 
 MODELS: Mapping[str, type[BaseModel]] = {
-    "fuse": bodies.FuseBody,
-    "compare": bodies.CompareBody,
-    "feedback": bodies.FeedbackBody,
-    "labels": bodies.Labelled,
-    "search": bodies.SearchBody,
-    "memory": bodies.Scoped,
-    "memories": bodies.Listed,
-    "document": bodies.DocumentQuery,
-    "forget": bodies.Scoped,
-    "forget_many": bodies.ForgetBody,
-    "forgotten": bodies.ForgottenQuery,
-    "undo": bodies.UndoBody,
-    "batches": bodies.BatchesQuery,
-    "sources": bodies.SourcesQuery,
-    "retire": bodies.RetireBody,
-    "memory_search": bodies.SearchToolBody,
-    "memory_get": bodies.GetToolBody,
-    "memory_append": bodies.AppendToolBody,
-    "flush_plan": bodies.FlushBody,
-    "receipt": bodies.ReceiptQuery,
-    "settle": bodies.SettleBody,
+    "fuse": schemas.FuseBody,
+    "compare": schemas.CompareBody,
+    "feedback": schemas.FeedbackBody,
+    "labels": schemas.Labelled,
+    "search": schemas.SearchBody,
+    "memory": schemas.Scoped,
+    "memories": schemas.Listed,
+    "document": schemas.DocumentQuery,
+    "forget": schemas.Scoped,
+    "forget_many": schemas.ForgetBody,
+    "forgotten": schemas.ForgottenQuery,
+    "undo": schemas.UndoBody,
+    "batches": schemas.BatchesQuery,
+    "sources": schemas.SourcesQuery,
+    "retire": schemas.RetireBody,
+    "memory_search": schemas.SearchToolBody,
+    "memory_get": schemas.GetToolBody,
+    "memory_append": schemas.AppendToolBody,
+    "flush_plan": schemas.FlushBody,
+    "receipt": schemas.ReceiptQuery,
+    "settle": schemas.SettleBody,
 }
 WITHOUT = {"remember", "do", "backends", "status", "ready", "health"}
 """calls that take a body of the caller's, or none"""
 TOOL_MODELS: Mapping[str, type[BaseModel]] = {
-    "memory_fuse": bodies.FuseBody,
-    "memory_search": bodies.SearchToolBody,
-    "memory_get": bodies.GetToolBody,
-    "memory_store": bodies.MemoryBody,
-    "memory_append": bodies.AppendToolBody,
-    "memory_forget": bodies.ForgetBody,
+    "memory_fuse": schemas.FuseBody,
+    "memory_search": schemas.SearchToolBody,
+    "memory_get": schemas.GetToolBody,
+    "memory_store": schemas.MemoryBody,
+    "memory_append": schemas.AppendToolBody,
+    "memory_forget": schemas.ForgetBody,
 }
 COMMANDS: Mapping[str, tuple[Callable[..., None], type[BaseModel]]] = {
-    "fuse": (ask.fuse, bodies.FuseBody),
-    "search": (ask.search, bodies.SearchBody),
-    "compare": (measure.compare, bodies.CompareBody),
-    "feedback": (measure.feedback, bodies.FeedbackBody),
-    "remember": (keep.remember, bodies.MemoryBody),
-    "memories": (keep.memories, bodies.Listed),
-    "forget": (keep.forget, bodies.ForgetBody),
-    "forgotten": (keep.forgotten, bodies.ForgottenQuery),
-    "undo": (keep.undo, bodies.UndoBody),
+    "fuse": (ask.fuse, schemas.FuseBody),
+    "search": (ask.search, schemas.SearchBody),
+    "compare": (measure.compare, schemas.CompareBody),
+    "feedback": (measure.feedback, schemas.FeedbackBody),
+    "remember": (remember.remember, schemas.MemoryBody),
+    "memories": (remember.memories, schemas.Listed),
+    "forget": (remember.forget, schemas.ForgetBody),
+    "forgotten": (remember.forgotten, schemas.ForgottenQuery),
+    "undo": (remember.undo, schemas.UndoBody),
 }
 CLIENT_NAMES = {
     ("document", "start"): "from",
@@ -205,7 +205,9 @@ def test_the_client_takes_what_the_model_declares(name: str) -> None:
     assert [*differences("client", name, given, MODELS[name])] == []
     rest = [one for one in inspect.signature(function).parameters.values() if one.kind is one.VAR_KEYWORD]
     unsaid = declared(MODELS[name]).keys() - given.keys()
-    assert unsaid <= (declared(bodies.Scoped).keys() if rest and rest[0].name == "scope" else unsaid if rest else set())
+    assert unsaid <= (
+        declared(schemas.Scoped).keys() if rest and rest[0].name == "scope" else unsaid if rest else set()
+    )
 
 
 def test_every_tool_has_a_model() -> None:
@@ -243,12 +245,12 @@ def test_a_difference_is_noticed() -> None:
     def wrong(query: int, max_results: int = 7, colour: str = "") -> None: ...
 
     given = dict(of_signature(wrong))
-    found = " ".join(differences("client", "fuse", given, bodies.FuseBody))
+    found = " ".join(differences("client", "fuse", given, schemas.FuseBody))
     assert "colour: FuseBody has no such field" in found
     assert "query: {'integer'} here" in found
     assert "max_results: default 7 here, None in FuseBody" in found
     loose = create_model("Loose", query=(str, ""), max_results=(int, Field(default=8, ge=0, le=101)))
-    found = " ".join(differences("mcp", "memory_fuse", declared(loose), bodies.FuseBody))
+    found = " ".join(differences("mcp", "memory_fuse", declared(loose), schemas.FuseBody))
     assert "query: optional here" in found
     assert "maximum 101 here, 100" in found
     assert "minimum 0 here, 1" in found

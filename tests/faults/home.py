@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import httpx
 
+from fusion.gateway.gateway import Fusion
 from fusion.settings import Settings
-from fusion.wiring import Fusion
 from tests.doors.fakes import FakeFusion, serving
 from tests.patience import load
 

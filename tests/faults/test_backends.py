@@ -19,10 +19,10 @@ import pytest
 
 from adapters.inmemory import InMemory
 from fusion.contract import Features, Hit, Place, Query, Scope
+from fusion.gateway.gateway import Fusion
 from fusion.ingest.intake import NewMemory
 from fusion.lib.breaker import Breaker
 from fusion.recall.gather import TEXT_CHARS
-from fusion.wiring import Fusion
 from tests import chaos
 from tests.chaos import Behaviour, Chaos
 from tests.faults.home import door, logged, remote, settings_of, statuses

@@ -17,9 +17,9 @@ from adapters.embedders.hosted import Hosted
 from adapters.embedders.openai import OPENAI
 from adapters.embedders.options import Options
 from fusion.contract import TokenVectors
-from fusion.doors.serve import bound_log
+from fusion.doors.http.serve import bound_log
 from fusion.errors import NotFound
-from fusion.ingest.journal import Journal
+from fusion.journal import Journal
 from fusion.recall.receipt import Receipt, Receipts
 from fusion.settings import EmbedderSettings
 from fusion.store.sqlite import WAL_BYTES, connect

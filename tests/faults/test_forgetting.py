@@ -13,12 +13,12 @@ import pytest
 from adapters.inmemory import InMemory
 from fusion.contract import Hit, Place, Query, Scope
 from fusion.errors import NobodyAnswered, NotFound
+from fusion.gateway.gateway import Fusion
 from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.intake import NewMemory
-from fusion.ingest.journal.listing import Criteria
-from fusion.ingest.sources import read
+from fusion.journal.listing import Criteria
 from fusion.settings import Settings
-from fusion.wiring import Fusion
+from fusion.sources.readers import read
 from tests.faults.home import settings_of
 from tests.faults.test_kill import nursery
 from tests.patience import load

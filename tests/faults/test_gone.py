@@ -15,12 +15,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fusion.access import home_token
 from fusion.client import Client, stop_server
 from fusion.errors import HomeGone
 from fusion.home import read_record
 from fusion.ingest.intake import NewMemory
 from fusion.store.reachable import Reachable
+from fusion.trust.token import home_token
 from tests.doors.fakes import SMALL
 from tests.faults.home import door, settings_of
 from tests.faults.test_stores import NADIA, NAMESPACE, QUESTION, body

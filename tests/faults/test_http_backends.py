@@ -17,9 +17,9 @@ import httpx
 import pytest
 
 from fusion.contract import Scope
+from fusion.gateway.gateway import Fusion
 from fusion.ingest.intake import NewMemory
 from fusion.lib.breaker import Breaker
-from fusion.wiring import Fusion
 from tests import chaos
 from tests.chaos import Behaviour, Call, Chaos
 from tests.fakes import FakeEmbedder

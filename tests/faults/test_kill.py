@@ -22,8 +22,8 @@ import pytest
 
 from fusion.contract import Scope
 from fusion.errors import NotFound
-from fusion.ingest.journal import Journal
-from fusion.wiring import Fusion
+from fusion.gateway.gateway import Fusion
+from fusion.journal import Journal
 from tests.faults.home import settings_of
 from tests.ingest.stores import event
 
@@ -35,7 +35,7 @@ NURSERY = """
 import asyncio, importlib, json, os, signal, sys
 
 import adapters.cortex, adapters.markdown, adapters.triples
-import fusion.wiring
+import fusion.gateway
 from tests.faults import victims
 
 for name in sys.argv[1:]:

@@ -23,7 +23,7 @@ import pytest
 from adapters.cortex.lifecycle import Report, tend
 from adapters.cortex.port import Graph, Memory, State, View
 from adapters.cortex.transfer import Migrated, migrated
-from fusion.wiring import Fusion
+from fusion.gateway.gateway import Fusion
 from tests.adapters.cortex.store_contract import look, memory
 from tests.adapters.cortex.test_lifecycle import states, various
 from tests.backend_contract import NOW

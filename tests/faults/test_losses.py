@@ -12,11 +12,11 @@ from typing import Any
 import httpx
 import pytest
 
+from fusion.gateway.gateway import Fusion
+from fusion.gateway.repair import repair
 from fusion.ingest.intake import NewMemory
-from fusion.ingest.marks import read_count
+from fusion.journal.store_watermarks import read_count
 from fusion.settings import Settings
-from fusion.wiring import Fusion
-from fusion.wiring.repair import repair
 from tests.faults.home import door, settings_of
 from tests.faults.test_stores import NADIA, QUESTION, body
 

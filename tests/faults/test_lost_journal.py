@@ -14,13 +14,13 @@ from typer.testing import CliRunner
 
 from fusion.contract import Scope
 from fusion.doors.cli import app
-from fusion.doors.doctor import examine
+from fusion.doors.cli.doctor import examine
 from fusion.errors import StoreDamaged
+from fusion.gateway.gateway import Fusion
+from fusion.gateway.repair import repair
 from fusion.home import HomeLock
 from fusion.ingest.intake import NewMemory
 from fusion.settings import Settings
-from fusion.wiring import Fusion
-from fusion.wiring.repair import repair
 from tests.faults.home import door, settings_of
 from tests.faults.test_stores import QUESTION, body, ruin
 from tests.fire.losses import DAMAGES

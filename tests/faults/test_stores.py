@@ -17,13 +17,13 @@ from typing import Self
 import httpx
 import pytest
 
-from fusion.access import home_token
 from fusion.contract import Scope
 from fusion.errors import ModelMissing, StoreDamaged
 from fusion.ingest.intake import NewMemory
-from fusion.ingest.sources import Skip, read
 from fusion.settings import load
+from fusion.sources.readers import Skip, read
 from fusion.store.sqlite import BUSY_S
+from fusion.trust.token import home_token
 from tests.doors.fakes import until
 from tests.fakes import FakeEmbedder
 from tests.faults.home import door, logged, settings_of, statuses

@@ -14,12 +14,12 @@ import pytest
 from mcp import Client as McpClient
 from mcp import StdioServerParameters, stdio_client
 
-from fusion.access import home_token
+from fusion.gateway.gateway import Fusion
+from fusion.gateway.read_only import PREFIX, readable
 from fusion.ingest.intake import NewMemory
-from fusion.probe import unwritable
+from fusion.store.writable import unwritable
 from fusion.trust import allow
-from fusion.wiring import Fusion
-from fusion.wiring.unwritable import PREFIX, readable
+from fusion.trust.token import home_token
 from tests.faults.home import settings_of
 from tests.faults.test_stores import NADIA, NAMESPACE, QUESTION, ROOT, body
 

@@ -19,15 +19,15 @@ from adapters.cortex.sqlite import SqliteGraph
 from adapters.cortex.transfer import migrated
 from adapters.graph import Walking
 from fusion.contract import Event, Opening, Scope
+from fusion.gateway.gateway import Fusion
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
 from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.intake import NewMemory
-from fusion.ingest.journal import Journal
-from fusion.ingest.journal.listing import Criteria
+from fusion.journal import Journal
+from fusion.journal.listing import Criteria
 from fusion.settings import Settings
 from fusion.store.sqlite import Database
-from fusion.wiring import Fusion
 from tests.backend_contract import NOW
 from tests.fakes import Asked, FakeModel
 from tests.faults.home import settings_of

@@ -33,13 +33,11 @@ from fusion.lib import (
     moment,
     prompt,
     redact,
-    sketch,
     statements,
     times,
-    wording,
     words,
 )
-from fusion.recall import dates, fence, parts, phrases
+from fusion.recall import candidate_pairs, dates, fence, paraphrase, relative_dates, split_query
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SAID = moment.moment("2026-03-01T12:00:00Z")
@@ -71,7 +69,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "words.stems": words.stems,
     "words.spoken": lambda text: words.spoken(text, "Ann"),
     "bm25.counted": bm25.counted,
-    "sketch.sketch": sketch.sketch,
+    "sketch.sketch": candidate_pairs.sketch,
     "chunk.chunks": chunk.chunks,
     "chunk.tokens": chunk.tokens,
     "clean.clean": clean.clean,
@@ -92,18 +90,18 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "capture": lambda text: capture.capture(_event(text)),
     "statements": statements.statements,
     "statements.says_something": statements.says_something,
-    "wording.canonical": wording.canonical.__wrapped__,
-    "wording.names": getattr(wording.names, "__wrapped__", wording.names),
-    "wording.difference": lambda text: wording.difference.__wrapped__(text, " ".join(f"v{w}" for w in text.split())),
+    "wording.canonical": paraphrase.canonical.__wrapped__,
+    "wording.names": getattr(paraphrase.names, "__wrapped__", paraphrase.names),
+    "wording.difference": lambda text: paraphrase.difference.__wrapped__(text, " ".join(f"v{w}" for w in text.split())),
     "terminal.plain": terminal.plain,
     "terminal.json_line": terminal.json_line,
     "redact": redact.redact,
     "redact_lines": redact.redact_lines,
     "fence.escape": fence.escape,
     "fence.cited": lambda text: fence.cited("a1", text),
-    "parts.parts": lambda text: parts.parts(text, 4),
+    "parts.parts": lambda text: split_query.parts(text, 4),
     "dates.dates": lambda text: dates.dates(text, NOW),
-    "phrases.in_english": phrases.in_english,
+    "phrases.in_english": relative_dates.in_english,
     "triples.parse": lambda text: parse_triples(text, "a/b.md"),
     "triples.parse (front matter)": lambda text: parse_triples(f"---\n{text}\n---\nHello.", "a/b.md"),
     "triples.lead": lead,

@@ -381,7 +381,7 @@ except FusionError as error:
 OPENING = """
 import asyncio
 from fusion.errors import FusionError
-from fusion.wiring import Fusion
+from fusion.gateway.gateway import Fusion
 async def ask():
     async with Fusion.open() as fusion:
         print((await fusion.fuse({question!r})).block)
@@ -660,9 +660,9 @@ def _is_alive(pid: int) -> bool:
 
 @cache
 def _genuine_home() -> Path:
+    from fusion.gateway.gateway import Fusion
     from fusion.ingest.intake import NewMemory
     from fusion.settings import load
-    from fusion.wiring import Fusion
 
     home = Path(_kept.name) / "home"
     home.mkdir(mode=0o700)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fusion.ingest.journal import Journal
+from fusion.journal import Journal
 from tests.ingest.stores import event
 
 

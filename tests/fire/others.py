@@ -13,10 +13,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fusion.access import home_token
 from fusion.client import Client
-from fusion.doors.document import document
-from fusion.doors.gate import PUBLIC
+from fusion.doors.http.middleware import PUBLIC
+from fusion.doors.http.openapi import document
+from fusion.trust.token import home_token
 
 NOBODY = 65534
 """a user that every system has, and that owns nothing"""

@@ -21,10 +21,10 @@ from typing import Any
 
 import httpx
 
-from fusion.doors.http import create_app
+from fusion.doors.http.app import create_app
+from fusion.gateway.gateway import Fusion
 from fusion.settings import load
 from fusion.trust import allow
-from fusion.wiring import Fusion
 
 STORES = ("markdown", "cortex", "mem0", "triples")
 TOPICS = ("harbour", "bees", "bridge", "postgres", "lantern", "Marta", "Lisbon")

@@ -14,7 +14,7 @@ from fusion.contract import Extraction
 from fusion.errors import BackendUnreachable, HttpStatus, RateLimited
 from fusion.ingest.deliver import ATTEMPTS, BATCH, CAP_S, FIRST_S, Deliverer
 from fusion.ingest.intake import Intake, NewMemory
-from fusion.ingest.journal import Journal
+from fusion.journal import Journal
 from tests.ingest.stores import ME, START, Reading, Shelf, Time, event
 
 

@@ -21,8 +21,8 @@ from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import ATTEMPTS, BEFORE, LEAST_CHARS, SOURCE, TURNS, Distiller, exchanges, worth_it
 from fusion.ingest.forget import Forgetter
 from fusion.ingest.intake import Intake, NewMemory
-from fusion.ingest.journal import Journal
-from fusion.ingest.journal.lessons import Lesson
+from fusion.journal import Journal
+from fusion.journal.distil_queue import Lesson
 from tests.fakes import Asked, FakeModel
 from tests.ingest.stores import ME, Shelf, Time, event
 

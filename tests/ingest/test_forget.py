@@ -21,10 +21,10 @@ from fusion.errors import BackendUnreachable, BadInput, NotFound, StillThere
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.forget import ForgetRequest, Forgetter, Found
 from fusion.ingest.intake import Intake, NewMemory
-from fusion.ingest.journal import Journal, foreign
-from fusion.ingest.journal.foreign import Shown
-from fusion.ingest.journal.listing import Criteria
-from fusion.ingest.journal.tombstones import Barred
+from fusion.journal import Journal, external_refs
+from fusion.journal.external_refs import Shown
+from fusion.journal.listing import Criteria
+from fusion.journal.tombstones import Barred
 from fusion.store.sqlite import Database
 from tests.ingest.stores import ME, START, Shelf, ShelfOfMany, Time, event
 
@@ -786,12 +786,12 @@ async def test_nobody_forgets_what_was_shown_to_another(journal):
 
 async def test_only_the_latest_that_were_shown_are_remembered(journal):
     """Bounded in number and in age: the journal is no copy of other people's stores."""
-    items = [Shown(f"x{n:010}", "shelf", replace(THEIRS, native_id=str(n)), ME) for n in range(foreign.KEPT + 10)]
+    items = [Shown(f"x{n:010}", "shelf", replace(THEIRS, native_id=str(n)), ME) for n in range(external_refs.KEPT + 10)]
     for first in range(0, len(items), 2000):
         await journal.note_shown(items[first : first + 2000], START + timedelta(seconds=first))
     counted = await journal._database.read(lambda db: db.execute("select count(*) from shown").fetchone()[0])
-    assert counted <= foreign.KEPT
-    await journal.note_shown(items[:1], START + timedelta(days=foreign.KEPT_DAYS + 1))
+    assert counted <= external_refs.KEPT
+    await journal.note_shown(items[:1], START + timedelta(days=external_refs.KEPT_DAYS + 1))
     counted = await journal._database.read(lambda db: db.execute("select count(*) from shown").fetchone()[0])
     assert counted == 1
 

@@ -16,7 +16,7 @@ from fusion.contract import Place, Scope
 from fusion.errors import BadInput, KeyInUse, KeyReused, NotFound
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.intake import MAX_TEXT_CHARS, Intake, NewMemory, Replayed
-from fusion.ingest.journal import Journal
+from fusion.journal import Journal
 from fusion.lib.clean import clean
 from fusion.lib.ids import parse_short_ref
 from tests.ingest.stores import ME, START, Shelf, Time

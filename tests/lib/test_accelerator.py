@@ -14,7 +14,7 @@ PROGRAM = """
 import numpy as np
 from fusion.contract import TokenVectors
 from fusion.lib.accelerator import numkong
-from fusion.lib.maxsim import best_matches
+from fusion.recall.maxsim import best_matches
 
 unit = TokenVectors(np.array([[2, 0]], np.int8), 0.5)
 print(best_matches(unit, [unit, unit]).tolist(), numkong())

@@ -11,12 +11,12 @@ import pytest
 
 from adapters.inmemory import InMemory
 from fusion.contract import Captured, Event, Opening
-from fusion.doors import show
+from fusion.doors.cli import render
 from fusion.recall.decision import OUT_OF_ROOM, TOO_WEAK, Decision, decision_of, sentence
 from fusion.recall.engine import FuseRequest, explain, fuse
 from fusion.recall.gather import Source
+from fusion.recall.io import Known, Live
 from fusion.recall.receipt import Receipt, Receipts
-from fusion.recall.world import Known, Live
 from fusion.recipe import Judging, Packing, Recipe
 from tests.recall.test_engine import Shelf
 from tests.recall.values import NOW, Kept
@@ -80,6 +80,6 @@ async def test_a_receipt_of_an_earlier_version_is_still_shown(
         Decision.BEST_BELOW_FLOOR,
         "a reason that nobody knows",
     ]
-    show.receipt(body)
+    render.receipt(body)
     printed = " ".join(capsys.readouterr().out.split())
     assert all(one in printed for one in sentences)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from fusion.contract import Place
 from fusion.lib.jaccard import jaccard
-from fusion.lib.wording import Kind, difference
 from fusion.lib.words import words
-from fusion.recall.admit import Admitted
 from fusion.recall.dedup import MOST_COMPARED, Answered, Known, dedup, join
+from fusion.recall.filter import Admitted
+from fusion.recall.paraphrase import Kind, difference
 from fusion.recipe import Dedup
 from tests.recall.values import admitted, lone, seen, turn
 

@@ -13,11 +13,11 @@ from adapters.inmemory import InMemory
 from fusion.contract import Captured, Event, Features, Hit, Opening, Passage, Place, Query, Scope, Verdict
 from fusion.errors import BackendUnreachable, BadInput, NobodyAnswered, ReplayGap, StoreBusy, TooLarge
 from fusion.lib.bm25 import Frequencies
-from fusion.recall.admit import foreign_ref
 from fusion.recall.decision import Decision
 from fusion.recall.engine import QUERY_LIMIT, FuseRequest, fuse
+from fusion.recall.filter import foreign_ref
 from fusion.recall.gather import Source
-from fusion.recall.world import Known, Live, Recorder, Replay
+from fusion.recall.io import Known, Live, Recorder, Replay
 from fusion.recipe import Expanding, Judging, Packing, Recipe
 from tests.fakes import FakeEmbedder
 from tests.recall.values import NOW, Kept

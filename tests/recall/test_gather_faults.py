@@ -26,7 +26,7 @@ from adapters.http import REPLY_BYTES, Http
 from adapters.remote import Remote
 from fusion.contract import DIMENSIONS, Features, Opening
 from fusion.lib.breaker import Breaker
-from fusion.recall.admit import admit
+from fusion.recall.filter import admit
 from fusion.recall.gather import Answer, Source, gather
 from tests import chaos
 from tests.backend_contract import SAMPLES, make_query

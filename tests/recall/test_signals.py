@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from fusion.contract import Place, TokenVectors
 from fusion.lib.bm25 import K1, B, Bm25, Counted, Frequencies
-from fusion.lib.maxsim import best_matches, token_weights
 from fusion.recall.dedup import Candidate, Sighting
 from fusion.recall.expand import Pooled
+from fusion.recall.maxsim import best_matches, token_weights
 from fusion.recall.signals import LONG, SIGNALS, Likeness, Table, lifted, local_signals, scores, standing_beside, whole
 from tests.recall.values import at, lone, pooled, query, turn
 

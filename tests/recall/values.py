@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from fusion.contract import Event, Hit, Moment, Place, Query, Scope
-from fusion.recall.admit import Admitted
 from fusion.recall.dedup import Candidate, Sighting
 from fusion.recall.expand import Pooled
+from fusion.recall.filter import Admitted
 from fusion.recall.rerank import Judged
 from fusion.recall.signals import Signals, Table
 

@@ -20,7 +20,7 @@ from adapters.mem0 import Mem0
 from adapters.triples import Triples
 from adapters.vector_sqlite import VectorSqlite
 from fusion.contract import KINDS, Captured, Event, Hit, Holds, Moment, Opening, Origin, Place, Scope, Trust
-from fusion.ingest.journal import Journal
+from fusion.journal import Journal
 from fusion.store.rows import EVENT_COLUMNS, INSERT_EVENT, event_of, event_row, hit_of, microseconds, time_of
 from fusion.store.sqlite import Database
 from tests.backend_contract import event_id

@@ -15,18 +15,18 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from fusion.access import home_token
-from fusion.doors.allow import agree, view
 from fusion.doors.cli import app
-from fusion.doors.doctor import examine
+from fusion.doors.cli.allow import agree, view
+from fusion.doors.cli.doctor import examine
 from fusion.errors import HomeNotAllowed, SettingsError
+from fusion.gateway.gateway import Fusion
 from fusion.home import HomeLock, locate_home
-from fusion.lib.private import state_path
 from fusion.settings import load
+from fusion.store.private_files import state_path
 from fusion.trust import allow, data_home, make_home, require, rerecord, revoke, why_refused
 from fusion.trust.reach import reach_of
 from fusion.trust.survey import MAX_ENTRIES, repository_of
-from fusion.wiring import Fusion
+from fusion.trust.token import home_token
 
 HARMLESS = """
 [backends.markdown]

@@ -18,11 +18,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from fusion.access import CHALLENGE, PROOF, home_token, proof
 from fusion.client import AsyncClient, Client, ensure_server, open_log, stop_server
 from fusion.errors import HomeNotAllowed, ServerUnreachable
 from fusion.home import HomeLock, ServerRecord, holds_lock, owner, read_record, write_record
 from fusion.local_server import is_here, running_server
+from fusion.trust.token import CHALLENGE, PROOF, home_token, proof
 from tests.doors.fakes import FakeFusion, serving_home
 
 

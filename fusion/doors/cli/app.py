@@ -12,11 +12,11 @@ from typing import Annotated
 import typer
 
 import fusion as package
+from fusion.doors.cli.adapter_commands import Commands
 from fusion.doors.cli.ask import fuse, receipt, search
-from fusion.doors.cli.keep import forget, forgotten, get, ingest, memories, remember, undo
 from fusion.doors.cli.measure import compare, feedback, tune
 from fusion.doors.cli.operate import allow, backends, doctor, hook, init, mcp, repair, serve, status, stop, token
-from fusion.doors.verbs import Commands
+from fusion.doors.cli.remember import forget, forgotten, get, ingest, memories, remember, undo
 
 app = typer.Typer(
     cls=Commands,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fusion.doors.cli.asking import gateway, print_json, require_words, run, say_if_empty, say_if_expanded
+from fusion.doors.cli.connect import gateway, print_json, require_words, run, say_if_empty, say_if_expanded
 from fusion.doors.cli.options import (
     Agent,
     AsOf,
@@ -67,9 +67,9 @@ def fuse(
             if as_json:
                 print_json(fused)
                 return
-            from fusion.doors import show
+            from fusion.doors.cli import render
 
-            show.fused(fused, reasons=verbose or explain, left_out=explain)
+            render.fused(fused, reasons=verbose or explain, left_out=explain)
             if not fused["memories"]:
                 await say_if_empty(client, home, config)
                 say_if_expanded(question)
@@ -100,9 +100,9 @@ def search(
             if as_json:
                 print_json(found)
                 return
-            from fusion.doors import show
+            from fusion.doors.cli import render
 
-            show.found(found, native=verbose)
+            render.found(found, native=verbose)
             if not found["hits"]:
                 await say_if_empty(client, home, config)
                 say_if_expanded(query)
@@ -125,8 +125,8 @@ def receipt(
         if as_json:
             print_json(found)
         else:
-            from fusion.doors import show
+            from fusion.doors.cli import render
 
-            show.receipt(found)
+            render.receipt(found)
 
     run(ask(), as_json)

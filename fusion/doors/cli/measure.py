@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fusion.doors.cli.asking import friendly, gateway, print_json, run, settings_of
+from fusion.doors.cli.connect import friendly, gateway, print_json, run, settings_of
 from fusion.doors.cli.options import (
     Agent,
     AsOf,
@@ -21,7 +21,7 @@ from fusion.doors.cli.options import (
     TimeoutMs,
     User,
 )
-from fusion.doors.plural import counted
+from fusion.doors.cli.plural import counted
 from fusion.errors import BadInput
 
 
@@ -60,20 +60,20 @@ def compare(
 
     async def ask() -> None:
         from fusion.compare.queries import read_queries
-        from fusion.doors import show
-        from fusion.doors.compare import over_all
+        from fusion.doors.cli import render
+        from fusion.doors.cli.compare import over_all
 
         given: dict[str, Any] = {"user_id": user, "agent_id": agent, "session_id": session, "as_of": as_of}
         numbers: dict[str, Any] = {"budget_chars": budget, "max_results": max_results, "timeout_ms": timeout_ms}
         if queries is None:
             async with gateway(home, config, direct=direct) as client:
                 compared = await client.compare(" ".join(question or ()), a, b, **numbers, **given)
-            print_json(compared) if as_json else show.compared(compared)
+            print_json(compared) if as_json else render.compared(compared)
             return
         asked = read_queries(queries)
         async with gateway(home, config, direct=direct) as client:
             told = await over_all(client, asked, a, b, {**numbers, **given}, seed=seed, quiet=as_json)
-        print_json(told) if as_json else show.verdict(told)
+        print_json(told) if as_json else render.verdict(told)
 
     run(ask(), as_json)
 
@@ -99,7 +99,7 @@ def feedback(
         raise typer.BadParameter("give a RECEIPT with --useful and --useless, or --export FILE alone")
 
     async def tell() -> None:
-        from fusion.doors.compare import export_labels
+        from fusion.doors.cli.compare import export_labels
 
         async with gateway(home, config, direct=direct) as client:
             if export is not None:
@@ -145,8 +145,8 @@ def tune(
 ) -> None:
     """Choose a recipe's numbers by your own questions, or learn from your labels; say what that is worth."""
     with friendly(as_json):
-        from fusion.doors.tune import Wanted
-        from fusion.doors.tune import run as run_tuning
+        from fusion.doors.cli.tune import Wanted
+        from fusion.doors.cli.tune import run as run_tuning
         from fusion.settings import recipes
         from fusion.trust import changing
 

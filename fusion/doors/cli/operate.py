@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fusion.doors.cli.asking import (
+from fusion.doors.cli.connect import (
     existing,
     fail,
     friendly,
@@ -21,7 +21,7 @@ from fusion.doors.cli.asking import (
     typed,
 )
 from fusion.doors.cli.options import Agent, Config, Direct, Home, Json, Project, Session, User
-from fusion.doors.usage import USAGE
+from fusion.doors.cli.usage import USAGE
 from fusion.errors import BadInput, NotFound, SettingsError
 
 
@@ -35,8 +35,8 @@ def init(
 ) -> None:
     """Find notes, sessions and servers here; set a home up; answer a first question."""
     with friendly(as_json):
-        from fusion.doors.init import Asking, Unanswered
-        from fusion.doors.init import init as set_up
+        from fusion.doors.cli.init import Asking, Unanswered
+        from fusion.doors.cli.init import init as set_up
         from fusion.home import locate_home
 
         located = locate_home(home)
@@ -79,8 +79,8 @@ def allow(
 ) -> None:
     """Show what a home would load, reach and read; allow it. A home that you did not make is only data until then."""
     with friendly(as_json):
-        from fusion.doors.allow import agree, lines, view
-        from fusion.doors.cli.asking import located_home
+        from fusion.doors.cli.allow import agree, lines, view
+        from fusion.doors.cli.connect import located_home
         from fusion.trust import revoke as forget_home
 
         located = located_home(home, config)
@@ -126,7 +126,7 @@ def serve(
 ) -> None:
     """Serve a home until told to stop."""
     with friendly(as_json):
-        from fusion.doors.serve import serve as run
+        from fusion.doors.http.serve import serve as run
 
         settings = settings_of(home, config)
         say_if_new(settings.home, home)
@@ -148,8 +148,8 @@ def serve(
 def token(home: Home = None, config: Config = None, as_json: Json = False) -> None:
     """Print the token that requests to a home's server need: -H "authorization: Bearer $(fusion token)"."""
     with friendly(as_json):
-        from fusion.access import home_token
         from fusion.trust import make_home
+        from fusion.trust.token import home_token
 
         folder = home_of(home, config)
         if not folder.is_dir():
@@ -186,10 +186,10 @@ def repair(
     async def work() -> None:
         from dataclasses import asdict
 
-        from fusion.doors import show
+        from fusion.doors.cli import render
         from fusion.errors import HomeLocked
+        from fusion.gateway.repair import repair as repaired
         from fusion.home import explain_lock, owner
-        from fusion.wiring.repair import repair as repaired
 
         settings = settings_of(existing(home, config), config)
         if holder := owner(settings.home):
@@ -200,7 +200,7 @@ def repair(
             if not yes and as_json:
                 raise BadInput("with --json nobody is asked: look with --dry-run first, then add --yes")
             if not yes:
-                show.repairs(found, done=False)
+                render.repairs(found, done=False)
                 if not typer.confirm("Make the journal anew so?"):
                     raise typer.Exit(1)
             found = await repaired(settings, dry_run=False)
@@ -208,7 +208,7 @@ def repair(
             tenants = [{**asdict(one), "needed": one.needed} for one in found]
             print_json({"home": str(settings.home), "dry_run": dry_run, "needed": needed, "tenants": tenants})
         else:
-            show.repairs(found, done=needed and not dry_run)
+            render.repairs(found, done=needed and not dry_run)
 
     run(work(), as_json)
 
@@ -222,9 +222,9 @@ def backends(home: Home = None, config: Config = None, direct: Direct = False, a
         if as_json:
             print_json(found)
         else:
-            from fusion.doors import show
+            from fusion.doors.cli import render
 
-            show.backends(found)
+            render.backends(found)
 
     run(ask(), as_json)
 
@@ -232,7 +232,7 @@ def backends(home: Home = None, config: Config = None, direct: Direct = False, a
 def doctor(home: Home = None, config: Config = None, as_json: Json = False) -> None:
     """What is wrong with a home, and the command that mends it. Changes nothing."""
     with friendly(as_json):
-        from fusion.doors.doctor import examine, healthy, report
+        from fusion.doors.cli.doctor import examine, healthy, report
         from fusion.home import locate_home
 
         # A configuration that cannot be read is a finding, and must not keep the home from being found.
@@ -242,9 +242,9 @@ def doctor(home: Home = None, config: Config = None, as_json: Json = False) -> N
         if as_json:
             print_json(report(found, folder))
         else:
-            from fusion.doors import show
+            from fusion.doors.cli import render
 
-            show.findings(found)
+            render.findings(found)
     if not healthy(found):
         raise typer.Exit(1)
 
@@ -258,13 +258,13 @@ def status(home: Home = None, config: Config = None, direct: Direct = False, as_
         if as_json:
             print_json(found)
         else:
-            from fusion.doors import show
+            from fusion.doors.cli import render
             from fusion.home import read_record
             from fusion.trust.survey import repository_of
 
             folder = home_of(home, config)
             record = None if direct else read_record(folder)
-            show.status(found, folder, record.url if record else None)
+            render.status(found, folder, record.url if record else None)
             if repository := repository_of(folder / "fusion.toml"):
                 print(f"\nIts fusion.toml is under version control in {repository}: a pull that changes it asks again.")
 
@@ -294,8 +294,8 @@ def mcp(
     with friendly(as_json=False):
         import asyncio
 
-        from fusion.doors.bodies import Scoped, in_query
-        from fusion.doors.cli.asking import located_home
+        from fusion.doors.cli.connect import located_home
+        from fusion.doors.http.schemas import Scoped, in_query
         from fusion.doors.mcp import serve_stdio
 
         given = {"user_id": user, "agent_id": agent, "session_id": session, "project": project, "audience": audience}

@@ -27,7 +27,7 @@ from adapters.cortex.transfer import migrated
 from adapters.graph import Walking
 from fusion.contract import Backend, Embedder, Opening
 from fusion.errors import BackendUnreachable, InvalidAnswer, ModelMissing, SettingsError
-from fusion.wiring import Fusion
+from fusion.gateway.gateway import Fusion
 from tests import chaos
 from tests.adapters.cortex.store_contract import StoreContract, look, memory, numbers
 from tests.backend_contract import NOW, BackendContract, event_id

@@ -18,16 +18,16 @@ from adapters.cortex.context import tokens
 from adapters.cortex.cortex import Cortex
 from adapters.cortex.port import Graph, State
 from adapters.cortex.records import line_of
+from adapters.cortex.retention import stated, stated_of, stating
 from adapters.cortex.sqlite import SqliteGraph
-from adapters.cortex.stated import stated, stated_of, stating
 from adapters.cortex.transfer import Imported, exported, imported, migrated
 from adapters.graph import Walking
 from fusion.client import AsyncClient, do
 from fusion.contract import Event, Opening, Scope
-from fusion.doors.http import create_app
+from fusion.doors.http.app import create_app
 from fusion.errors import BackendUnreachable, BadInput, NotFound
+from fusion.gateway.gateway import Fusion
 from fusion.ingest.intake import NewMemory
-from fusion.wiring import Fusion
 from tests.adapters.cortex.store_contract import ADA, BEN, memory, numbers
 from tests.adapters.cortex.test_lifecycle import Killed, Mortal
 from tests.backend_contract import NOW, event_id

@@ -1,0 +1,305 @@
+"""``fusion <backend> <verb> …``: the verbs that an adapter's folder exports, as commands.
+
+`fusion --help` lists the backends that have some without importing one; their verbs are read when the name is called.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import shlex
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import MISSING, Field, fields
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+
+import typer
+from typer.core import TyperGroup
+
+from fusion.contract import Lines, Tells, Verb
+from fusion.doors.cli.usage import OneLine
+from fusion.errors import BadInput, FusionError, NotFound
+from fusion.gateway.extensions import has_verbs, verbs_of
+from fusion.home import config_root, locate_home
+from fusion.lib.did_you_mean import nearest
+from fusion.trust import require
+
+if TYPE_CHECKING:
+    from fusion.client import AsyncClient
+
+PANEL = "Backends"
+BATCH_BYTES = 200_000
+"""of lines in one request; the server takes 262,144 bytes of body unless told otherwise"""
+BATCH_LINES = 500
+
+
+class Commands(OneLine):
+    """Our own commands, and a group of them for each backend that has verbs; a command of ours wins the name."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """`fusion help forget` is `fusion forget --help`, as people know it from other programs."""
+        return super().parse_args(ctx, [*args[1:], "--help"] if args[:1] == ["help"] else args)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*self.commands, *(name for name in self._backends() if name not in self.commands)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return self.commands.get(cmd_name) or self._backends().get(cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Where no command has the name, the configuration that the rest of the line names may have the backend."""
+        name, *rest = args
+        if self.get_command(ctx, name) is None and (chosen := _configured(rest).get(name)) and has_verbs(chosen):
+            return name, BackendCommands(name, chosen), rest
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            ctx.fail(self._unknown(ctx, args))
+        return super().resolve_command(ctx, args)
+
+    def _unknown(self, ctx: Any, args: Sequence[str]) -> str:
+        """What a name that is no command probably stands for: a command like it, or the first word of a question."""
+        if near := nearest(args[0], self.list_commands(ctx)):
+            return f"No such command {args[0]!r}. Did you mean {near}?"
+        if len(args) > 2 or " " in args[0]:
+            return f"No such command {args[0]!r}. To ask: fusion fuse {shlex.join(args)}"
+        return f"No such command {args[0]!r}."
+
+    def _backends(self) -> Mapping[str, BackendCommands]:
+        return {name: BackendCommands(name, adapter) for name, adapter in backends().items() if has_verbs(adapter)}
+
+
+class BackendCommands(TyperGroup):
+    """The verbs of one backend; its adapter is imported when they are looked at."""
+
+    def __init__(self, name: str, adapter: str) -> None:
+        super().__init__(name=name, help=f"What {name} can be told to do.", rich_help_panel=PANEL, no_args_is_help=True)
+        self.adapter = adapter
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self._loaded())
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return self._loaded().get(cmd_name)
+
+    def _loaded(self) -> Mapping[str, Any]:
+        if not self.commands:
+            app = typer.Typer(add_completion=False)
+            for name, kind in verbs_of(self.adapter).items():
+                app.command(name, help=inspect.getdoc(kind))(command(str(self.name), name, kind))
+            self.commands = typer.main.get_group(app).commands
+        return self.commands
+
+
+def backends(home: Path | None = None, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Adapters by backend as the shipped settings, the home's file and the environment name them.
+
+    Read lightly, for a list in a help text: settings would be checked, and pydantic imported. What cannot be read or
+    is not allowed is left out; every command that opens a home says what is wrong with it.
+    """
+    found: dict[str, str] = {}
+    located = locate_home(home)
+    files = [config_root() / "fusion.toml"]
+    with suppress(FusionError, OSError):
+        files.append(require(located.path, named=located.named) / "fusion.toml")
+    for file in files:
+        try:
+            table = tomllib.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if table.get("backends_only") is True:
+            found.clear()
+        chosen = table.get("backends")
+        for name, options in chosen.items() if isinstance(chosen, dict) else ():
+            if isinstance(options, dict) and isinstance(options.get("adapter"), str):
+                found[name] = options["adapter"]
+    for variable, value in environ.items():
+        if named := _VARIABLE.fullmatch(variable.upper()):
+            found[named[1].lower()] = value
+    return found
+
+
+_VARIABLE = re.compile(r"FUSION_BACKENDS__(\w+)__ADAPTER")
+
+
+def _configured(rest: Sequence[str]) -> dict[str, str]:
+    """Adapters by backend in the home or file that a command line names; none where it names no other."""
+    from fusion.doors.cli.connect import settings_of
+
+    named = {option: _option(rest, option) for option in ("--home", "--config")}
+    if not any(named.values()):
+        return {}
+    settings = settings_of(*(Path(value) if value else None for value in named.values()))
+    return {name: chosen.adapter for name, chosen in settings.backends.items()}
+
+
+def _option(words: Sequence[str], option: str) -> str | None:
+    for word, after in pairwise([*words, None]):
+        if word == option:
+            return after
+        if word is not None and word.startswith(f"{option}="):
+            return word.partition("=")[2]
+    return None
+
+
+def command(backend: str, name: str, kind: type[Verb]) -> Callable[..., None]:
+    """A verb as a function that typer makes a command of: its fields as arguments and options, then what all have."""
+    from fusion.doors.cli import connect, options
+
+    hints = get_type_hints(kind, include_extras=True)
+    own = [_parameter(field, hints[field.name]) for field in fields(kind)]  # type: ignore[arg-type]  # a dataclass
+    files = next((field.name for field in fields(kind) if _plain(hints[field.name]) is Lines), None)  # type: ignore[arg-type]
+    shared = {
+        "user": (options.User, None),
+        "agent": (options.Agent, None),
+        "session": (options.Session, None),
+        "home": (options.Home, None),
+        "config": (options.Config, None),
+        "direct": (options.Direct, False),
+        "as_json": (options.Json, False),
+    }
+
+    settings_only: Mapping[str, str] = getattr(kind, "in_settings", {})
+
+    def run(**given: Any) -> None:
+        moved = {name: given.pop(name) for name in settings_only}
+        said = {key: given.pop(key) for key in shared}
+        scope = {"user_id": said["user"], "agent_id": said["agent"], "session_id": said["session"]}
+        arguments = {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
+
+        async def tell() -> None:
+            for option in (name for name, value in moved.items() if value is not None):
+                flag = option.replace("_", "-")
+                raise BadInput(f"--{flag} is a setting now. Write in fusion.toml: {settings_only[option]}")
+            calls = _in_batches(arguments, files)
+            async with connect.gateway(said["home"], said["config"], direct=said["direct"]) as client:
+                result, lines = await _do(client, backend, name, calls, scope, quiet=said["as_json"])
+            if said["as_json"] and not lines:
+                connect.print_json(result)
+            elif told := _told(kind, arguments, result):
+                typer.echo(told, err=lines)  # lines on stdout are for a file, and nothing else belongs in it
+
+        connect.run(tell(), said["as_json"])
+
+    more = [
+        inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, annotation=hint, default=default)
+        for key, (hint, default) in shared.items()
+    ]
+    every = [*own, *map(_hidden, settings_only), *more]
+    run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in every}
+    return run
+
+
+def _hidden(name: str) -> inspect.Parameter:
+    """An option of earlier versions, which is only there to say where it went."""
+    info = typer.Option(None, f"--{name.replace('_', '-')}", hidden=True)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=str | None, default=info)
+
+
+def _parameter(field: Field[Any], hint: Any) -> inspect.Parameter:
+    """One field as typer wants it: without a default it is an argument, a file of lines always."""
+    words = [part for part in getattr(hint, "__metadata__", ()) if isinstance(part, str)]
+    text, kind = (words or [""])[0], _plain(hint)
+    needed = field.default is MISSING and field.default_factory is MISSING
+    if kind is Lines:
+        kind = Path
+        info: Any = typer.Argument(..., help=f"{text} - is stdin.".lstrip(), metavar="FILE")
+    elif needed:
+        info = typer.Argument(..., help=text)
+    else:
+        flag = (f"--{field.name.replace('_', '-')}",) if kind is bool and not field.default else ()
+        default = list(field.default) if isinstance(field.default, tuple) else field.default
+        info = typer.Option(default, *flag, help=text)
+    if get_origin(kind) is tuple:
+        kind = list[get_args(kind)[0]]  # type: ignore[misc]  # known at run time alone
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=info)
+
+
+def _plain(hint: Any) -> Any:
+    """A type without what is annotated."""
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
+def _in_batches(arguments: Mapping[str, Any], files: str | None) -> Iterator[dict[str, Any]]:
+    """The arguments of each call: one, or as many as a file of lines takes. Raises NotFound for a missing file."""
+    given = {name: value for name, value in arguments.items() if value is not None and name != files}
+    if files is None:
+        yield given
+        return
+    path: Path = arguments[files]
+    if str(path) != "-" and not path.is_file():
+        raise NotFound(f"There is no file {path}.")
+    with sys.stdin if str(path) == "-" else path.open(encoding="utf-8") as file:
+        batch: list[str] = []
+        size = 0
+        for line in chain(file, [""]):
+            if batch and (not line or len(batch) == BATCH_LINES or size + len(line.encode()) > BATCH_BYTES):
+                yield {**given, files: batch}
+                batch, size = [], 0
+            if line.strip():
+                batch.append(line.rstrip("\n"))
+                size += len(line.encode()) + 16  # the quotes and escapes around it
+
+
+async def _do(
+    client: AsyncClient,
+    backend: str,
+    verb: str,
+    calls: Iterator[dict[str, Any]],
+    scope: Mapping[str, str | None],
+    *,
+    quiet: bool,
+) -> tuple[dict[str, Any], bool]:
+    """The result, and whether there were lines, which go to stdout as they come; as many calls as there are batches."""
+    from fusion import client as questions
+    from fusion.doors.cli.progress import bars
+
+    total: dict[str, Any] = {}
+    lines = False
+    with bars(quiet) as shown:
+        bar = shown.add_task(f"{backend} {verb}", total=None)
+        for arguments in calls:
+            async for part in client.stream(questions.do(backend, verb, arguments, **scope)):
+                if "line" in part:
+                    lines = True
+                    sys.stdout.write(part["line"] + "\n")
+                elif "progress" in part:
+                    shown.update(bar, completed=part["progress"]["done"], total=part["progress"]["total"])
+                else:
+                    total = _added(total, part["result"])
+    return total, lines
+
+
+def _added(total: dict[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
+    """The results of several batches as one: numbers are summed, lists joined, of anything else the last counts."""
+
+    def both(old: Any, new: Any) -> Any:
+        adds = isinstance(new, int | float | list) and not isinstance(new, bool) and isinstance(old, type(new))
+        return old + new if adds else new
+
+    return {**total, **{name: both(total.get(name), value) for name, value in result.items()}}
+
+
+def _told(kind: type[Verb], arguments: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+    """A result for people: in the verb's own words, or a line a field."""
+    verb = kind(**{name: value for name, value in arguments.items() if value is not None})
+    if isinstance(verb, Tells):
+        return verb.tell(result)
+    width = max(map(len, result), default=0)
+    return "\n".join(f"{name:<{width}}  {_worded(value)}" for name, value in result.items())
+
+
+def _worded(value: object) -> str:
+    """A value of JSON as people write it, on one line."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_worded(one)}" for name, one in value.items()) or "-"
+    if isinstance(value, list):
+        between = "; " if any(isinstance(one, dict | list) for one in value) else ", "
+        return between.join(map(_worded, value)) or "-"
+    return "-" if value is None else str(value)

@@ -1,0 +1,487 @@
+"""`fusion doctor`: what is wrong with a home, and the command that mends it.
+
+It changes nothing. A running server is asked; databases are read without writing, beside whoever has them open; no
+backend is opened, for it may be open already, and the home's lock is only looked at.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import shutil
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import fusion as package
+from fusion.client import LOG, Client
+from fusion.contract import UNNAMED, Scope, Verifies
+from fusion.doors.cli import render
+from fusion.doors.cli.plural import counted
+from fusion.errors import FusionError, HomeNotAllowed, PackageMissing, SettingsError
+from fusion.gateway.bootstrap import NOT_OPENED, checked
+from fusion.gateway.embedders import RECORD
+from fusion.gateway.import_class import resolve
+from fusion.home import explain_lock, owner, read_record
+from fusion.journal import store_watermarks, watermark
+from fusion.journal.outbox import deliveries
+from fusion.journal.tombstones import held_back
+from fusion.local_server import running_server
+from fusion.settings import LOOPBACK, Settings, load, recipes
+from fusion.store.rows import time_of
+from fusion.trust import require
+from fusion.trust.decides import printable
+from fusion.trust.survey import repository_of, traps_in
+from fusion.trust.token import TOKEN, read_token
+
+if TYPE_CHECKING:
+    from fusion import wire
+    from fusion.journal.outbox import Deliveries
+
+CHECK_S = 10.0
+"""for one database; a large one is then left half checked, and that is said"""
+ASK_S = 10.0
+FULL_BYTES, SCARCE_BYTES = 100_000_000, 1_000_000_000
+"""free on the home's disk: too little to go on, and little"""
+BUILT = datetime(2026, 1, 1, tzinfo=UTC)
+"""a clock that is behind this never was set"""
+LAST_WORDS = 4096
+"""bytes at the end of the server's log that are looked at"""
+REFUSED = "fusion: "
+"""how a command begins to say why it did not do what it should"""
+_SQLITE = b"SQLite format 3\0"
+_WAL = b"\2\2"
+"""bytes 18 and 19 of a database in WAL mode: who reads it holds up nobody"""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. ``mend`` is a command, or what to do; empty where nothing is to be mended."""
+
+    check: str
+    status: Literal["ok", "warn", "fail"]
+    detail: str
+    mend: str = ""
+
+
+def examine(
+    home: Path, config: Path | None = None, *, now: datetime | None = None, named: bool = True
+) -> list[Finding]:
+    """Everything that can be looked at, in the order in which to fix it. Of a home that may not be opened: why."""
+    now = now or datetime.now(UTC)
+    try:
+        require(home, named=named, config=config)
+    except HomeNotAllowed as error:
+        return [*_machine(), Finding("home", "fail", str(error), _command(home, "allow"))]
+    if traps := traps_in(home):
+        names = ", ".join(map(printable, traps))
+        detail = f"links or special files are in it, and nothing is opened through these: {names}"
+        return [*_machine(), Finding("home", "fail", detail[:500], "put the files themselves there")]
+    found = [*_machine(), *_folder(home), *_token(home), *_clock(home, now)]
+    settings: Settings | None = None
+    try:
+        settings = load(config, home=home).model_copy(update={"home": home})
+        names = ", ".join(sorted(checked(recipes(settings))))
+        found.append(_ok("configuration", f"{_file(home, config)}; recipes: {names}"))
+        if repository := repository_of((config or home / "fusion.toml").absolute()):
+            detail = f"{_file(home, config)} is under version control in {repository}: a pull can change it"
+            found.append(
+                Finding("version control", "warn", detail, "keep it out of the repository; a change asks again")
+            )
+        found += _keys(settings)
+    except (FusionError, OSError) as error:
+        mend = f"correct it in {_file(home, config)}, or in the variable that is named"
+        found.append(Finding("configuration", "fail", str(error), mend))
+    status: wire.Status | None = None
+    for finding, told in _server(home):
+        found.append(finding)
+        status = told or status
+    if settings is not None and owner(home) is None:
+        found += _ports(settings, _file(home, config))
+    found += _databases(home, owned=owner(home) is not None)
+    found += _journal_lost(home)
+    if settings is not None:
+        found += _configured(settings, _file(home, config))
+    found += _backends(status) if status is not None else _backlog(home)
+    found += _held_back(home, status)
+    found += _links(status)
+    return found
+
+
+def report(findings: list[Finding], home: Path) -> dict[str, Any]:
+    """What ``--json`` prints."""
+    return {"home": str(home), "ok": healthy(findings), "findings": [asdict(one) for one in findings]}
+
+
+def healthy(findings: list[Finding]) -> bool:
+    """Nothing failed; a warning is no failure."""
+    return all(one.status != "fail" for one in findings)
+
+
+def _ok(check: str, detail: str) -> Finding:
+    return Finding(check, "ok", detail)
+
+
+# The machine and the folder --------------------------------------------------------------------------------------
+
+
+def _machine() -> Iterator[Finding]:
+    """What a report of a fault should say; what it needs is checked when it is installed."""
+    python = f"Python {platform.python_version()} on {platform.system()}"
+    yield _ok("version", f"memory-fusion {package.__version__}, {python}, SQLite {sqlite3.sqlite_version}")
+
+
+def _folder(home: Path) -> Iterator[Finding]:
+    """The home is ours, nobody else's to read, and there is room on its disk."""
+    if home.exists() and not home.is_dir():
+        yield Finding("home", "fail", f"{home} is a file, and a home is a folder", "--home FOLDER, or FUSION_HOME")
+        return
+    if not home.is_dir():
+        yield Finding("home", "warn", f"{home} is not there yet", _command(home, "init"))
+        return
+    about = home.stat()
+    if about.st_uid != os.geteuid():
+        mend = f"sudo chown -R {os.geteuid()} {shlex.quote(str(home))}"
+        yield Finding("home", "fail", f"{home} belongs to user {about.st_uid}, and this is {os.geteuid()}", mend)
+    elif not os.access(home, os.R_OK | os.W_OK | os.X_OK):
+        yield Finding("home", "fail", f"{home} cannot be written to", f"chmod u+rwx {shlex.quote(str(home))}")
+    elif about.st_mode & 0o077:
+        mend = f"chmod go-rwx {shlex.quote(str(home))}"
+        yield Finding("home", "warn", f"{home} can be read by other users of this computer", mend)
+    else:
+        yield _ok("home", f"{home}, yours alone")
+    free = shutil.disk_usage(home).free
+    told = f"{free / 1e9:.1f} GB free"
+    if free < SCARCE_BYTES:
+        status: Literal["warn", "fail"] = "fail" if free < FULL_BYTES else "warn"
+        yield Finding("disk", status, f"only {told} where {home} is", f"make room; du -sh {shlex.quote(str(home))}/*")
+    else:
+        yield _ok("disk", told)
+
+
+def _token(home: Path) -> Iterator[Finding]:
+    """Nothing, unless the token cannot be believed: then no server of the home starts."""
+    try:
+        read_token(home)
+    except SettingsError as error:
+        yield Finding("token", "fail", str(error), f"rm {shlex.quote(str(home / TOKEN))}")
+
+
+def _clock(home: Path, now: datetime) -> Iterator[Finding]:
+    """Neither before this program was written, nor long before the newest memory."""
+    newest = _asked(home, "select max(recorded_at) from event")
+    latest = time_of(newest) if isinstance(newest, int) else None
+    mend = "set the clock: timedatectl set-ntp true"
+    if now < BUILT:
+        yield Finding("clock", "fail", f"it says {now:%Y-%m-%d %H:%M} UTC", mend)
+    elif latest is not None and latest > now + timedelta(hours=1):
+        told = f"it says {now:%Y-%m-%d %H:%M} UTC, and a memory was recorded at {latest:%Y-%m-%d %H:%M}"
+        yield Finding("clock", "warn", told, mend)
+    else:
+        yield _ok("clock", f"{now:%Y-%m-%d %H:%M} UTC")
+
+
+def _keys(settings: Settings) -> Iterator[Finding]:
+    """Another address than loopback without a key is refused when settings are loaded, so here it only is told."""
+    keys = len(settings.keys)
+    reach = "this computer only" if settings.server.host in LOOPBACK else f"{settings.server.host}"
+    yield _ok("access", f"{reach}, {f'{keys} API keys' if keys else 'no API key'}")
+
+
+# The server ------------------------------------------------------------------------------------------------------
+
+
+def _server(home: Path) -> Iterator[tuple[Finding, wire.Status | None]]:
+    """Who has the home open, and what a server of it says of itself."""
+    holder, record = owner(home) if home.is_dir() else None, read_record(home)
+    if holder is None:
+        if record is None:
+            yield _last_start(home), None
+        else:
+            told = f"{home / 'server.json'} tells of process {record.pid}, which is gone"
+            yield Finding("server", "warn", told, f"rm {shlex.quote(str(home / 'server.json'))}"), None
+        return
+    if not holder.serves:
+        yield Finding("server", "warn", explain_lock(home, holder), f"kill {holder.pid}"), None
+        return
+    if record is None or running_server(home) is None:
+        told = f"process {holder.pid} ({holder.what}) has the home open and does not answer"
+        yield Finding("server", "fail", told, f"kill {holder.pid}; if it stays: kill -9 {holder.pid}"), None
+        return
+    try:
+        with Client.of_home(home, start=False, timeout_s=ASK_S) as client:
+            status = client.status()
+    except FusionError as error:
+        yield Finding("server", "fail", f"{record.url}: {error}", _command(home, "stop")), None
+        return
+    if status["version"] != package.__version__:
+        told = f"{record.url} runs version {status['version']}, and this is {package.__version__}"
+        yield Finding("server", "warn", told, f"{_command(home, 'stop')}; the next command starts this one"), status
+    else:
+        yield _ok("server", f"{record.url}, process {record.pid}, version {status['version']}"), status
+
+
+def _ports(settings: Settings, file: str) -> Iterator[Finding]:
+    """Where a server would listen, tried as it does: all at once. The server that a command starts takes a free port,
+    but for those at which backends stand in for other systems."""
+    from fusion.doors.http.serve import listen
+
+    own = "other commands take a free one; for `fusion serve`: --port 0, or another [server] port in"
+    wanted: list[tuple[str, int, Literal["warn", "fail"], str]] = [("server.port", settings.server.port, "warn", own)]
+    for name, backend in settings.backends.items():
+        if backend.compat_port:
+            key = f"backends.{name}.compat_port"
+            wanted.append((key, backend.compat_port, "fail", f"choose another {key} in"))
+    with ExitStack() as doors:
+        for check, port, status, mend in wanted:
+            try:
+                doors.enter_context(closing(listen(settings.server.host, port)))
+            except SettingsError as error:
+                yield Finding(check, status, str(error).partition(". ")[0], f"{mend} {file}")
+            else:
+                yield _ok(check, f"{settings.server.host}:{port} is free" if port else "any that is free")
+
+
+def _last_start(home: Path) -> Finding:
+    """That none runs; and why the last one did not start, where its log ends with that."""
+    log, words = home / LOG, b""
+    if log.is_file():
+        with closing(log.open("rb")) as lines:
+            lines.seek(max(0, log.stat().st_size - LAST_WORDS))
+            words = (lines.read().splitlines() or [b""])[-1]
+    said = words.decode("utf-8", "replace").strip()
+    if not said.startswith(REFUSED):
+        return _ok("server", "none runs; the next command starts one")
+    at = datetime.fromtimestamp(log.stat().st_mtime, UTC)
+    told = f"none runs; the last one did not start ({at:%Y-%m-%d %H:%M} UTC): {said.removeprefix(REFUSED)}"
+    return Finding("server", "warn", told, "where that is mended the next command starts one")
+
+
+# The stores ------------------------------------------------------------------------------------------------------
+
+
+def _databases(home: Path, *, owned: bool) -> Iterator[Finding]:
+    """Each SQLite file of the home, by SQLite's own quick check. Where someone has the home ``owned``, those that a
+    reader would hold up are left alone: they were checked when they were opened."""
+    for file in sorted(path for path in home.rglob("*") if path.suffix in (".sqlite", ".db") and path.is_file()):
+        name = file.relative_to(home).as_posix()
+        try:
+            with file.open("rb") as opened:
+                head = opened.read(20)
+        except OSError as error:
+            yield Finding(name, "fail", str(error.strerror), f"chmod u+rw {shlex.quote(str(file))}")
+            continue
+        if not head or (owned and head.startswith(_SQLITE) and head[18:20] != _WAL):
+            continue
+        verdict = _quick_check(file) if head.startswith(_SQLITE) else "it is no SQLite database"
+        if verdict is None:
+            yield Finding(name, "warn", f"sound as far as {CHECK_S:g} s went; it is large", "")
+        elif verdict == "ok":
+            yield _ok(name, "sound")
+        else:
+            yield Finding(name, "fail", f"damaged: {verdict}", _repair(home, file))
+
+
+def _quick_check(file: Path) -> str | None:
+    """SQLite's verdict, "ok" if all is well; None: it took too long."""
+    until = time.monotonic() + CHECK_S
+    try:
+        with closing(_reader(file)) as db:
+            db.set_progress_handler(lambda: time.monotonic() > until, 100_000)
+            return str(db.execute("pragma quick_check(1)").fetchone()[0]).splitlines()[-1]
+    except sqlite3.Error as error:
+        return None if "interrupted" in str(error) else str(error)
+
+
+def _reader(file: Path) -> sqlite3.Connection:
+    """A connection that cannot write, and that waits for nobody for long."""
+    db = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=1.0)
+    db.row_factory = sqlite3.Row
+    return db
+
+
+def _asked(home: Path, query: str) -> object:
+    """One value from the journal; None where there is none to ask, or it cannot answer: its own check says why."""
+    if not (home / "journal.sqlite").is_file():
+        return None
+    try:
+        with closing(_reader(home / "journal.sqlite")) as db:
+            return db.execute(query).fetchone()[0]
+    except sqlite3.Error:
+        return None
+
+
+def _repair(home: Path, file: Path) -> str:
+    """What to do about a damaged file: the journal is restored, all else is made anew from it."""
+    stop = _command(home, "stop")
+    inside = file.relative_to(home).parts
+    if inside[0] == "backends" and len(inside) > 1:
+        store = shlex.quote(str(home / "backends" / inside[1]))
+        return f"{stop}; mv {store} {store}.damaged — the next start fills a new one from the journal"
+    moved = f"{stop}; mv {shlex.quote(str(file))} {shlex.quote(f'{file}.damaged')}"
+    if inside[0] == "journal.sqlite":
+        return f"{stop}; restore it from a backup, or make it anew from the stores: {_command(home, 'repair')}"
+    return f"{moved} — a new one is made; it holds nothing that is not made again"
+
+
+def _journal_lost(home: Path) -> Iterator[Finding]:
+    """A journal that is sound and has less than the home and its stores know of."""
+    places = store_watermarks.places_of(home, {path.name: None for path in (home / "backends").glob("*")})
+    file = home / "journal.sqlite"
+    try:
+        if file.is_file():
+            with closing(_reader(file)) as db:
+                found = watermark.read(db)
+        else:
+            found = None
+    except sqlite3.Error:  # it is damaged, which its own check reports, or of an earlier version
+        return
+    if (what := store_watermarks.lost(found, places)) is not None:
+        fix = f"{_command(home, 'stop')}; restore it from a backup, or make it anew: {_command(home, 'repair')}"
+        yield Finding("journal", "fail", what, fix)
+
+
+def _backlog(home: Path) -> Iterator[Finding]:
+    """Deliveries, as the journal has them while nobody works on them."""
+    if not (home / "journal.sqlite").is_file():
+        return
+    try:
+        with closing(_reader(home / "journal.sqlite")) as db:
+            found = deliveries(db)
+    except sqlite3.Error:
+        return  # the journal's own check says what is wrong with it
+    for name, late in found.items():
+        yield from _late(f"backend {name}", late.waiting, late)
+    if not any(late.waiting or late.failed for late in found.values()):
+        yield _ok("backlog", "every backend has everything")
+
+
+def _held_back(home: Path, status: wire.Status | None) -> Iterator[Finding]:
+    """Notes of which something was forgotten: it stays out of answers though the note may still say it."""
+    rows: list[wire.HeldBack] = []
+    if status is not None:
+        rows = status.get("held_back", [])
+    elif (home / "journal.sqlite").is_file():
+        with suppress(sqlite3.Error), closing(_reader(home / "journal.sqlite")) as db:
+            rows = [{"document": one.document, "refs": list(one.refs)} for one in held_back(db, Scope().tenant)]
+    if rows:
+        yield _ok("held back", render.held_back(rows))
+
+
+def _links(status: wire.Status | None) -> Iterator[Finding]:
+    """Links in followed folders, which nobody reads."""
+    if status is not None and status.get("links"):
+        yield _ok("links", render.links(status["links"]))
+
+
+# What is configured ----------------------------------------------------------------------------------------------
+
+
+def _configured(settings: Settings, file: str) -> Iterator[Finding]:
+    """Each adapter that the configuration names: it is there, and so is what it needs, and its options are right."""
+    wanted: dict[str, tuple[str, Mapping[str, object]]] = {}
+    if not settings.embedder.none:
+        wanted["embedder"] = (settings.embedder.adapter, settings.embedder.options)
+    else:
+        told = "no embedding model is configured: everything is found by its words only"
+        yield Finding(
+            "embedder", "warn", told, "[embedder] adapter and provider in fusion.toml; without the lines there is one"
+        )
+    if settings.judge.adapter:
+        wanted["judge"] = (settings.judge.adapter, settings.judge.model_dump(exclude={"adapter"}))
+    if settings.model.adapter:
+        wanted["model"] = (settings.model.adapter, settings.model.model_dump(exclude={"adapter"}))
+    for name, backend in settings.backends.items():
+        if backend.enabled:
+            wanted[f"backends.{name}"] = (backend.adapter, backend.options)
+        else:
+            yield _ok(f"backends.{name}", "disabled in the configuration")
+    for key, (path, options) in wanted.items():
+        found = path
+        try:
+            kind = resolve(path, f"{key}.adapter")
+            if isinstance(kind, Verifies):
+                found = kind.verify(options) or path
+        except FusionError as error:
+            told, _, command = str(error).replace(f"[backends.{UNNAMED}]", f"[{key}]").partition(": pip install ")
+            optional = isinstance(error, PackageMissing) and key.removeprefix("backends.") not in settings.asked_for
+            status: Literal["warn", "fail"] = "warn" if optional and key.startswith("backends.") else "fail"
+            yield Finding(key, status, told, f"pip install {command}" if command else f"correct [{key}] in {file}")
+        else:
+            yield _ok(key, found)
+    for name in settings.backends:
+        if (record := settings.home / "backends" / name / RECORD).is_file():
+            yield _ok(f"backends.{name}", f"was moved to an embedder of its own, which {record} names")
+    if not settings.backends:
+        yield Finding("backends", "fail", "none is configured", "add a [backends.NAME] table to fusion.toml")
+
+
+def _backends(status: wire.Status) -> Iterator[Finding]:
+    """Each backend as the server has it, which has asked it just now."""
+    for row in status["backends"]:
+        name = f"backend {row['name']}"
+        told = f"{counted(row['items'], 'memory')}, {counted(row['vectors'], 'vector')}"
+        if row["status"] == "disabled" and row["detail"] == "disabled in the configuration":
+            yield _ok(name, row["detail"])
+        elif row["status"] == "disabled":
+            failed = row["detail"].startswith(NOT_OPENED)
+            yield Finding(name, "fail" if failed else "warn", row["detail"], _mend_of(row["detail"]))
+        elif row["breaker"] != "closed":
+            wait = f"asked again in {row['wait_s']:.0f} s" if row["wait_s"] else "being asked again now"
+            detail, mend = _told(row["detail"] or "no reason known")
+            yield Finding(name, "warn", f"left alone after failures: {detail}; {wait}", mend or "wait")
+        elif row["detail"] and not row["reason"]:  # else it is told below, with what waits for it
+            yield Finding(name, "warn", *_told(row["detail"]))
+        elif not row["degraded"]:
+            yield _ok(name, told)
+        yield from _late(name, row["backlog"], row)
+        if row["vectors_pending"]:
+            told = f"{counted(row['vectors_pending'], 'vector is')} still to come; words are found meanwhile"
+            yield Finding(name, "warn", told, "wait; fusion status shows how far it is")
+        for note in row["notes"]:
+            yield Finding(name, "warn", *_told(note))
+    for note in status["notes"]:
+        yield Finding("server", "warn", note, _mend_of(note))
+
+
+def _late(name: str, waiting: int, trouble: Deliveries | wire.BackendStatus) -> Iterator[Finding]:
+    """What a backend still has to be told, or never took."""
+    late = asdict(trouble) if not isinstance(trouble, dict) else trouble
+    if late["failed"]:
+        told = f"{counted(late['failed'], 'memory was')} never taken: {late['reason']}"
+        yield Finding(name, "fail", told, "they are in the journal and in the other backends; the log says which")
+    if late["refused"]:
+        yield Finding(
+            name,
+            "warn",
+            f"{counted(late['refused'], 'memory was')} refused so far: {late['reason']}",
+            "it is tried again",
+        )
+    elif waiting:
+        yield Finding(name, "warn", f"{waiting:,} deliveries wait", "a running server brings them: fusion status")
+
+
+def _told(note: str) -> tuple[str, str]:
+    """What a backend says of itself, and what mends it, which it says last: behind "Mend:"."""
+    detail, _, mend = note.partition("Mend: ")
+    return detail.rstrip(" .;"), mend.rstrip(".")
+
+
+def _mend_of(told: str) -> str:
+    """The command in a message of ours, which says it behind a colon."""
+    return f"pip install {told.rpartition('pip install ')[2]}" if "pip install " in told else "see the detail"
+
+
+def _command(home: Path, verb: str) -> str:
+    return f"fusion {verb} --home {shlex.quote(str(home))}"
+
+
+def _file(home: Path, config: Path | None) -> str:
+    file = config or home / "fusion.toml"
+    return str(file) if file.is_file() else "defaults only"

@@ -1,0 +1,433 @@
+"""`fusion ingest`: files → memories → the gateway, in batches, with a bar; what is known already is a no-op.
+
+Each memory has a natural key (its source, its place, its revision), so a run that was broken off is resumed by running
+it again. How far files that grow were read is kept in the home as bookmarks, so that this costs no second sending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from typing_extensions import TypedDict
+
+from fusion.doors.cli.ingest_retire import WholeFiles
+from fusion.doors.cli.plural import counted
+from fusion.doors.cli.progress import bars, on_stderr, spoken_in_lines
+from fusion.errors import BadInput, NotFound, Overloaded, ServerUnreachable, StoreBusy
+from fusion.lib.clean import clean
+from fusion.sources.files import DEFAULT_LIMITS, File, Limits, Skip
+from fusion.sources.lock import reading
+from fusion.sources.offsets import Bookmarks
+from fusion.sources.readers import read, size
+from fusion.trust.token import reader_key
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from fusion.client import AsyncClient
+    from fusion.contract import Place, Scope
+    from fusion.ingest.intake import NewMemory
+
+BATCH = 100
+BATCH_BYTES = 200_000
+"""of a request's body; the server takes 262,144 unless told otherwise, and what it does not take is halved"""
+LOOK_S = 2.0
+"""between two looks at how far the backends are"""
+SAY_S = 5.0
+"""between two lines of progress where there is no terminal"""
+FIRST_S = 2.0
+"""until the first of them"""
+ATTEMPTS = 8
+"""at one batch, while the server is busy"""
+
+
+ADDED = ("stored", "superseded")
+
+
+def new_batch() -> str:
+    """An id for one run: when it began, and a little that tells it from another of the same second."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+class Skipped(TypedDict):
+    """What was not remembered, by reason; ``first`` is where it happened first."""
+
+    reason: str
+    count: int
+    first: str
+
+
+class Summary(TypedDict):
+    """What came of the files; ``settled`` is None when nobody waited for the backends.
+
+    Memories that a bookmark says an earlier run had sent are among ``read`` and ``duplicates``.
+    """
+
+    read: int
+    stored: int
+    superseded: int
+    duplicates: int
+    redacted: int
+    skipped: list[Skipped]
+    retired: int | None
+    """what files do not have any more; None where no server was there to count it for a dry run"""
+    settled: bool | None
+    dry_run: bool
+    changed: int
+    """memories that are kept otherwise than they stand there: something was masked, replaced or left out"""
+    split: int
+    """texts that were too long for one memory and are kept in pieces"""
+    not_read: dict[str, int]
+    """files in these folders that are not read, by their ending"""
+    batch: str | None
+    """what `fusion undo` takes back is known by this; None where nothing was added"""
+
+
+class Tally:
+    """Counts what became of each memory, and keeps the first place of each reason."""
+
+    def __init__(self) -> None:
+        self.batch = new_batch()
+        self.not_read: Counter[str] = Counter()
+        self.changed = 0
+        self.split = 0
+        self.last = ""
+        """where the last memory that was sent stands"""
+        self.read = 0
+        self.known = 0
+        self.retired: int | None = None
+        self.became: Counter[str] = Counter()
+        self._skipped: dict[str, Skipped] = {}
+
+    def split_up(self, memory: NewMemory) -> None:
+        """Counts a text that was too long for one memory."""
+        self.split += 1
+
+    def skip(self, where: str, reason: str) -> None:
+        row = self._skipped.setdefault(reason, {"reason": reason, "count": 0, "first": where})
+        row["count"] += 1
+
+    def take(self, memory: NewMemory, row: Mapping[str, Any]) -> None:
+        """Notes the gateway's word on one memory."""
+        self.became[row["status"]] += 1
+        self.became["redacted"] += row["redacted"]
+        self.last = place_of(memory)
+        self.changed += row["status"] in ADDED and bool(row.get("reason"))
+        if row["status"] == "blocked":
+            self.skip(place_of(memory), "forgotten before; `fusion remember` brings it back")
+        elif row["status"] in ("skipped", "refused"):
+            self.skip(place_of(memory), row["reason"])
+
+    def summary(self, *, dry_run: bool, settled: bool | None) -> Summary:
+        return {
+            "read": self.read + self.known,
+            "stored": self.became["stored"],
+            "superseded": self.became["superseded"],
+            "duplicates": self.became["duplicate"] + self.known,
+            "redacted": self.became["redacted"],
+            "skipped": sorted(self._skipped.values(), key=lambda row: -row["count"]),
+            "retired": self.retired,
+            "settled": settled,
+            "dry_run": dry_run,
+            "changed": self.changed,
+            "split": self.split,
+            "not_read": dict(self.not_read.most_common()),
+            "batch": self.batch if self.added else None,
+        }
+
+    @property
+    def added(self) -> int:
+        """How many memories are new."""
+        return sum(self.became[status] for status in ADDED)
+
+
+async def ingest(
+    paths: Sequence[Path],
+    scope: Scope,
+    gateway: AbstractAsyncContextManager[AsyncClient] | None,
+    *,
+    wait: bool = True,
+    patience_s: float = math.inf,
+    quiet: bool = False,
+    home: Path | None = None,
+    looking: AbstractAsyncContextManager[AsyncClient] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    interrupted: Callable[[Tally], None] = lambda tally: None,
+) -> Summary:
+    """Remembers what stands in ``paths``; without a ``gateway`` it only reads and counts. Bookmarks are the ``home``'s.
+
+    Pieces of Markdown files that are not there any more are retired; ``looking`` is asked to count these where nothing
+    is to be changed, if it is there.
+
+    With ``wait`` it returns when the backends have it all, or after ``patience_s`` more seconds: they go on alone.
+    Cancelled it says to ``interrupted`` how far it came.
+    """
+    if gateway is not None:
+        # Before the server is there: one that this starts is not to be first at what it follows.
+        async with reading(home) as done, gateway as client:
+            tally = Tally()
+            try:
+                return await send(
+                    client,
+                    paths,
+                    scope,
+                    wait=wait,
+                    patience_s=patience_s,
+                    quiet=quiet,
+                    home=home,
+                    done=done,
+                    limits=limits,
+                    tally=tally,
+                )
+            except asyncio.CancelledError:
+                interrupted(tally)
+                raise
+    tally, whole = Tally(), WholeFiles()
+    with bars(quiet) as shown:
+        progress = await _reading(shown, paths, lambda: 0)
+        found = read(
+            paths,
+            scope,
+            limits=limits,
+            progress=progress,
+            cutting=progress.cutting,
+            wholly=whole,
+            passed=tally.not_read,
+            split_up=tally.split_up,
+        )
+        for _ in _memories(found, tally):
+            pass
+    if looking is not None:
+        with suppress(ServerUnreachable):
+            async with looking as client:
+                tally.retired = await whole.retire(client, paths, scope, dry_run=True)
+    return tally.summary(dry_run=True, settled=None)
+
+
+async def send(
+    client: AsyncClient,
+    paths: Sequence[Path],
+    scope: Scope,
+    *,
+    wait: bool = True,
+    patience_s: float = math.inf,
+    quiet: bool = False,
+    home: Path | None = None,
+    only: Collection[Path] | None = None,
+    done: Callable[[], None] = lambda: None,
+    limits: Limits = DEFAULT_LIMITS,
+    tally: Tally | None = None,
+) -> Summary:
+    """One round: remembers what is new in ``paths``, or in ``only`` these of their files.
+
+    ``done`` is called when everything was read and acknowledged, before the backends are waited for.
+    """
+    tally = tally or Tally()
+    settled: bool | None = None
+    bookmarks = Bookmarks(home, scope) if home is not None else None
+    reader = reader_key(home) if home is not None and home.is_dir() else None
+    whole = WholeFiles()
+    refused = False
+    with bars(quiet) as shown:
+        progress = await _reading(shown, paths, lambda: tally.added)
+        found = read(
+            paths,
+            scope,
+            limits=limits,
+            progress=progress,
+            cutting=progress.cutting,
+            bookmarks=bookmarks,
+            only=only,
+            wholly=whole,
+            passed=tally.not_read,
+            split_up=tally.split_up,
+        )
+        for batch in batches(_memories(found, tally)):
+            for memory, row in zip(batch, await _send(client, batch, tally.batch, reader), strict=True):
+                tally.take(memory, row)
+                refused = refused or row["status"] == "refused"
+            progress.say(tally.read, tally.last)
+            if bookmarks is not None and not refused:  # what was refused now may be taken later
+                bookmarks.commit()
+        if bookmarks is not None:
+            tally.known = bookmarks.known
+            if not refused:
+                bookmarks.commit()
+        tally.retired = await whole.retire(client, paths, scope)
+        if bookmarks is not None and not refused:
+            whole.mark(bookmarks)
+            bookmarks.commit()
+        done()
+        if wait:
+            settled = await _settle(client, shown, patience_s)
+    return tally.summary(dry_run=False, settled=settled)
+
+
+class Reading:
+    """How far the reading is: a bar on a terminal, elsewhere a line every few seconds. Called with bytes read."""
+
+    def __init__(
+        self,
+        shown: Progress,
+        total: int,
+        added: Callable[[], int],
+        *,
+        say: Callable[[str], None] = on_stderr,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._shown, self._total, self._added = shown, total, added
+        self._say, self._clock = say, clock
+        self._bar = shown.add_task("reading", total=total)
+        self._bytes = 0
+        self._began = clock()
+        self._next = self._began + FIRST_S
+
+    def __call__(self, count: int) -> None:
+        self._bytes += count
+        self._shown.advance(self._bar, count)
+
+    def say(self, read: int, where: str) -> None:
+        """A line, where there is no bar and the last one was said some seconds ago."""
+        if (now := self._due()) is None:
+            return
+        share = f"{min(100, 100 * self._bytes // self._total)} % of {self._total / 1e6:,.1f} MB" if self._total else ""
+        rate = read / max(now - self._began, 0.001)
+        line = (
+            f"ingest: {counted(read, 'memory')} read, {self._added():,} new, {rate:,.0f} a second, {share}, at {where}"
+        )
+        self._say(clean(line)[0])
+
+    def cutting(self, file: File, share: float) -> None:
+        """How far a large note is cut, during which nothing of it can be sent."""
+        if spoken_in_lines(self._shown) and self._due() is not None:
+            self._say(clean(f"ingest: cutting {file.document}, {share:.0%} of its {file.bytes / 1e6:,.1f} MB")[0])
+
+    def _due(self) -> float | None:
+        """What time it is, if a line is to be said now: where there is no bar, and some seconds after the last one."""
+        now = self._clock()
+        if not spoken_in_lines(self._shown) or now < self._next:
+            return None
+        self._next = now + SAY_S
+        return now
+
+
+async def _reading(shown: Progress, paths: Sequence[Path], added: Callable[[], int]) -> Reading:
+    return Reading(shown, await asyncio.to_thread(size, paths), added)
+
+
+def _memories(found: Iterable[NewMemory | Skip], tally: Tally) -> Iterator[NewMemory]:
+    for item in found:
+        if isinstance(item, Skip):
+            tally.skip(item.where, item.reason)
+        else:
+            tally.read += 1
+            yield item
+
+
+def batches(memories: Iterable[NewMemory]) -> Iterator[list[NewMemory]]:
+    """Runs of at most `BATCH` memories and `BATCH_BYTES` bytes of JSON; a larger memory goes alone.
+
+    Takes one memory beyond each run: what was reached by then lies behind the run, which is what bookmarks rely on.
+    """
+    batch: list[NewMemory] = []
+    total = 0
+    for memory in memories:
+        grown = len(orjson.dumps(wire_form(memory))) + 1
+        if batch and (len(batch) == BATCH or total + grown > BATCH_BYTES):
+            yield batch
+            batch, total = [], 0
+        batch.append(memory)
+        total += grown
+    if batch:
+        yield batch
+
+
+async def _send(
+    client: AsyncClient, batch: Sequence[NewMemory], run: str, reader: str | None
+) -> list[Mapping[str, Any]]:
+    """The gateway's word on each memory of a batch, which the ``reader`` of this key read.
+
+    A busy server is asked again when it says: that is safe, for keys are natural. A batch that it refuses is halved
+    until what it objects to stands alone and is skipped.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            sent = [wire_form(memory) for memory in batch]
+            return list((await client.remember(sent, batch=run, reader=reader))["memories"])
+        except (Overloaded, StoreBusy) as busy:
+            if attempt == ATTEMPTS:
+                raise
+            await asyncio.sleep(busy.retry_after_s)
+        except (BadInput, NotFound) as error:  # not found: what it supersedes
+            if len(batch) == 1:
+                refused: dict[str, Any] = {"status": "refused", "redacted": 0, "reason": f"refused: {error}"}
+                return [refused]
+            half = len(batch) // 2
+            first = await _send(client, batch[:half], run, reader)
+            return first + await _send(client, batch[half:], run, reader)
+    raise AssertionError("the last attempt returns or raises")
+
+
+async def _settle(client: AsyncClient, bars: Progress, patience_s: float) -> bool:
+    """Waits until every backend has everything and the vectors are there, or so long; the bar shows what is left."""
+    until = time.monotonic() + patience_s
+    bar = bars.add_task("delivering, filling vectors", total=None)
+    most = 0
+    said = time.monotonic()
+    while True:
+        reply = await client.settle(LOOK_S)
+        left = sum(state["backlog"] + state["vectors_pending"] for state in reply["backends"])
+        most = max(most, left)
+        bars.update(bar, total=max(most, 1), completed=max(most, 1) - left)
+        if spoken_in_lines(bars) and time.monotonic() - said >= SAY_S:
+            said = time.monotonic()
+            on_stderr(f"ingest: all is kept; {left:,} deliveries and vectors are still to come")
+        if reply["settled"]:
+            bars.update(bar, completed=max(most, 1))
+            return True
+        if time.monotonic() > until:
+            return False
+
+
+def wire_form(memory: NewMemory) -> dict[str, Any]:
+    """A memory as `POST /v1/memories` takes it."""
+    found: dict[str, Any] = {
+        "text": memory.text,
+        **{str(dimension): value for dimension, value in memory.scope.named().items()},
+        "project": memory.scope.project,
+        "audience": memory.scope.audience,
+        "kind": memory.kind,
+        "raw_kind": memory.raw_kind,
+        "speaker": memory.speaker,
+        "at": None if memory.at is None else asdict(memory.at),
+        "source": memory.source,
+        "revision": memory.revision,
+        "origin": memory.origin,
+        "valid_from": memory.valid_from,
+        "valid_to": memory.valid_to,
+        "supersedes": memory.supersedes,
+        **_where(memory.place),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _where(place: Place | None) -> dict[str, Any]:
+    if place is None:
+        return {}
+    return {"document": place.document, "position": place.start, "end": place.end, "unit": place.unit}
+
+
+def place_of(memory: NewMemory) -> str:
+    """Where a memory came from, for a report."""
+    return f"{memory.place.document}:{memory.place.start}" if memory.place else memory.source or "(no source)"

@@ -1,0 +1,98 @@
+"""What ingest retires: pieces of Markdown files that are not there any more, once the files were read as a whole.
+
+A file that could not be read, or was read in part, retires nothing; neither does a folder in which no file was found,
+for a disk that is not mounted looks like that.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from fusion.journal.retire import MAX_KEPT
+from fusion.sources.files import is_there
+
+if TYPE_CHECKING:
+    from fusion.client import AsyncClient
+    from fusion.contract import Scope
+    from fusion.sources.offsets import Bookmark, Bookmarks
+
+PAGE = 1000
+BATCH_BYTES = 200_000
+"""of a request's body"""
+
+
+class WholeFiles:
+    """The files that were read from their beginning to their end, and the revisions of what they have."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Sequence[str]] = {}
+        self._marks: dict[str, Bookmark] = {}
+
+    def __call__(self, source: str, revisions: Sequence[str], mark: Bookmark | None) -> None:
+        self._kept[source] = revisions
+        if mark is not None:
+            self._marks[source.removeprefix("file:")] = mark
+
+    def mark(self, bookmarks: Bookmarks) -> None:
+        """Notes that these files are done with, so that a server that follows them need not read them again."""
+        for name, mark in self._marks.items():
+            bookmarks.reached(name, mark)
+
+    async def retire(self, client: AsyncClient, paths: Sequence[Path], scope: Scope, *, dry_run: bool = False) -> int:
+        """Retires what these files, and files that are gone from the folders among ``paths``, do not have; how much.
+
+        Call it when everything that was read has been sent.
+        """
+        whose: Mapping[str, str] = {str(dimension): value for dimension, value in scope.named().items()}
+        gone = [source async for source in self._gone(client, paths, whose)]
+        retired = 0
+        for batch in _batches({**self._kept, **dict.fromkeys(gone, ())}):
+            retired += (await client.retire(batch, dry_run=dry_run, **whose))["retired"]
+        return retired
+
+    async def _gone(self, client: AsyncClient, paths: Sequence[Path], whose: Mapping[str, str]) -> AsyncIterator[str]:
+        """The sources of memories whose files were in these folders, and are not there any more."""
+        for folder in {path.resolve() for path in paths}:
+            prefix = f"file:{folder}{os.sep}"
+            if not folder.is_dir() or not any(source.startswith(prefix) for source in self._kept):
+                continue
+            after: str | None = None
+            while True:
+                page = (await client.sources(prefix=prefix, after=after, limit=PAGE, **whose))["sources"]
+                for row in page:
+                    if row["source"] not in self._kept and not is_there(Path(row["source"].removeprefix("file:"))):
+                        yield row["source"]
+                if len(page) < PAGE:
+                    break
+                after = page[-1]["source"]
+
+
+def _batches(kept: Mapping[str, Sequence[str]]) -> Iterator[list[dict[str, Any]]]:
+    """What to say of these files, in requests of a size that a server takes."""
+    batch: list[dict[str, Any]] = []
+    total = 0
+    for source, revisions in kept.items():
+        for file in _parts(source, sorted(set(revisions))):
+            grown = len(orjson.dumps(file)) + 1
+            if batch and (total + grown > BATCH_BYTES or len(batch) == MAX_KEPT):
+                yield batch
+                batch, total = [], 0
+            batch.append(file)
+            total += grown
+    if batch:
+        yield batch
+
+
+def _parts(source: str, revisions: Sequence[str], part: str = "") -> Iterator[dict[str, Any]]:
+    """A file in one, or, where it has too many pieces for that, by the first digits of their revisions."""
+    if len(revisions) <= MAX_KEPT:
+        yield {"source": source, "keep": list(revisions), "part": part}
+        return
+    for digit in "0123456789abcdef":
+        begins = part + digit
+        yield from _parts(source, [one for one in revisions if one.startswith(begins)], begins)

@@ -1,0 +1,397 @@
+"""What every request passes before a route sees it, as one ASGI layer.
+
+In this order, so that the cheapest refusal comes first and nothing of a refused body is read:
+Host (421) and Origin (403) against DNS rebinding and cross-site posts → token or API key (401), which names the tenant
+→ media type (415) → announced size (413) → the body itself, bounded in bytes (413) and time (408) → a place among the
+requests in flight (503; behind it the questions among them take turns, `fusion.gateway.admission`). Every reply carries a
+request id, its timing and the security headers; while the server drains, also ``Connection: close``, so that no client
+sends its next request into a connection that is about to end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import math
+import re
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+from uuid import uuid4
+
+import orjson
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fusion import problem
+from fusion.errors import FusionError, Overloaded, TooLarge
+from fusion.settings import Settings
+from fusion.trust.token import is_nonce, proof
+
+PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs"})
+"""No token: these say nothing of memories."""
+COMPAT = "/compat/"
+"""the routes of other systems, whose clients send a key in their own ways"""
+WAITING = frozenset({"/v1/settle"})
+"""These wait for work that goes on anyway and do none, so they hold no place; as many as there are places may wait."""
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+SWALLOWED_BYTES = 10_000_000
+"""A refused body up to this size is read and dropped, so that its sender sees the refusal; beyond it we hang up."""
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_HOST = re.compile(r"(?P<name>\[[^\[\]@/]+\]|[^:\[\]@/]+)(?::[0-9]{0,5})?")
+"""RFC 9110, 7.2: a host and digits. "127.0.0.1:1@evil" has neither user nor path, whatever a URL parser makes of it."""
+_SECURITY = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+)
+_LAST = ((b"connection", b"close"),)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Who is let in, and how much at once."""
+
+    hosts: frozenset[str]
+    """names that the Host header may have, without the port"""
+    origins: frozenset[str] = frozenset()
+    """origins of other sites whose pages may call us, "https://notes.example"; our own always may"""
+    keys: tuple[tuple[str, str], ...] = ()
+    """(SHA-256 in hex, tenant) of the token and each API key; none: open, tenant `default`"""
+    token: str | None = field(default=None, repr=False)
+    """what `proof_of` proves to be known; it opens the server only where it is one of ``keys``"""
+    max_body_bytes: int = 262_144
+    max_in_flight: int = 64
+    max_queued: int = 128
+    body_timeout_s: float = 10.0
+    queued_s: float = 2.5
+    """the longest wait for a place. A question may wait for its turn then, for as long as it may take: with 1.5 s, the
+    default, 4 s in all, and with what it takes when its turn has come about three times its 1.5 s"""
+
+    @classmethod
+    def of(cls, settings: Settings, *, local_token: str | None = None) -> Rules:
+        """``local_token`` is the home's: one more key, of the tenant `default`."""
+        server = settings.server
+        keys = [(key.sha256, key.tenant) for key in settings.keys]
+        if local_token is not None and not server.open_to_local_users:
+            keys.append((sha256(local_token.encode()).hexdigest(), "default"))
+        bound = f"[{server.host}]" if ":" in server.host else server.host
+        return cls(
+            hosts=LOOPBACK_NAMES | {bound.lower()} | {name.lower() for name in server.allowed_hosts},
+            origins=frozenset(origin.lower().rstrip("/") for origin in server.allowed_origins),
+            keys=tuple(keys),
+            token=local_token,
+            max_body_bytes=server.max_body_bytes,
+            max_in_flight=server.max_in_flight,
+            max_queued=server.max_queued,
+        )
+
+    def proof_of(self, challenge: bytes, address: Sequence[object]) -> str | None:
+        """What shows a client of this address that the server knows its home's token; None for what is no challenge."""
+        return proof(self.token, challenge, address) if self.token is not None and is_nonce(challenge) else None
+
+
+class Problem(Response):
+    """A response that says what is wrong, as RFC 9457 wants it."""
+
+    media_type = problem.MEDIA_TYPE
+
+    def __init__(self, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(orjson.dumps(body, default=str), body["status"], headers)
+
+    @classmethod
+    def of(cls, error: FusionError, **headers: str) -> Problem:
+        """An error of ours; one that knows when it is worth coming back says so in ``Retry-After``, whole seconds."""
+        wait_s = problem.retry_after_s(error)
+        if wait_s is not None:
+            headers["retry-after"] = str(max(1, math.ceil(wait_s)))
+        return cls(problem.problem_of(error), headers)
+
+
+class Refused(Exception):
+    """A request that gets no further; ``reply`` says why."""
+
+    def __init__(self, why: int | FusionError, detail: str = "", **headers: str) -> None:
+        """``why``: an HTTP status with its ``detail``, or an error of ours, which has both."""
+        super().__init__(detail)
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        if isinstance(why, FusionError):
+            self.reply = Problem.of(why, **named)
+        else:
+            self.reply = Problem(problem.http_problem(why, detail), named)
+
+
+class Gate:
+    """The ASGI layer. It sets ``scope["tenant"]``, ``scope["request_id"]``, and ``scope["admitted"]``: whether the
+    request has the token or a key, without which only the public routes are reached."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        rules: Rules,
+        *,
+        probes: Collection[str] = PUBLIC,
+        require: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``probes`` are paths that take no place in the queue: they must get through when nothing else does.
+
+        ``require`` raises the FusionError for which nothing but probes is answered: the home is gone.
+        """
+        self._app = app
+        self._require = require
+        self.rules = rules
+        self._probes = probes
+        self._places = asyncio.Semaphore(rules.max_in_flight)
+        self._queued_of: Counter[str] = Counter()
+        self._in_flight_of: Counter[str] = Counter()
+        self.queued = 0
+        self.in_flight = 0
+        """requests that a route is working on"""
+        self.waiting = 0
+        """requests that wait for something, without a place"""
+        self._last_active = time.monotonic()
+        self.draining = False
+        """about to stop: `/readyz` says so, requests are still served"""
+        self._patience: set[asyncio.Timeout] = set()
+
+    def drain(self) -> None:
+        """From now on: not ready, the last reply of each connection, and no more patience with what only waits."""
+        self.draining = True
+        for limit in self._patience:
+            if not limit.expired():
+                limit.reschedule(0)
+
+    @asynccontextmanager
+    async def patience(self, timeout_s: float) -> AsyncIterator[None]:
+        """A time limit that is over when the server drains. Raises TimeoutError."""
+        async with asyncio.timeout(0 if self.draining else timeout_s) as limit:
+            self._patience.add(limit)
+            try:
+                yield
+            finally:
+                self._patience.discard(limit)
+
+    def load(self, tenant: str) -> dict[str, int]:
+        """How much is asked at once, for `/v1/status`: of a tenant its own, of the owner everybody's."""
+        if tenant == "default":
+            return {"in_flight": self.in_flight - 1, "queued": self.queued}
+        return {"in_flight": self._in_flight_of[tenant] - 1, "queued": self._queued_of[tenant]}
+
+    def quiet_s(self) -> float:
+        """For how long nobody has asked anything; probes do not count."""
+        return 0.0 if self.in_flight or self.queued or self.waiting else time.monotonic() - self._last_active
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await self._app(scope, receive, send)
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = time.perf_counter()
+        head = dict(scope["headers"])
+        request_id = head.get(b"x-request-id", b"")
+        if not _REQUEST_ID.fullmatch(request_id):
+            request_id = uuid4().hex.encode()
+        scope["request_id"] = request_id.decode()
+        begun = False
+
+        async def stamped(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                took = b"total;dur=%.2f" % ((time.perf_counter() - started) * 1000)
+                headers = message.get("headers", ())
+                timings = [value for name, value in headers if name == b"server-timing"]
+                message["headers"] = [
+                    *(header for header in headers if header[0] != b"server-timing"),
+                    (b"x-request-id", request_id),
+                    (b"server-timing", b", ".join([*timings, took])),
+                    *_SECURITY,
+                    *(_LAST if self.draining else ()),
+                ]
+            await send(message)
+
+        try:
+            self._check_names(scope, head)
+            tenant = self._tenant(head, compat=scope["path"].startswith(COMPAT))
+            if tenant is None and scope["path"] not in PUBLIC:
+                raise _unknown()
+            scope["tenant"], scope["admitted"] = tenant or "default", tenant is not None
+            if scope["path"] not in self._probes:
+                self._require_home()
+            self._check_body(scope["method"], head)
+            if scope["method"] in ("POST", "PUT", "PATCH"):
+                receive = await self._read(receive)
+            if scope["path"] in self._probes:
+                await self._app(scope, receive, stamped)
+                return
+            if scope["path"] in WAITING:
+                await self._beside(scope, receive, stamped)
+                return
+            await self._take_place(scope["tenant"])
+            try:
+                await self._app(scope, receive, stamped)
+            finally:
+                self._leave_place(scope["tenant"])
+        except Refused as refused:
+            await refused.reply(scope, receive, stamped)
+        except asyncio.CancelledError:
+            if begun or not self.draining:
+                raise
+            # The drain's time is up. A reset would leave the client guessing; this tells it to ask the next server.
+            late = Overloaded("The server stopped before this was done. Ask again: another one will answer.")
+            await Problem.of(late)(scope, receive, stamped)
+
+    def _require_home(self) -> None:
+        try:
+            self._require()
+        except FusionError as error:
+            raise Refused(error) from None
+
+    def _check_names(self, scope: Scope, head: Mapping[bytes, bytes]) -> None:
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
+        host = hosts[0].decode("latin-1").lower() if len(hosts) == 1 else ""
+        if without_port(host) not in self.rules.hosts:
+            raise Refused(
+                421, "This server does not answer to that Host; server.allowed_hosts names those that it does."
+            )
+        origin = head.get(b"origin")
+        if origin is not None:
+            name = origin.decode("latin-1").lower()
+            if name not in self.rules.origins and name not in (f"http://{host}", f"https://{host}"):
+                raise Refused(
+                    403, "Pages of that Origin may not call this server; server.allowed_origins names those that may."
+                )
+
+    def _tenant(self, head: Mapping[bytes, bytes], *, compat: bool) -> str | None:
+        """Whose memories a request may see; None: nobody's."""
+        if not self.rules.keys:
+            return "default"
+        digest = sha256(_key(head, compat=compat)).hexdigest()
+        found = None
+        for known, tenant in self.rules.keys:  # every key is compared, so that time tells nothing
+            if hmac.compare_digest(digest, known):
+                found = tenant
+        return found
+
+    def _check_body(self, method: str, head: Mapping[bytes, bytes]) -> None:
+        if method == "POST":
+            kind = head.get(b"content-type", b"").partition(b";")[0].strip().lower()
+            if kind != b"application/json":
+                raise Refused(415, "Send JSON, with Content-Type: application/json.")
+            if head.get(b"content-encoding", b"identity").lower() != b"identity":
+                raise Refused(415, "Send the body as it is, without Content-Encoding.")
+        announced = head.get(b"content-length", b"0")
+        if not announced.isdigit() or int(announced) > self.rules.max_body_bytes:
+            huge = not announced.isdigit() or int(announced) > SWALLOWED_BYTES
+            raise self._too_large(hang_up=huge)
+
+    async def _read(self, receive: Receive) -> Receive:
+        """The whole body, then whatever the server has to say after it: that the client has gone, above all."""
+        chunks: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self.rules.body_timeout_s):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise Refused(499, "The client has gone.")
+                    chunks.append(message.get("body", b""))
+                    size += len(chunks[-1])
+                    if size > self.rules.max_body_bytes:
+                        raise self._too_large(hang_up=True)  # sent in chunks: there is no telling how much follows
+                    if not message.get("more_body"):
+                        break
+        except TimeoutError:
+            wait = self.rules.body_timeout_s
+            raise Refused(408, f"The body did not come within {wait:g} s.", connection="close") from None
+        body: Message | None = {"type": "http.request", "body": b"".join(chunks), "more_body": False}
+
+        async def replay() -> Message:
+            nonlocal body
+            if body is not None:
+                message, body = body, None
+                return message
+            return await receive()
+
+        return replay
+
+    def _too_large(self, *, hang_up: bool) -> Refused:
+        limit = self.rules.max_body_bytes
+        error = TooLarge(f"The body may have {limit} bytes at most. Send less, or in several requests.")
+        return Refused(error, **({"connection": "close"} if hang_up else {}))
+
+    async def _take_place(self, tenant: str) -> None:
+        """Takes a place among the requests in flight, after a wait in the queue where there is room in it."""
+        if self._places.locked():
+            if self.queued >= self.rules.max_queued:
+                raise Refused(Overloaded("Too many requests at once. Try again in a second."))
+            self.queued += 1
+            self._queued_of[tenant] += 1
+            try:
+                async with asyncio.timeout(self.rules.queued_s):
+                    await self._places.acquire()
+            except TimeoutError:
+                late = f"No place was free within {self.rules.queued_s:g} s. Try again in a second."
+                raise Refused(Overloaded(late)) from None
+            finally:
+                self.queued -= 1
+                self._queued_of[tenant] -= 1
+        else:
+            await self._places.acquire()
+        self.in_flight += 1
+        self._in_flight_of[tenant] += 1
+
+    async def _beside(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serves a request that only waits: it takes no place from one that works."""
+        if self.waiting >= self.rules.max_in_flight:
+            raise Refused(Overloaded("Too many are waiting already. Try again in a second."))
+        self.waiting += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self.waiting -= 1
+            self._last_active = time.monotonic()
+
+    def _leave_place(self, tenant: str) -> None:
+        self.in_flight -= 1
+        self._in_flight_of[tenant] -= 1
+        self._last_active = time.monotonic()
+        self._places.release()
+
+
+def _key(head: Mapping[bytes, bytes], *, compat: bool) -> bytes:
+    """The token or key that a request carries, b"" for none.
+
+    ``Authorization: Bearer`` everywhere; what mimics another system takes that system's ways as well: mem0's clients
+    send ``Authorization: Token`` or ``X-API-Key``.
+    """
+    scheme, _, key = head.get(b"authorization", b"").partition(b" ")
+    if scheme.lower() == b"bearer" or (compat and scheme.lower() == b"token"):
+        return key.strip()
+    return head.get(b"x-api-key", b"").strip() if compat else b""
+
+
+def _unknown() -> Refused:
+    return Refused(
+        401,
+        "This server wants its token: `fusion token` prints it, send it as Authorization: Bearer <token>. The command "
+        "line, hooks, `fusion mcp` and Client.of_home send it by themselves. An API key opens the server as well: our "
+        "clients take one from FUSION_API_KEY.",
+        www_authenticate='Bearer realm="memory-fusion"',
+    )
+
+
+def without_port(host: str) -> str:
+    """ "[::1]:8765" → "[::1]", "localhost:8765" → "localhost"; empty for what is no host with an optional port."""
+    found = _HOST.fullmatch(host)
+    return found["name"] if found is not None else ""

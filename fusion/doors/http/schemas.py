@@ -1,0 +1,670 @@
+"""Every request that the gateway takes, declared once as pydantic models.
+
+FastAPI checks requests with them and writes them into `/openapi.json`; the MCP tools, the client and the command line
+are compared with them by tests. Every model is strict and closed: a wrong type or an unknown field is an error that
+names the field. A message never repeats a value that a caller sent. Replies are declared in `fusion.wire`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, fields, replace
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Annotated, Any, Literal, Self, TypeVar, get_type_hints
+
+import orjson
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+    model_validator,
+)
+from pydantic.functional_validators import AfterValidator, BeforeValidator
+from pydantic.json_schema import WithJsonSchema
+
+from fusion.compare.arms import ALL
+from fusion.contract import Audience, Kind, Moment, Origin, Place, Precision, Scope, Unit, Verb
+from fusion.errors import BadInput, TooLarge
+from fusion.gateway.memory_flush import Access, Context, Rules, Trigger
+from fusion.ingest.forget import ForgetRequest
+from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory, not_one_line
+from fusion.journal.listing import Criteria
+from fusion.journal.retire import MAX_KEPT, Whole
+from fusion.recall.document import MAX_LINES, PAGE_LINES
+from fusion.recall.engine import QUERY_LIMIT, FuseRequest
+from fusion.sources.readers import moment
+
+MAX_BATCH = 100
+MAX_REF_CHARS = 512
+
+B = TypeVar("B", bound=BaseModel)
+
+
+def _printable(text: str) -> str:
+    """No store and no prompt wants a NUL, and to drop it silently would change what was said."""
+    if "\0" in text:
+        raise ValueError("has a NUL character; remove it")
+    return text
+
+
+def _one_line(text: str) -> str:
+    """An id or a reference, as recall can cite it."""
+    if wrong := not_one_line(text):
+        raise ValueError(wrong)
+    return text
+
+
+def _some(mend: str) -> Callable[[str], str]:
+    """A check of a text that must say something; ``mend`` is what its field is for."""
+
+    def check(text: str) -> str:
+        if not text.strip():
+            raise ValueError(f"is empty; {mend}")
+        return _printable(text)
+
+    return check
+
+
+def _askable(query: str) -> str:
+    """A query of a length that can be answered at all. Raises TooLarge, which is no ValidationError: it is a 413."""
+    if len(query) > QUERY_LIMIT:
+        raise TooLarge(
+            f"query has {len(query)} characters; {QUERY_LIMIT} are the most. Ask with the part that matters."
+        )
+    return query
+
+
+def _whole(value: object) -> object:
+    """A number from a query string, where everything is text."""
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 16 else value
+
+
+def precise(value: object) -> object:
+    """A moment, as precise as it was written ("2026", "2026-01", "2026-01-31", with a time of day), or as it says."""
+    if isinstance(value, dict):
+        try:
+            return _MOMENT.validate_python(value).moment()
+        except ValidationError as error:
+            raise ValueError(explain(error)) from None
+    if not isinstance(value, str):
+        return value
+    try:
+        return moment(value)
+    except ValueError:
+        raise ValueError('is no time; write ISO 8601, "2026-01-31" or "2026-01-31T09:30:00Z"') from None
+
+
+def since(value: object) -> object:
+    """A point in time as a memory means it: a date alone is the beginning of that day, in UTC."""
+    found = precise(value) if isinstance(value, str) else value
+    return found.utc if isinstance(found, Moment) else found
+
+
+def until(value: object) -> object:
+    """A point in time as a question means it: a date alone is the end of that day, a month alone its end."""
+    found = precise(value) if isinstance(value, str) else value
+    if not isinstance(found, Moment):
+        return found
+    try:
+        after = {
+            "year": lambda at: at.replace(year=at.year + 1),
+            "month": lambda at: (at + timedelta(days=31)).replace(day=1),
+            "day": lambda at: at + timedelta(days=1),
+        }.get(found.precision)
+        return found.utc if after is None else after(found.utc) - timedelta(microseconds=1)
+    except (ValueError, OverflowError):
+        raise ValueError("is beyond the end of the calendar") from None
+
+
+Id = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_one_line)]
+Reference = Annotated[str, Field(min_length=1, max_length=MAX_REF_CHARS), AfterValidator(_one_line)]
+Name = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_printable)]
+Asked = Annotated[
+    str,
+    Field(json_schema_extra={"minLength": 1, "maxLength": QUERY_LIMIT}),
+    AfterValidator(_some("say what to recall")),
+    AfterValidator(_askable),
+]
+Told = Annotated[str, Field(json_schema_extra={"minLength": 1}), AfterValidator(_some("say what to remember"))]
+_TIME = WithJsonSchema({"type": "string", "examples": ["2026-01-31", "2026-01-31T09:30:00Z"]})
+Until = Annotated[datetime, BeforeValidator(until), _TIME]
+Since = Annotated[datetime, BeforeValidator(since), _TIME]
+
+
+ArmText = Annotated[str, Field(min_length=1, max_length=512), AfterValidator(_printable)]
+_ARM = "a recipe, @ and backends joined by +, all of them, or all but those behind a -"
+Refs = Annotated[tuple[Reference, ...], Field(max_length=1000, strict=False)]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class MomentBody(_Body):
+    """A moment whose precision is not in how it is written; ``zone`` is the IANA name it was said in."""
+
+    utc: Since
+    precision: Precision = "second"
+    zone: Annotated[str, Field(max_length=64), AfterValidator(_printable)] | None = None
+
+    def moment(self) -> Moment:
+        return Moment(self.utc, self.precision, self.zone)
+
+
+_MOMENT = TypeAdapter(MomentBody)
+
+When = Annotated[
+    Moment,
+    BeforeValidator(precise),
+    WithJsonSchema(
+        {
+            "oneOf": [
+                {"type": "string", "examples": ["2026-01", "2026-01-31", "2026-01-31T09:30:00+02:00"]},
+                MomentBody.model_json_schema(),
+            ]
+        }
+    ),
+]
+
+
+class Scoped(_Body):
+    """Whose memory. What is not named does not filter a question, and belongs to nobody on a memory."""
+
+    user_id: Id | None = None
+    agent_id: Id | None = None
+    run_id: Id | None = None
+    session_id: Id | None = None
+    project: Id | None = Field(default=None, description="boosts; never filters")
+    audience: Audience = Field(default="private", description="where the answer will be read")
+
+    def scope(self, tenant: str) -> Scope:
+        return Scope(tenant, self.user_id, self.agent_id, self.run_id, self.session_id, self.project, self.audience)
+
+
+class Question(Scoped):
+    """What both a question and a comparison say."""
+
+    query: Asked = Field(
+        description="Beyond 4,000 characters it is searched by its first and last 2,000, and the answer says so.",
+    )
+    as_of: Until | None = Field(default=None, description="what was true then; a date is the end of that day")
+    known_at: Until | None = Field(default=None, description="what had been recorded by then")
+    budget_chars: int | None = Field(default=None, ge=1, le=200_000, description="characters of the block at most")
+    max_results: int | None = Field(default=None, ge=1, le=100, description="excerpts in the block at most")
+    timeout_ms: int | None = Field(default=None, ge=1, le=60_000, description="for everything, end to end")
+
+    def request(self, tenant: str) -> FuseRequest:
+        return FuseRequest(
+            query=self.query,
+            scope=self.scope(tenant),
+            as_of=self.as_of,
+            known_at=self.known_at,
+            budget_chars=self.budget_chars,
+            max_results=self.max_results,
+            timeout_ms=self.timeout_ms,
+        )
+
+
+class FuseBody(Question):
+    """A question to all memories."""
+
+    backends: Annotated[list[Name], Field(min_length=1, max_length=64)] | None = Field(
+        default=None, description="ask only these"
+    )
+    recipe: Name | None = None
+    explain: bool = Field(default=False, description="the receipt's reasons with the answer")
+
+    def request(self, tenant: str) -> FuseRequest:
+        return replace(
+            super().request(tenant),
+            backends=None if self.backends is None else tuple(self.backends),
+            recipe=self.recipe,
+            explain=self.explain,
+        )
+
+
+class CompareBody(Question):
+    """A question to two arms: a recipe, which backends it asks, or both."""
+
+    a: ArmText = Field(default=ALL, description="seed003, default@markdown+cortex, @markdown, all, -mem0: " + _ARM)
+    b: ArmText = Field(description="the other arm")
+
+
+class FeedbackBody(Scoped):
+    """Which memories of an answer were of use, and which were in the way; replaces what was said of it before.
+
+    One of the two lists has to be there: only an empty one takes back what was said, for a field left out or
+    misspelt says nothing.
+    """
+
+    receipt_id: Reference
+    useful: Refs = Field(default=(), description="refs as the answer cites them; empty, without useless: taken back")
+    useless: Refs = Field(default=(), description="no ref may be both")
+
+    @model_validator(mode="after")
+    def _of_one_mind(self) -> Self:
+        if not self.model_fields_set & {"useful", "useless"}:
+            raise ValueError("useful or useless is missing; an empty list takes back what was said")
+        if both := [n for n, ref in enumerate(self.useless) if ref in self.useful]:
+            raise ValueError(f"useless[{both[0]}] is in useful, too; a memory was one or the other")
+        return self
+
+
+class ReceiptQuery(_Body):
+    """Whose answer a receipt has to be of."""
+
+    user_id: Id | None = Field(default=None, description="who asked; the receipt of another question is not found")
+
+
+class Labelled(_Body):
+    """Which labels to read, oldest first."""
+
+    limit: Annotated[int, Field(ge=1, le=1000), BeforeValidator(_whole)] = 100
+    cursor: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
+        default=None, description="next_cursor of the page before; none for the first page"
+    )
+
+
+class MemoryBody(Scoped):
+    """One thing to remember. With ``document`` and ``position`` a second send of the same is a no-op."""
+
+    text: Told = Field(max_length=MAX_TEXT_CHARS)
+    audience: Audience = Field(default="group", description="the widest audience that may read it")
+    kind: Kind = "note"
+    raw_kind: Id | None = Field(default=None, description="the source's own word for it")
+    speaker: Id | None = None
+    at: When | None = Field(default=None, description="when it happened, as precisely as it is known")
+    document: Reference | None = Field(default=None, description="the conversation or file that it stands in")
+    position: int | None = Field(default=None, ge=0, le=2**53, description="its place there: turn or line, in order")
+    end: int | None = Field(default=None, ge=0, le=2**53, description="…and the last one, if it takes several")
+    unit: Unit = "turn"
+    source: Reference | None = Field(default=None, description="where it comes from, part of its natural key")
+    revision: Annotated[str, Field(max_length=256), AfterValidator(_printable)] = ""
+    origin: Origin = "owner"
+    valid_from: Since | None = None
+    valid_to: Since | None = None
+    supersedes: Reference | None = Field(default=None, description="the ref of the memory that this one replaces")
+
+    @model_validator(mode="after")
+    def _in_one_place(self) -> Self:
+        """A document without a position would make all of its memories one."""
+        if (self.document is None) != (self.position is None):
+            raise ValueError("document and position go together; give both or none")
+        if self.end is not None and (self.position is None or self.end < self.position):
+            raise ValueError("end comes at or after position")
+        return self
+
+    def memory(self) -> NewMemory:
+        """As `fusion.ingest` takes it; the tenant is added there."""
+        return NewMemory(
+            text=self.text,
+            scope=self.scope("default"),
+            kind=self.kind,
+            raw_kind=self.raw_kind,
+            speaker=self.speaker,
+            at=self.at,
+            place=self._place(),
+            source=self.source,
+            revision=self.revision,
+            origin=self.origin,
+            valid_from=self.valid_from,
+            valid_to=self.valid_to,
+            supersedes=self.supersedes,
+        )
+
+    def _place(self) -> Place | None:
+        if self.document is None or self.position is None:
+            return None
+        return Place(self.document, self.position, self.position if self.end is None else self.end, self.unit)
+
+
+_ONE, _MANY = _TAGS = ("(one memory)", "(many memories)")
+"""which form of `Memories` a body has; no part of a field's place in a message"""
+
+Memories = Annotated[
+    Annotated[MemoryBody, Tag(_ONE)]
+    | Annotated[Annotated[list[MemoryBody], Field(min_length=1, max_length=MAX_BATCH)], Tag(_MANY)],
+    Discriminator(lambda body: _MANY if isinstance(body, list) else _ONE),
+]
+
+
+class Listed(Scoped):
+    """Which memories to list, newest first."""
+
+    document: Reference | None = Field(default=None, description="only those of this conversation or file")
+    source: Reference | None = Field(default=None, description="only those from there")
+    limit: Annotated[int, Field(ge=1, le=MAX_BATCH), BeforeValidator(_whole)] = 20
+    cursor: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
+        default=None, description="next_cursor of the page before; none for the first page"
+    )
+
+
+class SearchBody(Scoped):
+    """A question to one backend, answered with its raw hits."""
+
+    backend: Name
+    query: Asked
+    limit: int = Field(default=10, ge=1, le=100)
+
+
+class DocumentQuery(Scoped):
+    """Which page of which document; any path may be asked for, and one that is no document's is not found."""
+
+    path: str = Field(description="as a hit or an excerpt names its document", examples=["notes/database.md"])
+    start: Annotated[int, Field(ge=1, le=2**53), BeforeValidator(_whole)] = Field(
+        default=1, alias="from", description="the first line or turn"
+    )
+    lines: Annotated[int, Field(ge=1, le=MAX_LINES), BeforeValidator(_whole)] = Field(
+        default=PAGE_LINES, description="lines or turns at most"
+    )
+
+
+Cursor = Annotated[str, Field(min_length=1, max_length=64)]
+
+
+class ForgetBody(Scoped):
+    """What to forget: refs, or all in a scope that meets everything else that is said, at most ``limit`` at once."""
+
+    refs: Annotated[list[Reference], Field(min_length=1, max_length=MAX_BATCH)] | None = Field(
+        default=None, description="these memories, and nothing else is said"
+    )
+    query: Asked | None = None
+    source: Reference | None = Field(default=None, description="what came from there: file:/path, or as it was sent")
+    document: Reference | None = Field(default=None, description="what stands in this conversation or file")
+    after: Since | None = Field(default=None, description="not before this; a date is its beginning, UTC")
+    before: Since | None = Field(default=None, description="before this; a date is its beginning, UTC")
+    time: Literal["happened", "recorded"] = Field(
+        default="happened", description="which time counts; what says none happened when it was recorded"
+    )
+    limit: int | None = Field(
+        default=None,
+        ge=1,
+        le=MAX_BATCH,
+        description="20 where a query finds them, else 100; the same again goes on",
+    )
+    cursor: Cursor | None = Field(default=None, description="next_cursor of the reply before, with the same criteria")
+    dry_run: bool = Field(default=False, description="only show what would be forgotten")
+
+    def request(self, tenant: str) -> ForgetRequest:
+        criteria = Criteria(self.source, self.document, self.after, self.before, self.time == "recorded")
+        return ForgetRequest(
+            scope=self.scope(tenant),
+            refs=tuple(self.refs or ()),
+            query=self.query,
+            criteria=criteria,
+            limit=self.limit,
+            cursor=self.cursor,
+            dry_run=self.dry_run,
+        )
+
+
+class UndoBody(Scoped):
+    """Which ingest to take back: what its run added, at most ``limit`` memories at once."""
+
+    batch: Reference | None = Field(default=None, description="its id, as `fusion ingest` printed it; else the last")
+    limit: int = Field(default=1000, ge=1, le=1000, description="the same again goes on")
+    dry_run: bool = Field(default=False, description="only show what would be taken back")
+
+
+class BatchesQuery(Scoped):
+    """Which ingests to list, the latest first."""
+
+    limit: Annotated[int, Field(ge=1, le=MAX_BATCH), BeforeValidator(_whole)] = 20
+
+
+class ForgottenQuery(Scoped):
+    """Which page of the audit of what was forgotten, newest first."""
+
+    limit: Annotated[int, Field(ge=1, le=MAX_BATCH), BeforeValidator(_whole)] = 20
+    cursor: Cursor | None = Field(default=None, description="next_cursor of the page before; none for the first page")
+
+
+class SourcesQuery(Scoped):
+    """Which sources to list, by name."""
+
+    prefix: Reference | None = Field(default=None, description="only those that begin so: file:/home/ada/notes/")
+    after: Reference | None = Field(default=None, description="the last one of the page before")
+    limit: Annotated[int, Field(ge=1, le=1000), BeforeValidator(_whole)] = 100
+
+
+class WholeBody(_Body):
+    """One file as it was read from its beginning to its end: all memories of it but these revisions are retired."""
+
+    source: Reference = Field(description="the file, as its memories name it: file:/path")
+    keep: Annotated[list[Annotated[str, Field(max_length=256)]], Field(max_length=MAX_KEPT)]
+    part: Annotated[str, Field(max_length=64)] = Field(
+        default="", description="only of revisions that begin so: for a file of more pieces than one request takes"
+    )
+
+
+class RetireBody(Scoped):
+    """What files have now."""
+
+    files: Annotated[list[WholeBody], Field(min_length=1, max_length=MAX_KEPT)]
+    dry_run: bool = Field(default=False, description="only count")
+
+    def whole(self) -> list[Whole]:
+        return [Whole(file.source, tuple(file.keep), file.part) for file in self.files]
+
+
+class FlushBody(_Body):
+    """Where a session stands in its context window. What is not given of the rules is as the settings have it."""
+
+    context_window: int = Field(ge=1, le=2**40, description="tokens that the model takes")
+    total_tokens: int | None = Field(default=None, ge=0, le=2**40, description="tokens in use; none: not known")
+    message: str = Field(default="", description="what comes next, which has to fit as well")
+    transcript_bytes: int | None = Field(default=None, ge=0, le=2**53, description="size of the session's transcript")
+    compactions: int = Field(default=0, ge=0, le=2**31, description="of this session so far")
+    flushed_at: int | None = Field(default=None, ge=0, le=2**31, description="`compactions` at the last flush")
+    overflowed: bool = Field(default=False, description="the model has refused the context already")
+    trigger: Trigger = Field(default="user", description="what the turn answers to; only a user's is flushed")
+    workspace: Access = Field(default="rw", description="what the agent may do there; only rw is flushed")
+    cli_backend: bool = Field(default=False, description="another program's command line runs the turns")
+    zone: Annotated[str, Field(max_length=64), AfterValidator(_printable)] | None = Field(
+        default=None, description="the user's time zone: Europe/Berlin"
+    )
+    reserve_floor_tokens: int | None = Field(default=None, ge=0, le=2**40, description="kept free for the reply")
+    soft_threshold_tokens: int | None = Field(default=None, ge=0, le=2**40, description="how long before that")
+    force_transcript_bytes: int | None = Field(default=None, ge=0, le=2**53, description="0: its size is left out")
+
+    def context(self) -> Context:
+        return Context(
+            window_tokens=self.context_window,
+            total_tokens=self.total_tokens,
+            incoming=self.message,
+            transcript_bytes=self.transcript_bytes,
+            compactions=self.compactions,
+            flushed_at=self.flushed_at,
+            overflowed=self.overflowed,
+            trigger=self.trigger,
+            workspace=self.workspace,
+            cli_backend=self.cli_backend,
+        )
+
+    def rules(self, configured: Rules) -> Rules:
+        given: dict[str, Any] = {
+            "reserve_floor_tokens": self.reserve_floor_tokens,
+            "soft_threshold_tokens": self.soft_threshold_tokens,
+            "force_transcript_bytes": self.force_transcript_bytes,
+        }
+        return replace(configured, **{name: value for name, value in given.items() if value is not None})
+
+
+class SearchToolBody(Scoped):
+    """memory_search, by the names that OpenClaw's agents know."""
+
+    query: Asked
+    max_results: int = Field(default=6, alias="maxResults", ge=1, le=50, description="results at most")
+    min_score: float = Field(default=0.0, alias="minScore", ge=0, le=1, description="results of at least this score")
+    citations: Literal["auto", "on", "off"] | None = Field(default=None, description="instead of the setting")
+    backends: Annotated[list[Name], Field(min_length=1, max_length=64)] | None = Field(
+        default=None, description="ask only these"
+    )
+    as_of: Until | None = Field(default=None, description="what was true then; a date is the end of that day")
+    timeout_ms: int | None = Field(default=None, ge=1, le=60_000, description="for everything, end to end")
+
+    def request(self, tenant: str) -> FuseRequest:
+        return FuseRequest(
+            query=self.query,
+            scope=self.scope(tenant),
+            as_of=self.as_of,
+            budget_chars=min(200_000, 4000 * self.max_results),  # one memory takes 4,000 of a block at most
+            max_results=self.max_results,
+            backends=None if self.backends is None else tuple(self.backends),
+            timeout_ms=self.timeout_ms,
+            explain=True,
+        )
+
+
+class GetToolBody(Scoped):
+    """memory_get: a page of a document, or a memory by its ref. Any path may be asked for."""
+
+    path: str = Field(description="as a result of memory_search names it")
+    start: int = Field(default=1, alias="from", ge=1, le=2**53, description="the first line or turn")
+    lines: int = Field(default=PAGE_LINES, ge=1, le=MAX_LINES, description="lines or turns at most")
+
+
+class AppendToolBody(Scoped):
+    """memory_append: lines for today's log."""
+
+    text: Told = Field(max_length=MAX_TEXT_CHARS)
+
+
+class SettleBody(_Body):
+    """How long to wait until everything remembered is delivered and its vectors are there."""
+
+    timeout_s: float = Field(default=30.0, ge=0, le=600)
+
+
+def content_of(body: bytes) -> object:
+    """What a body says. Raises BadInput where it is not JSON, or says a thing twice."""
+    try:
+        content: object = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise BadInput(f"The body is not JSON: {error}") from None
+    if _names_twice(body, content):
+        raise BadInput("The body names a field twice in one object; which of the two counts is anybody's guess.")
+    return content
+
+
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+"""Possessive, and to the end where one is not closed: no part of a body is looked at twice."""
+
+
+def _names_twice(body: bytes, content: object) -> bool:
+    """Whether an object in this JSON has a name twice: parsers differ in which one they take, and ours is silent.
+
+    Outside its strings JSON has one colon a member; where more were written than were read, one was written twice.
+    """
+    written = _STRING.sub(b"", body).count(b":")
+    left, read = [content], 0
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            read += len(value)
+            left.extend(value.values())
+        elif isinstance(value, list):
+            left.extend(value)
+    return written != read
+
+
+def verb(kind: type[Verb], body: bytes) -> tuple[Verb, Scoped]:
+    """A verb with its arguments, and in whose scope. Raises BadInput, which names each wrong argument."""
+    given = content_of(body)
+    for name, where in in_settings(kind).items():
+        if isinstance(given, dict) and name in given:
+            raise BadInput(f"{name}: a request does not say that; it is a setting: {where}")
+    try:
+        sent = _arguments(kind).validate_json(body)  # which takes a list for a tuple, and is strict all the same
+    except ValidationError as error:
+        raise BadInput(explain(error)) from None
+    own = {name: getattr(sent, name) for name in sent.model_fields_set - Scoped.model_fields.keys()}
+    return kind(**own), sent
+
+
+def in_settings(kind: type[Verb]) -> Mapping[str, str]:
+    """What a verb once took as an argument and only the settings say now, with the setting's name."""
+    return getattr(kind, "in_settings", {})
+
+
+@cache
+def _arguments(kind: type[Verb]) -> TypeAdapter[Scoped]:
+    """What a verb's body may say: its own arguments, and a scope."""
+    hints = get_type_hints(kind, include_extras=True)
+    own: dict[str, Any] = {
+        f.name: (hints[f.name], ... if f.default is MISSING and f.default_factory is MISSING else None)
+        for f in fields(kind)  # type: ignore[arg-type]  # it is a dataclass, which no protocol can say
+    }
+    return TypeAdapter(create_model(kind.__name__, __base__=Scoped, **own))
+
+
+def in_query(model: type[B], parameters: Sequence[tuple[str, str]]) -> B:
+    """A query string as ``model``. Raises BadInput for an unknown parameter, and for one given twice."""
+    once(parameters)
+    try:
+        return model.model_validate(dict(parameters))
+    except ValidationError as error:
+        raise BadInput(explain(error)) from None
+
+
+def once(parameters: Sequence[tuple[str, str]]) -> None:
+    """Raises BadInput where a parameter is given twice."""
+    if len(dict(parameters)) != len(parameters):
+        raise BadInput("A parameter is given twice.")
+
+
+def _header(most: int, why: str) -> Callable[[str], str]:
+    """A check of a header that has 1 to ``most`` printable ASCII characters; ``why`` is what to say of another."""
+
+    def check(header: str) -> str:
+        if not 0 < len(header) <= most or not (header.isascii() and header.isprintable()):
+            raise BadInput(why)
+        return header
+
+    return check
+
+
+_PRINTABLE = {"minLength": 1, "pattern": "^[!-~]+$"}
+IdempotencyKey = Annotated[
+    str,
+    AfterValidator(_header(255, "Idempotency-Key has 1 to 255 printable ASCII characters; a UUID is a good one.")),
+    Field(json_schema_extra=_PRINTABLE | {"maxLength": 255}),
+]
+Batch = Annotated[
+    str,
+    AfterValidator(_header(64, "Ingest-Batch has 1 to 64 printable ASCII characters.")),
+    Field(json_schema_extra=_PRINTABLE | {"maxLength": 64}),
+]
+
+
+def explain(error: ValidationError) -> str:
+    """What is wrong with which field, without repeating what was sent; the first five."""
+    return said(error.errors(include_input=False, include_url=False, include_context=False))
+
+
+def said(found: Sequence[Mapping[str, Any]]) -> str:
+    """The first five of pydantic's errors as one line."""
+    lines = [f"{_path(e['loc'])}: {_SAID.get(e['type'], e['msg'].removeprefix('Value error, '))}" for e in found[:5]]
+    more = f" (and {len(found) - 5} more)" if len(found) > 5 else ""
+    return "; ".join(lines) + more
+
+
+def _path(loc: Sequence[int | str]) -> str:
+    """A field's place, "memories[3].at"; names that the caller made up are cut."""
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part[:64]}" for part in loc if part not in _TAGS)
+    return path.lstrip(".").encode("utf-8", "replace").decode() or "body"
+
+
+_SAID = {
+    "extra_forbidden": "there is no such field",
+    "missing": "is missing",
+    "string_too_short": "is empty",
+    "tuple_type": "must be a list",
+}

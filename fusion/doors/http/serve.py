@@ -1,0 +1,336 @@
+"""`fusion serve`: one process opens a home and answers for it until it is told to stop, or nobody asks any more."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import logging
+import math
+import os
+import resource
+import secrets
+import shutil
+import signal
+import socket
+import stat
+from collections.abc import Callable, Generator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from fusion.client import LOG
+from fusion.doors.http.app import create_app
+from fusion.doors.http.middleware import Gate
+from fusion.doors.http.protocol import PatientProtocol
+from fusion.errors import FusionError, HomeGone, HomeLocked, SettingsError
+from fusion.gateway.gc_tuning import settled_heap
+from fusion.home import ServerRecord, explain_lock, owner, read_record, remove_record, write_record
+from fusion.settings import LOOPBACK, Settings
+from fusion.trust.token import home_token
+
+if TYPE_CHECKING:
+    from fusion.gateway.gateway import Fusion
+
+OWN_FILES = 256
+"""file descriptors that the stores and connections to backends need beside those of clients"""
+
+HOME_S = 1.0
+"""between two looks at the home of a server that nobody asks anything"""
+GONE_STATUS = 3
+"""exit status of a server whose home is gone"""
+OPEN = (
+    "Requests need no token: every user and every program of this computer can read, change and forget all memories of "
+    "this home (--no-token, server.open_to_local_users)"
+)
+
+M_ARENA_MAX = -8
+"""malloc.h"""
+
+log = logging.getLogger("fusion.serve")
+
+
+def serve(settings: Settings, *, on_ready: Callable[[str], None] = lambda url: None) -> None:
+    """Serves a home until SIGTERM, SIGINT or the end of its idle time; ``on_ready`` gets the URL when it answers.
+
+    Raises SettingsError when the address is taken or must not be bound, HomeLocked when the home has another owner.
+    """
+    # Four backends that each start a BLAS pool on every core cost 10 ms a query; before numpy is imported.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    _bound_arenas()
+    os.umask(0o077)  # whatever a backend writes is the owner's alone
+    _log_to_stderr(settings.log_level)
+    refuse_open_door(settings)
+    if settings.server.open_to_local_users:
+        log.warning(OPEN)
+    config = uvicorn.Config("", loop="auto")
+    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+        runner.run(_serve(settings, on_ready))
+
+
+def _bound_arenas() -> None:
+    """Has glibc share two heaps among all threads: one a thread took 230 MB more with four backends open."""
+    with contextlib.suppress(OSError, AttributeError):  # another C library has no such thing
+        ctypes.CDLL("libc.so.6").mallopt(M_ARENA_MAX, 2)
+
+
+def _log_to_stderr(level: str) -> None:
+    """Our own packages at the level that is set, everybody else's warnings."""
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
+    for name in ("fusion", "adapters"):
+        logging.getLogger(name).setLevel(level.upper())
+
+
+def refuse_open_door(settings: Settings) -> None:
+    """Raises SettingsError when other machines could reach the server and nothing asks them for a key."""
+    host = settings.server.host
+    if settings.server.open_to_local_users and host not in LOOPBACK:
+        raise SettingsError(
+            f"{host} is reachable from other machines, so the server does not serve there without a token: leave out "
+            "--no-token and server.open_to_local_users, or serve on 127.0.0.1."
+        )
+    if settings.server.open_to_local_users and settings.keys:
+        raise SettingsError("--no-token lets everyone in without a key: leave it or the API keys out.")
+    if host not in LOOPBACK and not settings.keys:
+        raise SettingsError(
+            f"{host} is reachable from other machines, so the server wants an API key first: set FUSION_API_KEY or add "
+            "[[server.keys]] to the configuration, or serve on 127.0.0.1."
+        )
+
+
+def listen(host: str, port: int, mend: str = "Choose another with --port (0 takes a free one)") -> socket.socket:
+    """A listening socket; port 0 takes a free one. Raises SettingsError, with the ``mend``, where it cannot be had."""
+    try:
+        # The protocol is named (IPPROTO_TCP), because asyncio sets TCP_NODELAY only then: 40 ms a reply otherwise.
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
+        )[0]
+    except OSError as error:
+        raise SettingsError(f"server.host = {host!r} is no address of this computer: {error.strerror}.") from None
+    door = socket.socket(family, kind, protocol)
+    try:
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        door.bind(address)
+        door.listen(2048)
+    except OSError as error:
+        door.close()
+        raise SettingsError(f"Cannot listen on {host} port {port}: {error.strerror}. {mend}.") from None
+    door.setblocking(False)
+    return door
+
+
+async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
+    from fusion.gateway.gateway import Fusion
+
+    # Before the port: that is most likely taken by the very server that has the home, and another port is no mend.
+    if (holder := owner(settings.home)) is not None:
+        record = read_record(settings.home)
+        where = f" on {record.url}" if record else ""
+        raise HomeLocked(
+            explain_lock(settings.home, holder, f"It answers{where}, so nothing needs to be started. To stop it")
+        )
+    with contextlib.ExitStack() as doors:
+        door = doors.enter_context(contextlib.closing(listen(settings.server.host, settings.server.port)))
+        drop_ins: dict[socket.socket, str] = {}
+        for name, chosen in settings.backends.items():
+            if chosen.compat_port:
+                mend = f"Choose another: backends.{name}.compat_port"
+                own = listen(settings.server.host, chosen.compat_port, mend)
+                drop_ins[doors.enter_context(contextlib.closing(own))] = name
+        async with Fusion.open(settings) as fusion:
+            doors.enter_context(settled_heap())
+            await serve_on(door, fusion, settings, on_ready, drop_ins)
+            try:
+                fusion.require_home()
+            except HomeGone as error:
+                abandon(error)
+
+
+def abandon(error: HomeGone) -> NoReturn:
+    """Ends this process without closing its stores: to close them would write by path into what is there now.
+
+    The stores are as safe as after ``kill -9``.
+    """
+    log.error("%s", error)
+    logging.shutdown()
+    os._exit(GONE_STATUS)
+
+
+async def _leave_when_gone(server: Server, fusion: Fusion) -> None:
+    """Stops the server when its home is gone, also when nobody asks anything."""
+    while True:
+        try:
+            await fusion.look_at_home()
+        except HomeGone as error:
+            log.error("%s", error)
+            server.stop()
+            return
+        except FusionError as error:
+            log.warning("the home could not be looked at: %s", error)
+        bound_log(fusion.settings.home / LOG, server.log_bytes)
+        await asyncio.sleep(HOME_S)
+
+
+def bound_log(log_file: Path, max_bytes: float, descriptor: int = 2) -> None:
+    """Begins a new log where this process writes its errors into ``log_file`` and that is full; the full one is kept
+    next to it as ``.1``, in place of the one before."""
+    with contextlib.suppress(OSError):
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode) or about.st_size <= max_bytes:
+            return
+        if not os.path.samestat(about, log_file.lstat()):
+            return
+        kept = log_file.with_name(f"{log_file.name}.1")
+        kept.unlink(missing_ok=True)
+        shutil.copyfile(log_file, kept, follow_symlinks=False)
+        os.ftruncate(descriptor, 0)  # it is opened for appending, so the next line begins it
+
+
+async def serve_on(
+    door: socket.socket,
+    fusion: Fusion,
+    settings: Settings,
+    on_ready: Callable[[str], None] = lambda url: None,
+    drop_ins: Mapping[socket.socket, str] | None = None,
+) -> None:
+    """Answers on ``door`` for an open ``fusion``, and lets the home's clients find it.
+
+    ``drop_ins`` are further doors, each with the backend whose drop-in routes are at its root.
+    """
+    drop_ins = drop_ins or {}
+    token = token_of(settings.home)
+    gate = create_app(fusion, settings, local_token=token)
+    rooted = Rooted(gate, {one.getsockname()[1]: f"/compat/{name}" for one, name in drop_ins.items()})
+    server = Server(gate, settings, app=rooted)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, server.stop)
+    try:
+        write_record(settings.home, ServerRecord(os.getpid(), url_of(door), datetime.now(UTC).isoformat(), token))
+    except OSError as error:  # a full or read-only disk: who knows the address is answered
+        log.warning("clients cannot find this server by its home: %s", error)
+    idle = asyncio.ensure_future(_leave_when_idle(server, gate, fusion, settings.server.idle_exit_s))
+    watching = asyncio.ensure_future(_leave_when_gone(server, fusion))
+    try:
+        on_ready(url_of(door))
+        await server.serve(sockets=[door, *drop_ins])
+    finally:
+        idle.cancel()
+        watching.cancel()
+        remove_record(settings.home)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+def token_of(home: Path) -> str:
+    """The home's token; one that nobody has where there is none and the disk takes none: then API keys alone open the
+    server. Raises SettingsError for one that may not be believed."""
+    try:
+        return home_token(home)
+    except OSError as error:
+        log.warning("the home's token cannot be written (%s): only API keys open this server", error.strerror)
+        return secrets.token_urlsafe(32)
+
+
+def url_of(door: socket.socket) -> str:
+    """Where this machine's own clients reach a socket that may listen on every address."""
+    host, port = door.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 — compared, not bound
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def _leave_when_idle(server: Server, gate: Gate, fusion: Fusion, idle_exit_s: float) -> None:
+    """Stops a server that was started for a client, when none came for a while and nothing is left to deliver."""
+    while idle_exit_s > 0:
+        if gate.quiet_s() < idle_exit_s:
+            await asyncio.sleep(max(0.05, idle_exit_s - gate.quiet_s()))
+            continue
+        await fusion.settle()
+        if gate.quiet_s() >= idle_exit_s:
+            log.info("nobody asked for %g s: leaving", idle_exit_s)
+            server.stop()
+            return
+
+
+class Rooted:
+    """What stands before the gate: a request that came in by a backend's own port is one for its drop-in routes."""
+
+    def __init__(self, app: ASGIApp, prefixes: Mapping[int, str]) -> None:
+        """``prefixes`` are those routes' paths, by port."""
+        self._app = app
+        self._prefixes = prefixes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        port = (scope.get("server") or ("", 0))[1]
+        if scope["type"] == "http" and (prefix := self._prefixes.get(port)):
+            scope = {**scope, "path": prefix + scope["path"], "raw_path": prefix.encode() + scope["raw_path"]}
+        await self._app(scope, receive, send)
+
+
+class Server(uvicorn.Server):
+    """uvicorn with our own signals: its own would end the process before the home is closed."""
+
+    def __init__(
+        self,
+        gate: Gate,
+        settings: Settings,
+        *,
+        protocol: type[PatientProtocol] | None = None,
+        app: ASGIApp | None = None,
+    ) -> None:
+        """``app``, if it is another, stands before the gate."""
+        self._gate = gate
+        self._stopping = False
+        self._home = settings.home
+        self.notice_s = settings.server.notice_s
+        self.log_bytes = settings.server.log_mb * 1_000_000
+        super().__init__(
+            uvicorn.Config(
+                app or gate,
+                http=protocol or PatientProtocol,
+                ws="none",
+                lifespan="off",
+                log_level=settings.log_level,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,  # who asked is told by the key alone
+                limit_concurrency=connections_that_fit(settings.server.max_connections),
+                timeout_graceful_shutdown=math.ceil(settings.server.drain_s),
+                timeout_keep_alive=30,
+            )
+        )
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+    def stop(self) -> None:
+        """Says "not ready", then lets what is under way finish. A second call does not wait for it."""
+        if self._stopping:
+            self.force_exit = self.should_exit = True
+            return
+        self._stopping = True
+        self._gate.drain()
+        remove_record(self._home)
+        asyncio.get_running_loop().call_later(self.notice_s, self.close_door)
+
+    def close_door(self) -> None:
+        """Takes no new connections, and ends when the requests under way have ended."""
+        self.should_exit = True
+
+
+def connections_that_fit(wanted: int) -> int:
+    """As many as the system lets this process have files for, whose limit is raised first as far as it may be."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted + OWN_FILES:
+        highest = wanted + OWN_FILES if hard == resource.RLIM_INFINITY else min(hard, wanted + OWN_FILES)
+        with contextlib.suppress(OSError, ValueError):  # a system that knows better keeps its own limit
+            resource.setrlimit(resource.RLIMIT_NOFILE, (highest, hard))
+            soft = highest
+        if soft < wanted + OWN_FILES:
+            log.warning("only %d files may be open: serving %d connections at once", soft, max(1, soft - OWN_FILES))
+            return max(1, soft - OWN_FILES)
+    return wanted

@@ -1,0 +1,83 @@
+"""Notices what a journal or a store has lost while the server runs, or between two runs, by comparing counts.
+
+The journal deletes no event, and a store loses one only by a deletion that the journal lists. So a store that holds
+fewer events than at the last count, less those that were removed from it since, has lost some to another program.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from fusion.contract import CountsEvents
+from fusion.journal import Journal
+from fusion.journal.outbox import Removals
+from fusion.journal.store_watermarks import StoreCount, read_count, remove_count, write_count
+
+log = logging.getLogger(__name__)
+
+
+class Losses:
+    """The stores of one home whose events can be counted, each with its folder."""
+
+    def __init__(self, journal: Journal, stores: Mapping[str, CountsEvents], folders: Mapping[str, Path]) -> None:
+        self._journal = journal
+        self._stores = stores
+        self._folders = folders
+        self.found: Mapping[str, str] = {}
+        """by store, what it has lost and how to get it back, as of the last comparison"""
+
+    async def compare(self) -> Mapping[str, str]:
+        """Counts what every store holds, and compares it with the last count. By store, what it has lost."""
+        found: dict[str, str] = {}
+        for name, store in self._stores.items():
+            try:
+                count = await self._counted(name, store)
+            except Exception as error:  # noqa: BLE001 — one that cannot be counted is reported by other checks
+                log.debug("backend %s could not be counted: %s", name, type(error).__name__)
+                if name in self.found:
+                    found[name] = self.found[name]
+                continue
+            if count is not None and count.missing:
+                found[name] = self._explained(name, count)
+                if name not in self.found:
+                    log.error("%s", found[name])
+        self.found = found
+        return found
+
+    async def forget(self, name: str) -> None:
+        """Takes the next count of a store as it is: a command of the user's changes what it holds."""
+        if name in self._stores:
+            await asyncio.to_thread(remove_count, self._folders[name])
+
+    async def _counted(self, name: str, store: CountsEvents) -> StoreCount | None:
+        """How much a store holds now and how much it lacks; the last count where deletions are under way."""
+        folder = self._folders[name]
+        last = await asyncio.to_thread(read_count, folder)
+        journal = (await self._journal.mark()).id
+        before = (await self._journal.outbox.removals()).get(name, Removals())
+        events = await store.count()
+        after = (await self._journal.outbox.removals()).get(name, Removals())
+        if events is None:
+            return None
+        if last is not None and last.journal != journal:
+            last = None
+        if after.open or before != after:
+            return last
+        count = StoreCount(journal, events, after.done)
+        if last is not None:
+            lost = max(0, last.events - events - max(0, after.done - last.removed))
+            count = replace(count, missing=last.missing + lost)
+        if count != last:
+            await asyncio.to_thread(write_count, folder, count)
+        return count
+
+    def _explained(self, name: str, count: StoreCount) -> str:
+        folder = self._folders[name]
+        return (
+            f"{name}: at least {count.missing} of its memories are gone that nobody removed; it holds {count.events}. "
+            f"The journal has them: stop the server, move {folder} away and start again, and the store is filled anew"
+        )

@@ -1,0 +1,118 @@
+"""Batches: the runs of an ingest, each under an id, so that what one of them added can be taken back.
+
+The id stands with each memory that the run added. What was known before has none of it, and neither has what replaced
+such a memory since. Undoing is not forgetting: no tombstone keeps the same files from being read in again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from fusion.contract import Scope
+from fusion.journal import audit, distil_queue, feedback, outbox, retire
+from fusion.journal.rows import RETIRED, Record, count, record_of, whose
+from fusion.store.rows import event_of, storable, time_of
+from fusion.store.sqlite import Connection, Row
+
+SCHEMA = """
+alter table event add column batch text;
+create index event_batch on event(batch, seq) where batch is not null;
+"""
+
+_THERE = f"forgotten = 0 and (superseded_by is null or superseded_by is '{RETIRED}')"
+"""what an undo takes back: not an earlier version of what somebody wrote since"""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One run: when it began, how many memories of it are kept, and the sources of the first and the last of them."""
+
+    id: str
+    at: datetime
+    memories: int
+    first: str
+    last: str
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """Some memories that an undo took back. ``left`` are still to be undone."""
+
+    records: tuple[Record, ...]
+    left: int
+
+
+def enter(db: Connection, batch: str, event_ids: Sequence[str]) -> None:
+    """Notes that a run added these."""
+    db.executemany("update event set batch = ? where event_id = ?", [(storable(batch), one) for one in event_ids])
+
+
+def batches(db: Connection, scope: Scope, limit: int) -> list[Batch]:
+    """The runs of which a scope has memories, the latest first."""
+    terms, values = whose(scope)
+    rows = db.execute(
+        f"select batch, min(recorded_at) as at, count(*) as n, min(source) as first, max(source) as last from event "
+        f"where batch is not null and {terms} and {_THERE} group by batch order by max(seq) desc limit ?",
+        (*values, limit),
+    )
+    return [Batch(r["batch"], time_of(r["at"]), r["n"], r["first"] or "", r["last"] or "") for r in rows]
+
+
+def of_batch(db: Connection, scope: Scope, batch: str, limit: int) -> tuple[list[Record], int]:
+    """The first memories of a run that an undo takes back, and how many there are."""
+    rows, total = _rows(db, scope, batch, limit)
+    return [record_of(row) for row in rows], total
+
+
+def undo(db: Connection, scope: Scope, batch: str, limit: int, now: datetime) -> Undone:
+    """Takes back up to ``limit`` memories of a run: their texts are gone, and every backend is to delete them.
+
+    A backend that they have not been sent to does not get them.
+    """
+    rows, total = _rows(db, scope, batch, limit)
+    records = []
+    for row in rows:
+        record = record_of(row)
+        records.append(record)
+        made = [one for one in retire.made_of(db, record.event.event_id) if one["batch"] != row["batch"]]
+        retire.retire(db, made)  # what a model made of it, alone or with others
+        _take_back(db, row, record, now)
+    outbox.withdraw(db, [row["seq"] for row in rows], drop_unsent=True)
+    return Undone(tuple(records), total - len(records))
+
+
+def _rows(db: Connection, scope: Scope, batch: str, limit: int) -> tuple[list[Row], int]:
+    terms, values = whose(scope)
+    which = f"from event where batch = ? and {terms} and {_THERE}"
+    wanted: list[Any] = [storable(batch), *values]
+    (total,) = db.execute(f"select count(*) {which}", wanted).fetchone()
+    return db.execute(f"select * {which} order by seq limit ?", [*wanted, limit]).fetchall(), total
+
+
+def _take_back(db: Connection, row: Row, record: Record, now: datetime) -> None:
+    event = record.event
+    if row["superseded_by"] is None:
+        count(db, event, -1)
+        if event.supersedes is not None:
+            _restore(db, event.supersedes, event.event_id)
+    distil_queue.drop(db, event.event_id, row["seq"])
+    db.execute(
+        "update event set text = '', speaker = null, stated = '[]', forgotten = 1, natural = null, batch = null "
+        "where seq = ?",
+        (row["seq"],),
+    )
+    feedback.drop(db, event.scope.tenant, record.ref)
+    audit.put(db, event.scope, record.ref, row["seq"], "undo", now)
+
+
+def _restore(db: Connection, event_id: str, by: str) -> None:
+    """What the run replaced is current again."""
+    old = db.execute(
+        "select * from event where event_id = ? and superseded_by = ? and forgotten = 0", (event_id, by)
+    ).fetchone()
+    if old is not None:
+        db.execute("update event set superseded_by = null where seq = ?", (old["seq"],))
+        count(db, event_of(old), +1)

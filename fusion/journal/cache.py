@@ -1,0 +1,168 @@
+"""What the read path asks of the journal on every request, answered from memory once it was read.
+
+The records of events, the order that they stand in within their document, or else their session, and how common words
+are. Whatever is written is brought into line here before anybody is told of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from fusion.contract import Event, Scope
+from fusion.journal.rows import Record, frequencies, record_of
+from fusion.lib.bm25 import Frequencies
+from fusion.store.rows import event_of
+from fusion.store.sqlite import Database
+
+CACHED_RECORDS = 20_000
+CACHED_DOCUMENTS = 2_000
+CACHED_TERMS = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """A document's events in reading order, and where each stands."""
+
+    ids: tuple[str, ...]
+    at: Mapping[str, int]
+
+
+class Remembered:
+    """The records and orders of one journal that were asked for lately."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._records: OrderedDict[str, Record] = OrderedDict()
+        self._orders: OrderedDict[tuple[object, ...], _Order] = OrderedDict()
+        self._beside: dict[tuple[str, int], tuple[Record, ...]] = {}
+        self._counts: dict[tuple[str, str | None], Frequencies] = {}
+        self._changes = 0
+        """counts what was written: what a reader saw before a change must not be cached after it"""
+
+    async def records(self, event_ids: Sequence[str]) -> Mapping[str, Record]:
+        """What is known of each event; one that never came through here is not in it, a forgotten one is."""
+        found = {i: record for i in event_ids if (record := self._records.get(i)) is not None}
+        missing = [i for i in event_ids if i not in found]
+        if missing:
+            changes = self._changes
+            rows = await self._database.read(
+                lambda db: db.execute(
+                    "select * from event where event_id in (select value from json_each(?))", (json.dumps(missing),)
+                ).fetchall()
+            )
+            for row in rows:
+                record = record_of(row)
+                found[record.event.event_id] = record
+                if changes == self._changes:
+                    self._records[record.event.event_id] = record
+            while len(self._records) > CACHED_RECORDS:
+                self._records.popitem(last=False)
+        return found
+
+    async def neighbours(self, event_ids: Sequence[str], span: int) -> Mapping[str, Sequence[Record]]:
+        """By event id, up to ``span`` events before it and after it in its order; what is unknown is not in it."""
+        found = {i: beside for i in event_ids if (beside := self._beside.get((i, span))) is not None}
+        if missing := [i for i in event_ids if i not in found]:
+            changes = self._changes
+            ids = await self._ids_beside((await self.records(missing)).values(), span)
+            every = await self.records(list(dict.fromkeys(i for near in ids.values() for i in near)))
+            read = {event_id: tuple(every[i] for i in near if i in every) for event_id, near in ids.items()}
+            found |= read
+            if changes == self._changes:
+                if len(self._beside) > CACHED_RECORDS:
+                    self._beside.clear()
+                self._beside |= {(event_id, span): records for event_id, records in read.items()}
+        return found
+
+    async def _ids_beside(self, records: Iterable[Record], span: int) -> Mapping[str, Sequence[str]]:
+        """By event id, those of up to ``span`` events before each and after it in its order."""
+        found: dict[str, list[str]] = {}
+        orders: dict[tuple[object, ...], _Order] = {}
+        for record in records:
+            key = _shelf(record.event)
+            if key is None:
+                continue
+            if key not in orders:
+                orders[key] = await self._order(key)
+            ids, at = orders[key].ids, orders[key].at.get(record.event.event_id)
+            if at is not None:
+                found[record.event.event_id] = [*ids[max(0, at - span) : at], *ids[at + 1 : at + 1 + span]]
+        return found
+
+    async def _order(self, key: tuple[object, ...]) -> _Order:
+        """A document's events in reading order, without what was forgotten or superseded."""
+        order = self._orders.get(key)
+        if order is None:
+            changes = self._changes
+            by = (
+                "document = ? and place_unit = ? and agent_id is ? and run_id is ?"
+                if key[0] == "document"
+                else "document is null and session_id = ? and agent_id is ? and run_id is ?"
+            )
+            *owner, stated_by = key[1:]
+            rows = await self._database.read(
+                lambda db: db.execute(
+                    f"select * from event where tenant = ? and user_id is ? and {by} "
+                    "and forgotten = 0 and superseded_by is null order by place_start, seq",
+                    owner,
+                ).fetchall()
+            )
+            ids = tuple(row["event_id"] for row in rows if event_of(row).stated_by == stated_by)
+            order = _Order(ids, {event_id: at for at, event_id in enumerate(ids)})
+            if changes == self._changes:
+                self._orders[key] = order
+            while len(self._orders) > CACHED_DOCUMENTS:
+                self._orders.popitem(last=False)
+        return order
+
+    async def frequencies(self, scope: Scope, asked: Sequence[str]) -> Frequencies:
+        """How common each term is among the memories of the scope's user, or of the whole tenant."""
+        whose = (scope.tenant, scope.user_id)
+        known = self._counts.get(whose)
+        if known is None or not known.counts.keys() >= set(asked):
+            changes = self._changes
+            found = await self._database.read(lambda db: frequencies(db, scope, asked))
+            known = replace(found, counts={**dict.fromkeys(asked, 0), **found.counts})
+            if changes == self._changes:
+                if sum(len(one.counts) for one in self._counts.values()) > CACHED_TERMS:
+                    self._counts.clear()
+                before = self._counts.get(whose, known).counts
+                self._counts[whose] = replace(known, counts={**before, **known.counts})
+        return replace(known, counts={term: n for term in asked if (n := known.counts[term])})
+
+    def changed(self) -> None:
+        """Something was written: what is being read at this moment is not kept; what was counted is not so any more."""
+        self._changes += 1
+        self._beside.clear()
+        self._counts.clear()
+
+    def drop(self, event: Event) -> None:
+        """An event is new, or not what it was; so is the order that it stands in."""
+        self._records.pop(event.event_id, None)
+        key = _shelf(event)
+        if key is not None:
+            self._orders.pop(key, None)
+
+    def drop_superseded(self, event_id: str) -> None:
+        """An event was superseded; it may stand in another document than what replaces it."""
+        self._records.pop(event_id, None)
+        self._orders.clear()
+
+
+def _shelf(event: Event) -> tuple[object, ...] | None:
+    """What an event stands in order in: its document as the same one states it, or else its session."""
+    scope = event.scope
+    if event.place is not None:
+        document = (event.place.document, event.place.unit)
+        return ("document", scope.tenant, scope.user_id, *document, *_teller(event), event.stated_by)
+    if scope.session_id is not None:
+        return ("session", scope.tenant, scope.user_id, scope.session_id, *_teller(event), event.stated_by)
+    return None
+
+
+def _teller(event: Event) -> tuple[str | None, str | None]:
+    """Who told it: two agents' accounts of one conversation are two orders of turns."""
+    return event.scope.agent_id, event.scope.run_id

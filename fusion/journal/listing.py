@@ -1,0 +1,149 @@
+"""What a scope has in the journal, listed: by page, by criteria, by document; how much it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from fusion.contract import Scope
+from fusion.errors import BadInput
+from fusion.journal.rows import Record, record_of, whose
+from fusion.lib.ids import parse_short_ref
+from fusion.store.rows import microseconds, storable
+from fusion.store.sqlite import Connection, Row
+
+MAX_SEQ = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some memories of a list, newest first. ``next`` is where the next page begins, None after the last one."""
+
+    records: tuple[Record, ...]
+    next: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a tenant's journal holds: ``current`` memories, earlier versions of them, and what was forgotten."""
+
+    current: int = 0
+    superseded: int = 0
+    forgotten: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Criteria:
+    """Which memories are meant; what is None does not narrow. Times count from ``after`` until before ``before``.
+
+    By when it happened, or else was recorded; with ``recorded``, by when it was recorded.
+    """
+
+    source: str | None = None
+    document: str | None = None
+    after: datetime | None = None
+    before: datetime | None = None
+    recorded: bool = False
+
+    def names(self) -> list[str]:
+        """What is narrowed by, for the audit."""
+        time = ["time"] if self.after is not None or self.before is not None else []
+        return [name for name in ("source", "document") if getattr(self, name) is not None] + time
+
+
+def page(
+    db: Connection,
+    scope: Scope,
+    limit: int,
+    *,
+    before: int | None = None,
+    document: str | None = None,
+    source: str | None = None,
+) -> Page:
+    """Up to ``limit`` memories that ``scope`` may see, newest first: what is kept now, in its latest version.
+
+    ``before`` is where the page before this one ended.
+    """
+    audience = None if scope.audience == "private" else "group"
+    wanted = (*scope.named().items(), ("audience", audience), ("document", document), ("source", source))
+    given = [("tenant", scope.tenant), *((name, storable(value)) for name, value in wanted if value is not None)]
+    sql = (
+        f"select * from event where {' and '.join(f'{name} = ?' for name, _ in given)} and seq < ? "
+        "and forgotten = 0 and superseded_by is null order by seq desc limit ?"
+    )
+    values = (*(value for _, value in given), MAX_SEQ if before is None else before, limit + 1)
+    rows = db.execute(sql, values).fetchall()
+    shown = [record for record in map(record_of, rows[:limit]) if scope.admits(record.event.scope)]
+    return Page(tuple(shown), rows[limit - 1]["seq"] if len(rows) > limit else None)
+
+
+def matching(
+    db: Connection, scope: Scope, criteria: Criteria, limit: int, *, beyond: int = 0, among: Sequence[str] | None = None
+) -> list[Record]:
+    """What is kept of a scope and meets all criteria, oldest first, from the one after the number ``beyond``.
+
+    With ``among``, only of these refs.
+    """
+    terms, values = whose(scope)
+    if among is not None:
+        terms += " and seq in (select value from json_each(?))"
+        values.append(json.dumps([parse_short_ref(ref) for ref in among]))
+    time = "recorded_at" if criteria.recorded else "coalesce(at, recorded_at)"
+    for term, value in (
+        ("source = ?", criteria.source),
+        ("document = ?", criteria.document),
+        (f"{time} >= ?", None if criteria.after is None else microseconds(criteria.after)),
+        (f"{time} < ?", None if criteria.before is None else microseconds(criteria.before)),
+    ):
+        if value is not None:
+            terms += f" and {term}"
+            values.append(storable(value) if isinstance(value, str) else value)
+    rows = db.execute(
+        f"select * from event where {terms} and forgotten = 0 and seq > ? order by seq limit ?",
+        (*values, beyond, limit),
+    ).fetchall()
+    return [record_of(row) for row in rows]
+
+
+_READ = "place_unit = 'line' and substr(source, 1, 5) = 'file:'"
+"""the condition on an event for being what a reader found in a file"""
+
+
+def document(db: Connection, name: str, scope: Scope, start: int, limit: int) -> list[Record]:
+    """The memories that stand in a document at or after ``start``, in its order, at most ``limit``.
+
+    Where a file of that name was read, its own lines: what was remembered elsewhere under that name is not in it.
+
+    Where it ends before ``start`` its last one, and nothing where there is no such document. Raises BadInput when
+    several users have one of that name and ``scope`` does not say whose.
+    """
+    named = scope.named()
+    conditions = ["tenant = ?", "document = ?", "forgotten = 0", "superseded_by is null", "trust <> 'quarantined'"]
+    conditions += [f"{dimension} = ?" for dimension in named]
+    if scope.audience == "group":
+        conditions.append("audience = 'group'")
+    which, values = " and ".join(conditions), (scope.tenant, name, *named.values())
+    if db.execute(f"select 1 from event where {which} and {_READ} limit 1", values).fetchone():
+        which += f" and {_READ}"
+    owners = db.execute(f"select distinct user_id, place_unit from event where {which} limit 2", values).fetchall()
+    if len(owners) > 1:
+        raise BadInput(f"several documents are called {name!r}: name the user_id whose you mean")
+    rows: list[Row] = db.execute(
+        f"select * from event where {which} and place_end >= ? order by place_start, seq limit ?",
+        (*values, start, limit),
+    ).fetchall()
+    last = f"select * from event where {which} order by place_start desc, seq desc limit 1"
+    return [record_of(row) for row in rows or db.execute(last, values)]
+
+
+def counts(db: Connection, tenant: str) -> Counts:
+    """How much a tenant has."""
+    row = db.execute(
+        "select coalesce(sum(not forgotten and superseded_by is null), 0), "
+        "coalesce(sum(not forgotten and superseded_by is not null), 0), coalesce(sum(forgotten), 0) "
+        "from event where tenant = ?",
+        (tenant,),
+    ).fetchone()
+    return Counts(*row)

@@ -1,0 +1,359 @@
+"""The outbox: which backend has still to be told of which event, or to forget it, and under which ids it keeps it.
+
+One row a backend and event, written in the transaction that keeps the event: nothing is acknowledged that is not listed
+here. A delivery is ``pending`` until it is ``done``, ``declined`` or ``failed``; once its event is gone it is to
+``forget``, until the backend said what it did.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from fusion.contract import Event, Forgotten, Scope
+from fusion.journal.rows import BORN_FORGOTTEN, LIVE, row_of, whole
+from fusion.lib.ids import parse_short_ref
+from fusion.store.rows import microseconds, time_of
+from fusion.store.sqlite import Connection, Database
+
+GivenUp = Literal["declined", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """One delivery that a backend has not acknowledged."""
+
+    seq: int
+    event: Event
+    attempts: int
+    native_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Deliveries:
+    """How far one backend is: ``waiting`` to be told, ``refused`` of those at least once, ``failed`` for good."""
+
+    waiting: int = 0
+    refused: int = 0
+    failed: int = 0
+    reason: str = ""
+    """why, of one that was refused or failed"""
+
+    def trouble(self) -> dict[str, Any]:
+        return {"refused": self.refused, "failed": self.failed, "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True)
+class Removals:
+    """Events that one backend had and is to keep no more: ``open`` are those that it has not removed yet."""
+
+    open: int = 0
+    done: int = 0
+
+
+class Outbox:
+    """The deliveries of one journal. ``stores`` are the backends that every new event is to be delivered to."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.stores: tuple[str, ...] = ()
+
+    async def enlist(self, stores: Sequence[str]) -> None:
+        """From now on events are delivered to ``stores``; what they have not been told yet is due.
+
+        So is what was given up before: the program may have learnt better since.
+        """
+        self.stores = tuple(stores)
+        names = [(name,) for name in stores]
+
+        def work(db: Connection) -> None:
+            db.executemany(
+                # A store that was there before has a row for every event up to its last.
+                f"insert into delivery(seq, backend) select seq, ?1 from event where {LIVE} "
+                # An item of its own that it is to forget says nothing of what it was told.
+                "and seq > coalesce((select d.seq from delivery d join event e using(seq) where d.backend = ?1 "
+                f"and (e.natural is null or e.natural not like '[\"{BORN_FORGOTTEN}\"%') "
+                "order by d.seq desc limit 1), 0)",
+                names,
+            )
+            db.executemany(
+                "update delivery set state = 'pending', attempts = 0, next_at = 0 "
+                "where backend = ? and state = 'failed'",
+                names,
+            )
+
+        await self._database.write(work)
+
+    async def has_told(self, backend: str) -> bool:
+        """Whether ``backend`` keeps anything, as far as it was told."""
+        return bool(
+            await self._database.read(
+                lambda db: db.execute(
+                    "select 1 from delivery where backend = ? and state = 'done' limit 1", (backend,)
+                ).fetchone()
+            )
+        )
+
+    async def refill(self, stores: Sequence[str]) -> None:
+        """Has everything that is kept delivered to ``stores`` again: they hold nothing any more.
+
+        What they are still to forget stays due, for it may be kept elsewhere than in the folder that is gone.
+        """
+        names = [(name,) for name in stores]
+        await self._database.write(
+            lambda db: db.executemany(
+                "update delivery set state = 'pending', native_ids = '[]', attempts = 0, next_at = 0, sent = 1, "
+                f"reason = null where backend = ? and seq in (select seq from event where {LIVE})",
+                names,
+            )
+        )
+
+    async def due(self, backend: str, now: datetime, limit: int, *, urgent: bool = False) -> Sequence[Due]:
+        """What ``backend`` is to be told by ``now``, oldest first; with ``urgent`` only what goes before the rest."""
+        return await self._open(backend, "pending", now, limit, "and d.urgent = 1" if urgent else "")
+
+    async def begin(self, backend: str, seqs: Sequence[int]) -> set[int]:
+        """Those of ``seqs`` that are still to be delivered to ``backend``. From now on it may hold them."""
+        these = (backend, json.dumps(list(seqs)))
+        which = "where backend = ? and state = 'pending' and seq in (select value from json_each(?))"
+
+        def work(db: Connection) -> set[int]:
+            db.execute(f"update delivery set sent = 1 {which} and sent = 0", these)
+            return {row["seq"] for row in db.execute(f"select seq from delivery {which}", these)}
+
+        return await self._database.write(work)
+
+    async def due_to_forget(self, backend: str, now: datetime, limit: int) -> Sequence[Due]:
+        """What ``backend`` is to forget by ``now``."""
+        return await self._open(backend, "forget", now, limit)
+
+    async def next_due(self, backend: str) -> datetime | None:
+        """When the next delivery to ``backend`` is to be tried; None when none is open."""
+        row = await self._database.read(
+            lambda db: db.execute(
+                "select min(next_at) as at from delivery where backend = ? and state in ('pending', 'forget')",
+                (backend,),
+            ).fetchone()
+        )
+        return None if row["at"] is None else time_of(row["at"])
+
+    async def _open(self, backend: str, state: str, now: datetime, limit: int, narrowed: str = "") -> Sequence[Due]:
+        rows = await self._database.read(
+            lambda db: db.execute(
+                "select e.*, d.attempts, d.native_ids from delivery d join event e using(seq) "
+                f"where d.backend = ? and d.state = ? and d.next_at <= ? {narrowed} order by d.seq limit ?",
+                (backend, state, microseconds(now), limit),
+            ).fetchall()
+        )
+        return [Due(r["seq"], whole(r), r["attempts"], tuple(json.loads(r["native_ids"]))) for r in rows]
+
+    async def delivered(self, backend: str, told: Iterable[tuple[int, Sequence[str]]]) -> None:
+        """``backend`` keeps these, as (seq, native ids). What is gone here meanwhile is due to be forgotten there."""
+        rows = [(json.dumps(list(ids)), backend, seq) for seq, ids in told]
+        await self._database.write(
+            lambda db: db.executemany(
+                "update delivery set native_ids = ?, reason = null, next_at = 0, state = case when "
+                f"(select {LIVE} from event e where e.seq = delivery.seq) then 'done' else 'forget' end "
+                "where backend = ? and seq = ?",
+                rows,
+            )
+        )
+
+    async def give_up(self, backend: str, seqs: Sequence[int], state: GivenUp, reason: str | None = None) -> None:
+        """These are not told: the backend declined them, or failed at each try. What is to be forgotten stays so."""
+        rows = [(state, reason, backend, seq) for seq in seqs]
+        await self._database.write(
+            lambda db: db.executemany(
+                "update delivery set state = ?, reason = ? where backend = ? and seq = ? and state = 'pending'", rows
+            )
+        )
+
+    async def undone(self, backend: str, seq: int, outcome: Forgotten) -> None:
+        """``backend`` was asked to forget this, and that is what it did; unless it is wanted again by now."""
+        await self._database.write(lambda db: db.execute(_UNDONE, (outcome, backend, seq)))
+
+    async def outcome(self, backend: str, seq: int) -> Forgotten | None:
+        """What ``backend`` did when it was asked to forget this; None while it has to be asked.
+
+        Absent where it is not to forget it any more: then it is told it again instead.
+        """
+        row = await self._database.read(
+            lambda db: db.execute("select state from delivery where backend = ? and seq = ?", (backend, seq)).fetchone()
+        )
+        return _outcome(row["state"])
+
+    async def open_to_forget(self, backend: str, seqs: Sequence[int]) -> Mapping[int, Forgotten | None]:
+        """As `outcome`, of many: by number, what ``backend`` did; None while it has to be asked."""
+        rows = await self._database.read(
+            lambda db: db.execute(
+                "select seq, state from delivery where backend = ? and seq in (select value from json_each(?))",
+                (backend, json.dumps(list(seqs))),
+            ).fetchall()
+        )
+        return {row["seq"]: _outcome(row["state"]) for row in rows}
+
+    async def undone_all(self, backend: str, outcomes: Sequence[tuple[int, Forgotten]]) -> None:
+        """As `undone`, of many in one transaction."""
+        rows = [(outcome, backend, seq) for seq, outcome in outcomes]
+        await self._database.write(lambda db: db.executemany(_UNDONE, rows))
+
+    async def attempted(self, backend: str, seq: int, reason: str, next_at: datetime) -> None:
+        """One more try of this failed; the next is not before ``next_at``."""
+        await self._database.write(
+            lambda db: db.execute(
+                "update delivery set attempts = attempts + 1, reason = ?, next_at = ? where backend = ? and seq = ?",
+                (reason, microseconds(next_at), backend, seq),
+            )
+        )
+
+    async def ids(self, backend: str, ref: str, scope: Scope) -> tuple[str, ...]:
+        """Under which ids ``backend`` keeps an event; none while it was not told. Raises NotFound, as `find`."""
+
+        def work(db: Connection) -> tuple[str, ...]:
+            asked = "select native_ids from delivery where backend = ? and seq = ?"
+            row = db.execute(asked, (backend, row_of(db, ref, scope)["seq"])).fetchone()
+            return tuple(json.loads(row["native_ids"])) if row else ()
+
+        return await self._database.read(work)
+
+    async def holding(self, refs: Sequence[str]) -> Mapping[str, Sequence[str]]:
+        """By ref, the backends that were told of an event and keep it."""
+        numbers = {seq: ref for ref in refs if (seq := parse_short_ref(ref)) is not None}
+        rows = await self._database.read(
+            lambda db: db.execute(
+                f"select seq, backend from delivery where {_OF_EVENTS} and state = 'done' order by backend",
+                (json.dumps(list(numbers)),),
+            ).fetchall()
+        )
+        held: dict[str, list[str]] = {ref: [] for ref in refs}
+        for seq, backend in rows:
+            held[numbers[seq]].append(backend)
+        return held
+
+    async def backlog(self) -> Mapping[str, int]:
+        """By backend, how many deliveries are open."""
+        rows = await self._database.read(
+            lambda db: db.execute(
+                "select backend, count(*) as n from delivery where state in ('pending', 'forget') group by backend"
+            ).fetchall()
+        )
+        return {row["backend"]: row["n"] for row in rows}
+
+    async def removals(self) -> Mapping[str, Removals]:
+        """By backend, how many events it was to remove, and how many of these it has."""
+        rows = await self._database.read(
+            lambda db: db.execute(
+                "select backend, sum(state = 'forget') as open, "
+                "sum(state not in ('pending', 'done', 'declined', 'failed', 'forget')) as done "
+                "from delivery group by backend"
+            ).fetchall()
+        )
+        return {row["backend"]: Removals(row["open"], row["done"]) for row in rows}
+
+
+def has_open_deliveries(file: Path) -> bool:
+    """Whether a journal that is not open has deliveries left, or cannot say; nothing is written to it."""
+    if not file.exists():
+        return False
+    try:
+        db = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
+        try:
+            row = db.execute("select 1 from delivery where state in ('pending', 'forget') limit 1").fetchone()
+            return row is not None
+        finally:
+            db.close()
+    except sqlite3.Error:
+        return True
+
+
+_UNDONE = (
+    "update delivery set state = ?, native_ids = '[]', reason = null where backend = ? and seq = ? and state = 'forget'"
+)
+
+
+def _outcome(state: str) -> Forgotten | None:
+    """What a backend did that was asked to forget, by the state of the delivery; None while it has to be asked."""
+    if state == "forget":
+        return None
+    return state if state in get_args(Forgotten) else "absent"  # type: ignore[return-value]
+
+
+URGENT = """
+alter table delivery add column urgent integer not null default 0;
+create index delivery_urgent on delivery(backend, state, seq) where urgent = 1 and state = 'pending';
+"""
+"""what somebody has just said must not wait behind a folder of files that is being read in"""
+
+
+SENT = "alter table delivery add column sent integer not null default 1"
+"""0 while a backend certainly does not hold the event: its delivery has never begun"""
+
+
+def enter(db: Connection, seq: int, stores: Sequence[str], *, urgent: bool = False, sent: bool = False) -> None:
+    """Lists a new event for each of these. ``urgent`` ones are delivered before all others; ``sent``: the backends
+    may hold it already."""
+    rows = [(seq, name, urgent, sent) for name in stores]
+    db.executemany("insert into delivery(seq, backend, urgent, sent) values(?, ?, ?, ?)", rows)
+
+
+def enter_again(db: Connection, seq: int, stores: Sequence[str]) -> None:
+    """An event that these were to forget is to be kept after all; whoever declined it is not asked again."""
+    db.executemany(
+        "insert into delivery(seq, backend) values(?, ?) on conflict(backend, seq) do update "
+        "set state = 'pending', native_ids = '[]', attempts = 0, next_at = 0, reason = null, sent = 1 "
+        "where state <> 'declined'",
+        [(seq, name) for name in stores],
+    )
+
+
+_BACKENDS = (
+    # One search of the index a backend, where `select distinct` reads every row.
+    "with recursive named(backend) as (select min(backend) from delivery union all "
+    "select (select min(d.backend) from delivery d where d.backend > named.backend) from named "
+    "where named.backend is not null) select backend from named where backend is not null"
+)
+_OF_EVENTS = f"backend in ({_BACKENDS}) and seq in (select value from json_each(?))"
+"""the condition on deliveries of events; by the number alone SQLite reads the whole table"""
+
+
+def withdraw(db: Connection, seqs: Sequence[int], *, drop_unsent: bool = False) -> None:
+    """Every backend that events were delivered to, or may have been, is to forget them.
+
+    With ``drop_unsent`` a delivery that has not begun is not made, and there is nothing to forget; else the backend is
+    asked all the same.
+    """
+    state = "case when state = 'pending' and sent = 0 then 'absent' else 'forget' end" if drop_unsent else "'forget'"
+    db.execute(
+        f"update delivery set state = {state}, attempts = 0, next_at = 0 where {_OF_EVENTS} and state <> 'declined'",
+        (json.dumps(list(seqs)),),
+    )
+
+
+def to_forget(db: Connection, seq: int) -> dict[str, tuple[str, ...]]:
+    """By backend that is to forget an event, the native ids under which it keeps it."""
+    rows = db.execute(
+        f"select backend, native_ids from delivery where {_OF_EVENTS} and state = 'forget'", (json.dumps([seq]),)
+    )
+    return {row["backend"]: tuple(json.loads(row["native_ids"])) for row in rows}
+
+
+def enter_to_forget(db: Connection, seq: int, backend: str, native_id: str) -> None:
+    """Lists for one backend an item of its own that it is to forget."""
+    db.execute(
+        "insert into delivery(seq, backend, state, native_ids) values(?, ?, 'forget', ?)",
+        (seq, backend, json.dumps([native_id])),
+    )
+
+
+def deliveries(db: Connection) -> dict[str, Deliveries]:
+    """By backend, how far it is."""
+    rows = db.execute(
+        "select backend, sum(state != 'failed'), sum(state != 'failed' and attempts > 0), sum(state = 'failed'), "
+        "coalesce(max(reason), '') from delivery where state in ('pending', 'forget', 'failed') group by backend"
+    ).fetchall()
+    return {backend: Deliveries(*numbers) for backend, *numbers in rows}

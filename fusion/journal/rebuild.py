@@ -1,0 +1,322 @@
+"""Makes a journal anew: what can be read of the old file, and the events that only the stores still have.
+
+The new file is built in a folder next to the old one, which is not changed until the new one is whole and on the disk.
+Whatever interrupts that, the next call begins again or finishes the exchange.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from fusion.contract import Event, Hit
+from fusion.journal import outbox, watermark
+from fusion.journal.rows import WORDS, count, keys_of
+from fusion.journal.schema import STEPS
+from fusion.journal.tombstones import Barred
+from fusion.journal.watermark import Mark
+from fusion.store.rows import EVENT_NAMES, event_of, event_row
+from fusion.store.sqlite import Connection
+
+FILE = "journal.sqlite"
+WORK = "journal.repair"
+"""the folder in which a journal is built"""
+READY = "ready"
+"""the file in that folder which says that the new journal is whole, and under which name the old one is kept"""
+_SIDES = ("-wal", "-shm")
+_DERIVED = frozenset({"mark", "term", "owner", "sqlite_sequence"})
+"""tables that are not copied: counted anew, or the new journal's own"""
+
+Known = Literal["known", "forgotten", "recovered", "renumbered"]
+"""what became of an event of a store: it was there; it stays forgotten; it came back with its ref, or with a new one"""
+
+
+@dataclass(slots=True)
+class Copied:
+    """What was read of an old journal; ``mark`` is its own, ``cut`` the tables that could not be read to their end."""
+
+    events: int = 0
+    mark: Mark | None = None
+    damage: str = ""
+    cut: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One store's copy of an event, with the native ids that it keeps it under."""
+
+    backend: str
+    event: Event
+    native_ids: tuple[str, ...]
+
+
+def finish(folder: Path) -> bool:
+    """Brings an exchange to its end that was interrupted; whether there was one."""
+    work = folder / WORK
+    try:
+        aside = (work / READY).read_text(encoding="utf-8").strip()
+    except OSError:
+        return False
+    if (work / FILE).exists():
+        for side in _SIDES:
+            with suppress(FileNotFoundError):
+                (folder / (FILE + side)).rename(folder / (aside + side))
+        with suppress(FileNotFoundError, FileExistsError):
+            os.link(folder / FILE, folder / aside)
+        (work / FILE).replace(folder / FILE)
+        _sync(folder)
+    shutil.rmtree(work)
+    return True
+
+
+def discard(folder: Path) -> None:
+    """Removes a journal that was being built and is not whole."""
+    if not (folder / WORK / READY).exists():
+        shutil.rmtree(folder / WORK, ignore_errors=True)
+
+
+def exchange(folder: Path, aside: str) -> None:
+    """Puts the journal that was built in the place of the old one, which is kept as ``aside``."""
+    work = folder / WORK
+    _sync(work / FILE)
+    (work / READY).write_text(aside, encoding="utf-8")
+    _sync(work / READY)
+    _sync(work)
+    finish(folder)
+
+
+def begin(folder: Path) -> tuple[Path, Copied]:
+    """A new journal with what can be read of the old one; its file, and what that was. The old file is not touched."""
+    work = folder / WORK
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(mode=0o700)
+    old, new, copied = work / "old.sqlite", work / FILE, Copied()
+    for side in ("", "-wal"):
+        with suppress(FileNotFoundError):
+            shutil.copyfile(folder / (FILE + side), f"{old}{side}")
+    copied.damage = _fault(old)
+    new.touch(mode=0o600)
+    with closing(sqlite3.connect(new, isolation_level=None)) as db:
+        db.row_factory = sqlite3.Row
+        if copied.damage:
+            for number, step in enumerate(STEPS, start=1):
+                db.executescript(f"begin immediate; {step}; pragma user_version = {number}; commit;")
+            if old.exists():
+                copied.cut = _copy_readable(old, db)
+            _count_anew(db)
+        else:
+            with closing(sqlite3.connect(old)) as source:
+                source.backup(db)
+            version = db.execute("pragma user_version").fetchone()[0]
+            for number, step in enumerate(STEPS[version:], start=version + 1):
+                db.executescript(f"begin immediate; {step}; pragma user_version = {number}; commit;")
+            copied.mark = watermark.read(db)
+            db.execute("update mark set id = lower(hex(randomblob(8)))")
+        copied.events = db.execute("select count(*) from event").fetchone()[0]
+    for side in ("", *_SIDES):
+        Path(f"{old}{side}").unlink(missing_ok=True)
+    return new, copied
+
+
+def add(file: Path, copies: Iterable[Sequence[Copy]], stores: Sequence[str], last: int) -> dict[str, Known]:
+    """Adds the events that stores hold beyond a journal, each with its ``copies``, oldest first; what became of each.
+
+    ``stores`` are the backends that an event is to be delivered to where they have no copy. An event keeps its number,
+    and so its ref, where the old journal still lists under which number it was delivered; stores do not know it. New
+    numbers come after ``last``, so that no ref of a lost memory names another one.
+    """
+    found: dict[str, Known] = {}
+    with closing(sqlite3.connect(file, isolation_level=None)) as db:
+        db.row_factory = sqlite3.Row
+        db.execute("begin immediate")
+        _number_from(db, last)
+        barred = Barred.of(db)
+        numbers = _numbers_left(db)
+        for some in copies:
+            event = fullest([copy.event for copy in some])
+            number = numbers.get(event.event_id)
+            found[event.event_id] = _add(db, event, some, stores, barred, number)
+        _supersede(db)
+        db.execute(watermark.COUNT)
+        db.execute("commit")
+        db.execute("pragma journal_mode = delete")
+    return found
+
+
+def fullest(copies: Sequence[Event]) -> Event:
+    """The copy of an event that says most of it: the most fields that are not empty, then the longest text."""
+
+    def said(event: Event) -> tuple[int, int]:
+        return sum(value is not None and value not in ("", ()) for value in event_row(event)), len(event.text)
+
+    return max(copies, key=said)
+
+
+def _numbers_left(db: Connection) -> dict[str, int]:
+    """By event id, the number of each event that is gone and whose deliveries are left, with the id that stores use."""
+    rows = db.execute(
+        "select distinct d.seq, n.value as id from delivery d, json_each(d.native_ids) n "
+        "where not exists (select 1 from event e where e.seq = d.seq)"
+    ).fetchall()
+    numbers = {str(row["id"]).rpartition("#")[2]: int(row["seq"]) for row in rows}  # of Markdown: file#event
+    twice = {seq for seq, many in Counter(numbers.values()).items() if many > 1}
+    return {event_id: seq for event_id, seq in numbers.items() if seq not in twice}
+
+
+def _add(
+    db: Connection,
+    event: Event,
+    copies: Sequence[Copy],
+    stores: Sequence[str],
+    barred: Barred,
+    number: int | None = None,
+) -> Known:
+    if db.execute("select 1 from event where event_id = ?", (event.event_id,)).fetchone() is not None:
+        return "known"
+    place_key, natural, words = keys_of(event)
+    marks = [*([natural] if natural else []), *([words] if words.startswith(WORDS) else [])]
+    gone = db.execute(
+        "select 1 from tombstone where event_id = ? or key in (select value from json_each(?))",
+        (event.event_id, json.dumps(marks)),
+    ).fetchone()
+    if gone is not None or barred.visible("", Hit.of(event)) is None:
+        return "forgotten"
+    # Of two events with one natural key the newer one has it, as when it was appended.
+    db.execute("update event set natural = null where natural = ?", (natural,))
+    db.execute("delete from delivery where seq = ?", (number,))
+    seq = db.execute(
+        f"insert into event({', '.join(('seq', *EVENT_NAMES, 'natural', 'place_key'))}) "
+        f"values({', '.join('?' * (len(EVENT_NAMES) + 3))})",
+        (number, *event_row(event), natural, place_key),
+    ).lastrowid
+    assert seq is not None  # noqa: S101 — an insert that did not raise has a row
+    outbox.enter(db, seq, stores, sent=True)
+    db.executemany(
+        "insert into delivery(seq, backend, state, native_ids) values(?, ?, 'done', ?) on conflict(backend, seq) do "
+        "update set state = 'done', native_ids = excluded.native_ids",
+        [(seq, copy.backend, json.dumps(copy.native_ids)) for copy in copies],
+    )
+    db.executemany("insert or ignore into derived values(?, ?)", [(s, event.event_id) for s in event.derived_from])
+    count(db, event, +1)
+    return "renumbered" if number is None else "recovered"
+
+
+def _supersede(db: Connection) -> None:
+    """Marks what a later event replaces: stores know it by the later one alone."""
+    rows = db.execute(
+        "select old.*, new.event_id as newer from event new join event old on old.event_id = new.supersedes "
+        "where new.forgotten = 0 and old.forgotten = 0 and old.superseded_by is null order by new.seq"
+    ).fetchall()
+    for row in rows:
+        count(db, event_of(row), -1)
+        db.execute("update event set superseded_by = ? where seq = ?", (row["newer"], row["seq"]))
+
+
+def _number_from(db: Connection, last: int) -> None:
+    if db.execute("select 1 from sqlite_sequence where name = 'event'").fetchone() is None:
+        db.execute("insert into sqlite_sequence values('event', 0)")
+    db.execute("update sqlite_sequence set seq = max(seq, ?) where name = 'event'", (last,))
+
+
+def _count_anew(db: Connection) -> None:
+    db.execute("begin immediate")
+    for row in db.execute("select * from event where forgotten = 0 and superseded_by is null").fetchall():
+        count(db, event_of(row), +1)
+    db.execute("commit")
+
+
+def _fault(file: Path) -> str:
+    """What is wrong with a journal; empty where it is whole."""
+    if not file.exists():
+        return "it is not there"
+    try:
+        with closing(sqlite3.connect(file)) as db:
+            verdict = str(db.execute("pragma quick_check(1)").fetchone()[0]).splitlines()[-1]
+            if verdict != "ok":
+                return verdict
+            db.execute("select 1 from event limit 1").fetchone()
+    except sqlite3.Error as error:
+        return str(error)
+    return ""
+
+
+def _copy_readable(old: Path, db: Connection) -> list[str]:
+    """Copies every row that can be read; the tables that could not be read to their end."""
+    cut: list[str] = []
+    tables = [
+        (name, "without rowid" in sql.lower())
+        for name, sql in db.execute("select name, sql from sqlite_master where type = 'table'").fetchall()
+        if name not in _DERIVED and not name.startswith("sqlite_")
+    ]
+    try:
+        source = sqlite3.connect(old)
+    except sqlite3.Error:
+        return [name for name, _ in tables]
+    with closing(source):
+        for table, keyed in tables:
+            names = [row["name"] for row in db.execute(f"pragma table_info({table})")]
+            order = ", ".join(str(n) for n in _key(db, table)) if keyed else "rowid"
+            db.execute("begin immediate")
+            whole = False
+            for direction in ("asc", "desc"):
+                whole = _copy_rows(source, db, table, names, f"order by {_each(order, direction)}")
+                if whole:
+                    break
+            db.execute("commit")
+            if not whole:
+                cut.append(table)
+    return cut
+
+
+def _copy_rows(source: sqlite3.Connection, db: Connection, table: str, names: Sequence[str], order: str) -> bool:
+    """Copies the rows of a table in an order, as far as they can be read; whether that was to the end."""
+    try:
+        there = {row[1] for row in source.execute(f"pragma table_info({table})")}
+        columns = [name for name in names if name in there]
+        if not columns:
+            return False
+        listed = ", ".join(columns)
+        into = f"insert or ignore into {table}({listed}) values({', '.join('?' * len(columns))})"
+        for row in _rows(source, f"select {listed} from {table} {order}"):
+            with suppress(sqlite3.IntegrityError, sqlite3.InterfaceError):  # a row of a damaged page may be no row
+                db.execute(into, row)
+    except (sqlite3.DatabaseError, UnicodeDecodeError):
+        return False
+    return True
+
+
+def _rows(source: sqlite3.Connection, sql: str) -> Iterator[tuple[object, ...]]:
+    yield from source.execute(sql)
+
+
+def _key(db: Connection, table: str) -> list[str]:
+    return [row["name"] for row in db.execute(f"pragma table_info({table})") if row["pk"]]
+
+
+def _each(order: str, direction: str) -> str:
+    return ", ".join(f"{column} {direction}" for column in order.split(", "))
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def merged(held: Mapping[str, Iterable[tuple[Event, tuple[str, ...]]]]) -> list[list[Copy]]:
+    """The events of several stores, each once with all its copies, in the order in which they were recorded."""
+    copies: dict[str, list[Copy]] = {}
+    for backend, events in held.items():
+        for event, native_ids in events:
+            copies.setdefault(event.event_id, []).append(Copy(backend, event, native_ids))
+    return sorted(copies.values(), key=lambda some: (some[0].event.recorded_at, some[0].event.event_id))

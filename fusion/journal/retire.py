@@ -1,0 +1,134 @@
+"""What does not hold any more by itself: what a file has no more, and what was made of a text that was edited.
+
+Unlike forgetting, retiring is nobody's wish: no tombstone stands in the way of the same text later, with which a
+memory comes back by itself, and the journal keeps it as it keeps earlier versions. The backends delete it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fusion.contract import DIMENSIONS, Event, Scope
+from fusion.journal import outbox
+from fusion.journal.rows import RETIRED, count
+from fusion.store.rows import event_of, storable
+from fusion.store.sqlite import Connection
+
+SCHEMA = """
+create index event_source on event(tenant, source, seq) where source is not null;
+"""
+
+MAX_KEPT = 5000
+"""revisions of one file, and files, in one request"""
+
+CURRENT = "forgotten = 0 and superseded_by is null"
+MANY = "select value from json_each(?)"
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A file as it was read from its beginning to its end: the revisions of its pieces, and no other, are current.
+
+    ``part`` narrows that to revisions that begin with it, for a file of more pieces than one request takes.
+    """
+
+    source: str
+    keep: tuple[str, ...] = ()
+    part: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCount:
+    """One source that memories came from, and how many of them are current."""
+
+    source: str
+    memories: int
+
+
+def gone(db: Connection, scope: Scope, file: Whole) -> list[Any]:
+    """The rows of current pieces that a file does not have any more.
+
+    Of exactly this owner: what another user took in from the same file is theirs.
+    """
+    same = " and ".join(f"{dimension} is ?" for dimension in DIMENSIONS)
+    # By itself SQLite takes an index of the user, and looks through all of that user's memories for each file.
+    return db.execute(
+        "select * from event indexed by event_source "
+        f"where tenant = ? and source = ? and place_unit = 'line' and {CURRENT} and {same} "
+        f"and substr(revision, 1, ?) = ? and revision not in ({MANY})",
+        (
+            scope.tenant,
+            storable(file.source),
+            *(None if (v := getattr(scope, dimension)) is None else storable(v) for dimension in DIMENSIONS),
+            len(file.part),
+            storable(file.part),
+            json.dumps([storable(revision) for revision in file.keep]),
+        ),
+    ).fetchall()
+
+
+def retire(db: Connection, rows: Sequence[Any]) -> None:
+    """These are not current any more, and every backend is to delete them."""
+    for row in rows:
+        count(db, event_of(row), -1)
+        db.execute("update event set superseded_by = ? where seq = ?", (RETIRED, row["seq"]))
+    outbox.withdraw(db, [row["seq"] for row in rows])
+
+
+def made_of(db: Connection, event_id: str) -> list[Any]:
+    """The rows of current memories that were made of an event, alone or with others, and of those in turn."""
+    sources, rows = [event_id], dict[str, Any]()
+    for source in sources:
+        for row in _made_of(db, [source]):
+            if row["event_id"] not in rows:
+                rows[row["event_id"]] = row
+                sources.append(row["event_id"])
+    return list(rows.values())
+
+
+def replaced(db: Connection, seqs: Collection[int], events: Sequence[Event]) -> list[Any]:
+    """The rows of current memories to which ``events`` are the answer now: made before of these turns and no others.
+
+    Only where they have a turn in common: what was learnt of another turn still holds.
+    """
+    turns = db.execute(f"select event_id from event where seq in ({MANY})", (json.dumps(list(seqs)),))
+    again, kept = {row["event_id"] for row in turns}, {event.event_id for event in events}
+    earlier = _made_of(db, [source for event in events for source in event.derived_from])
+    return [row for row in earlier if row["event_id"] not in kept and again.issuperset(event_of(row).derived_from)]
+
+
+def _made_of(db: Connection, sources: Sequence[str]) -> list[Any]:
+    return db.execute(
+        f"select * from event where event_id in (select event_id from derived where source in ({MANY})) and {CURRENT} "
+        "order by seq",
+        (json.dumps(sources),),
+    ).fetchall()
+
+
+def revive(db: Connection, row: Any, stores: Sequence[str]) -> None:
+    """What was retired is in its file again: it is current, and every backend is to be told."""
+    db.execute("update event set superseded_by = null where seq = ?", (row["seq"],))
+    outbox.enter_again(db, row["seq"], stores)
+    count(db, event_of(row), +1)
+
+
+def sources(db: Connection, scope: Scope, prefix: str, after: str, limit: int) -> list[SourceCount]:
+    """The sources of a scope's own memories that begin with ``prefix``, by name, from the one after ``after``."""
+    same = " and ".join(f"{dimension} = ?" for dimension in scope.named())
+    # Without an end, what sorts behind the prefix would be looked through, too; U+10FFFF is no character.
+    rows = db.execute(
+        "select source, count(*) as n from event where tenant = ? and source > ? and source >= ? and source < ? "
+        "and substr(source, 1, ?) = ? and forgotten = 0 and superseded_by is null "
+        f"{'and ' + same if same else ''} group by source order by source limit ?",
+        (
+            scope.tenant,
+            *map(storable, (after, prefix, f"{prefix}\U0010ffff")),
+            len(prefix),
+            *map(storable, (prefix, *scope.named().values())),
+            limit,
+        ),
+    )
+    return [SourceCount(row["source"], row["n"]) for row in rows]

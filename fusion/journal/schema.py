@@ -1,0 +1,71 @@
+"""The tables of the journal, and what leads from each version of its file to the next."""
+
+from __future__ import annotations
+
+from fusion.journal import (
+    audit,
+    batches,
+    distil_queue,
+    duplicates,
+    external_refs,
+    feedback,
+    outbox,
+    repeats,
+    retire,
+    tombstones,
+    watermark,
+)
+from fusion.store.rows import EVENT_COLUMNS
+
+_SCHEMA = f"""
+create table event(
+    seq integer primary key autoincrement, {EVENT_COLUMNS},
+    natural text unique, place_key text, forgotten integer not null default 0, superseded_by text
+);
+create index event_place on event(place_key, seq) where place_key is not null;
+create index event_document on event(tenant, user_id, document, place_unit, place_start) where document is not null;
+create index event_session on event(tenant, user_id, session_id, seq) where document is null and session_id is not null;
+create table delivery(
+    seq integer not null references event(seq), backend text not null, state text not null default 'pending',
+    native_ids text not null default '[]', attempts integer not null default 0, next_at integer not null default 0,
+    reason text,
+    primary key(backend, seq)
+) without rowid;
+create index delivery_open on delivery(backend, state, seq) where state in ('pending', 'forget');
+create table tombstone(key text primary key, event_id text not null) without rowid;
+create table hidden(
+    tenant text not null, document text not null, line text not null, primary key(tenant, document, line)
+) without rowid;
+create table term(owner text not null, term text not null, n integer not null, primary key(owner, term)) without rowid;
+create table owner(owner text primary key, tenant text not null, documents integer not null, length integer not null)
+    without rowid;
+create table idempotency(
+    tenant text not null, key text not null, body text not null, reply text not null, at integer not null,
+    primary key(tenant, key)
+) without rowid;
+create index idempotency_age on idempotency(at);
+create table derived(source text not null, event_id text not null, primary key(source, event_id)) without rowid;
+"""
+_LISTING = """
+create index event_tenant on event(tenant, seq);
+create index event_user on event(tenant, user_id, seq);
+"""
+"""the newest memories of a tenant or a user, page by page, without a look at everybody else's"""
+_STATED = "alter table event add column stated text not null default '[]'"
+STEPS = (
+    _SCHEMA,
+    _LISTING,
+    tombstones.SCHEMA + audit.SCHEMA + retire.SCHEMA + external_refs.SCHEMA,
+    feedback.SCHEMA,
+    distil_queue.SCHEMA,
+    _STATED,
+    duplicates.SCHEMA,
+    watermark.SCHEMA,
+    tombstones.PER_MEMORY,
+    outbox.URGENT,
+    batches.SCHEMA,
+    repeats.SCHEMA,
+    outbox.SENT,
+    repeats.LAST,
+)
+"""by version: ``STEPS[n]`` leads from n to n + 1"""

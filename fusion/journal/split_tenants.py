@@ -1,0 +1,124 @@
+"""Moves a tenant's memories out of a journal that several tenants shared, into one of its own.
+
+Refs, tombstones, votes and the audit go with them unchanged. In the shared journal the rows stay as those of forgotten
+memories, without a text, until every backend has deleted what it stored of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from fusion.journal import outbox
+from fusion.store.sqlite import Connection
+
+_OTHERS = "seq in (select seq from event where tenant <> :tenant)"
+_LEFT = "(select event_id from event)"
+_COPY = (
+    f"delete from delivery where {_OTHERS}",
+    f"delete from lesson where {_OTHERS}",
+    "delete from event where tenant <> :tenant",
+    f"delete from derived where event_id not in {_LEFT}",
+    f"delete from learnt where event_id not in {_LEFT}",
+    f"delete from tombstone where event_id not in {_LEFT}",
+    "delete from hidden where tenant <> :tenant",
+    "delete from term where owner not in (select owner from owner where tenant = :tenant)",
+    *(f"delete from {name} where tenant <> :tenant" for name in ("owner", "idempotency", "shown", "label", "audit")),
+    "update mark set id = lower(hex(randomblob(8)))",
+    # New numbers continue the tenant's own: the next one must not say how much others wrote.
+    *(
+        f"update sqlite_sequence set seq = coalesce((select max({column}) from {name}), 0) where name = '{name}'"
+        for name, column in (("event", "seq"), ("audit", "id"), ("label", "id"))
+    ),
+)
+"""what turns a copy of a shared journal into one tenant's"""
+_THEIRS = "seq in (select seq from event where tenant = :tenant)"
+_MOVED = (
+    f"delete from lesson where {_THEIRS}",
+    *(
+        f"delete from {name} where event_id in (select event_id from event where tenant = :tenant)"
+        for name in ("derived", "learnt", "tombstone")
+    ),
+    "delete from term where owner in (select owner from owner where tenant = :tenant)",
+    *(f"delete from {name} where tenant = :tenant" for name in ("owner", "hidden", "idempotency", "shown", "label")),
+    "update event set text = '', speaker = null, stated = '[]', forgotten = 1 where tenant = :tenant",
+)
+"""what leaves nothing of a tenant in a shared journal but what backends are to delete"""
+
+
+def others(db: Connection, own: str) -> list[str]:
+    """The tenants but ``own`` that have anything in a journal that was not moved yet."""
+    found, last = [], ""
+    while (row := db.execute("select min(tenant) as tenant from event where tenant > ?", (last,)).fetchone())[0]:
+        last = row["tenant"]
+        if last != own and _is_here(db, last):
+            found.append(last)
+    return found
+
+
+def _is_here(db: Connection, tenant: str) -> bool:
+    """Whether a tenant was not moved: then it has a memory, or at least a tombstone."""
+    known = "select event_id from event where tenant = ?"
+    return any(
+        db.execute(sql, (tenant,)).fetchone() is not None
+        for sql in (
+            "select 1 from event where tenant = ? and forgotten = 0 limit 1",
+            f"select 1 from tombstone where event_id in ({known}) limit 1",
+        )
+    )
+
+
+def copy(shared: Path, tenant: str, target: Path) -> None:
+    """Writes a tenant's journal to ``target``, whole or not at all; durable when it returns."""
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    made = target.with_name(f"{target.name}.new")
+    made.unlink(missing_ok=True)
+    made.touch(mode=0o600)
+    with (
+        closing(sqlite3.connect(f"{shared.absolute().as_uri()}?mode=ro", uri=True)) as source,
+        closing(sqlite3.connect(made, isolation_level=None)) as db,
+    ):
+        source.backup(db)
+        db.execute("pragma journal_mode = delete")
+        db.execute("begin immediate")
+        (cut,) = db.execute("select sql from sqlite_master where name = 'audit_is_not_cut'").fetchone()
+        db.execute("drop trigger audit_is_not_cut")
+        for statement in _COPY:
+            db.execute(statement, {"tenant": tenant})
+        db.execute(cut)
+        db.execute("commit")
+        db.execute("vacuum")  # others' texts must not be left in free pages
+    for path in (made, target.parent):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+            if path == made:
+                made.rename(target)
+        finally:
+            os.close(descriptor)
+
+
+def release(db: Connection, tenant: str, kept: Sequence[str]) -> bool:
+    """Takes a tenant out of a shared journal and has every backend delete what it stored of it.
+
+    Only where its own journal has all that this one has, of which ``kept`` are the event ids; whether that was so.
+    """
+    rows = db.execute("select seq, event_id, forgotten from event where tenant = ?", (tenant,)).fetchall()
+    if not {row["event_id"] for row in rows} <= set(kept):
+        return False
+    outbox.withdraw(db, [row["seq"] for row in rows if not row["forgotten"]])
+    for statement in _MOVED:
+        db.execute(statement, {"tenant": tenant})
+    return True
+
+
+def events_in(file: Path) -> list[str]:
+    """The ids of all events in a journal that is not open."""
+    with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as db:
+        (ids,) = db.execute("select json_group_array(event_id) from event").fetchone()
+    found: list[str] = json.loads(ids)
+    return found

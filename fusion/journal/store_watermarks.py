@@ -1,0 +1,130 @@
+"""Marks of the journal in the home and next to each store: which journal filled it, and how far that was.
+
+A journal that was replaced by an empty one, cut, or restored from an older copy is sound in itself. Only the stores
+know that there was more. So the mark of the journal is written into the home and into each store's folder as that is
+filled; at the next start a journal with another id, or with fewer transactions than a mark has, has lost something.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from fusion.journal.watermark import Mark
+
+log = logging.getLogger(__name__)
+
+FILE = "journal.json"
+COUNT_FILE = "count.json"
+HOME = "the home"
+"""what the home itself is called among the places"""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCount:
+    """How many events a store held when it was last counted.
+
+    ``journal`` is the id of the journal that filled it, ``removed`` how many events that had removed from it by then,
+    and ``missing`` how many were gone by then that nobody removed.
+    """
+
+    journal: str
+    events: int
+    removed: int
+    missing: int = 0
+
+
+def write_mark(folder: Path, mark: Mark) -> None:
+    """Writes the mark, whole or not at all. A folder that is gone or full keeps its last one."""
+    _write(folder, FILE, mark)
+
+
+def remove_marks(places: Mapping[str, Path]) -> None:
+    """Removes the marks in these places: what they say of the journal is about to become untrue."""
+    for folder in places.values():
+        (folder / FILE).unlink(missing_ok=True)
+
+
+def write_count(folder: Path, count: StoreCount) -> None:
+    """Writes how many events a store holds, whole or not at all."""
+    _write(folder, COUNT_FILE, count)
+
+
+def read_count(folder: Path) -> StoreCount | None:
+    """The count in a folder; None where there is none, or it is not whole."""
+    try:
+        found = json.loads((folder / COUNT_FILE).read_text(encoding="utf-8"))
+        numbers = (int(found[name]) for name in ("events", "removed", "missing"))
+        return StoreCount(str(found["journal"]), *numbers)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def remove_count(folder: Path) -> None:
+    """Removes the count of a store whose events are about to change in another way than by deliveries."""
+    with suppress(OSError):
+        (folder / COUNT_FILE).unlink(missing_ok=True)
+
+
+def _write(folder: Path, name: str, value: Mark | StoreCount) -> None:
+    fresh = folder / f".{name}"
+    try:
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(asdict(value), file)
+        fresh.replace(folder / name)
+    except OSError as error:
+        log.debug("%s was not written in %s: %s", name, folder, error)
+
+
+def read_mark(folder: Path) -> Mark | None:
+    """The mark in a folder; None where there is none, or it is not whole."""
+    try:
+        found = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        return Mark(str(found["id"]), int(found["commits"]), int(found["events"]), int(found["seq"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def places_of(home: Path, backends: Mapping[str, object]) -> dict[str, Path]:
+    """The folders that have a mark, by what a message calls them."""
+    return {HOME: home, **{name: home / "backends" / name for name in backends}}
+
+
+def lost(journal: Mark | None, places: Mapping[str, Path]) -> str | None:
+    """What a journal has lost by the marks in these places, in one sentence; None where it has lost nothing.
+
+    ``journal`` is None where there is none, or its mark cannot be read.
+    """
+    found = {name: mark for name, folder in places.items() if (mark := read_mark(folder)) is not None}
+    beyond = {name: mark for name, mark in found.items() if journal is None or _is_beyond(mark, journal)}
+    if not beyond:
+        return None
+    most = max(beyond.values(), key=lambda mark: mark.events)
+    has = 0 if journal is None else journal.events
+    if journal is not None and not any(_is_other(mark, journal) for mark in beyond.values()):
+        what = "another program deleted memories from it"
+    elif journal is not None and all(mark.id == journal.id for mark in beyond.values()):
+        what = "it lacks what was written last: it was cut, or is an older copy of itself"
+    else:
+        what = "it is another one than the stores were filled from"
+    return f"{what}. It has {has} memories of all time; {_listed(list(beyond))} knew of {most.events}"
+
+
+def _is_beyond(mark: Mark, journal: Mark) -> bool:
+    """Whether a mark knew more than the journal has: events are never deleted, only emptied."""
+    return _is_other(mark, journal) or mark.events > journal.events
+
+
+def _is_other(mark: Mark, journal: Mark) -> bool:
+    """Whether a mark is of another journal, or of a later state of this one."""
+    return mark.id != journal.id or mark.commits > journal.commits
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,271 @@
+"""Tombstones: what was forgotten is gone from its row, and what must not come back is known by hashes alone.
+
+A memory is barred by its natural key, by its words within their owner, and, if it is a piece of a user's own file, by
+its statements within that file, by whatever name that goes here and there (`_shelf`); one that never came through here
+by its backend and native id, too. An explicit remember of the same words lifts all that one forgetting put up.
+
+Of a piece of a file only the forgotten statements are kept back: what else stands in it, or came there since, is known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from fusion.contract import Hit, Place, Scope
+from fusion.journal.rows import WORDS, Record, words_key
+from fusion.lib.chunk import chunks
+from fusion.lib.statements import says_something, statements, without
+from fusion.lib.words import content_hash, normalise
+from fusion.store.sqlite import Connection
+
+SCHEMA = """
+alter table hidden add column words text;
+alter table tombstone add column words text;
+create index hidden_words on hidden(words) where words is not null;
+create index tombstone_words on tombstone(words) where words is not null;
+"""
+
+PER_MEMORY = """
+create table held(
+    tenant text not null, document text not null, line text not null, words text not null default '',
+    primary key(tenant, document, line, words)
+) without rowid;
+insert or ignore into held select tenant, document, line, coalesce(words, '') from hidden;
+drop table hidden;
+alter table held rename to hidden;
+create index hidden_words on hidden(words);
+"""
+"""two memories of one file, or two users, may forget the same line: what lifts one of them must not lift the other"""
+
+FORMER_LINE_WORDS = 3
+"""earlier versions knew a forgotten line from this many words on; shorter ones went with a line that they stood by"""
+
+_FOREIGN = "foreign\0"
+_OWNER = re.compile(r"[^\0]*\0[^\0]*\0([^\0]*)\0")
+"""the user in a key of words: kind, tenant, user, hash"""
+_TELLS_APART = re.compile(r"-[0-9a-f]{8}(?=/)")
+"""what a folder's name has behind it where another of that name was there first"""
+
+
+@dataclass(frozen=True, slots=True)
+class Barred:
+    """The tombstones that every answer is held against, in memory: hashes only."""
+
+    lines: dict[tuple[str, str], dict[str, set[str]]] = field(default_factory=dict)
+    """by tenant and shelf, then by line: the users who forgot it, "" for nobody named"""
+    keys: set[str] = field(default_factory=set)
+    """of words, and of items that did not come through here"""
+
+    @classmethod
+    def of(cls, db: Connection) -> Barred:
+        barred = cls()
+        for tenant, document, line, words in db.execute("select tenant, document, line, words from hidden"):
+            barred._bar(tenant, document, line, _user(words))
+        barred.keys.update(
+            key for (key,) in db.execute("select key from tombstone") if key.startswith((WORDS, _FOREIGN))
+        )
+        return barred
+
+    def __bool__(self) -> bool:
+        return bool(self.keys or self.lines)
+
+    def add(self, hit: Hit, backend: str | None = None) -> None:
+        """Bars what says this; with a ``backend``, also the item itself."""
+        keys = [_words(hit.text, hit.speaker, hit.scope), *itself(backend, hit)]
+        self.keys.update(key for key in keys if key.startswith((WORDS, _FOREIGN)))
+        if hit.place is not None:
+            for line in file_lines(hit.text, hit.place):
+                self._bar(hit.scope.tenant, hit.place.document, line, hit.scope.user_id or "")
+
+    def _bar(self, tenant: str, document: str, line: str, user: str) -> None:
+        self.lines.setdefault((tenant, _shelf(document)), {}).setdefault(line, set()).add(user)
+
+    def hides(self, backend: str, hit: Hit) -> bool:
+        """Whether nothing of a hit may be shown. What the journal knows by its id is left to the journal."""
+        return self.visible(backend, hit) is None
+
+    def says(self, backend: str, hit: Hit) -> bool:
+        """Whether a hit says something that was forgotten, be it beside other things."""
+        return self.visible(backend, hit) is not hit
+
+    def visible(self, backend: str, hit: Hit) -> Hit | None:
+        """What of a hit may be shown: all of it, a piece of a file without its forgotten statements, or nothing.
+
+        A piece of a file is known by its statements, wherever they stand by now, and not by its number: another text
+        may have come there since.
+        """
+        if hit.place is not None:
+            text, place = self.rest(hit.text, hit.place, hit.scope)
+            if not text and hit.text:
+                return None
+            hit = hit if text == hit.text else replace(hit, text=text, place=place)
+        if not self.keys:
+            return hit
+        # The words of what has an event's id are the journal's to judge.
+        says = [] if hit.event_id is not None else [_words(hit.text, hit.speaker, hit.scope)]
+        return hit if self.keys.isdisjoint((*says, *itself(backend, hit))) else None
+
+    def rest(self, text: str, place: Place, scope: Scope) -> tuple[str, Place]:
+        """What a piece of a file says beside what was forgotten there, and where; empty where that is nothing."""
+        said = self._without(text, place, scope)
+        if said == text:
+            return text, place
+        if not says_something(said):
+            return "", place
+        lines = said.split("\n")
+        above = next(number for number, line in enumerate(lines) if line.strip())
+        below = next(number for number, line in enumerate(reversed(lines)) if line.strip())
+        if place.end - place.start == len(lines) - 1:
+            place = replace(place, start=place.start + above, end=place.end - below)
+        return "\n".join(lines[above : len(lines) - below]), place
+
+    def _without(self, text: str, place: Place, scope: Scope) -> str:
+        """The text with what was forgotten in its file blanked, line by line; by another user, it is still this one's.
+
+        The same text where nothing was.
+        """
+        forgotten = self._in_document(place.document, scope) if place.unit == "line" else None
+        if forgotten is None:
+            return text
+        if forgotten(_whole(text)):
+            return "\n" * text.count("\n")
+        formerly = {number for number, key in _former(text) if key and forgotten(key)}
+        if formerly:
+            formerly |= {number for number, key in _former(text) if not key}
+            lines = ("" if number in formerly else line for number, line in enumerate(text.split("\n")))
+            return without("\n".join(lines), forgotten)
+        return without(text, forgotten)
+
+    def _in_document(self, document: str, scope: Scope) -> Callable[[str], bool] | None:
+        """Tells the keys of what was forgotten in a document; None where nothing was."""
+        gone = self.lines.get((scope.tenant, _shelf(document))) if self.lines else None
+        if gone is None:
+            return None
+        who = {"", scope.user_id}
+        return lambda key: key in gone and (scope.user_id is None or not who.isdisjoint(gone[key]))
+
+    def rest_of(self, record: Record) -> Record | None:
+        """A record without what was forgotten in its file; None where nothing is left."""
+        event = record.event
+        if event.place is None or not event.text or not self.lines:
+            return record
+        text, place = self.rest(event.text, event.place, event.scope)
+        if text == event.text:
+            return record
+        return replace(record, event=replace(event, text=text, place=place)) if text else None
+
+    def lines_left(self, document: str, lines: Sequence[str], scope: Scope) -> dict[int, str]:
+        """Of each line of a file that says what was forgotten, by number from 1, the rest; the same rule as `visible`.
+
+        In the pieces that a file is taken in by, for what was forgotten before statements were kept is known by them.
+        """
+        forgotten = self._in_document(document, scope)
+        if forgotten is None:
+            return {}
+        text = "\n".join(lines)
+        left = list(without(text, forgotten).split("\n"))
+        for piece in chunks(text):
+            place = Place(document, piece.start, piece.end, "line")
+            rest = self._without(piece.text, place, scope)
+            if rest == piece.text:
+                continue
+            if piece.part:  # of one line that is too long for one piece
+                left[piece.start - 1] = left[piece.start - 1].replace(piece.text, rest)
+                continue
+            for number, line in enumerate(rest.split("\n"), start=piece.start - 1):
+                left[number] = min(left[number], line, key=len)
+        return {n: line for n, (line, before) in enumerate(zip(left, lines, strict=True), start=1) if line != before}
+
+
+def _shelf(document: str) -> str:
+    """A file's name with that of the folder that it is in: what every reader of it knows.
+
+    A document is called after the folder that somebody named to one reader (`docs/sub/a.md`), or to another
+    (`sub/a.md`), and that folder's name may carry a hash that tells it from another one's. Two files of one name in
+    two folders of one name are taken for one: rather too much is kept out of answers than too little.
+    """
+    return _TELLS_APART.sub("", "/".join(document.split("/")[-2:]))
+
+
+def _user(words: str | None) -> str:
+    """The user whose words these are, by their key; nobody where there is none: it was put up before they were."""
+    owner = _OWNER.match(words or "")
+    return owner[1] if owner else ""
+
+
+def itself(backend: str | None, hit: Hit) -> list[str]:
+    """The key of one backend's item; a piece of a file has none."""
+    if backend is None or (hit.place is not None and hit.place.unit == "line"):
+        return []
+    return [f"{_FOREIGN}{hit.scope.tenant}\0{backend}\0{hit.native_id}"]
+
+
+@lru_cache(maxsize=4096)
+def _words(text: str, speaker: str | None, scope: Scope) -> str:
+    """Remembered: the items that backends find are the ones that they find again."""
+    return words_key(text, speaker, scope)
+
+
+def put_up(db: Connection, event_id: str, words: str, keys: Sequence[str], hit: Hit) -> None:
+    """Every tombstone of one memory, each with the words that lift it."""
+    db.executemany(
+        "insert or replace into tombstone values(?, ?, ?)", [(key, event_id, words) for key in (words, *keys)]
+    )
+    if hit.place is not None:
+        db.executemany(
+            "insert or ignore into hidden values(?, ?, ?, ?)",
+            [(hit.scope.tenant, hit.place.document, line, words) for line in file_lines(hit.text, hit.place)],
+        )
+
+
+def lift(db: Connection, words: str) -> None:
+    """Takes away every tombstone that stands for what was said in these words."""
+    db.execute("delete from tombstone where words = ?1 or key = ?1", (words,))
+    db.execute("delete from hidden where words = ?", (words,))
+
+
+def file_lines(text: str, place: Place) -> set[str]:
+    """The keys of a piece of a file and of its statements; none for a turn."""
+    return {one.key for one in statements(text)} | {_whole(text)} if place.unit == "line" else set()
+
+
+def _whole(text: str) -> str:
+    """The key of a whole piece, whatever it says: one may have no statement."""
+    words = [word for line in text.splitlines() for word in normalise(line).split()]
+    return content_hash("whole\0" + " ".join(words))
+
+
+@lru_cache(maxsize=4096)
+def _former(text: str) -> tuple[tuple[int, str], ...]:
+    """Each line that says something, by number from 0, with the key that earlier versions gave it; none if short."""
+    lines = ((number, normalise(line).split()) for number, line in enumerate(text.split("\n")))
+    return tuple(
+        (number, content_hash(" ".join(words)) if len(words) >= FORMER_LINE_WORDS else "")
+        for number, words in lines
+        if words
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What is kept back of one document: the refs of the forgotten memories that stood in it."""
+
+    document: str
+    refs: tuple[str, ...]
+
+
+def held_back(db: Connection, tenant: str) -> list[Held]:
+    """What was forgotten in documents and is kept out of them, by document."""
+    rows = db.execute(
+        "select distinct h.document, a.ref, a.id from hidden h join tombstone t on t.words = h.words "
+        "join event e on e.event_id = t.event_id join audit a on a.seq = e.seq "
+        "where h.tenant = ? and h.words <> '' order by h.document, a.id",
+        (tenant,),
+    )
+    found: dict[str, dict[str, None]] = {}
+    for document, ref, _ in rows:
+        found.setdefault(document, {})[ref] = None
+    return [Held(document, tuple(refs)) for document, refs in found.items()]

@@ -1,0 +1,389 @@
+"""The three worlds that a request may meet: the live one, one that writes down what it says, one that plays it back.
+
+A recording has, for every hit of every backend, what the journal knew of it and what stood beside it, and what the
+model and the judge said: so that any recipe, and any subset of the backends, replays exactly. What it lacks raises.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from operator import is_
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from fusion.contract import Embedder, Expands, Hit, Judge, Knows, Passage, Query, Scope, Verdict
+from fusion.errors import FusionError, ReplayGap
+from fusion.lib.bm25 import Frequencies
+from fusion.lib.words import spoken
+from fusion.recall.dedup import Texts
+from fusion.recall.engine import World
+from fusion.recall.filter import Record
+from fusion.recall.gather import Answer, Source, gather
+from fusion.recall.maxsim import best_matches
+from fusion.recall.signals import Likeness
+from fusion.recall.synonyms import reworded
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+log = logging.getLogger(__name__)
+
+HERE = 400_000
+"""pairs of tokens that are matched without handing them to a thread, which takes a fifth of their millisecond more"""
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Findable(Record, Protocol):
+    """A record with the hit that a search would find its event as."""
+
+    @property
+    def hit(self) -> Hit: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the read path needs of the journal, as plain functions: it may not import it."""
+
+    records: Callable[[Sequence[str]], Awaitable[Mapping[str, Findable]]]
+    neighbours: Callable[[Sequence[str], int], Awaitable[Mapping[str, Sequence[Findable]]]]
+    """by event id, the records up to so many places before and after it in its document, in order"""
+    frequencies: Callable[[Scope, Sequence[str]], Awaitable[Frequencies]]
+    without_forgotten: Callable[[str, Sequence[Hit]], Sequence[Hit]]
+    """a backend's hits without those that say what was forgotten, though they are no events that the journal knows"""
+
+
+@dataclass(frozen=True)
+class Live:
+    """The world as it is now."""
+
+    sources: Mapping[str, Source]
+    known: Known
+    embedder: Embedder | None = None
+    judge: Judge | None = None
+    judge_timeout_s: float = 2.5
+    lexical: bool = False
+    """whether to do without a model is the configuration's choice, and so no degradation"""
+
+    @cached_property
+    def expanding(self) -> Mapping[str, Expands]:
+        """The backends that know what stands beside their hits; looked for once, because looking is slow."""
+        return {name: s.backend for name, s in self.sources.items() if isinstance(s.backend, Expands)}
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def nonce(self) -> str:
+        return secrets.token_hex(6)
+
+    def receipt_id(self) -> str:
+        return "r" + secrets.token_hex(12)
+
+    async def answers(self, query: Query, names: Sequence[str] | None, deadline_s: float) -> Sequence[Answer]:
+        chosen = self.sources if names is None else {name: self.sources[name] for name in names}
+        answers = await gather(replace(query, deadline_s=deadline_s), list(chosen.values()), deadline_s)
+        return [self._without_hidden(answer) for answer in answers]
+
+    def _without_hidden(self, answer: Answer) -> Answer:
+        hits = tuple(self.known.without_forgotten(answer.backend, answer.hits))
+        if len(hits) == len(answer.hits):
+            # As many, and yet something of one may be held back.
+            return answer if all(map(is_, hits, answer.hits)) else replace(answer, hits=hits)
+        return replace(answer, hits=hits, dropped={**answer.dropped, "forgotten": len(answer.hits) - len(hits)})
+
+    async def records(self, event_ids: Sequence[str]) -> Mapping[str, Record]:
+        return await self.known.records(event_ids)
+
+    async def frequencies(self, scope: Scope, terms: Sequence[str]) -> Frequencies:
+        return await self.known.frequencies(scope, terms)
+
+    async def neighbours(
+        self, finds: Sequence[tuple[str, str, Hit]], span: int, deadline_s: float
+    ) -> Mapping[str, Sequence[Hit]]:
+        """From the journal for what it knows, from the backend itself for what is foreign to it.
+
+        Beside a fact stand the events that it was derived from.
+        """
+        events = {hit.event_id: ref for ref, _, hit in finds if hit.event_id}
+        told = await self.known.neighbours(list(events), span) if events else {}
+        found: dict[str, Sequence[Hit]] = {
+            events[event_id]: [record.hit for record in records] for event_id, records in told.items()
+        }
+        derived = {ref: hit.derived_from for ref, _, hit in finds if hit.derived_from and ref not in found}
+        if derived:
+            sources = await self.known.records([i for ids in derived.values() for i in ids])
+            found.update({ref: [sources[i].hit for i in ids if i in sources] for ref, ids in derived.items()})
+        if not self.expanding:
+            return found
+        foreign: dict[str, list[tuple[str, Hit]]] = {}
+        for ref, backend, hit in finds:
+            if backend in self.expanding and ref not in found and hit.place is not None:
+                foreign.setdefault(backend, []).append((ref, hit))
+        answers = await asyncio.gather(*(self._beside(n, f, span, deadline_s) for n, f in foreign.items()))
+        for answer in answers:
+            found.update(answer)
+        return found
+
+    async def _beside(
+        self, name: str, finds: Sequence[tuple[str, Hit]], span: int, deadline_s: float
+    ) -> dict[str, Sequence[Hit]]:
+        """What a backend says stands beside its hits; nothing when it fails, for the hits themselves are here."""
+        try:
+            async with asyncio.timeout(deadline_s):
+                beside = await self.expanding[name].neighbours([hit for _, hit in finds], span)
+        except (FusionError, OSError, TimeoutError) as error:
+            log.warning("backend %s did not say what stands beside its hits: %s", name, type(error).__name__)
+            return {}
+        return {ref: self.known.without_forgotten(name, hits) for (ref, _), hits in zip(finds, beside, strict=True)}
+
+    async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness | None:
+        if self.embedder is None:
+            return None if self.lexical else Likeness()
+        try:
+            asked = await self.embedder.query_tokens(query)
+            tokens = await self.embedder.tokens(texts, deadline_s)
+            seen = {text: t for text, t in zip(texts, tokens, strict=True) if t is not None}
+            # One pass of the model gives both, so whatever has token vectors has its dense one cached as well.
+            dense = await self.embedder.embed([query, *seen], keep=False)
+        except (FusionError, OSError, RuntimeError) as error:
+            log.warning("the embedding model failed; ranking goes on without it: %s", type(error).__name__)
+            return Likeness()
+        every = list(seen.values())
+        few = len(asked.vectors) * sum(len(one.vectors) for one in every) <= HERE
+        matches = best_matches(asked, every) if few else await asyncio.to_thread(best_matches, asked, every)
+        cosines = dense[1:] @ dense[0]
+        return Likeness(
+            words=asked.words,
+            matches=dict(zip(seen, matches, strict=True)),
+            dense=dict(zip(seen, cosines.tolist(), strict=True)),
+        )
+
+    async def reworded(self, pairs: Sequence[Texts], deadline_s: float) -> Collection[Texts]:
+        if self.embedder is None:
+            return ()
+        texts = list(dict.fromkeys(text for pair in pairs for text in pair))
+        try:
+            tokens = await self.embedder.tokens(texts, deadline_s)
+        except (FusionError, OSError, RuntimeError) as error:
+            log.warning("the embedding model failed; other words count as other statements: %s", type(error).__name__)
+            return ()
+        knows = self.embedder.knows if isinstance(self.embedder, Knows) else None
+        return reworded(pairs, dict(zip(texts, tokens, strict=True)), knows)
+
+    @property
+    def judged(self) -> bool:
+        return self.judge is not None
+
+    async def verdict(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict:
+        if self.judge is None:
+            return Verdict("disabled", fault="no judge is configured")
+        return await self.judge.judge(query, passages, min(deadline_s, self.judge_timeout_s))
+
+
+@dataclass
+class Recording:
+    """All I/O of one request. Keys of ``beside`` are (backend, event id, else native id); of ``verdicts``, passages."""
+
+    now: datetime
+    nonce: str = ""
+    receipt_id: str = ""
+    span: int = 0
+    answers: dict[str, Answer] = field(default_factory=dict)
+    records: dict[str, Record] = field(default_factory=dict)
+    beside: dict[tuple[str, str], Sequence[Hit]] = field(default_factory=dict)
+    documents: int = 0
+    average_length: float = 1.0
+    counts: dict[str, int] = field(default_factory=dict)
+    words: tuple[str, ...] = ()
+    matches: dict[str, NDArray[np.float32]] = field(default_factory=dict)
+    dense: dict[str, float] = field(default_factory=dict)
+    reworded: set[Texts] = field(default_factory=set)
+    """pairs of texts that say the same in other words"""
+    unseen: set[str] = field(default_factory=set)
+    """texts that the model had no time for, or all of them when there was none"""
+    lexical: bool = False
+    judged: bool = False
+    verdicts: dict[str, float | None] = field(default_factory=dict)
+    verdict: Verdict | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recorder:
+    """A world that passes on what ``world`` says and writes it down, with more than this one request needs."""
+
+    world: World
+    recording: Recording
+
+    @classmethod
+    def of(cls, world: World) -> Recorder:
+        return cls(world, Recording(now=world.now()))
+
+    def now(self) -> datetime:
+        return self.recording.now
+
+    def nonce(self) -> str:
+        self.recording.nonce = self.world.nonce()
+        return self.recording.nonce
+
+    def receipt_id(self) -> str:
+        self.recording.receipt_id = self.world.receipt_id()
+        return self.recording.receipt_id
+
+    async def answers(self, query: Query, names: Sequence[str] | None, deadline_s: float) -> Sequence[Answer]:
+        answers = await self.world.answers(query, names, deadline_s)
+        self.recording.answers.update({a.backend: a for a in answers})
+        return answers
+
+    async def records(self, event_ids: Sequence[str]) -> Mapping[str, Record]:
+        found = await self.world.records(event_ids)
+        self.recording.records.update(found)
+        return found
+
+    async def frequencies(self, scope: Scope, terms: Sequence[str]) -> Frequencies:
+        found = await self.world.frequencies(scope, terms)
+        self.recording.documents, self.recording.average_length = found.documents, found.average_length
+        self.recording.counts.update({term: found.counts.get(term, 0) for term in terms})
+        return found
+
+    async def neighbours(
+        self, finds: Sequence[tuple[str, str, Hit]], span: int, deadline_s: float
+    ) -> Mapping[str, Sequence[Hit]]:
+        """Asks for every hit of every backend, because in another subset another sighting may survive."""
+        self.recording.span = span
+        every = {(a.backend, h.native_id): h for a in self.recording.answers.values() for h in a.hits}
+        wanted = [(f"{name}\0{native_id}", name, hit) for (name, native_id), hit in every.items()]
+        found = await self.world.neighbours(wanted, span, deadline_s)
+        for ref, name, hit in wanted:
+            self.recording.beside[name, _id(hit)] = found.get(ref, ())
+        beside = [h.event_id for hits in found.values() for h in hits if h.event_id]
+        self.recording.records.update(await self.world.records(list(dict.fromkeys(beside))))
+        return {ref: self.recording.beside[name, _id(hit)] for ref, name, hit in finds}
+
+    async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness | None:
+        hits = [h for a in self.recording.answers.values() for h in a.hits]
+        hits += [h for beside in self.recording.beside.values() for h in beside]
+        every = list(dict.fromkeys([*texts, *(spoken(h.text, h.speaker) for h in hits)]))
+        seen = await self.world.likeness(query, every, deadline_s)
+        if seen is None:
+            self.recording.lexical = True
+            return None
+        self.recording.words = seen.words
+        self.recording.matches.update(seen.matches)
+        self.recording.dense.update(seen.dense)
+        self.recording.unseen.update(text for text in every if text not in seen.matches)
+        return _of(seen, texts)
+
+    async def reworded(self, pairs: Sequence[Texts], deadline_s: float) -> Collection[Texts]:
+        found = await self.world.reworded(pairs, deadline_s)
+        self.recording.reworded.update(found)
+        return found
+
+    @property
+    def judged(self) -> bool:
+        self.recording.judged = self.world.judged
+        return self.recording.judged
+
+    async def verdict(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict:
+        verdict = self.recording.verdict = await self.world.verdict(query, passages, deadline_s)
+        self.recording.verdicts.update({p.text: verdict.scores.get(p.id) for p in passages})
+        return verdict
+
+
+@dataclass(slots=True)
+class Replay:
+    """A world that says what a recording says, and raises ReplayGap for what it does not have."""
+
+    recording: Recording
+
+    def now(self) -> datetime:
+        return self.recording.now
+
+    def nonce(self) -> str:
+        return self.recording.nonce
+
+    def receipt_id(self) -> str:
+        return self.recording.receipt_id
+
+    async def answers(self, query: Query, names: Sequence[str] | None, deadline_s: float) -> Sequence[Answer]:
+        del query, deadline_s
+        return [self._have(self.recording.answers, name, "answer") for name in names or self.recording.answers]
+
+    async def records(self, event_ids: Sequence[str]) -> Mapping[str, Record]:
+        return {i: self.recording.records[i] for i in event_ids if i in self.recording.records}
+
+    async def frequencies(self, scope: Scope, terms: Sequence[str]) -> Frequencies:
+        del scope
+        counts = {term: self._have(self.recording.counts, term, "document frequency") for term in terms}
+        return Frequencies(self.recording.documents, self.recording.average_length, counts)
+
+    async def neighbours(
+        self, finds: Sequence[tuple[str, str, Hit]], span: int, deadline_s: float
+    ) -> Mapping[str, Sequence[Hit]]:
+        del deadline_s
+        if span > self.recording.span:
+            raise ReplayGap(f"recorded {self.recording.span} neighbours a side; the recipe wants {span}")
+        found = {}
+        for ref, name, hit in finds:
+            beside = self._have(self.recording.beside, (name, _id(hit)), "neighbours")
+            if span < self.recording.span:
+                beside = [h for h in beside if _distance(hit, h) <= span]
+            found[ref] = beside
+        return found
+
+    async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness | None:
+        del query, deadline_s
+        if self.recording.lexical:
+            return None
+        for text in texts:
+            if text not in self.recording.matches and text not in self.recording.unseen:
+                raise ReplayGap("the recording has no likeness of a text in the pool")
+        return _of(Likeness(self.recording.words, self.recording.matches, self.recording.dense), texts)
+
+    async def reworded(self, pairs: Sequence[Texts], deadline_s: float) -> Collection[Texts]:
+        del deadline_s
+        return {
+            (one, other) for one, other in pairs if not self.recording.reworded.isdisjoint([(one, other), (other, one)])
+        }
+
+    @property
+    def judged(self) -> bool:
+        return self.recording.judged
+
+    async def verdict(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict:
+        del query, deadline_s
+        if self.recording.verdict is None:
+            raise ReplayGap("the judge was not asked when this was recorded")
+        scores = {p.id: self._have(self.recording.verdicts, p.text, "verdict") for p in passages}
+        return replace(self.recording.verdict, scores={i: s for i, s in scores.items() if s is not None})
+
+    @staticmethod
+    def _have(recorded: Mapping[K, V], key: K, what: str) -> V:
+        try:
+            return recorded[key]
+        except KeyError:
+            raise ReplayGap(f"the recording has no {what} for {key!r}") from None
+
+
+def _of(likeness: Likeness, texts: Sequence[str]) -> Likeness:
+    """The part of a likeness that is about ``texts``."""
+    return Likeness(
+        likeness.words,
+        {text: likeness.matches[text] for text in texts if text in likeness.matches},
+        {text: likeness.dense[text] for text in texts if text in likeness.dense},
+    )
+
+
+def _id(hit: Hit) -> str:
+    """What identifies a hit of a backend, in its own words and in the journal's."""
+    return hit.event_id or hit.native_id
+
+
+def _distance(hit: Hit, other: Hit) -> int:
+    return abs(hit.place.start - other.place.start) if hit.place and other.place else 0

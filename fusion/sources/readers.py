@@ -1,0 +1,381 @@
+"""Files as memories: Markdown in its sections, JSONL line by line, agents' sessions turn by turn.
+
+What cannot be read is skipped, with its reason.
+
+Lazy: one Markdown file, or one line of JSONL, is in memory at a time. Every memory has a natural key (its source, its
+place and its revision), so that to read the same files again remembers nothing twice.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from fusion.contract import DIMENSIONS, KINDS, Kind, Moment, Place, Scope, Unit
+from fusion.ingest.claims import unread_line
+from fusion.ingest.intake import NewMemory, not_one_line
+from fusion.lib.chunk import chunks
+from fusion.lib.front_matter import front_matter
+from fusion.lib.moment import moment
+from fusion.lib.words import content_hash
+from fusion.sources import sessions
+from fusion.sources.files import (
+    DEFAULT_LIMITS,
+    EMPTY,
+    MAX_REF_CHARS,
+    NO_SUCH_FILE,
+    Cutting,
+    File,
+    Limits,
+    Lines,
+    Progress,
+    Skip,
+    Unreadable,
+    files,
+    is_json,
+    is_packed,
+    no_report,
+    opened,
+    sized,
+    unchanged,
+)
+from fusion.sources.offsets import Bookmark, Bookmarks, is_untouched, whole
+from fusion.sources.split import in_pieces
+
+__all__ = ["MAX_LINE_BYTES", "NO_SUCH_FILE", "Skip", "markdown", "moment", "read", "size"]
+
+MAX_LINE_BYTES = 1 << 20
+"""of a line of JSONL: twice what the longest memory takes when each of its characters is escaped"""
+PRIVATE = frozenset({"memory.md"})
+"""file names, in any case, whose memories no group may read (seed 001)"""
+
+MAX_ID_CHARS = 256
+MAX_POSITION = 2**53
+
+Wholly = Callable[[str, Sequence[str], Bookmark | None], None]
+"""told of a file that was read from its beginning to its end: its source, the revisions of its pieces, and a bookmark
+behind it, where it is worth one"""
+
+
+def _nobody(source: str, revisions: Sequence[str], mark: Bookmark | None) -> None:
+    """Is told, and has no use for it."""
+
+
+def size(paths: Sequence[Path]) -> int:
+    """How many bytes `read` will read: for a bar. What cannot be looked at counts nothing."""
+    return sum(file.bytes for file in files(paths) if isinstance(file, File))
+
+
+def read(
+    paths: Sequence[Path],
+    scope: Scope | None = None,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    progress: Progress = lambda count: None,
+    cutting: Cutting = no_report,
+    bookmarks: Bookmarks | None = None,
+    only: Collection[Path] | None = None,
+    wholly: Wholly = _nobody,
+    passed: Counter[str] | None = None,
+    split_up: Callable[[NewMemory], None] = lambda memory: None,
+) -> Iterator[NewMemory | Skip]:
+    """The memories in files and in folders of files, in a fixed order; ``scope`` is for those that do not say whose.
+
+    Never raises for what it finds: a file or line that makes no sense is a ``Skip``, and the others are read. JSONL and
+    sessions grow at their end: with ``bookmarks`` they are read on from where they were left. ``only`` are the files
+    to look at, of those that ``paths`` mean. ``wholly`` is told of each Markdown file that was
+    read to its end, ``passed`` counts the files of kinds that are not read. A memory that is too long for one
+    comes in pieces, and ``split_up`` gets the whole of it.
+    """
+    found = _read(
+        paths,
+        scope or Scope(),
+        limits,
+        progress=progress,
+        cutting=cutting,
+        bookmarks=bookmarks,
+        only=only,
+        wholly=wholly,
+        passed=passed,
+    )
+    return in_pieces(found, split_up)
+
+
+def _read(
+    paths: Sequence[Path],
+    whose: Scope,
+    limits: Limits,
+    *,
+    progress: Progress,
+    cutting: Cutting,
+    bookmarks: Bookmarks | None,
+    only: Collection[Path] | None,
+    wholly: Wholly,
+    passed: Counter[str] | None,
+) -> Iterator[NewMemory | Skip]:
+    for file in files(paths, passed):
+        if isinstance(file, Skip):
+            if only is None:
+                yield file
+        elif only is not None and file.path not in only:
+            continue
+        elif too_large := limits.too_large(file):
+            yield Skip(sized(file), too_large)
+            progress(file.bytes)
+        elif file.form == "markdown":
+            yield from markdown(file, whose, wholly, limits=limits, progress=progress, cutting=cutting)
+        elif file.form == "database":
+            yield from sessions.database(file.path, whose, bookmarks)
+            progress(file.bytes)
+        elif session := sessions.session_of(file.path, whose):
+            yield from sessions.transcript(file.path, session, bookmarks, progress)
+        else:
+            yield from _jsonl(file, whose, progress, bookmarks)
+
+
+# Markdown --------------------------------------------------------------------------------------------------------
+
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def markdown(
+    file: File,
+    whose: Scope,
+    wholly: Wholly,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    progress: Progress = lambda count: None,
+    cutting: Cutting = no_report,
+) -> Iterator[NewMemory | Skip]:
+    """The sections of one Markdown file, as `read` has them; its bytes count as they are handed out."""
+    where = str(file.path)
+    if too_large := limits.too_large(file):
+        yield Skip(sized(file), too_large)
+        return
+    limit = int(limits.note_mb * 1_000_000)
+    try:
+        with opened(file.path) as stream, unchanged(stream):
+            data, about = stream.read(limit + 1), os.fstat(stream.fileno())
+            if len(data) > limit:
+                raise Unreadable("it grew while it was read; run it again")
+        if b"\0" in data:
+            raise Unreadable("binary: it has NUL bytes")
+        text = data.decode("utf-8-sig")
+    except Unreadable as reason:
+        progress(file.bytes)
+        yield Skip(where, str(reason))
+        if str(reason) == EMPTY:
+            wholly(f"file:{file.path}", (), None)
+        return
+    except UnicodeDecodeError:
+        progress(file.bytes)
+        yield Skip(where, "not UTF-8")
+        return
+    scope = replace(whose, audience="private") if file.path.name.lower() in PRIVATE else whose
+    matter = front_matter(text)
+    at = _day(file.path.stem) or _day(matter.get("date", "")) or _day(matter.get("created", ""))
+    # Cut as the Markdown backend cuts, so that a chunk of the file and its event are seen to be the same span.
+    found = [chunk for chunk in chunks(text, report=lambda share: cutting(file, share)) if chunk.text.strip()]
+    if not found:
+        progress(file.bytes)
+        yield Skip(where, "nothing in it to remember")
+    counted = 0
+    for chunk in found:
+        reached = file.bytes * chunk.end // found[-1].end
+        progress(reached - counted)
+        counted = reached
+        yield NewMemory(
+            text=chunk.text,
+            scope=scope,
+            at=at,
+            place=Place(file.document, chunk.start, chunk.end, "line"),
+            source=f"file:{file.path}",
+            revision=content_hash(chunk.text),
+            origin="import",
+        )
+    revisions = [content_hash(chunk.text) for chunk in found]
+    wholly(f"file:{file.path}", revisions, whole(about, len(set(revisions))))
+
+
+def _day(text: str) -> Moment | None:
+    """The day that a text begins with, as ``YYYY-MM-DD``."""
+    match = _DAY.match(text)
+    try:
+        return Moment(datetime.fromisoformat(match[0]).replace(tzinfo=UTC), "day") if match else None
+    except ValueError:  # 2026-13-45 is a name, not a day
+        return None
+
+
+# JSONL -----------------------------------------------------------------------------------------------------------
+
+
+def _jsonl(file: File, whose: Scope, progress: Progress, bookmarks: Bookmarks | None) -> Iterator[NewMemory | Skip]:
+    unknown: dict[str, None] = {}
+    where = str(file.path)
+    memories = senseless = 0
+    try:
+        with opened(file.path) as stream, unchanged(stream):
+            if is_packed(stream):
+                raise Unreadable("an archive, but of no session that is known")
+            mark = bookmarks.find(where) if bookmarks is not None else None
+            if bookmarks is not None and mark is not None and is_untouched(mark, os.fstat(stream.fileno())):
+                bookmarks.resumed(mark)
+                progress(file.bytes)
+                return
+            lines = Lines(stream, MAX_LINE_BYTES, progress)
+            for line in lines:
+                cut = line is not None and not line.endswith(b"\n")
+                number = lines.number + cut
+                if line is None:
+                    senseless += 1
+                    yield Skip(f"{where}:{number}", f"longer than {MAX_LINE_BYTES:,} bytes")
+                    continue
+                if b"\0" in line:
+                    raise Unreadable("binary: it has NUL bytes")
+                if number == 1:
+                    line = line.removeprefix(b"\xef\xbb\xbf")
+                if not line.strip() or (cut and not is_json(line)):  # half of a line is left for when it is whole
+                    continue
+                try:
+                    row = _Row.of(line)
+                    memory = row.memory(file, number, whose)
+                except Unreadable as reason:
+                    senseless += 1
+                    yield Skip(f"{where}:{number}", str(reason))
+                    continue
+                yield memory
+                memories += 1
+                unknown.update(dict.fromkeys(row.unknown()))
+            if bookmarks is not None and not senseless:
+                bookmarks.reached(where, whole(os.fstat(stream.fileno()), memories))
+    except Unreadable as reason:
+        yield Skip(where, str(reason))
+    if unknown:
+        names = ", ".join(sorted(unknown)[:10]) + (f" and {len(unknown) - 10} more" if len(unknown) > 10 else "")
+        yield Skip(where, f"fields that mean nothing here were left out: {names}")
+
+
+_FIELDS = frozenset(
+    [
+        *(*DIMENSIONS, "project", "audience", "text", "kind", "raw_kind", "speaker", "at", "valid_from", "valid_to"),
+        *("document", "position", "end", "unit", "source", "revision", "origin", "supersedes"),
+    ]
+)
+_FREE = frozenset({"text", "revision"})
+"""fields that nothing cites, so that they may have several lines"""
+_MAX_UNKNOWN = 100
+"""names of fields kept for the report"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One line's object. Every reader of a field raises Unreadable, which names the field."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, line: bytes) -> _Row:
+        try:
+            values = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            raise Unreadable("not a line of JSON") from None
+        if not isinstance(values, dict):
+            raise Unreadable("not a JSON object")
+        return cls({name: value for name, value in values.items() if value is not None})
+
+    def unknown(self) -> list[str]:
+        return [repr(name)[1:-1][:40] for name in self.values if name not in _FIELDS][:_MAX_UNKNOWN]
+
+    def memory(self, file: File, number: int, whose: Scope) -> NewMemory:
+        """What a line says. Without a position its line's number stands in, in its document or in its revision."""
+        text = self.string("text", MAX_LINE_BYTES)
+        if text is None or not text.strip():
+            raise Unreadable("text is missing or empty")
+        document = self.string("document", MAX_REF_CHARS)
+        position = self.integer("position")
+        revision = self.string("revision", MAX_ID_CHARS)
+        place = None
+        if document is not None:
+            start = number if position is None else position
+            end = self.integer("end")
+            unit: Unit = self.choice("unit", ("turn", "line")) or "turn"
+            if end is not None and end < start:
+                raise Unreadable("end is before position")
+            place = Place(document, start, start if end is None else end, unit)
+        elif revision is None:
+            # Two lines that say "yes" are two memories.
+            revision = f"{number if position is None else position}:{content_hash(text)}"
+        kind = self.string("kind", MAX_ID_CHARS)
+        known: Kind = kind if kind in KINDS else "note"
+        if kind is None and document is not None and position is not None and place and place.unit == "turn":
+            known = "turn"
+        memory = NewMemory(
+            text=text,
+            scope=self.scope(whose),
+            kind=known,
+            raw_kind=self.string("raw_kind", MAX_ID_CHARS) or (kind if kind not in KINDS else None),
+            speaker=self.string("speaker", MAX_ID_CHARS),
+            at=self.moment("at"),
+            place=place,
+            source=self.string("source", MAX_REF_CHARS) or f"jsonl:{document or file.path.name}"[:MAX_REF_CHARS],
+            revision=revision or "",
+            origin=self.choice("origin", ("owner", "agent", "tool", "import", "system")) or "import",
+            valid_from=_utc(self.moment("valid_from")),
+            valid_to=_utc(self.moment("valid_to")),
+            supersedes=self.string("supersedes", MAX_REF_CHARS),
+        )
+        return unread_line(memory)
+
+    def scope(self, whose: Scope) -> Scope:
+        """The scope of a line, by default that of ``whose``; the tenant is always theirs."""
+        said: dict[str, Any] = {name: self.string(name, MAX_ID_CHARS) for name in (*DIMENSIONS, "project")}
+        said["audience"] = self.choice("audience", ("private", "group"))
+        return replace(whose, **{name: value for name, value in said.items() if value is not None})
+
+    def string(self, name: str, longest: int) -> str | None:
+        """A field's text; None when it is missing or empty."""
+        value = self.values.get(name, "")
+        if not isinstance(value, str):
+            raise Unreadable(f"{name} is not a text")
+        if len(value) > longest:
+            raise Unreadable(f"{name} is longer than {longest:,} characters")
+        if "\0" in value:
+            raise Unreadable(f"{name} has a NUL character")
+        if name not in _FREE and (wrong := not_one_line(value)):
+            raise Unreadable(f"{name} {wrong}")
+        return value or None
+
+    def integer(self, name: str) -> int | None:
+        value = self.values.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_POSITION:
+            raise Unreadable(f"{name} is not a whole number from 0")
+        return value
+
+    def choice(self, name: str, choices: Sequence[str]) -> Any:
+        value = self.values.get(name)
+        if value is not None and value not in choices:
+            raise Unreadable(f"{name} is none of {', '.join(choices)}")
+        return value
+
+    def moment(self, name: str) -> Moment | None:
+        written = self.string(name, MAX_ID_CHARS)
+        if written is None:
+            return None
+        try:
+            return moment(written)
+        except ValueError:
+            raise Unreadable(f'{name} is no time; write ISO 8601: "2026-01-31" or "2026-01-31T09:30:00Z"') from None
+
+
+def _utc(found: Moment | None) -> datetime | None:
+    return found.utc if found else None

@@ -1,0 +1,983 @@
+"""Somebody's knowledge graph as a backend: on a real ArcadeDB always, on a Neo4j by `make test-neo4j`, and on a server
+that says Memgraph's words, and every fault, on order."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.bolt import MEMGRAPH, NEO4J, Bolt, Dialect, Schema, Server, TextIndex, VectorIndex
+from adapters.neo4j import Neo4j, Options
+from adapters.neo4j.cypher import Cypher
+from adapters.neo4j.entity_linking import linked, spellings
+from adapters.neo4j.graph import fused
+from adapters.neo4j.rows import Rows, time_of
+from fusion.contract import Backend, Captured, Hit, Opening, Partial, Query, Scope
+from fusion.errors import (
+    BackendTimeout,
+    BackendUnreachable,
+    FusionError,
+    InvalidAnswer,
+    SettingsError,
+    Unauthorized,
+)
+from fusion.gateway.gateway import Fusion
+from fusion.ingest.intake import NewMemory
+from tests.backend_contract import BackendContract, make_query, opening
+from tests.bolt.servers import CONNECT_MS, ArcadeDB, arcade_at, empty, memgraph_at_hand, start_arcade
+from tests.bolt.stub import Failure, Garbage, Hang, Lost, Stub
+from tests.bolt.stub import Rows as Said
+from tests.fakes import FakeEmbedder
+from tests.patience import load
+
+LONG = 60.0
+NAMES, TEXTS = TextIndex("thing_names", "Thing", "name"), TextIndex("chunk_texts", "Chunk", "text")
+VECTORS = VectorIndex("chunk_vectors", "Chunk", "embedding", FakeEmbedder().dimensions)
+DEFINED: Mapping[str, TextIndex | VectorIndex] = {index.name: index for index in (NAMES, TEXTS, VECTORS)}
+
+
+class Indexed(ArcadeDB):
+    """ArcadeDB's dialect, which knows of the indexes that these tests pretend to have made."""
+
+    existing: Sequence[str] = ("RETURN 1 AS one",)
+    dimensions: int = VECTORS.dimensions
+
+    def names_of(self, rows: Iterable[Mapping[str, object]]) -> Mapping[str, int | None]:
+        return {name: self.dimensions if index is VECTORS else None for name, index in DEFINED.items()}
+
+
+class OnArcade(Neo4j):
+    dialects: ClassVar[Mapping[str, Dialect]] = {"neo4j": Indexed(), "memgraph": Indexed()}
+
+
+class OfOtherSize(Indexed):
+    dimensions = 1536
+
+
+class OnOther(Neo4j):
+    dialects: ClassVar[Mapping[str, Dialect]] = {"neo4j": OfOtherSize()}
+
+
+# The contract, on real databases -----------------------------------------------------------------------------------
+
+
+class GraphContract(BackendContract):
+    """Events stand in the graph as somebody else would have put them there; the id of each is a property of theirs."""
+
+    echoed = ("text", "scope")  # what a graph says of a fact
+    dialect: ClassVar[Dialect]
+    adapter: ClassVar[type[Neo4j]] = Neo4j
+    options: ClassVar[Mapping[str, object]] = {
+        "entities": ["Thing"],
+        "id": "id",
+        "valid_to": "ends",
+        "scope": {
+            name: name for name in ("tenant", "user_id", "agent_id", "run_id", "session_id", "audience")
+        },
+    }  # fmt: skip
+
+    @abstractmethod
+    @pytest.fixture
+    def server(self) -> Server: ...
+
+    @pytest.fixture(autouse=True)
+    async def _database(self, server: Server) -> AsyncIterator[None]:
+        self.bolt = Bolt(server, self.dialect)
+        self.where: dict[str, object] = {
+            name: value for name in ("url", "database", "user", "password_file") if (value := getattr(server, name))
+        }
+        self.where["connect_ms"] = CONNECT_MS
+        await empty(self.bolt)
+        await self.prepare()
+        yield
+        await empty(self.bolt)
+        await self.bolt.close()
+
+    async def prepare(self) -> None:
+        """Indexes, where the options name some."""
+
+    async def open_backend(self, folder: Path) -> Backend:
+        adapter = self.adapter
+
+        class Echoing(adapter):  # type: ignore[valid-type,misc]
+            """A graph knows no events; here its ids are theirs."""
+
+            async def search(self, query: Query) -> Sequence[Hit]:
+                hits: Sequence[Hit] = await super().search(query)
+                return [replace(hit, event_id=hit.native_id.partition("/")[2]) for hit in hits]
+
+        return await Echoing.open(opening(folder, **self.where, **self.options))
+
+    async def fill(self, backend: Backend, batch: Sequence[Captured]) -> None:
+        for captured in batch:
+            scope = captured.event.scope
+            owners = {k: v for k in ("tenant", "audience") if (v := getattr(scope, k))} | scope.named()
+            await self.put(captured, {str(k): str(v) for k, v in owners.items()})
+
+    @abstractmethod
+    async def put(self, captured: Captured, owners: Mapping[str, str]) -> None: ...
+
+
+MERGE = (
+    "MERGE (s:Thing {name: $subject, tenant: $tenant, audience: $audience, owner: $owner}) SET s += $owners "
+    "MERGE (o:Thing {name: $object, tenant: $tenant, audience: $audience, owner: $owner}) SET o += $owners "
+)
+
+
+class Facts(GraphContract):
+    """Events are relationships that say a sentence, as Graphiti keeps them; names are looked up as they are written."""
+
+    options: ClassVar[Mapping[str, object]] = {**GraphContract.options, "facts": ["fact"]}
+
+    async def put(self, captured: Captured, owners: Mapping[str, str]) -> None:
+        (fact,) = captured.extraction.facts
+        values = {
+            "subject": fact.subject,
+            "object": fact.object,
+            "fact": captured.event.text,
+            "id": captured.event.event_id,
+            "ends": captured.event.valid_to and captured.event.valid_to.isoformat(),
+            "owners": owners,
+            "owner": str(sorted(owners.items())),
+            "tenant": owners["tenant"],
+            "audience": owners["audience"],
+        }
+        await self.bolt.write(
+            f"{MERGE} CREATE (s)-[r:SAYS {{fact: $fact, id: $id}}]->(o) SET r.ends = $ends", values, LONG
+        )
+
+
+class Passages(GraphContract):
+    """Events are texts that mention entities; all three indexes are there."""
+
+    options: ClassVar[Mapping[str, object]] = {
+        **GraphContract.options,
+        "passages": ["Chunk"],
+        "name_index": NAMES.name,
+        "text_index": TEXTS.name,
+        "vector_index": VECTORS.name,
+    }
+
+    async def put(self, captured: Captured, owners: Mapping[str, str]) -> None:
+        (fact,) = captured.extraction.facts
+        vector = (await FakeEmbedder().embed([captured.event.text]))[0]
+        values = {
+            "subject": fact.subject,
+            "object": fact.object,
+            "text": captured.event.text,
+            "id": captured.event.event_id,
+            "ends": captured.event.valid_to and captured.event.valid_to.isoformat(),
+            "vector": [float(value) for value in vector],
+            "owners": owners,
+            "owner": str(sorted(owners.items())),
+            "tenant": owners["tenant"],
+            "audience": owners["audience"],
+        }
+        await self.bolt.write(
+            f"{MERGE} CREATE (c:Chunk {{text: $text, id: $id, embedding: $vector}}) SET c += $owners, c.ends = $ends "
+            "CREATE (c)-[:MENTIONS]->(s) CREATE (c)-[:MENTIONS]->(o)",
+            values,
+            LONG,
+        )
+
+
+class Arcade(GraphContract):
+    dialect = Indexed()
+    adapter = OnArcade
+
+    @pytest.fixture
+    def server(self, arcade: str, tmp_path: Path) -> Server:
+        return arcade_at(arcade, tmp_path)
+
+
+@pytest.mark.feature(
+    "neo4j: anybody's graph in Neo4j or Memgraph by configuration, read only: every backend's promises, as facts "
+    "and as passages, on ArcadeDB in each run",
+)
+class TestFactsOnArcadeDB(Arcade, Facts): ...
+
+
+class TestPassagesOnArcadeDB(Arcade, Passages): ...
+
+
+class RealNeo4j(GraphContract):
+    dialect = NEO4J
+
+    @pytest.fixture
+    def server(self, neo4j_url: str) -> Server:
+        return Server(neo4j_url, connect_ms=CONNECT_MS)
+
+    async def prepare(self) -> None:
+        await self.bolt.define(Schema(vectors=[VECTORS], texts=[NAMES, TEXTS]), LONG)
+
+    async def put(self, captured: Captured, owners: Mapping[str, str]) -> None:
+        await super().put(captured, owners)  # type: ignore[safe-super]  # the other base says how
+        # Neo4j brings its full-text indexes up to date behind, unless told otherwise.
+        await self.bolt.write("CALL db.index.fulltext.awaitEventuallyConsistentIndexRefresh()", {}, LONG)
+
+
+@pytest.mark.neo4j
+class TestFactsOnNeo4j(RealNeo4j, Facts): ...
+
+
+@pytest.mark.feature(
+    "… with its own full-text and vector indexes, on a real Neo4j by `make test-neo4j`, on Memgraph marked `live`",
+    of="neo4j: anybody's graph",
+)
+@pytest.mark.neo4j
+class TestPassagesOnNeo4j(RealNeo4j, Passages): ...
+
+
+class RealMemgraph(GraphContract):
+    """MEMGRAPH_PASSWORD=… docker compose -f compose/memgraph.yaml up, then pytest -m live with the same variable."""
+
+    dialect = MEMGRAPH
+    options: ClassVar[Mapping[str, object]] = {**GraphContract.options, "dialect": "memgraph"}
+
+    @pytest.fixture
+    def server(self) -> Server:
+        return memgraph_at_hand()
+
+    async def prepare(self) -> None:
+        await self.bolt.define(Schema(vectors=[VECTORS], texts=[NAMES, TEXTS]), LONG)
+
+
+@pytest.mark.live
+class TestFactsOnMemgraph(RealMemgraph, Facts):
+    options: ClassVar[Mapping[str, object]] = {**Facts.options, "dialect": "memgraph"}
+
+
+@pytest.mark.live
+class TestPassagesOnMemgraph(RealMemgraph, Passages):
+    options: ClassVar[Mapping[str, object]] = {**Passages.options, "dialect": "memgraph"}
+
+
+# A company's graph: paths, hubs, time, whose it is -------------------------------------------------------------------
+
+COMPANY = """
+CREATE (julien:Person {name: 'Julien', aliases: ['Jules'], id: 'julien'}),
+    (mara:Person {name: 'Mara', id: 'mara', description: 'Mara keeps the build green.'}),
+    (bug:Bug {name: 'bug gateway', id: 'bug'}),
+    (acme:Company {name: 'Acme', id: 'acme'}),
+    (lyon:City {name: 'Lyon', id: 'lyon'}), (oslo:City {name: 'Oslo', id: 'oslo'}),
+    (bug)-[:CORRECTED_BY {id: 'corrected'}]->(julien),
+    (julien)-[:WORKS_FOR {id: 'works'}]->(acme),
+    (mara)-[:KNOWS {id: 'knows'}]->(julien),
+    (julien)-[:LIVED_IN {id: 'lived', valid_at: '2019-01-01', invalid_at: '2021-06-01'}]->(lyon),
+    (julien)-[:LIVED_IN {id: 'lives', valid_at: '2021-06-01'}]->(oslo),
+    (julien)-[:SECRET_OF]->(:Person {name: 'Nobody'}),
+    (:Chunk {id: 'chunk', text: 'The timeout was found on a Friday.'})-[:MENTIONS]->(bug),
+    (:Batch {name: 'import 7'})-[:MADE]->(julien)
+"""
+TABLE: Mapping[str, object] = {
+    "entities": ["Person", "Bug", "Company", "City"],
+    "aliases": ["aliases"],
+    "passages": ["Chunk"],
+    "texts": ["text", "description"],
+    "relationships": ["CORRECTED_BY", "WORKS_FOR", "KNOWS", "LIVED_IN", "MENTIONS", "MADE"],
+    "facts": ["fact"],
+    "id": "id",
+}
+
+
+@pytest.fixture
+async def database(arcade: str, tmp_path: Path) -> AsyncIterator[Bolt]:
+    bolt = Bolt(arcade_at(arcade, tmp_path), Indexed())
+    await empty(bolt)
+    await bolt.write(COMPANY, {}, LONG)
+    yield bolt
+    await empty(bolt)
+    await bolt.close()
+
+
+def located(arcade: str, tmp_path: Path) -> dict[str, object]:
+    server = arcade_at(arcade, tmp_path)
+    return {
+        "url": server.url,
+        "database": server.database,
+        "user": server.user,
+        "password_file": server.password_file,
+        "connect_ms": CONNECT_MS,
+    }
+
+
+Opener = Callable[[type[Neo4j], Opening], Awaitable[Neo4j]]
+
+
+@pytest.fixture
+async def opened() -> AsyncIterator[Opener]:
+    """Opens backends, which are closed after the test."""
+    backends: list[Neo4j] = []
+
+    async def open_one(kind: type[Neo4j], given: Opening) -> Neo4j:
+        backends.append(await kind.open(given))
+        return backends[-1]
+
+    yield open_one
+    for backend in backends:
+        await backend.close()
+
+
+@pytest.fixture
+async def company(database: Bolt, arcade: str, tmp_path: Path, opened: Opener) -> Neo4j:
+    return await opened(OnArcade, opening(tmp_path, **located(arcade, tmp_path), **TABLE))
+
+
+async def paths(backend: Neo4j, text: str, **fields: Any) -> dict[str, tuple[str, ...]]:
+    return {hit.native_id: hit.path for hit in await backend.search(replace(make_query(text), **fields))}
+
+
+@pytest.mark.row(
+    "A141",
+    '… a hit carries the path that justifies it: ("bug gateway", "corrected_by", "Julien"), a chain with its '
+    "inverse steps marked",
+    of="neo4j: anybody's graph",
+)
+async def test_a_triplet_carries_its_path(company: Neo4j) -> None:
+    """One relation reads as it is in the graph, whichever end was named; a chain marks the steps against it."""
+    hits = {hit.native_id: hit for hit in await company.search(make_query("Who fixed bug gateway?"))}
+    corrected, works = hits["edge/corrected"], hits["edge/works"]
+    assert (corrected.path, corrected.text) == (
+        ("bug gateway", "corrected_by", "Julien"),
+        "bug gateway corrected by Julien",
+    )
+    assert (works.path, works.text) == (
+        ("bug gateway", "corrected_by", "Julien", "works_for", "Acme"),
+        "Julien works for Acme",
+    )
+    assert hits["edge/knows"].path == ("bug gateway", "corrected_by", "Julien", "^knows", "Mara")
+    assert (corrected.kind, corrected.raw_kind) == ("fact", "corrected_by")
+
+
+@pytest.mark.feature(
+    "… passages that mention an entity come with it, and what entities say of themselves",
+    of="neo4j: anybody's graph",
+)
+async def test_what_mentions_an_entity_is_shown(company: Neo4j) -> None:
+    """A passage that shares no word with the question comes by the entity that it mentions; so does what an entity
+    says of itself."""
+    hits = {hit.native_id: hit for hit in await company.search(make_query("What of bug gateway?"))}
+    assert (hits["node/chunk"].text, hits["node/chunk"].path) == (
+        "The timeout was found on a Friday.",
+        ("bug gateway",),
+    )
+    assert hits["node/mara"].path == ("bug gateway", "corrected_by", "Julien", "^knows", "Mara")
+
+
+@pytest.mark.feature("… relationships and labels by allow-list", of="neo4j: anybody's graph")
+async def test_only_what_is_allowed_is_followed(company: Neo4j) -> None:
+    """No relationship of another type, and no node of another label, whatever it is related to."""
+    found = await paths(company, "Julien")
+    assert not {"Nobody", "import 7"} & {name for path in found.values() for name in path}
+    assert {"edge/corrected", "edge/works", "edge/knows", "edge/lives"} <= set(found)
+
+
+async def test_an_alias_is_a_name(company: Neo4j) -> None:
+    """ "Jules" leads where "Julien" does; case makes no difference."""
+    assert await paths(company, "where does jules work") == await paths(company, "where does julien work")
+
+
+async def test_both_ends_named_come_first(company: Neo4j) -> None:
+    """What connects two entities of the question has activation from both."""
+    for question in ("Julien and Acme", "Mara, Julien"):
+        (first, *_) = await company.search(make_query(question))
+        assert first.native_id == ("edge/works" if "Acme" in question else "edge/knows")
+
+
+async def test_words_of_the_question_count(company: Neo4j) -> None:
+    """Of five relations of one entity, that which says what is asked comes first."""
+    assert next(hit.native_id for hit in await company.search(make_query("For whom does Julien work?"))) == "edge/works"
+
+
+async def test_one_hop_is_one(database: Bolt, arcade: str, tmp_path: Path, opened: Opener) -> None:
+    """``hops = 1``: nothing that is only related to something related."""
+    backend = await opened(OnArcade, opening(tmp_path, **located(arcade, tmp_path), **TABLE, hops=1))
+    assert set(await paths(backend, "bug gateway")) == {"edge/corrected", "node/chunk"}
+
+
+@pytest.mark.feature("… what was true at a time, where the graph says so", of="neo4j: anybody's graph")
+async def test_what_was_true_at_a_time(database: Bolt, arcade: str, tmp_path: Path, opened: Opener) -> None:
+    """Where the graph says from when until when a relation holds, a question about another time gets what held then;
+    one about now never gets what has ended."""
+    backend = await opened(
+        OnArcade, opening(tmp_path, **located(arcade, tmp_path), **TABLE, valid_from="valid_at", valid_to="invalid_at")
+    )
+    assert backend.features.as_of
+    now = await paths(backend, "Where did Julien live?")
+    then = await paths(backend, "Where did Julien live?", as_of=datetime(2020, 1, 1, tzinfo=UTC))
+    before = await paths(backend, "Where did Julien live?", as_of=datetime(2018, 1, 1, tzinfo=UTC))
+    lived = {"edge/lived", "edge/lives"}
+    assert (lived & set(now), lived & set(then), lived & set(before)) == ({"edge/lives"}, {"edge/lived"}, set())
+
+
+@pytest.mark.feature("… a hub is cut off at its degree, never passed, and reported", of="neo4j: anybody's graph")
+async def test_a_hub_is_cut_off_and_told(database: Bolt, arcade: str, tmp_path: Path, opened: Opener) -> None:
+    """Of 300 relations of one node 20 are followed when it is asked about, and none when it is only passed; the notes
+    say so."""
+    await database.write(
+        "MATCH (acme:Company) UNWIND range(1, 300) AS n "
+        "CREATE (acme)<-[:WORKS_FOR {id: 'w' + toString(n)}]-(:Person {name: 'Worker ' + toString(n)})",
+        {},
+        LONG,
+    )
+    backend = await opened(OnArcade, opening(tmp_path, **located(arcade, tmp_path), **TABLE, degree=20, limit=1000))
+    assert not any("relationships" in note for note in (await backend.describe()).notes)
+    about = await paths(backend, "Acme")
+    assert sum(path[-1] == "Acme" for path in about.values()) == 20
+    passed = await paths(backend, "Julien")
+    assert "edge/works" in passed
+    assert not any("Worker" in path[-1] for path in passed.values())
+    described = await backend.describe()
+    assert any("1 nodes with more than 20 relationships" in note for note in described.notes)
+    assert not described.degraded
+
+
+@pytest.mark.feature("neo4j: another user's memory", part="faults/adapters")
+@pytest.mark.feature(
+    "… whose a node or relationship is, is filtered by the database, before any bound",
+    of="neo4j: anybody's graph",
+)
+async def test_the_database_itself_filters_whose_it_is(
+    database: Bolt, arcade: str, tmp_path: Path, opened: Opener
+) -> None:
+    """Twenty Orchards of somebody else's, of ten that a question is linked with, and none takes the place of one's own;
+    nor do 200 relations of others take the place of one's own at a hub."""
+    await database.write(
+        "UNWIND range(1, 20) AS n CREATE (:Company {name: 'Orchard', id: 'a' + toString(n), owner: 'ben'})"
+        "-[:WORKS_FOR {id: 'b' + toString(n)}]->(:City {name: 'Rome', owner: 'ben'})",
+        {},
+        LONG,
+    )
+    await database.write(
+        "CREATE (o:Company {name: 'Orchard', id: 'z', owner: 'ada'}) WITH o UNWIND range(1, 200) AS n "
+        "CREATE (o)-[:WORKS_FOR {id: 'c' + toString(n)}]->(:City {name: 'Rome', owner: 'ben'})",
+        {},
+        LONG,
+    )
+    await database.write(
+        "MATCH (o:Company {id: 'z'}) CREATE (o)-[:WORKS_FOR {id: 'mine'}]->(:City {name: 'Oslo', owner: 'ada'})",
+        {},
+        LONG,
+    )
+    backend = await opened(
+        OnArcade, opening(tmp_path, **located(arcade, tmp_path), **TABLE, degree=20, scope={"user_id": "owner"})
+    )
+    assert set(await paths(backend, "Orchard", scope=Scope(user_id="ada"))) == {"edge/mine"}
+
+
+async def test_near_in_meaning_is_where_a_nameless_question_starts(
+    database: Bolt, arcade: str, tmp_path: Path, opened: Opener
+) -> None:
+    """A question that names nobody starts from the passages that are nearest, and follows what they mention."""
+    vector = (await FakeEmbedder().embed(["The timeout was found on a Friday."]))[0]
+    await database.write(
+        "MATCH (c:Chunk) SET c.embedding = $vector", {"vector": [float(value) for value in vector]}, LONG
+    )
+    backend = await opened(
+        OnArcade,
+        opening(tmp_path, **located(arcade, tmp_path), **TABLE, vector_index=VECTORS.name, text_index=TEXTS.name),
+    )
+    hits = await backend.search(make_query("the timeout on a friday"))
+    assert hits[0].native_id == "node/chunk"  # first in all three lists
+    assert {hit.native_id: hit.path for hit in hits}["edge/corrected"] == ("bug gateway", "corrected_by", "Julien")
+
+
+@pytest.mark.feature("neo4j: vectors of another dimension", part="faults/adapters")
+@pytest.mark.row(
+    "A080", "… vectors of another size, or a failing model, leave names and words", of="neo4j: anybody's graph"
+)
+async def test_vectors_of_another_size_leave_words(database: Bolt, arcade: str, tmp_path: Path, opened: Opener) -> None:
+    """An index of 1,536 dimensions is not asked with a vector of 32: words and names answer, and doctor's note says
+    what mends it."""
+    options = {**TABLE, "vector_index": VECTORS.name, "text_index": TEXTS.name}
+    backend = await opened(OnOther, opening(tmp_path, **located(arcade, tmp_path), **options))
+    assert "node/chunk" in await paths(backend, "timeout")
+    described = await backend.describe()
+    assert described.degraded
+    assert any("holds 1536 dimensions and the embedding model has 32" in note for note in described.notes)
+
+
+async def test_a_failing_model_leaves_words(database: Bolt, arcade: str, tmp_path: Path, opened: Opener) -> None:
+    """Without a vector the question is answered by names and words, and that is told."""
+    options = {**located(arcade, tmp_path), **TABLE, "vector_index": VECTORS.name, "text_index": TEXTS.name}
+    backend = await opened(OnArcade, Opening("company", tmp_path, options, FakeEmbedder(failing=True)))
+    assert "node/chunk" in await paths(backend, "timeout")
+    assert any("embedding model failed" in note for note in (await backend.describe()).notes)
+
+
+async def test_nothing_is_changed(company: Neo4j, database: Bolt) -> None:
+    """Whatever is asked, the graph is afterwards what it was."""
+    count = "MATCH (n) OPTIONAL MATCH (n)-[r]->() RETURN count(DISTINCT n) AS nodes, count(r) AS edges"
+    before = await database.read(count, {}, LONG)
+    for text in ("Julien'}) DETACH DELETE n //", "CALL db.labels()", "Julien` SET n.x = 1", "bug gateway"):
+        await company.search(make_query(text))
+    await company.describe()
+    assert await database.read(count, {}, LONG) == before
+
+
+@pytest.mark.feature("neo4j: labels that are not there", part="faults/adapters")
+async def test_labels_and_properties_that_the_graph_has_not(
+    database: Bolt, arcade: str, tmp_path: Path, opened: Opener
+) -> None:
+    """A misspelt label or property finds nothing, which looks as if there were nothing: the note says which it is."""
+    options = {**TABLE, "entities": ["Persn", "City"], "names": ["title"]}
+    backend = await opened(OnArcade, opening(tmp_path, **located(arcade, tmp_path), **options))
+    described = await backend.describe()
+    assert described.degraded
+    assert any("no node has the label Persn. Mend: correct entities" in note for note in described.notes)
+    assert any("none of 2 nodes City has title. Mend: correct names" in note for note in described.notes)
+
+
+@pytest.mark.feature("neo4j: flapping", part="faults/adapters")
+async def test_a_server_that_comes_back_is_asked_again(tmp_path: Path, opened: Opener) -> None:
+    """After a restart the first question is answered: the pool outlives its server."""
+    process = start_arcade(tmp_path / "server")
+    options = {**located(process.url, tmp_path), **TABLE}
+    backend = await opened(OnArcade, opening(tmp_path, **options))
+    seeded = Bolt(arcade_at(process.url, tmp_path), Indexed())
+    await seeded.write(COMPANY, {}, LONG)
+    assert "edge/corrected" in await paths(backend, "bug gateway")
+    process.stop()
+    with pytest.raises(BackendUnreachable):
+        await backend.search(make_query("bug gateway"))
+    described = await backend.describe()
+    assert described.degraded
+    assert "Mend: start the database, or correct url of [backends.subject]" in described.notes[0]
+    again = start_arcade(tmp_path / "server", int(process.url.rpartition(":")[2]))
+    try:
+        assert "edge/corrected" in await paths(backend, "bug gateway")
+    finally:
+        await seeded.close()
+        again.stop()
+
+
+# Memgraph's words, and every fault, from a server that says what it is told ------------------------------------------
+
+MEMGRAPH_TABLE: Mapping[str, object] = {
+    "dialect": "memgraph",
+    "entities": ["Person"],
+    "passages": ["Chunk"],
+    "name_index": "names",
+    "text_index": "chunks",
+    "vector_index": "meanings",
+    "scope": {"user_id": "owner"},
+    "hops": 1,
+}
+SCHEMA_ROWS = (
+    Said(["index_name", "dimension"], [["meanings", 32]]),
+    Said(["index type"], [["label_text (name: names)"], ["label_text (name: chunks)"]]),
+)
+JULIEN = [7, ["Person"], "Julien", None, None, None, None, None, "ada"]
+BUG = [8, ["Person"], "bug gateway", None, None, None, None, None, "ada"]
+RELATED = Said(
+    ["came", "forward", "edge", "node"], [[0, False, [3, "CORRECTED_BY", None, None, None, None, None, None], BUG]]
+)
+
+
+def scripted(stub: Stub, table: Mapping[str, object] = MEMGRAPH_TABLE) -> Opening:
+    return Opening("graph", Path("unused"), {"url": stub.url, "connect_ms": CONNECT_MS, **table}, FakeEmbedder())
+
+
+@pytest.mark.feature(
+    "… Memgraph's and Neo4j's own procedures, in read transactions, by fixed statements that cannot write; values "
+    "are parameters",
+    of="neo4j: anybody's graph",
+)
+async def test_memgraph_is_asked_in_its_own_words(opened: Opener) -> None:
+    """Its own procedures, its own ids; the schema outside of a transaction, all else in a read transaction; nothing
+    of the question or of its scope in a statement."""
+    async with Stub() as stub:
+        found = Said(["node", "called", "score"], [[JULIEN, ["Julien"], 1.0]])
+        nothing = Said(["node", "called", "score"])
+        stub.schedule.extend([*SCHEMA_ROWS, found, found, nothing, nothing, nothing, nothing, RELATED])
+        backend = await opened(Neo4j, scripted(stub))
+        hits = await backend.search(make_query("Julien secretword", Scope(user_id="ada")))
+    assert [(hit.native_id, hit.path, hit.scope.user_id) for hit in hits] == [
+        ("edge/3", ("bug gateway", "corrected_by", "Julien"), "ada")
+    ]
+    shown = [(asked.mode, asked.statement) for asked in stub.asked]
+    assert shown[:2] == [("auto", "SHOW VECTOR INDEX INFO"), ("auto", "SHOW INDEX INFO")]
+    assert {mode for mode, _ in shown[2:]} == {"r"}
+    heads = [statement.partition(" WHERE ")[0] for _, statement in shown[2:]]
+    assert heads[0].startswith('CALL text_search.search_all("names", $words, {limit: $k}) YIELD node, score')
+    assert heads[2].startswith('CALL text_search.search_all("chunks", $words, {limit: $k}) YIELD node, score')
+    assert heads[4].startswith('CALL vector_search.search("meanings", $k, $vector) YIELD node, distance')
+    assert [asked.values["k"] for asked in stub.asked[2:8]] == [64, 1024, 64, 1024, 64, 1024]
+    assert shown[8][1].startswith("MATCH (a) WHERE id(a) = $from0")
+    assert stub.asked[8].values["from0"] == 7
+    assert all("secretword" not in statement and "ada" not in statement for _, statement in shown)
+    assert stub.asked[2].values["words"] == "julien secretword"
+
+
+@pytest.mark.feature(
+    "… no statement writes, and no procedure is called but an index's (S18, CVE-2026-35402)",
+    of="neo4j: anybody's graph",
+)
+@pytest.mark.parametrize("dialect", ["neo4j", "memgraph"])
+@pytest.mark.parametrize("indexes", [True, False])
+def test_no_statement_writes(dialect: str, indexes: bool) -> None:
+    """Fixed statements without a word that writes; procedures are only those that ask an index."""
+    table = {**TABLE, "dialect": dialect, "scope": {"user_id": "owner"}}
+    if indexes:
+        table |= {"name_index": "a", "text_index": "b", "vector_index": "c"}
+    cypher = Cypher(Options.of(table, "t"), {"neo4j": NEO4J, "memgraph": MEMGRAPH}[dialect], 32)
+    scope = Scope(user_id="ada")
+    statements = [cypher.named(scope), cypher.beside(["1", "2"], scope)[0], cypher.count(), cypher.sampled()]
+    for index in (cypher.names, cypher.texts, cypher.vectors):
+        statements += [cypher.found(index, scope)] if index else []
+    assert len(statements) == (7 if indexes else 4)
+    for statement in statements:
+        assert not re.search(r"\b(CREATE|MERGE|SET|DELETE|REMOVE|DROP|LOAD|FOREACH|GRANT)\b", statement)
+        assert re.findall(r"CALL ([\w.]+)", statement) in (
+            [],
+            ["db.index.fulltext.queryNodes"],
+            ["db.index.vector.queryNodes"],
+            ["text_search.search_all"],
+            ["vector_search.search"],
+        )
+
+
+@pytest.mark.feature("neo4j: a missing index", part="faults/adapters")
+@pytest.mark.feature(
+    "… a missing index, labels and properties that the graph does not have: reported with the statement or option "
+    "that fixes it",
+    of="neo4j: anybody's graph",
+)
+async def test_a_missing_index_is_named_with_its_mend(opened: Opener) -> None:
+    """The question's status and doctor's note say which option is wrong, what there is, and what would make it; once it
+    is there the next question is answered."""
+    async with Stub() as stub:
+        stub.schedule.extend([Said(["index_name", "dimension"], []), SCHEMA_ROWS[1]] * 2)
+        backend = await opened(Neo4j, scripted(stub))
+        with pytest.raises(InvalidAnswer, match="has no index meanings, only chunks, names") as caught:
+            await backend.search(make_query("Julien"))
+        assert "Mend: correct vector_index of [backends.graph], or make it: " in str(caught.value)
+        assert "CREATE VECTOR INDEX meanings ON :Chunk(embedding)" in str(caught.value)
+        described = await backend.describe()
+        assert described.degraded
+        assert described.notes == (str(caught.value),)
+        stub.schedule.extend(SCHEMA_ROWS)
+        stub.otherwise = Said(["node", "called", "score"])
+        assert await backend.search(make_query("Julien")) == []
+
+
+@pytest.mark.feature("neo4j: an index that goes", part="faults/adapters")
+async def test_an_index_that_goes_is_noticed(opened: Opener) -> None:
+    """What an engine says when an index has been dropped is an invalid answer; the next question looks for itself."""
+    async with Stub() as stub:
+        stub.schedule.extend(
+            [*SCHEMA_ROWS, Failure("Memgraph.ClientError.MemgraphError.MemgraphError", "no such index")]
+        )
+        backend = await opened(Neo4j, scripted(stub))
+        with pytest.raises(InvalidAnswer, match="failed on a query of ours"):
+            await backend.search(make_query("Julien"))
+        stub.schedule.extend([SCHEMA_ROWS[0], Said(["index type"], [["label_text (name: names)"]])])
+        with pytest.raises(InvalidAnswer, match="has no index chunks"):
+            await backend.search(make_query("Julien"))
+
+
+FAULTS = {
+    "auth": (Failure("Neo.ClientError.Security.Unauthorized", "secret"), Unauthorized, "correct user and password_env"),
+    "forbidden": (Failure("Neo.ClientError.Security.Forbidden", "secret"), Unauthorized, "let the user read"),
+    "lost": (Lost(["came", "forward", "edge", "node"], [[0, True, [], []]]), BackendUnreachable, "start the database"),
+    "garbage": (Garbage(), FusionError, ""),
+    "unknown function": (
+        Failure("Neo.ClientError.Statement.SyntaxError", "secret"), InvalidAnswer, "correct dialect",
+    ),
+    "timed out": (
+        Failure("Neo.ClientError.Transaction.TransactionTimedOut", "secret"), BackendTimeout, "make an index",
+    ),
+    "no such database": (
+        Failure("Neo.ClientError.Database.DatabaseNotFound", "secret"), SettingsError, "correct the option database",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.feature("neo4j: each fault, its status and its fix", part="faults/adapters")
+@pytest.mark.feature(
+    "… log-on refused, connection lost, garbage, time-outs, no such database: each with its status and its fix, "
+    "without any values",
+    of="neo4j: anybody's graph",
+)
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_fault_has_its_name_and_its_mend(fault: str, opened: Opener) -> None:
+    """Each becomes the status of this backend's answer, and a note with what to do; none of their values is in it."""
+    answer, error, mend = FAULTS[fault]
+    async with Stub(otherwise=answer) as stub:
+        backend = await opened(Neo4j, scripted(stub, {"entities": ["Person"]}))
+        with pytest.raises(error) as caught:
+            await backend.search(make_query("Julien", deadline_s=5.0))
+        described = await backend.describe()
+    assert described.degraded
+    assert mend in described.notes[0].partition(". Mend: ")[2]
+    assert "secret" not in str(caught.value) + described.notes[0]
+
+
+@pytest.mark.feature(
+    "… a result that breaks off is asked for again; a server that comes back is asked again",
+    of="neo4j: anybody's graph",
+)
+async def test_a_connection_lost_once_costs_nothing(opened: Opener) -> None:
+    """A result that breaks off in its middle is asked for again on another connection."""
+    async with Stub() as stub:
+        found = Said(["node", "called"], [[JULIEN[:8], ["Julien"]]])
+        related = [[0, False, [3, "CORRECTED_BY", None, None, None, None, None], BUG[:8]]]
+        stub.schedule.extend([found, Lost(RELATED.fields, related), found, Said(RELATED.fields, related)])
+        backend = await opened(Neo4j, scripted(stub, {"entities": ["Person"], "hops": 1}))
+        hits = await backend.search(make_query("Julien"))
+    assert [hit.text for hit in hits] == ["bug gateway corrected by Julien"]
+
+
+@pytest.mark.feature("neo4j: hangs", part="faults/adapters")
+async def test_a_server_that_hangs_costs_the_deadline(opened: Opener) -> None:
+    """…and not more."""
+    async with Stub(otherwise=Hang()) as stub:
+        backend = await opened(Neo4j, scripted(stub, {"entities": ["Person"]}))
+        with pytest.raises(BackendTimeout):
+            await backend.search(make_query("Julien", deadline_s=0.05))
+
+
+@pytest.mark.feature(
+    "… a cold database makes its plans in the background, and few plans are enough", of="neo4j: anybody's graph"
+)
+async def test_what_was_cut_off_is_asked_once_more_behind(opened: Opener) -> None:
+    """A cold database drops the plan of a query that is cut off, and would be too slow for ever: of two questions that
+    are, one is asked again, and the next one finds its plan."""
+    async with Stub() as stub:
+        stub.schedule.extend([Hang(), Hang()])
+        backend = await opened(Neo4j, scripted(stub, {"entities": ["Person"]}))
+        questions = [asyncio.create_task(backend.search(make_query("Julien"))) for _ in range(2)]
+        while len(stub.asked) < 2:
+            await stub.heard.wait()
+            stub.heard.clear()
+        for question in questions:
+            question.cancel()
+        await asyncio.gather(*questions, return_exceptions=True)
+        (behind,) = [task for task in asyncio.all_tasks() if task.get_name() == "plan"]
+        await behind
+        assert len(stub.asked) == 3
+
+
+def test_few_plans_are_enough() -> None:
+    """However many nodes are gone on from, there are three statements; what is left of their arms leads nowhere."""
+    cypher = Cypher(Options(entities=("Person",)), MEMGRAPH)
+    asked = [cypher.beside(range(many), Scope()) for many in range(1, 17)]
+    assert len({statement for statement, _ in asked}) == 3
+    assert [sum(value is not None for value in values.values()) for _, values in asked] == list(range(1, 17))
+
+
+MALFORMED: tuple[object, ...] = (
+    None,
+    1,
+    "x",
+    [],
+    [1],
+    [None] * 8,
+    {},
+    [7, "Person", "J", None, None, None, None, None],
+)
+
+
+@pytest.mark.feature("neo4j: items without sense", part="faults/adapters")
+@pytest.mark.feature("… rows that make no sense are dropped and counted", of="neo4j: anybody's graph")
+@pytest.mark.parametrize("row", MALFORMED, ids=lambda row: ascii(row)[:20])
+async def test_rows_that_make_no_sense_are_dropped(row: object, opened: Opener) -> None:
+    """One of two: the other is answered, and the loss is counted. All of them: an invalid answer."""
+    async with Stub() as stub:
+        found = Said(["node", "called"], [[JULIEN[:8], ["Julien"]]])
+        good = [0, False, [3, "CORRECTED_BY", None, None, None, None, None], BUG[:8]]
+        for rows in ([good, [0, True, row, BUG[:8]], [0, True, [4, "KNOWS"] + [None] * 5, row]], [[0, True, row, row]]):
+            stub.schedule.extend([found, Said(RELATED.fields, rows)])
+        backend = await opened(Neo4j, scripted(stub, {"entities": ["Person"], "hops": 1}))
+        hits = await backend.search(make_query("Julien"))
+        assert isinstance(hits, Partial)
+        assert (len(hits), hits.dropped) == (1, 2)
+        with pytest.raises(InvalidAnswer, match="none of 1 rows"):
+            await backend.search(make_query("Julien"))
+
+
+# The configuration ---------------------------------------------------------------------------------------------------
+
+EVIL = ("Person`) DETACH DELETE n //", "Per son", "Person:Admin", "Pers\\u0060on", "", "1st", "x" * 65, "Ме́mory", "a|b")
+PLACES = ("entities", "passages", "names", "texts", "aliases", "relationships", "facts", "name_index", "text_index",
+          "vector_index", "vector_property", "id", "at", "valid_from", "valid_to", "scope")  # fmt: skip
+
+
+@pytest.mark.feature("neo4j: names that could break out", part="faults/adapters")
+@pytest.mark.feature(
+    "… labels, types, properties and indexes that could break out of a query are refused (CVE-2026-32247)",
+    of="neo4j: anybody's graph",
+)
+@pytest.mark.parametrize("key", PLACES)
+@pytest.mark.parametrize("evil", EVIL, ids=lambda evil: ascii(evil[:14]))
+def test_a_name_that_could_break_out_is_refused(key: str, evil: str) -> None:
+    """Every name that stands in a query is letters, digits and _: CVE-2026-32247 was a label that was not."""
+    default = getattr(Options(entities=("A",), passages=("B",)), key)
+    value: object = {"user_id": evil} if key == "scope" else [evil] if isinstance(default, tuple) else evil
+    if not evil and isinstance(default, str) and key != "vector_property":
+        return  # an empty text leaves it out
+    with pytest.raises(SettingsError, match=rf"^\[backends.x\] {key}"):
+        Options.of({"entities": ["A"], "passages": ["B"], key: value}, "backends.x")
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ({}, "name the labels"),
+        ({"entities": ["A"], "labels": ["A"]}, "has no option 'labels', only: url"),
+        ({"entities": "A"}, "entities must be a list of texts"),
+        ({"entities": ["A"], "hops": 3}, "hops must be from 1 to 2"),
+        ({"entities": ["A"], "hops": True}, "hops must be a whole number"),
+        ({"entities": ["A"], "degree": 0}, "degree must be from 1 to 1000"),
+        ({"entities": ["A"], "dialect": "kuzu"}, "must be one of"),
+        ({"entities": ["A"], "scope": {"colour": "c"}}, "scope has no 'colour'"),
+        ({"entities": ["A"], "scope": {"user_id": "u"}, "bound": {"user_id": "ada"}}, "bound gives texts"),
+        ({"entities": ["A"], "audience": "all"}, "audience must be one of"),
+        ({"entities": ["A"], "text_index": "t"}, "text_index finds passages"),
+        ({"passages": ["A"], "name_index": "t"}, "name_index finds entities"),
+        ({"entities": ["A"], "names": []}, "names: at least one"),
+        ({"entities": [f"L{n}" for n in range(33)]}, "entities: at most 32"),
+    ],
+)
+def test_a_wrong_option_is_named(table: Mapping[str, object], said: str) -> None:
+    """The error has the table, the key, and what may stand there."""
+    with pytest.raises(SettingsError, match=r"^\[backends.x\] ") as caught:
+        Options.of(table, "backends.x")
+    assert said in str(caught.value)
+
+
+def test_verified_without_a_server() -> None:
+    """`fusion doctor` reads the table where no server runs: it is told what is configured, or what is wrong."""
+    told = Neo4j.verify({"url": "bolt://127.0.0.1:7687", "entities": ["A"]})
+    assert told == "adapters.neo4j:Neo4j, neo4j at bolt://127.0.0.1:7687"
+    with pytest.raises(SettingsError, match="name the labels"):
+        Neo4j.verify({"url": "bolt://127.0.0.1:7687"})
+    with pytest.raises(SettingsError, match="url is missing"):
+        Neo4j.verify({"entities": ["A"]})
+
+
+async def test_bound_to_one_user(opened: Opener) -> None:
+    """A graph that says of nothing whose it is belongs to whom it is bound to; others do not ask it."""
+    async with Stub() as stub:
+        found = Said(["node", "called"], [[JULIEN[:8], ["Julien"]]])
+        stub.schedule.extend([found, Said(RELATED.fields, [[0, False, RELATED.rows[0][2][:7], BUG[:8]]])])  # type: ignore[index]
+        table = {
+            "entities": ["Person"],
+            "hops": 1,
+            "bound": {"user_id": "ada"},
+            "tenant": "blue",
+            "audience": "private",
+        }
+        backend = await opened(Neo4j, scripted(stub, table))
+        assert backend.features.bound == {"user_id": "ada"}
+        scope = Scope("blue", user_id="ada", audience="private")
+        (hit,) = await backend.search(make_query("Julien", scope))
+    assert hit.scope == scope
+
+
+# Linking, rows ----------------------------------------------------------------------------------------------------
+
+
+def node(name: str, *, labels: Sequence[str] = ("Person",)) -> Any:
+    row = [name, list(labels), name, None, None, None, None, None]
+    return Rows(Options(entities=("Person",)), Scope()).node(row)
+
+
+@pytest.mark.feature("… aliases, the longest name, names of which some words are missing", of="neo4j: anybody's graph")
+def test_the_longest_name_is_meant() -> None:
+    """ "New York Times" is not New York; half of a name's words are a guess, which comes after."""
+    times, york, ann = node("New York Times"), node("New York"), node("Ann Marie York")
+    candidates = [(one, [one.name]) for one in (york, ann, times)]
+    named = linked("Who reads the NEW-YORK times with Ann Marie?", candidates)
+    assert [(one.name, round(weight, 2)) for one, weight in named] == [("New York Times", 1.0), ("Ann Marie York", 0.5)]
+
+
+def test_spellings_of_a_name() -> None:
+    """As it stands, with capitals, and without the possessive; nothing that only stop words are."""
+    names = spellings("Where is O'Brien's café-bar, the big one?")
+    assert {"O'Brien", "café-bar", "cafe bar", "Cafe Bar", "Big", "BIG"} <= set(names)
+    assert not {"the", "is", "where", "Where"} & set(names)
+
+
+@given(st.text(max_size=200))
+def test_any_text_has_bounded_spellings(text: str) -> None:
+    """Whatever is asked: at most 2,000 names to look up, each a text that Bolt can carry."""
+    names = spellings(text)
+    assert len(names) <= 2000
+    assert all(name.encode() for name in names)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("2021-06-01", datetime(2021, 6, 1, tzinfo=UTC)),
+        ("2021-06-01T10:00:00+02:00", datetime(2021, 6, 1, 8, tzinfo=UTC)),
+        (date(2021, 6, 1), datetime(2021, 6, 1, tzinfo=UTC)),
+        (1_622_505_600, datetime(2021, 6, 1, tzinfo=UTC)),
+        (1_622_505_600_000, datetime(2021, 6, 1, tzinfo=UTC)),
+        (1_622_505_600_000_000, datetime(2021, 6, 1, tzinfo=UTC)),
+        ("soon", None),
+        (True, None),
+        (float("nan"), None),
+        (10**30, None),
+        ([1], None),
+    ],
+)
+def test_times_of_any_kind(value: object, expected: datetime | None) -> None:
+    """ISO 8601, the databases' own, and numbers since 1970; what is none of these is no time."""
+    assert time_of(value) == expected
+
+
+def test_times_of_the_driver() -> None:
+    """The driver's own class for a time, zone and all."""
+    from neo4j.time import DateTime
+
+    assert time_of(DateTime(2021, 6, 1, 8, 0, 0)) == datetime(2021, 6, 1, 8, tzinfo=UTC)
+
+
+# Through the gateway ------------------------------------------------------------------------------------------------
+
+
+def test_fused_leaves_the_hits_of_its_lists_unchanged() -> None:
+    """A hit is shared, so the fused ones are copies, scored 2/(60 + 1) and 1/(60 + 2)."""
+    both, one = Hit("n1", "in both lists", score=0.9), Hit("n2", "in one list", score=0.8)
+    found = fused([both, one], [both])
+    assert [(hit.native_id, hit.score) for hit in found] == [("n1", 0.032787), ("n2", 0.016129)]
+    assert (both.score, one.score) == (0.9, 0.8)
+
+
+@pytest.mark.feature(
+    "… fused with another backend; a wrong index costs its own answer alone, and is reported",
+    of="neo4j: anybody's graph",
+)
+async def test_fused_beside_another_and_told_what_is_wrong(
+    home: Path, database: Bolt, arcade: str, tmp_path: Path
+) -> None:
+    """Its triplets stand in one block with what another backend remembers; an index that is not there costs its own
+    answer alone, which says so in `backends[]` and in what doctor shows."""
+    graph = {"adapter": f"{__name__}:OnArcade", **located(arcade, tmp_path), **TABLE, "deadline_ms": 30_000}
+    broken = {**graph, "text_index": "chunk_txt"}
+    tables = {"memory": {"adapter": "adapters.inmemory:InMemory"}, "graph": graph, "broken": broken}
+    chosen = load(home=home, backends_only=True, embedder={"adapter": ""}, backends=tables)
+    async with Fusion.open(chosen) as fusion:
+        await fusion.remember([NewMemory("The bug gateway was a timeout.")])
+        await fusion.settle()
+        fused = await fusion.fuse("Who corrected bug gateway?", timeout_ms=10_000)
+        status = await fusion.status()
+    assert "bug gateway corrected by Julien" in fused.block
+    assert "The bug gateway was a timeout." in fused.block
+    answers = {row["name"]: row for row in fused.backends}
+    assert (answers["graph"]["status"], answers["broken"]["status"]) == ("ok", "invalid")
+    assert "Mend: correct text_index of [backends.broken]" in answers["broken"]["detail"]
+    notes = {row["name"]: row["notes"] for row in status["backends"]}
+    assert any("has no index chunk_txt" in note for note in notes["broken"])

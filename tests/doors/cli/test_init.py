@@ -1,0 +1,457 @@
+"""From nothing to a first answer: what is written, what is asked, and what a broken-off run leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fusion.client import AsyncClient
+from fusion.doors.cli import render
+from fusion.doors.cli.init import DECIDED, QUESTIONS, Asking, Unanswered, choose, init, look, set_up
+from fusion.errors import HomeLocked, HomeNotAllowed, SettingsError
+from fusion.home import HomeLock, config_root
+from fusion.recall.engine import Fused, FuseRequest
+from fusion.settings import load
+from fusion.trust import allow, make_home
+from tests.discover.fakes import MEMGRAPH, Bolt, listening
+from tests.doors.contract import Checked
+from tests.doors.fakes import SMALL, FakeFusion, app_over
+
+WORKSPACE = config_root() / "sample" / "workspace"
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Path:
+    """Somebody with an agent's workspace and a JSONL file of facts in a folder of their own."""
+    user = tmp_path / "ada"
+    shutil.copytree(WORKSPACE, user / ".openclaw" / "workspace")
+    (user / "facts").mkdir()
+    (user / "facts" / "facts.jsonl").write_text('{"text": "We deploy on Tuesdays."}\n', encoding="utf-8")
+    return user
+
+
+class Answers:
+    """Somebody who types: the given lines one after the other; ``asked`` is what they were asked."""
+
+    def __init__(self, *lines: str) -> None:
+        self.lines = list(lines)
+        self.asked: list[str] = []
+
+    def __call__(self, question: str) -> str:
+        self.asked.append(question)
+        return self.lines.pop(0)
+
+
+def over(fusion: FakeFusion) -> Callable[[], AbstractAsyncContextManager[AsyncClient]]:
+    """A gateway in this process, as the command line would make one of the home."""
+
+    @asynccontextmanager
+    async def gateway() -> AsyncIterator[AsyncClient]:
+        async with AsyncClient.over(Checked(app_over(fusion))) as client:
+            yield client
+
+    return gateway
+
+
+def asking(user: Path, home: Path, **how: Any) -> Asking:
+    return Asking(home=home, user=user, cwd=user, scan=[user / "facts"], ports={}, quiet=True, **how)
+
+
+@pytest.mark.feature("`fusion init`: from nothing to a first answer; `--yes` asks nothing")
+def test_yes_sets_up_reads_in_and_answers(user: Path, home: Path) -> None:
+    """20 notes and a fact: the notes are followed where they are, all is sent, and a question is asked of it."""
+    fusion = FakeFusion()
+    told = init(asking(user, home, yes=True), over(fusion))
+    settings = load(home=home)
+    assert settings.backends["markdown"].options["paths"] == [str(user / ".openclaw/workspace")]
+    assert settings.notes.paths == (user / ".openclaw/workspace",)
+    assert told["chosen"] == [str(user / ".openclaw/workspace"), str(user / "facts/facts.jsonl")]
+    assert told["ingested"]["stored"] == len(fusion.kept) == 36 + 1
+    assert told["question"] == fusion.requests[0].query == 'what was decided about "Database: History"?'
+    assert len(fusion.requests) == QUESTIONS
+    assert told["answer"]["block"]
+    assert (home / "fusion.toml").stat().st_mode & 0o777 == 0o600
+    assert home.stat().st_mode & 0o777 == 0o700
+    assert {file.name for file in home.iterdir()} == {"fusion.toml", "ingest.lock"}
+
+
+def test_another_program_is_told_where_the_command_is(
+    user: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Claude Code has not entered our virtual environment; what is installed for everybody is called by its name."""
+    own = user / "venv" / "bin" / "fusion"
+    own.parent.mkdir(parents=True)
+    own.touch(mode=0o755)
+    monkeypatch.setattr(sys, "executable", str(own.with_name("python")))
+    elsewhere = user / "bin" / "fusion"
+    elsewhere.parent.mkdir()
+    elsewhere.touch(mode=0o755)
+    for path, called in ((user / "nowhere", own), (own.parent, own), (elsewhere.parent, "fusion")):
+        monkeypatch.setenv("PATH", str(path))
+        init(replace(asking(user, home, yes=True, force=True), quiet=False), over(FakeFusion()))
+        assert f"claude mcp add memory-fusion -- {called} mcp --home {home}\n" in capsys.readouterr().out
+
+
+def test_one_question_a_group(user: Path, home: Path) -> None:
+    """No notes, the JSONL by its number, after a number that is not there: only that is read in."""
+    fusion, answers = FakeFusion(), Answers("n", "7", "2")
+    told = init(asking(user, home, ask=answers), over(fusion))
+    assert [question.split(":")[0] for question in answers.asked] == ["Notes", "Memories", "2 are there. Memories"]
+    assert told["chosen"] == [str(user / "facts/facts.jsonl")]
+    assert [item.text for item, _, _ in fusion.kept] == ["We deploy on Tuesdays."]
+    assert load(home=home).backends["markdown"].options["paths"] == []
+
+
+def test_nobody_to_ask(user: Path, home: Path) -> None:
+    """Without a terminal and without --yes nothing is written."""
+    with pytest.raises(Unanswered, match="--yes"):
+        init(asking(user, home), over(FakeFusion()))
+    assert not home.exists()
+
+
+def test_a_dry_run_only_looks(user: Path, home: Path) -> None:
+    """Also where there is a configuration already."""
+    home.mkdir()
+    (home / "fusion.toml").write_text('recipe = "hook"\n')
+    told = init(asking(user, home, dry_run=True), over(FakeFusion()))
+    assert [find["kind"] for find in told["finds"]] == ["workspace", "memories"]
+    assert (home / "fusion.toml").read_text() == 'recipe = "hook"\n'
+
+
+async def test_a_server_without_an_adapter_is_said_not_to_be_used(
+    user: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is named, and nothing is claimed of it."""
+    async with listening(Bolt(MEMGRAPH)) as port:
+        found = await look(Asking(home=home, user=user, cwd=user, quiet=True, ports={"bolt": [port]}))
+    render.discovered(found, user)
+    said = capsys.readouterr().out
+    assert "Memgraph server" in said
+    assert "found, not used yet" in said
+
+
+def test_a_configuration_is_not_overwritten(user: Path, home: Path) -> None:
+    """It is refused before anything is looked at; with --force the old one is kept beside the new."""
+    home.mkdir()
+    (home / "fusion.toml").write_text('recipe = "hook"\n')
+    with pytest.raises(SettingsError, match="--force"):
+        init(asking(user, home, yes=True), over(FakeFusion()))
+    assert (home / "fusion.toml").read_text() == 'recipe = "hook"\n'
+    init(asking(user, home, yes=True, force=True), over(FakeFusion()))
+    assert load(home=home).recipe == "default"
+    (backup,) = home.glob("fusion.toml.*.bak")
+    assert backup.read_text() == 'recipe = "hook"\n'
+    assert backup.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.feature(
+    "`fusion init --force` says which server it stopped and how to have it there again; the kept settings are "
+    "their owner's only"
+)
+def test_a_server_that_is_stopped_is_told_of(user: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With --force the server of the earlier settings goes; its address, and how to have it there again, are said."""
+    home.mkdir()
+    (home / "fusion.toml").write_text(SMALL)
+    command = [sys.executable, "-m", "fusion", "serve", "--home", str(home), "--port", "0", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+        assert server.stdout is not None
+        url = json.loads(server.stdout.readline())["url"]
+        init(replace(asking(user, home, yes=True, force=True), quiet=False), over(FakeFusion()))
+        assert server.wait(60) == 0
+    told = capsys.readouterr().out
+    assert f"Stopped the server at {url}, which had the earlier settings." in told
+    assert f"fusion serve --home {home}" in told
+
+
+@pytest.mark.feature(
+    "… `--force` keeps the paths that were added by hand", of="`fusion init`: from nothing to a first answer"
+)
+@pytest.mark.parametrize("relative", [False, True])
+def test_paths_that_were_added_by_hand_are_followed_on(user: Path, home: Path, relative: bool) -> None:
+    """With --force: what is not found here is kept as it was written; what was found and not chosen this time is not,
+    nor is anything of a file that makes no sense."""
+    vault = user / "disk" / "vault"
+    vault.mkdir(parents=True)
+    (vault / "note.md").write_text("# Kept\n")
+    added = os.path.relpath(vault, home) if relative else str(vault)
+    home.mkdir()
+    workspace = user / ".openclaw/workspace"
+    paths = f"paths = [{str(workspace)!r}, {added!r}]\n"
+    (home / "fusion.toml").write_text(f"[backends.markdown]\n{paths}")
+    allow(home)
+    init(asking(user, home, force=True, ask=Answers("n", "n")), over(FakeFusion()))
+    assert load(home=home).backends["markdown"].options["paths"] == [str(vault)]
+    assert f'"{added}",  # as it was before' in (home / "fusion.toml").read_text()
+    assert load(home=home).notes.paths == ()  # one that only the Markdown backend was told of stays that
+    (home / "fusion.toml").write_text(f"[notes]\n{paths}")
+    allow(home)
+    init(asking(user, home, force=True, ask=Answers("n", "n")), over(FakeFusion()))
+    assert load(home=home).notes.paths == (vault,)
+    (home / "fusion.toml").write_text("paths = [")
+    allow(home)
+    init(asking(user, home, force=True, ask=Answers("n", "n")), over(FakeFusion()))
+    assert load(home=home).backends["markdown"].options["paths"] == []
+
+
+def test_what_cannot_be_written_leaves_nothing_behind(user: Path, home: Path) -> None:
+    """A folder stands where the file is to be: an error, and no half of a file next to it."""
+    make_home(home)
+    (home / "fusion.toml").mkdir()
+    with pytest.raises(HomeNotAllowed, match="no regular file"):
+        init(asking(user, home, yes=True, force=True), over(FakeFusion()))
+    assert [file.name for file in home.iterdir()] == ["fusion.toml"]
+
+
+def test_a_home_that_is_in_use_is_left_alone(user: Path, home: Path) -> None:
+    """Another process that is no server has it open: said before anything is written."""
+    with HomeLock.take(home, "fusion ingest notes --direct"), pytest.raises(HomeLocked):
+        init(asking(user, home, yes=True), over(FakeFusion()))
+    assert not (home / "fusion.toml").exists()
+
+
+def test_nothing_found_is_a_home_all_the_same(tmp_path: Path, home: Path) -> None:
+    """The configuration is there, and nothing was asked of an empty memory."""
+    fusion = FakeFusion()
+    how = Asking(home=home, user=tmp_path / "nobody", cwd=tmp_path / "nobody", quiet=True, ports={}, yes=True)
+    told = init(how, over(fusion))
+    assert (told["finds"], told["ingested"], told["question"]) == ([], None, None)
+    assert fusion.requests == []
+    assert load(home=home) == load(home=tmp_path / "other").model_copy(update={"home": home})
+
+
+def test_what_is_large_is_not_taken_by_itself(tmp_path: Path, home: Path) -> None:
+    """64 MB and a byte of notes: --yes leaves them, somebody who says "all" gets them."""
+    notes = tmp_path / "ada" / "notes"
+    notes.mkdir(parents=True)
+    with (notes / "huge.md").open("wb") as file:
+        file.truncate(64_000_001)
+    how = Asking(home=home, user=tmp_path / "ada", cwd=tmp_path / "ada", quiet=True, ports={}, yes=True)
+    assert (init(how, over(FakeFusion())))["chosen"] == []
+    answers = Answers("a")
+    how = Asking(home=home, user=tmp_path / "ada", cwd=tmp_path / "ada", quiet=True, ports={}, force=True, ask=answers)
+    assert (init(how, over(FakeFusion())))["chosen"] == [str(notes)]
+    assert "Enter: none" in answers.asked[0]
+
+
+def test_a_headings_question_where_nothing_was_decided(tmp_path: Path, home: Path) -> None:
+    """The newest note with a heading of two words or more is asked about; a date and a single word say too little."""
+    notes = tmp_path / "ada" / "notes"
+    notes.mkdir(parents=True)
+    (notes / "a.md").write_text("# 2026-03-01\n# Todo\n## The cargo bike\nIt wants a new chain.\n")
+    fusion = FakeFusion()
+    how = Asking(home=home, user=tmp_path / "ada", cwd=tmp_path / "ada", quiet=True, ports={}, yes=True)
+    assert (init(how, over(fusion)))["question"] == 'what do my notes say about "The cargo bike"?'
+
+
+class Silent(FakeFusion):
+    """Has no answer to anything but one question."""
+
+    def __init__(self, but: str = "") -> None:
+        super().__init__()
+        self.but = but
+
+    async def fuse(self, request: str | FuseRequest, **fields: Any) -> Fused:
+        fused = await super().fuse(request, **fields)
+        return fused if self.requests[-1].query == self.but else replace(fused, block="", memories=())
+
+
+@pytest.mark.feature(
+    "… by headings of one word and file names, too", of="`fusion init`: from nothing to a first answer"
+)
+def test_notes_of_one_word_are_asked_about_by_it(tmp_path: Path, home: Path) -> None:
+    """A heading of one word, or a file's name: the one that has an answer, newest first."""
+    notes = tmp_path / "ada" / "notes"
+    notes.mkdir(parents=True)
+    for n, (name, text) in enumerate({"tomatoes.md": "# Garden\nStakes.\n", "wifi.md": "The hint.\n"}.items()):
+        (notes / name).write_text(text)
+        os.utime(notes / name, (n, n))
+    how = Asking(home=home, user=tmp_path / "ada", cwd=tmp_path / "ada", quiet=True, ports={}, yes=True)
+    fusion = Silent(but="Garden")
+    assert (init(how, over(fusion)))["question"] == "Garden"
+    assert [request.query for request in fusion.requests] == ["wifi", "Garden"]
+
+
+@pytest.mark.feature(
+    "… and a question without an answer is not shown", of="`fusion init`: from nothing to a first answer"
+)
+def test_a_question_without_an_answer_is_not_shown(user: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody's first sight is that nothing was found: what to type next is."""
+    told = init(replace(asking(user, home, yes=True), quiet=False), over(Silent()))
+    assert (told["question"], told["answer"]) == (None, None)
+    out = capsys.readouterr().out
+    assert "nothing" not in out
+    assert DECIDED not in out
+    assert "fusion fuse --home" in out
+
+
+class Knowing(FakeFusion):
+    """Has a text for some questions, by a word in them."""
+
+    def __init__(self, **texts: str) -> None:
+        super().__init__()
+        self.texts = texts
+
+    async def fuse(self, request: str | FuseRequest, **fields: Any) -> Fused:
+        assert isinstance(request, FuseRequest)
+        self.text = next((text for word, text in self.texts.items() if word in request.query), "")
+        fused = await super().fuse(request, **fields)
+        return fused if self.text else replace(fused, block="", memories=())
+
+
+def vault(tmp_path: Path, **notes: str) -> Path:
+    """Somebody with notes."""
+    folder = tmp_path / "ada" / "notes"
+    folder.mkdir(parents=True)
+    for name, text in notes.items():
+        (folder / f"{name}.md").write_text(text, encoding="utf-8")
+    return tmp_path / "ada"
+
+
+RICH = (
+    "Mara decided that it needs a new chain, a bell and a lock, to buy in Malmö on 3 March 2026, as the first rusted."
+)
+
+
+@pytest.mark.feature(
+    "… the first question is the one of several that its block answers best, and none whose answer only repeats "
+    "its heading",
+    of="`fusion init`: from nothing to a first answer",
+)
+def test_the_question_with_the_best_answer_is_shown(tmp_path: Path, home: Path) -> None:
+    """Several are asked; one whose answer only repeats its heading is not taken, nor one with less to say."""
+    notes = {
+        "bike": f"# The cargo bike\n{RICH} {RICH}\n",
+        "boat": "# The old boat\nIt lies on the beach and wants paint.\n",
+        "shed": f"# The garden shed\n{RICH}\n",
+    }
+    user = vault(tmp_path, **notes)
+    how = Asking(home=home, user=user, cwd=user, quiet=True, ports={}, yes=True)
+    fusion = Knowing(cargo="# The cargo bike", boat="It lies on the beach.", shed=RICH)
+    assert init(how, over(fusion))["question"] == 'what was decided about "The garden shed"?'
+    assert len(fusion.requests) > 2
+
+
+def test_an_answer_that_only_repeats_its_heading_is_not_shown(tmp_path: Path, home: Path) -> None:
+    """Rather no first answer than that."""
+    user = vault(tmp_path, bike=f"# The cargo bike\n{RICH}\n")
+    how = Asking(home=home, user=user, cwd=user, quiet=True, ports={}, yes=True)
+    told = init(how, over(Knowing(cargo="# The cargo bike")))
+    assert (told["question"], told["answer"]) == (None, None)
+
+
+@pytest.mark.feature(
+    "… broken off at any moment, it leaves a home that works or nothing",
+    of="`fusion init`: from nothing to a first answer",
+)
+async def test_broken_off_while_reading_in(user: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The configuration is whole, nothing lies about, and the command that goes on is told."""
+    fusion = FakeFusion(hold=asyncio.Event())
+    how = asking(user, home, yes=True)
+    chosen = choose(how, await look(how))
+    task = asyncio.create_task(set_up(how, chosen, over(fusion), {}))
+    await fusion.asked.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert {file.name for file in home.iterdir()} == {"fusion.toml", "ingest.lock"}
+    load(home=home)
+    assert f"fusion ingest --home {home} {user / '.openclaw/workspace'}" in capsys.readouterr().err
+
+
+# The command as a process
+
+
+def environment(user: Path) -> dict[str, str]:
+    return {**os.environ, "HOME": str(user)}
+
+
+def test_the_command_without_a_terminal_is_wrong_usage(user: Path, home: Path) -> None:
+    """Exit code 2, the table on stdout, what to type on stderr; nothing is written."""
+    done = subprocess.run(
+        [sys.executable, "-m", "fusion", "init", "--home", str(home)],
+        env=environment(user),
+        cwd=user,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, home.exists()) == (2, False)
+    assert "OpenClaw workspace" in done.stdout
+    assert "--yes" in done.stderr
+
+
+def test_ctrl_c_at_the_question_writes_nothing(user: Path, home: Path) -> None:
+    """On a real terminal, interrupted while it waits for an answer."""
+    # Who started the tests may ignore the signal, and a child inherits that.
+    heeding = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    program = f"{heeding}; from fusion.__main__ import main; main()"
+    command = [sys.executable, "-c", program, "init", "--home", str(home)]
+    leader, follower = pty.openpty()
+    with subprocess.Popen(
+        command, env=environment(user), cwd=user, stdin=follower, stdout=follower, stderr=follower
+    ) as process:
+        os.close(follower)
+        seen = b""
+        while b"their numbers" not in seen:
+            seen += os.read(leader, 4096)
+        try:
+            # A signal that comes between the last look for one and the wait for a key is noticed at the next: as a
+            # person would, press again.
+            for _ in range(30):
+                process.send_signal(signal.SIGINT)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=1)
+                    break
+        finally:
+            process.kill()
+    os.close(leader)
+    assert process.returncode in (1, 130)
+    assert not home.exists()
+
+
+def test_json_is_one_line(user: Path, home: Path) -> None:
+    """With --dry-run, what was found; nothing else on stdout."""
+    done = subprocess.run(
+        [sys.executable, "-m", "fusion", "init", "--home", str(home), "--dry-run", "--json"],
+        env=environment(user),
+        cwd=user,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    [line] = done.stdout.splitlines()
+    assert json.loads(line)["finds"][0]["files"] == 20
+
+
+@pytest.mark.feature("… it obeys `max_file_mb` of the settings", of="`fusion init`: from nothing to a first answer")
+def test_init_skips_files_above_the_limits_of_the_settings(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit that the server and `fusion ingest` have."""
+    monkeypatch.setenv("FUSION_INGEST__MAX_FILE_MB", "0.001")
+    notes = tmp_path / "ada" / "notes"
+    notes.mkdir(parents=True)
+    (notes / "large.md").write_text("word " * 400)
+    (notes / "small.md").write_text("The rake is behind the shed.")
+    fusion = FakeFusion()
+    how = Asking(home=home, user=tmp_path / "ada", cwd=tmp_path / "ada", quiet=True, ports={}, yes=True)
+    told = init(how, over(fusion))
+    assert told["ingested"]["skipped"][0]["reason"] == "larger than 0.001 MB ([ingest] max_file_mb)"
+    assert [item.text for item, _, _ in fusion.kept] == ["The rake is behind the shed."]

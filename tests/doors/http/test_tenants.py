@@ -1,0 +1,448 @@
+"""Two tenants on one server, each with its key: nothing of one is ever in a reply to the other, on any route."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from fastapi.routing import APIRoute
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from starlette.routing import Route
+
+from fusion.doors.http.app import create_app
+from fusion.gateway.gateway import Fusion
+from fusion.home import tenant_folder
+from fusion.journal import Journal
+from fusion.settings import load
+from fusion.trust import allow
+from tests.doors.contract import Checked
+from tests.doors.fakes import FakeFusion, app_over
+
+WORDS = ("harbour", "bees", "tea", "bridge", "postgres")
+BACKENDS = ("markdown", "cortex", "mem0", "triples", "memory")
+TENANTS = ("acme", "globex")
+JSON = {"content-type": "application/json"}
+
+
+@dataclass
+class Tenant:
+    """One customer: its key, and what it was told of what it keeps in one example."""
+
+    name: str
+    http: httpx.AsyncClient
+    example: str
+    refs: list[str] = field(default_factory=list)
+    event_ids: list[str] = field(default_factory=list)
+    receipts: list[str] = field(default_factory=list)
+    cursors: list[str] = field(default_factory=list)
+    keys: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """by Idempotency-Key, the first request that had it"""
+
+    @property
+    def mark(self) -> str:
+        """What stands in every text and every name of this tenant's, and nowhere else."""
+        return f"{self.name}mark"
+
+    async def get(self, path: str, **parameters: str) -> httpx.Response:
+        return await self.http.get(path, params=parameters)
+
+    async def post(self, path: str, body: object, **headers: str) -> httpx.Response:
+        return await self.http.post(path, content=json.dumps(body), headers={**JSON, **headers})
+
+
+@dataclass(frozen=True)
+class Told:
+    """One memory as hypothesis draws it; both tenants use the same users, sessions, documents and keys."""
+
+    words: tuple[str, ...]
+    user: str | None
+    session: str | None
+    position: int | None
+    source: str | None
+    audience: str
+    key: str | None
+
+    def body(self, tenant: Tenant) -> dict[str, Any]:
+        """As that tenant says it. What an earlier example forgot would be blocked, so none says the same."""
+        mark = tenant.mark
+        about = " and the ".join(self.words)
+        text = f"In {tenant.example} {mark} said that the {about} matter to {mark}; {mark} -> owns -> {mark}house"
+        fields = {
+            "text": text,
+            "speaker": mark,
+            "raw_kind": mark,
+            "user_id": self.user,
+            "session_id": self.session,
+            "document": None if self.position is None else f"talk {tenant.example}",
+            "position": self.position,
+            "source": f"{mark}box" if self.source == "own" else self.source,
+            "audience": self.audience,
+            "project": mark,
+        }
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+tellings = st.builds(
+    Told,
+    words=st.lists(st.sampled_from(WORDS), min_size=1, max_size=3, unique=True).map(tuple),
+    user=st.sampled_from([None, "ana"]),
+    session=st.sampled_from([None, "s1"]),
+    position=st.none() | st.integers(0, 2),
+    source=st.sampled_from([None, "mail", "own"]),
+    audience=st.sampled_from(["private", "group"]),
+    key=st.sampled_from([None, "k1", "k2"]),
+)
+
+# What one tenant asks of each route with what it found out of the other ------------------------------------------
+
+Replies = AsyncIterator[httpx.Response]
+Case = Callable[[Tenant, Tenant, str], Replies]
+"""(who asks, whose handles it uses, a word)"""
+CASES: dict[tuple[str, str], Case] = {}
+
+
+def case(*routes: tuple[str, str]) -> Callable[[Case], Case]:
+    def register(function: Case) -> Case:
+        CASES.update(dict.fromkeys(routes, function))
+        return function
+
+    return register
+
+
+@case(("POST", "/fuse"), ("POST", "/v1/fuse"))
+async def asks(me: Tenant, other: Tenant, word: str) -> Replies:
+    for path in ("/fuse", "/v1/fuse"):
+        for scope in ({}, {"user_id": "ana"}, {"session_id": "s1"}, {"project": other.mark}, {"audience": "group"}):
+            for query in (word, f"what did {other.mark} say?", *other.refs[:1], *other.event_ids[:1]):
+                yield (reply := await me.post(path, {"query": query, "explain": True, **scope}))
+                me.receipts.append(reply.json()["receipt_id"])
+
+
+@case(("POST", "/v1/compare"))
+async def compares(me: Tenant, other: Tenant, word: str) -> Replies:
+    for scope in ({}, {"user_id": "ana"}, {"project": other.mark}):
+        for query in (word, f"what did {other.mark} say?"):
+            arms = {"a": "patient", "b": "seed003@-memory"}
+            yield (reply := await me.post("/v1/compare", {"query": query, **arms, **scope}))
+            me.receipts += [reply.json()[side]["receipt_id"] for side in ("a", "b")]
+
+
+@case(("POST", "/v1/feedback"), ("GET", "/v1/feedback"))
+async def votes(me: Tenant, other: Tenant, word: str) -> Replies:
+    """On the other's receipt nobody votes, nor in one's own on what is the other's."""
+    for receipt_id in (*other.receipts[-5:], "r" + 24 * "0"):
+        vote = {"receipt_id": receipt_id, "useful": me.refs[:1], "useless": other.refs[:1]}
+        yield not_found(await me.post("/v1/feedback", vote), receipt_id)
+    (own,) = me.receipts[-1:]
+    for ref in other.refs:
+        yield (reply := await me.post("/v1/feedback", {"receipt_id": own, "useful": [ref]}))
+        assert reply.status_code == 422
+    why = (await me.get(f"/v1/receipts/{own}")).json()
+    voted = [row["ref"] for row in why["candidates"]]
+    yield not_found(await me.post("/v1/feedback", {"receipt_id": own, "useful": voted, "user_id": me.mark}), own)
+    yield await me.post("/v1/feedback", {"receipt_id": own, "useful": voted})
+    yield (reply := await me.get("/v1/feedback", limit="1000"))
+    labels = [(label["receipt_id"], label["ref"]) for label in reply.json()["labels"]]
+    assert [ref for receipt_id, ref in labels if receipt_id == own] == voted
+    assert not {receipt_id for receipt_id, _ in labels}.intersection(other.receipts)
+
+
+@case(("POST", "/v1/search"))
+async def searches(me: Tenant, other: Tenant, word: str) -> Replies:
+    for backend in BACKENDS:
+        for query in (word, other.mark):
+            yield await me.post("/v1/search", {"backend": backend, "query": query, "limit": 100})
+            yield await me.post("/v1/search", {"backend": backend, "query": query, "user_id": "ana"})
+
+
+@case(("POST", "/v1/memories"))
+async def takes_its_place(me: Tenant, other: Tenant, word: str) -> Replies:
+    """The other's keys and places are free; the other's memories cannot be superseded."""
+    for key in other.keys.keys() - me.keys.keys():
+        there = Told((word,), "ana", "s1", 1, "mail", "private", None)
+        yield (reply := await me.post("/v1/memories", there.body(me), **{"idempotency-key": key}))
+        assert reply.status_code in (200, 201)
+        assert "idempotent-replayed" not in reply.headers
+    anew = Told((word,), "ana", None, None, None, "private", None).body(me)
+    for ref in (*other.refs[-2:], *other.event_ids[-2:]):
+        yield not_found(await me.post("/v1/memories", {**anew, "supersedes": ref}), ref)
+
+
+@case(("GET", "/v1/memories"))
+async def lists(me: Tenant, other: Tenant, word: str) -> Replies:
+    for scope in ({}, {"user_id": "ana"}, {"document": f"talk {me.example}"}, {"source": "mail"}):
+        for cursor in (None, *other.cursors[-2:], "c7zzzzzz"):
+            page = {**scope, "limit": "2"} | ({} if cursor is None else {"cursor": cursor})
+            yield (reply := await me.get("/v1/memories", **page))
+            if reply.json()["next_cursor"]:
+                me.cursors.append(reply.json()["next_cursor"])
+
+
+@case(("GET", "/v1/memories/{ref:path}"), ("DELETE", "/v1/memories/{ref:path}"))
+async def by_ref(me: Tenant, other: Tenant, word: str) -> Replies:
+    for method in ("GET", "DELETE"):
+        for ref in (*other.refs, *other.event_ids, "m7zzzzzz"):
+            yield not_found(await me.http.request(method, f"/v1/memories/{ref}"), ref)
+            yield not_found(await me.http.request(method, f"/v1/memories/{ref}", params={"user_id": "ana"}), ref)
+
+
+@case(("POST", "/v1/forget"), ("POST", "/v1/retire"), ("GET", "/v1/forgotten"), ("GET", "/v1/sources"))
+async def forgets(me: Tenant, other: Tenant, word: str) -> Replies:
+    """What is meant by a ref of the other's is nothing; what is meant by a name that both use is one's own alone."""
+    for ref in (*other.refs, "m7zzzzzz"):
+        yield (reply := await me.post("/v1/forget", {"refs": [ref]}))
+        assert (reply.json()["found"], reply.json()["receipts"], reply.json()["missing"]) == ([], [], [ref])
+    named = ({"source": "mail"}, {"source": f"{other.mark}box"}, {"document": f"talk {me.example}"})
+    for criteria in ({"query": word}, *named):
+        for dry_run in (True, False):
+            yield await me.post("/v1/forget", {**criteria, "dry_run": dry_run})
+            yield await me.post("/v1/forget", {**criteria, "user_id": "ana", "dry_run": dry_run})
+    yield await me.post("/v1/retire", {"source": "mail", "keep": []})
+    for scope in ({}, {"user_id": "ana"}):
+        yield await me.get("/v1/sources", **scope)
+        yield (reply := await me.get("/v1/forgotten", limit="100", **scope))
+        assert not {row["ref"] for row in reply.json()["forgotten"]}.intersection(other.refs)
+
+
+@case(("POST", "/v1/undo"), ("GET", "/v1/batches"))
+async def takes_back(me: Tenant, other: Tenant, word: str) -> Replies:
+    """An ingest of the other's is none."""
+    for batch in (f"batch {other.mark}", f"batch of {me.example}"):
+        for dry_run in (True, False):
+            yield await me.post("/v1/undo", {"batch": batch, "dry_run": dry_run})
+    for scope in ({}, {"user_id": "ana"}):
+        yield await me.get("/v1/batches", **scope)
+
+
+@case(("POST", "/v1/backends/{backend}/{verb}"))
+async def tells_backends(me: Tenant, other: Tenant, word: str) -> Replies:
+    """A verb sees its caller's tenant; one that works on the whole store is for the operator."""
+    yield await me.post("/v1/backends/verbed/look", {"query": f"{word} {other.mark}", "user_id": "ana"})
+    yield await me.post("/v1/backends/verbed/look", {"query": f"{word} {other.mark}"})
+    yield (reply := await me.post("/v1/backends/verbed/sweep", {}))
+    assert reply.status_code == 422
+    cortex, theirs = "/compat/cortex/v1", other.event_ids[:2]
+    for path, body in (("recall", {"message": f"{word} {other.mark}"}), ("search", {"message": other.mark})):
+        yield await me.post(f"{cortex}/{path}", body)
+    for verb in ("list", "entities", "stats"):
+        yield await me.post(f"/v1/backends/cortex/{verb}", {})
+    yield await me.post("/v1/backends/cortex/export", {}, accept="application/x-ndjson")
+    for event_id in theirs:
+        yield not_found(await me.get(f"{cortex}/memories/{event_id}"), event_id)
+        yield not_found(await me.http.request("DELETE", f"{cortex}/memories/{event_id}"), event_id)
+        yield not_found(await me.post("/v1/backends/cortex/history", {"id": event_id}), event_id)
+    for ref in (*other.refs[:2], *theirs):
+        yield not_found(await me.post("/v1/backends/verbed/drop", {"ref": ref}), ref)
+
+
+@case(("GET", "/v1/receipts/{receipt_id}"))
+async def receipts(me: Tenant, other: Tenant, word: str) -> Replies:
+    for receipt_id in (*other.receipts[-5:], "r" + 24 * "0"):
+        yield not_found(await me.get(f"/v1/receipts/{receipt_id}"), receipt_id)
+
+
+@case(("GET", "/v1/documents"))
+async def documents(me: Tenant, other: Tenant, word: str) -> Replies:
+    for path in (f"talk {me.example}", "talk.md", f"notes/{other.mark}.md", "../journal.sqlite"):
+        yield await me.http.get("/v1/documents", params={"path": path})
+
+
+@case(("POST", "/v1/tools/memory_search"), ("POST", "/v1/tools/memory_get"), ("POST", "/v1/tools/memory_append"))
+async def uses_tools(me: Tenant, other: Tenant, word: str) -> Replies:
+    """By path or ref of the other's there is nothing to read, and it looks like a path that never was."""
+    for query in (word, f"what did {other.mark} say?"):
+        yield await me.post("/v1/tools/memory_search", {"query": query})
+    for path in (*other.refs[:2], f"talk {me.example}", f"notes/{me.mark}.md", "m7zzzzzz"):
+        yield (reply := await me.post("/v1/tools/memory_get", {"path": path}))
+        if path != f"talk {me.example}":
+            assert reply.json() == {"text": "", "path": path}
+    yield await me.post("/v1/tools/memory_append", {"text": f"{me.mark} of {me.example} likes {word}"})
+
+
+@case(("POST", "/v1/flush/plan"))
+async def plans_a_flush(me: Tenant, other: Tenant, word: str) -> Replies:
+    yield await me.post("/v1/flush/plan", {"context_window": 200_000, "message": word})
+
+
+@case(("POST", "/v1/settle"))
+async def settles(me: Tenant, other: Tenant, word: str) -> Replies:
+    yield await me.post("/v1/settle", {"timeout_s": 30})
+
+
+LOOKS = ("/v1/backends", "/v1/status", "/healthz", "/readyz", "/openapi.json", "/docs")
+
+
+@case(*(("GET", path) for path in LOOKS))
+async def looks_round(me: Tenant, other: Tenant, word: str) -> Replies:
+    for path in LOOKS:
+        yield await me.get(path)
+
+
+@case(("POST", "/mcp"))
+async def calls_tools(me: Tenant, other: Tenant, word: str) -> Replies:
+    for query in (word, f"what did {other.mark} say?"):
+        yield await tool(me, "memory_fuse", query=query)
+        yield await tool(me, "memory_search", query=query)
+        yield await tool(me, "memory_forget", query=query)
+    yield await tool(me, "memory_get", path=f"notes/{me.mark}.md")
+    for ref in (*other.refs[:2], "m7zzzzzz"):
+        for name in ("memory_get", "memory_forget"):
+            yield (reply := await tool(me, name, ref=ref))
+            result = reply.json()["result"]
+            assert (result["isError"], result["content"][0]["text"]) == (True, f"there is no memory '{ref}' here")
+
+
+async def tool(me: Tenant, name: str, **arguments: str) -> httpx.Response:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+    return await me.post("/mcp", body, accept="application/json, text/event-stream")
+
+
+def not_found(reply: httpx.Response, handle: str) -> httpx.Response:
+    """The reply, which must be that of a memory or receipt which never was, but for the handle that was asked for."""
+    assert reply.status_code == 404, reply.text
+    problem = reply.json()
+    assert set(problem) == {"type", "title", "status", "detail"}
+    assert problem["detail"] in (
+        f"there is no memory '{handle}' here",
+        f"there is no receipt {handle}; receipts are kept for 7 days",
+    )
+    return reply
+
+
+# The property ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.feature("… and a new route must say what another tenant might ask of it", of="each tenant has a journal")
+def test_every_route_has_a_case() -> None:
+    """A new route must say what another tenant might ask of it."""
+    routes = {
+        (method, route.path)
+        for route in app_over(FakeFusion())._app.routes  # type: ignore[attr-defined]
+        if isinstance(route, Route | APIRoute)
+        for method in (route.methods or ()) - {"HEAD"}
+    }
+    assert routes == set(CASES)
+
+
+@asynccontextmanager
+async def two_tenants(home: Path) -> AsyncIterator[tuple[Fusion, Mapping[str, httpx.AsyncClient]]]:
+    """One server over the four embedded backends and the reference one, and by tenant a client with its key."""
+    keys = [{"name": n, "sha256": sha256(f"key of {n}".encode()).hexdigest(), "tenant": n} for n in TENANTS]
+    backends: dict[str, dict[str, Any]] = {
+        "memory": {"adapter": "adapters.inmemory:InMemory"},
+        "verbed": {"adapter": "tests.doors.verbed:Verbed"},
+        "markdown": {"remember_turns": True},
+    }
+    backends = {name: {**backends.get(name, {}), "deadline_ms": 60_000} for name in (*BACKENDS, "verbed")}
+    (home / "recipes").mkdir(parents=True)  # no answer depends on how busy the machine is
+    (home / "recipes" / "patient.toml").write_text('name = "patient"\n[gather]\ntimeout_ms = 60_000\n')
+    chosen = load(home=home, recipe="patient", embedder={"adapter": ""}, server={"keys": keys}, backends=backends)
+    allow(home)
+    # Each tenant's refs begin at m1. Those of one are moved far away, so that no ref is a memory of both.
+    journal = tenant_folder(home, TENANTS[1]) / "journal.sqlite"
+    await (await Journal.open(journal)).close()
+    with closing(sqlite3.connect(journal)) as db, db:
+        db.execute("insert into sqlite_sequence(name, seq) values('event', ?)", (1 << 20,))
+    async with Fusion.open(chosen) as fusion:
+        transport = Checked(create_app(fusion, chosen))
+        clients = {
+            name: httpx.AsyncClient(
+                transport=transport, base_url="http://localhost", headers={"authorization": f"Bearer key of {name}"}
+            )
+            for name in TENANTS
+        }
+        async with clients["acme"], clients["globex"]:
+            yield fusion, clients
+
+
+async def keeps(tenant: Tenant, told: Told) -> None:
+    body = told.body(tenant)
+    headers = {}
+    if told.key is not None:
+        headers["idempotency-key"] = key = f"{told.key} of {tenant.example}"
+        first = tenant.keys.setdefault(key, body)
+    reply = await tenant.post("/v1/memories", body, **headers)
+    if headers and first != body:
+        assert reply.status_code == 422
+        assert reply.json()["type"].endswith("KeyReused")
+        return
+    assert reply.status_code in (200, 201), reply.text
+    (kept,) = reply.json()["memories"]
+    tenant.refs.append(kept["ref"])
+    tenant.event_ids.append(kept["event_id"])
+
+
+async def trespass(fusion: Fusion, one: Tenant, two: Tenant, word: str) -> None:
+    """Each asks every route for what is the other's."""
+    for tenant in (one, two):
+        await fusion.settle(tenant.name)
+    for function in dict.fromkeys(CASES.values()):
+        for me, other in ((one, two), (two, one)):
+            before = await kept_by(other)
+            async for reply in function(me, other, word):
+                assert reply.status_code < 500, reply.text
+                if reply.status_code != 404:  # which repeats what was asked for, and has been looked at
+                    shown = reply.text + repr(reply.headers)
+                    assert other.mark not in shown, (reply.url, shown)
+                    assert [i for i in other.event_ids if i in shown] == []
+            assert await kept_by(other) == before
+
+
+async def kept_by(tenant: Tenant) -> list[str]:
+    """Those of its memories that it can still read."""
+    return [i for i in tenant.event_ids if (await tenant.get(f"/v1/memories/{i}")).status_code == 200]
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[tuple[asyncio.Runner, Fusion, Mapping[str, httpx.AsyncClient]]]:
+    """One open home for all that hypothesis thinks of: what earlier examples left there must not leak either."""
+    with TemporaryDirectory() as folder, asyncio.Runner() as runner:
+        opened = two_tenants(Path(folder) / "home")
+        fusion, clients = runner.run(opened.__aenter__())
+        yield runner, fusion, clients
+        runner.run(opened.__aexit__(None, None, None))
+
+
+# An example asks two hundred questions: to shrink one that fails would take minutes, and says little more.
+@pytest.mark.row(
+    "A120",
+    "A156",
+    "two tenants over every route: nothing of one is in a reply to the other, by any handle",
+)
+@settings(max_examples=10, deadline=None, phases=[Phase.explicit, Phase.generate])
+@given(
+    acme=st.lists(tellings, min_size=1, max_size=4),
+    globex=st.lists(tellings, min_size=1, max_size=4),
+    word=st.sampled_from(WORDS),
+)
+def test_nothing_of_one_tenant_is_in_a_reply_to_the_other(
+    home: tuple[asyncio.Runner, Fusion, Mapping[str, httpx.AsyncClient]],
+    acme: list[Told],
+    globex: list[Told],
+    word: str,
+) -> None:
+    """Whatever both were told, with the same users, sessions, documents, sources and keys: who asks any route for what
+    is the other's gets what it would get if the other had never been; and the other still has it."""
+    runner, fusion, clients = home
+    example = uuid4().hex[:8]
+    one, two = (Tenant(name, clients[name], example) for name in TENANTS)
+
+    async def told_and_asked() -> None:
+        for tenant, tellings in ((one, acme), (two, globex)):
+            for told in tellings:
+                await keeps(tenant, told)
+        await trespass(fusion, one, two, word)
+
+    runner.run(told_and_asked())

@@ -1,0 +1,198 @@
+"""Turns: few questions at once while this process computes, more while it waits; nobody is forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fusion.errors import Overloaded
+from fusion.gateway.admission import FEW, LATE_S, LOOK_S, Turns
+from tests.recall.virtual import VirtualTime, run
+
+MINUTE = 60.0
+
+
+class Crowd:
+    """Questions that each take so long once they have their turn; ``at_once`` of them at most were under way."""
+
+    def __init__(self, turns: Turns) -> None:
+        self.turns = turns
+        self.order: list[int] = []
+        self.at_once = self._now = 0
+
+    async def ask(self, number: int, takes_s: float, patience_s: float = MINUTE) -> None:
+        async with self.turns.one(patience_s):
+            self.order.append(number)
+            self._now += 1
+            self.at_once = max(self.at_once, self._now)
+            try:
+                await asyncio.sleep(takes_s)
+            finally:
+                self._now -= 1
+
+    async def come(self, count: int, takes_s: float) -> None:
+        await asyncio.gather(*(self.ask(n, takes_s) for n in range(count)))
+
+
+def computing(share: float) -> Callable[[], float]:
+    """A process that computes this share of the time."""
+    return lambda: share * asyncio.get_running_loop().time()
+
+
+def at_rest() -> float:
+    return 0.0
+
+
+@pytest.mark.feature(
+    "few questions at once while the process computes, more while it waits for servers; each gets its turn"
+)
+def test_few_at_once_while_the_process_computes() -> None:
+    """192 questions of 0.1 s over a busy core: 4 at a time, so the last one ends after 192 / 4 × 0.1 = 4.8 s."""
+
+    async def work() -> float:
+        crowd = Crowd(Turns(64, computing(0.99)))
+        await crowd.come(192, 0.1)
+        assert crowd.order == list(range(192))
+        assert crowd.at_once == FEW
+        return asyncio.get_running_loop().time()
+
+    assert run(work()) == pytest.approx(4.8)
+
+
+@pytest.mark.feature(
+    "few questions at once while the process computes, more while it waits for servers; each gets its turn"
+)
+def test_all_there_is_room_for_while_it_waits() -> None:
+    """Slow servers and an idle process: twice as many after each look (4, 8, 16, 32, 64), and no more than the most."""
+
+    async def work() -> None:
+        crowd = Crowd(Turns(64, at_rest))
+        coming = asyncio.ensure_future(crowd.come(192, 1.0))
+        seen = []
+        for _ in range(6):
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            seen.append(crowd.at_once)
+            await asyncio.sleep(LOOK_S)
+        await coming
+        assert seen == [4, 8, 16, 32, 64, 64]
+
+    run(work())
+
+
+def test_their_number_follows_what_is_computed() -> None:
+    """Each question under way computes 4 % of a core: 20 of them are 80 %, and about so many there are."""
+
+    async def work() -> int:
+        loop = asyncio.get_running_loop()
+        computed, since = 0.0, loop.time()
+
+        def cpu() -> float:
+            nonlocal computed, since
+            computed, since = computed + 0.04 * turns.under_way * (loop.time() - since), loop.time()
+            return computed
+
+        turns = Turns(64, cpu)
+        coming = asyncio.ensure_future(Crowd(turns).come(400, 1.0))
+        await asyncio.sleep(10)
+        under_way = turns.under_way
+        await coming
+        return under_way
+
+    assert 18 <= run(work()) <= 22
+
+
+def test_a_look_that_comes_late_halves_their_number() -> None:
+    """Others keep the machine busy: this process computes next to nothing, and yet more at once would only be later."""
+
+    async def work() -> tuple[int, int]:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTime)
+        turns = Turns(64, at_rest)
+        coming = asyncio.ensure_future(Crowd(turns).come(400, 1.0))
+        await asyncio.sleep(5 * LOOK_S)
+        before = turns.limit
+        loop.call_later(LOOK_S / 2, loop.be_busy, LOOK_S + LATE_S)
+        await asyncio.sleep(LOOK_S)
+        after = turns.limit
+        await coming
+        return before, after
+
+    assert run(work()) == (64, 32)
+
+
+def test_after_a_pause_it_begins_with_few_again() -> None:
+    """What was right for the last crowd need not be so for the next."""
+
+    async def work() -> None:
+        turns = Turns(64, at_rest)
+        await Crowd(turns).come(64, 1.0)
+        assert (turns.under_way, turns.limit) == (0, FEW)
+
+    run(work())
+
+
+def test_who_has_waited_as_long_as_it_may_take_is_sent_away() -> None:
+    """Others lose nothing by it, and it is said when to come back."""
+
+    async def work() -> list[int]:
+        crowd = Crowd(Turns(1, at_rest))
+        coming = asyncio.ensure_future(crowd.come(2, 1.0))
+        await asyncio.sleep(0.5)
+        with pytest.raises(Overloaded, match=r"did not come in 0\.2 s") as refused:
+            await crowd.ask(7, 1.0, patience_s=0.2)
+        assert refused.value.retry_after_s == 1
+        assert asyncio.get_running_loop().time() == pytest.approx(0.7)
+        await coming
+        assert crowd.turns.under_way == 0
+        return crowd.order
+
+    assert run(work()) == [0, 1]
+
+
+def test_a_turn_that_comes_when_nobody_waits_any_more_is_the_next_one_s() -> None:
+    """It is given and its asker leaves in the same moment."""
+
+    async def work() -> list[int]:
+        crowd = Crowd(Turns(1, at_rest))
+        async with crowd.turns.one(MINUTE):
+            left, last = (asyncio.ensure_future(crowd.ask(n, 1.0)) for n in (1, 2))
+            await asyncio.sleep(0.5)
+        left.cancel()
+        await last
+        assert left.cancelled()
+        assert crowd.turns.under_way == 0
+        return crowd.order
+
+    assert run(work()) == [2]
+
+
+@pytest.mark.feature(
+    "few questions at once while the process computes, more while it waits for servers; each gets its turn"
+)
+@given(
+    questions=st.lists(st.tuples(st.floats(0, 0.3), st.floats(0, 0.3), st.floats(0, 0.5)), max_size=40),
+    most=st.integers(1, 12),
+    share=st.floats(0, 2),
+)
+def test_nobody_is_forgotten(questions: list[tuple[float, float, float]], most: int, share: float) -> None:
+    """Whoever comes when, takes how long and loses patience: served or sent away, and all turns are free again."""
+
+    async def work() -> None:
+        crowd = Crowd(Turns(most, computing(share)))
+
+        async def one(comes_s: float, takes_s: float, patience_s: float) -> None:
+            await asyncio.sleep(comes_s)
+            await crowd.ask(0, takes_s, patience_s)
+
+        ends = await asyncio.gather(*(one(*times) for times in questions), return_exceptions=True)
+        assert {type(end) for end in ends} <= {type(None), Overloaded}
+        assert len(crowd.order) == ends.count(None)
+        assert crowd.at_once <= most
+        assert crowd.turns.under_way == 0
+
+    run(work())

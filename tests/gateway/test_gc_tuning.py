@@ -1,0 +1,37 @@
+"""How often Python's collector looks through the heap while a home is served."""
+
+from __future__ import annotations
+
+import gc
+
+from fusion.gateway.gc_tuning import THRESHOLDS, settled_heap
+
+
+def test_what_is_there_when_serving_begins_is_looked_through_no_more():
+    """It is set aside (frozen) while the block runs, and the collector comes 28 times as seldom: 20,000 against 700."""
+    before = gc.get_threshold(), gc.get_freeze_count()
+    with settled_heap():
+        assert gc.get_threshold() == THRESHOLDS
+        assert gc.get_freeze_count() > before[1]
+    assert gc.get_threshold() == before[0]
+    assert gc.get_freeze_count() == 0
+
+
+def test_garbage_made_meanwhile_is_still_collected():
+    """A cycle made while the heap is settled goes with the next look."""
+
+    class Cycle:
+        alive = 0
+
+        def __init__(self):
+            Cycle.alive += 1
+            self.self = self
+
+        def __del__(self):
+            Cycle.alive -= 1
+
+    with settled_heap():
+        Cycle()
+        assert Cycle.alive == 1
+        gc.collect()
+        assert Cycle.alive == 0

@@ -1,0 +1,166 @@
+"""One budget and one breaker for all who ask a model."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fusion.errors import BackendTimeout, BackendUnreachable, HttpStatus, InvalidAnswer, RateLimited, Unauthorized
+from fusion.gateway.llm_budget import MAX_WAIT_S, OPEN_S, Metered
+from fusion.lib.breaker import FAILURES
+from fusion.lib.budget import estimate_tokens
+from tests.fakes import FakeModel
+
+
+class Clock:
+    """Stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def metered(model: FakeModel, clock: Clock, calls: int = 100, tokens: int = 100_000) -> Metered:
+    return Metered(model, calls_per_minute=calls, tokens_per_minute=tokens, clock=clock)
+
+
+async def asks(model: Metered, max_tokens: int = 10) -> float | None:
+    """None when it was asked, else the seconds that one is told to wait."""
+    try:
+        await model.complete("system", "user", max_tokens)
+    except RateLimited as error:
+        return error.retry_after_s
+    return None
+
+
+async def test_the_calls_of_a_minute_are_counted():
+    """Two a minute: the third is told to wait until the first is a minute old, 60 - 10 = 50 s."""
+    clock = Clock()
+    model = metered(FakeModel("x"), clock, calls=2)
+    assert await asks(model) is None
+    clock.now += 10
+    assert await asks(model) is None
+    assert await asks(model) == 50
+    clock.now += 50
+    assert await asks(model) is None
+
+
+async def test_the_tokens_of_a_minute_are_counted_as_they_were():
+    """A call costs its question, and its whole allowance until the answer is there: then what that has."""
+    asked, answered = estimate_tokens("systemuser"), estimate_tokens("x")
+    clock = Clock()
+    model = metered(FakeModel("x"), clock, tokens=2 * asked + 1000 + answered)
+    assert await asks(model, 1000) is None
+    assert await asks(model, 1000) is None  # asked + answered + asked + 1000: just within
+    assert await asks(model, 1000) == 60
+    clock.now += 60
+    assert await asks(model, 1000) is None
+
+
+@pytest.mark.row(
+    "A043",
+    "… five failures in a row give it thirty seconds; one budget a minute for all who ask. No retries within a "
+    "call: what waits is asked again later",
+    of="language models",
+)
+async def test_five_failures_in_a_row_give_it_thirty_seconds():
+    """Then one call tries while the others are told to wait; an answer lets everybody in again."""
+    clock = Clock()
+    inner = FakeModel(*([BackendUnreachable("x"), BackendTimeout("x"), HttpStatus("x", 503)] * 2)[:FAILURES], "fine")
+    model = metered(inner, clock)
+    for _ in range(FAILURES):
+        with pytest.raises((BackendUnreachable, BackendTimeout, HttpStatus)):
+            await model.complete("s", "u", 1)
+    assert await asks(model) == OPEN_S == 30
+    assert len(inner.asked) == FAILURES == 5
+    clock.now += OPEN_S
+    inner.gate = asyncio.Event()
+    inner.reached.clear()
+    probe = asyncio.create_task(asks(model))
+    await inner.reached.wait()
+    assert await asks(model) == OPEN_S  # one goes, the others wait
+    inner.gate.set()
+    assert await probe is None
+    assert await asks(model) is None
+
+
+async def test_a_probe_that_fails_gives_it_thirty_more():
+    """The sixth failure is enough."""
+    clock = Clock()
+    model = metered(FakeModel(BackendUnreachable("x")), clock)
+    for _ in range(FAILURES):
+        with pytest.raises(BackendUnreachable):
+            await model.complete("s", "u", 1)
+    clock.now += OPEN_S
+    with pytest.raises(BackendUnreachable):
+        await model.complete("s", "u", 1)
+    assert await asks(model) == OPEN_S
+
+
+async def test_nonsense_and_refusals_are_not_failures():
+    """A server that answers is alive: neither prose nor a 400 opens the breaker, and it breaks a row of failures."""
+    clock = Clock()
+    model = metered(FakeModel(*[InvalidAnswer("x"), HttpStatus("x", 400)] * 4, "fine"), clock)
+    for _ in range(8):
+        with pytest.raises((InvalidAnswer, HttpStatus)):
+            await model.complete("s", "u", 1)
+    assert await asks(model) is None
+
+
+@pytest.mark.parametrize(
+    ("fault", "wait_s"),
+    [
+        (RateLimited("x", 7.0), 7.0),
+        (RateLimited("x"), OPEN_S),
+        (RateLimited("x", 86_400.0), MAX_WAIT_S),
+        (Unauthorized("x"), MAX_WAIT_S),
+        (HttpStatus("x", 503, 12.0), 12.0),
+    ],
+)
+async def test_who_asks_for_time_gets_it(fault: Exception, wait_s: float):
+    """A Retry-After is honoured up to five minutes; a refused key is tried again after as long."""
+    model = metered(FakeModel(fault, "fine"), Clock())
+    with pytest.raises(type(fault)):
+        await model.complete("s", "u", 1)
+    assert await asks(model) == wait_s
+
+
+async def test_a_probe_that_the_caller_leaves_lets_the_next_call_try():
+    """Cancelled, it says nothing about the model: the next call is the probe, at once."""
+    clock = Clock()
+    inner = FakeModel(*[BackendUnreachable("x")] * FAILURES, "fine")
+    model = metered(inner, clock)
+    for _ in range(FAILURES):
+        with pytest.raises(BackendUnreachable):
+            await model.complete("s", "u", 1)
+    clock.now += OPEN_S
+    inner.gate = asyncio.Event()
+    inner.reached.clear()
+    probe = asyncio.create_task(asks(model))
+    await inner.reached.wait()
+    probe.cancel()
+    await asyncio.gather(probe, return_exceptions=True)
+    inner.gate.set()
+    assert await asks(model) is None
+
+
+async def test_an_open_breaker_spends_no_budget():
+    """What is refused is not sent, so it is not counted."""
+    clock = Clock()
+    model = metered(FakeModel(*[BackendUnreachable("x")] * FAILURES, "fine"), clock, calls=FAILURES + 1)
+    for _ in range(FAILURES):
+        with pytest.raises(BackendUnreachable):
+            await model.complete("s", "u", 1)
+    assert [await asks(model) for _ in range(3)] == [OPEN_S] * 3
+    clock.now += OPEN_S
+    assert await asks(model) is None
+
+
+async def test_closing_closes_the_model():
+    """It owns what it wraps."""
+    inner = FakeModel("x")
+    await metered(inner, Clock()).close()
+    assert inner.closed

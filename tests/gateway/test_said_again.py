@@ -1,0 +1,94 @@
+"""What was remembered, replaced in other words and remembered again: by the gateway with all embedded stores."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import orjson
+import pytest
+
+from benchmarks.store import BACKENDS, opened, settled
+from fusion import Fusion
+from fusion.contract import Scope
+from fusion.doors.cli import render
+from fusion.doors.http.encode import encode
+from fusion.ingest.intake import Acknowledged, NewMemory
+from fusion.recall.engine import FuseRequest
+
+ADA = Scope(user_id="ada", audience="private")
+OSLO, BERGEN = "Ada's main office is in Oslo.", "Ada's main office is in Bergen."
+
+
+@pytest.fixture
+async def fusion(tmp_path: Path) -> AsyncIterator[Fusion]:
+    async with opened(tmp_path / "home", BACKENDS) as fusion:
+        yield fusion
+
+
+async def remember(fusion: Fusion, *texts: str) -> list[Acknowledged]:
+    """One after the other, each in every store."""
+    kept = []
+    for text in texts:
+        kept += await fusion.remember([NewMemory(text, Scope(user_id="ada"), kind="fact")])
+        await settled(fusion)
+    return kept
+
+
+async def block(fusion: Fusion, **more: object) -> str:
+    asked = FuseRequest("Where is Ada's main office?", ADA, timeout_ms=60_000, **more)  # type: ignore[arg-type]
+    return (await fusion.fuse(asked)).block
+
+
+@pytest.mark.feature("what was said, replaced and said again is shown as the newer one")
+async def test_what_was_said_again_after_its_rival_is_shown_as_newer(fusion: Fusion) -> None:
+    """Oslo, Bergen, Oslo: one memory of Oslo, which is current."""
+    first, bergen, again = await remember(fusion, OSLO, BERGEN, OSLO)
+    assert (again.ref, again.status, again.said) == (first.ref, "duplicate", 2)
+    shown = await block(fusion)
+    assert OSLO in shown
+    assert BERGEN in shown
+    assert f"disagree: {first.ref} is newer" in shown
+    assert f"{bergen.ref} is newer" not in shown
+
+
+async def test_a_rival_of_what_was_said_again_is_newer_if_it_was_said_again_too(fusion: Fusion) -> None:
+    _, bergen, _, _ = await remember(fusion, OSLO, BERGEN, OSLO, BERGEN)
+    assert f"disagree: {bergen.ref} is newer" in await block(fusion)
+
+
+async def test_a_question_about_the_time_before_it_was_said_again_has_its_rival_newer(fusion: Fusion) -> None:
+    """As of a moment between Bergen and the second Oslo, Bergen was the newer one; the first date of Oslo is kept."""
+    first, bergen, _ = await remember(fusion, OSLO, BERGEN, OSLO)
+    known = await fusion.memory(bergen.ref, ADA)
+    between = known["recorded_at"] + timedelta(microseconds=1)
+    assert (await fusion.memory(first.ref, ADA))["recorded_at"] < known["recorded_at"]
+    assert f"disagree: {bergen.ref} is newer" in await block(fusion, as_of=between)
+    assert f"disagree: {bergen.ref} is newer" in await block(fusion, known_at=between)
+
+
+async def test_get_shows_the_first_and_the_last_time(fusion: Fusion, capsys: pytest.CaptureFixture[str]) -> None:
+    """`fusion get` prints when a memory was recorded, and how often and when it was said since."""
+    first, _, _ = await remember(fusion, OSLO, BERGEN, OSLO)
+    found = orjson.loads(encode(await fusion.memory(first.ref, ADA)))
+    assert found["recorded_at"] < found["said_at"]
+    render.memory(found)
+    printed = capsys.readouterr().out
+    assert found["recorded_at"] in printed
+    assert f"2 times, the last time {found['said_at']}" in printed
+    [other] = await remember(fusion, "Ada's dog is called Bo.")
+    assert (await fusion.memory(other.ref, ADA))["said_at"] is None
+
+
+async def test_a_copy_that_an_agent_remembers_later_makes_a_memory_newer(fusion: Fusion) -> None:
+    """The user said it first, and the agent after its rival: two events, shown as one memory."""
+    await remember(fusion, OSLO)
+    [bergen] = await remember(fusion, BERGEN)
+    [copy] = await fusion.remember([NewMemory(OSLO, Scope(user_id="ada"), kind="fact", origin="agent")])
+    await settled(fusion)
+    assert copy.status == "stored"
+    shown = await block(fusion)
+    assert shown.count(OSLO) == 1
+    assert "disagree: " in shown
+    assert f"disagree: {bergen.ref} is newer" not in shown

@@ -1,0 +1,123 @@
+"""Backends that no tenant owns alone keep tenants apart: a Qdrant server, and the user's folders of Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fusion.contract import Scope
+from fusion.gateway.gateway import Fusion
+from fusion.home import tenant_folder
+from fusion.ingest.intake import NewMemory
+from fusion.settings import Settings, load
+
+MARKDOWN = "adapters.markdown:Markdown"
+PATIENT = {"deadline_ms": 60_000}
+PAIRS = (("acme", "globex"), ("default", "globex"), ("acme", "default"))
+"""the tenant that asks, and the tenant that writes as well"""
+MINE = ("the harbour opens at six", "Marta keeps bees", "the bridge is closed", "bees like the harbour")
+THEIRS = (*(f"the harbour of bees number {n}" for n in range(40)), "quillon is the name of the plan")
+WORDS = ("harbour", "bees", "the bridge", "quillon", "quillons")
+
+
+def settings_of(home: Path, name: str, **options: object) -> Settings:
+    """A home with one backend, without a model."""
+    return load(home=home, embedder={"adapter": ""}, backends_only=True, backends={name: {**PATIENT, **options}})
+
+
+async def write(fusion: Fusion, tenant: str, texts: tuple[str, ...]) -> list[str]:
+    kept = [row for text in texts for row in await fusion.remember([NewMemory(text)], tenant=tenant)]
+    await fusion.settle(tenant)
+    return [row.ref for row in kept]
+
+
+async def seen(fusion: Fusion, tenant: str, backend: str) -> Mapping[str, Any]:
+    """What a tenant is shown of a backend: hits with their scores, in order, and totals."""
+    found = {}
+    for word in WORDS:
+        answer = await fusion.search(backend, word, Scope(tenant, audience="private"), 100)
+        assert answer.status in ("ok", "empty"), answer
+        found[word] = [(hit.text, hit.score) for hit in answer.hits]
+    [state] = await fusion.backends(tenant)
+    return {**found, "items": state.items, "status": state.status}
+
+
+@pytest.mark.skipif(find_spec("qdrant_client") is None, reason="the server is made of qdrant-client's local mode")
+@pytest.mark.feature(
+    "… on a Qdrant server each tenant has a collection of its own: word statistics, totals and refs do not move",
+    of="each tenant has a journal",
+)
+@pytest.mark.parametrize(("me", "other"), PAIRS)
+async def test_a_qdrant_collection_of_one_tenant_is_not_moved_by_another(home: Path, me: str, other: str) -> None:
+    """The same memories with and without another tenant on the same server: equal scores, order, totals and refs."""
+    from tests.qdrant_server import Qdrant
+
+    told = []
+    for crowded in (False, True):
+        async with Qdrant() as server:
+            chosen = settings_of(home / str(crowded), "qdrant", adapter="adapters.qdrant:Qdrant", url=server.url)
+            async with Fusion.open(chosen) as fusion:
+                if crowded:
+                    await write(fusion, other, THEIRS)
+                refs = await write(fusion, me, MINE)
+                if crowded:
+                    await write(fusion, other, ("one more of the harbour",))
+                told.append((refs, await seen(fusion, me, "qdrant")))
+            assert len(server.client.get_collections().collections) == 1 + crowded
+    alone, crowd = told
+    assert alone == crowd
+    assert alone[1]["items"] == len(MINE)
+    assert [text for text, _ in alone[1]["bees"]] != []
+
+
+@pytest.mark.feature(
+    "… a tenant that `bind` names reads the folders of Markdown, and nobody else does",
+    of="each tenant has a journal",
+)
+@pytest.mark.parametrize(("bound", "other"), [("acme", "globex"), ("acme", "default"), ("default", "globex")])
+async def test_markdown_folders_are_read_for_the_tenant_of_bind_alone(
+    home: Path, tmp_path: Path, bound: str, other: str
+) -> None:
+    """The tenant that ``bind`` names finds the notes; of the other no score, total or ref moves with them."""
+    (notes := tmp_path / "notes").mkdir()
+    told = []
+    for crowded in (False, True):
+        if crowded:
+            (notes / "plan.md").write_text("\n\n".join(f"# {n}\n\n{text}" for n, text in enumerate(THEIRS)))
+        options: dict[str, Any] = {"paths": [str(notes)], "bind": {"tenant": bound}}
+        async with Fusion.open(settings_of(home / str(crowded), "markdown", adapter=MARKDOWN, **options)) as fusion:
+            mine = await seen(fusion, bound, "markdown")
+            assert bool(mine["quillon"]) is crowded
+            told.append((await write(fusion, other, MINE), await seen(fusion, other, "markdown")))
+    alone, crowd = told
+    assert alone == crowd
+    assert alone[1]["items"] == len(MINE)
+
+
+@pytest.mark.parametrize("bind", [{}, {"tenant": "globex", "user_id": "ada"}])
+async def test_what_a_tenant_writes_into_its_own_notes_is_its_own(home: Path, bind: Mapping[str, str]) -> None:
+    """A line that somebody adds by hand to a tenant's folder is that tenant's, whatever ``bind`` says of folders."""
+    folder = tenant_folder(home, "acme") / "backends" / "markdown" / "notes"
+    async with Fusion.open(settings_of(home, "markdown", adapter=MARKDOWN, bind=bind)) as fusion:
+        await write(fusion, "acme", MINE[:1])
+    (folder / "own.md").write_text("The lantern hangs in the hall.\n")
+    async with Fusion.open(settings_of(home, "markdown", adapter=MARKDOWN, bind=bind)) as fusion:
+        for tenant, found in (("acme", ["The lantern hangs in the hall."]), ("globex", []), ("default", [])):
+            scope = Scope(tenant, audience="private")
+            answer = await fusion.search("markdown", "lantern", scope)
+            assert [hit.text.strip() for hit in answer.hits] == found, tenant
+
+
+def test_long_collection_names_that_begin_alike_stay_apart_for_a_tenant() -> None:
+    """Two backends of one server: the name of a tenant's collection is cut, and still says whose of both it is."""
+    from adapters.qdrant.memories import of_tenant
+    from adapters.qdrant.options import Ours
+
+    one, two = (of_tenant(Ours(collection="x" * 41 + end), "acme").collection for end in "ab")
+    assert one != two
+    assert max(len(one), len(two)) <= 64
+    assert of_tenant(Ours(collection="memories"), "acme").collection.startswith("memories-t")

@@ -1,0 +1,368 @@
+"""Each tenant of a home has a journal, receipts and stores of its own, opened when it is asked, closed when idle."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapters.inmemory import InMemory
+from fusion.contract import Scope
+from fusion.errors import BadInput, InvalidAnswer, NotFound, StoreDamaged, StoreFull
+from fusion.gateway.gateway import Fusion
+from fusion.gateway.tenants import Tenants
+from fusion.home import tenant_folder
+from fusion.ingest.intake import NewMemory
+from fusion.journal import Journal
+from fusion.journal.external_refs import Shown
+from fusion.journal.split_tenants import copy
+from fusion.settings import Settings, load
+from fusion.trust import allow
+from tests.ingest.stores import event
+
+ACME, GLOBEX = Scope("acme", audience="private"), Scope("globex", audience="private")
+PATIENT = {"deadline_ms": 60_000}
+STORES = ("cortex", "markdown", "mem0", "triples")
+
+
+def four(home: Path, **more: Any) -> Settings:
+    """The embedded backends without a model, with all the time that they may need."""
+    backends = dict.fromkeys(STORES, PATIENT)
+    return load(home=home, embedder={"adapter": ""}, backends=backends, **more)
+
+
+async def remember(fusion: Fusion, tenant: str, *texts: str) -> list[str]:
+    kept = await fusion.remember([NewMemory(text) for text in texts], tenant=tenant)
+    await fusion.settle(tenant)
+    return [one.ref for one in kept]
+
+
+class TestRefs:
+    @pytest.mark.feature(
+        "each tenant has a journal, receipts and stores of its own; its refs begin at `m1` and count nothing of others"
+    )
+    async def test_refs_of_each_tenant_are_counted_alone(self, home: Path) -> None:
+        """However much others write, a tenant's refs are m1, m2, …; the same ref is another memory to each."""
+        async with Fusion.open(four(home)) as fusion:
+            assert await remember(fusion, "acme", "the harbour opens at six") == ["m1"]
+            await remember(fusion, "globex", *(f"bees of hive {n}" for n in range(5)))
+            assert await remember(fusion, "default", "tea at four") == ["m1"]
+            assert await remember(fusion, "acme", "the bridge is closed") == ["m2"]
+            assert (await fusion.memory("m2", ACME))["text"] == "the bridge is closed"
+            assert (await fusion.memory("m2", GLOBEX))["text"] == "bees of hive 1"
+            with pytest.raises(NotFound):
+                await fusion.memory("m3", ACME)
+
+    async def test_pages_and_audits_of_each_tenant_are_counted_alone(self, home: Path) -> None:
+        """The cursor of a page, and of what was forgotten, is the same whether others write and forget or not."""
+        cursors = []
+        for others in (False, True):
+            async with Fusion.open(four(home / str(others))) as fusion:
+                if others:
+                    for ref in await remember(fusion, "globex", "one", "two", "three"):
+                        await fusion.forget(ref, GLOBEX)
+                refs = await remember(fusion, "acme", "the first note", "the second note", "the third note")
+                page = await fusion.memories(ACME, 2)
+                for ref in refs:
+                    await fusion.forget(ref, ACME)
+                cursors.append((page["next_cursor"], (await fusion.forgotten(ACME, 2))["next_cursor"]))
+        assert cursors[0] == cursors[1]
+
+    async def test_parts_of_a_tenant_refuse_another_one(self, home: Path) -> None:
+        """Nothing that was opened for one tenant answers for another."""
+        async with Fusion.open(four(home)) as fusion:
+            assert fusion.tenants is not None
+            async with fusion.tenants.at("acme") as parts:
+                with pytest.raises(BadInput, match="another tenant"):
+                    await parts.fuse("bees?", scope=GLOBEX)
+
+
+class TestMoving:
+    """A home from before has the memories of all tenants in one journal."""
+
+    async def shared_journal(self, home: Path) -> dict[str, list[Any]]:
+        """Three memories of each of three tenants in turn, the second one forgotten, one item of a backend noted."""
+        journal = await Journal.open(home / "journal.sqlite")
+        journal.outbox.stores = STORES
+        kept: dict[str, list[Any]] = {"default": [], "acme": [], "globex": []}
+        for n, text in enumerate(("the harbour opens at six", "a word that is taken back again", "the bridge is shut")):
+            for tenant, found in kept.items():
+                told = event(f"{tenant}mark: {text}", n, scope=Scope(tenant, "ana"), speaker=f"{tenant}mark")
+                stored = await journal.append([told])
+                assert not isinstance(stored, str)
+                found.append(stored[0])
+        for tenant, found in kept.items():
+            scope = Scope(tenant, "ana", audience="private")
+            await journal.bury(found[1].ref, scope)
+            hit = (await journal.records([found[0].event.event_id]))[found[0].event.event_id].hit
+            item = Shown("x0123456789", "mem0", replace(hit, native_id=f"of {tenant}"), scope)
+            await journal.note_shown([item], told.recorded_at)
+        await journal.close()
+        allow(home)
+        return kept
+
+    @pytest.mark.feature(
+        "… a home from before is parted: refs, tombstones and the audit stay, nothing of one is left with another",
+        of="each tenant has a journal",
+    )
+    async def test_a_shared_journal_is_parted_with_its_refs_and_tombstones(self, home: Path) -> None:
+        """Every ref, every tombstone and the audit stay as they were; new refs continue the tenant's own."""
+        kept = await self.shared_journal(home)
+        for _ in ("parted", "opened again"):
+            async with Fusion.open(four(home)) as fusion:
+                for tenant, (first, second, third) in kept.items():
+                    await fusion.settle(tenant)
+                    scope = Scope(tenant, "ana", audience="private")
+                    for one in (first, third):
+                        assert (await fusion.memory(one.ref, scope))["event_id"] == one.event.event_id
+                        assert (await fusion.memory(one.ref, scope))["backends"] == list(STORES)
+                    with pytest.raises(NotFound):
+                        await fusion.memory(second.ref, scope)
+                    assert [row.ref for row in (await fusion.forgotten(scope))["forgotten"]] == [second.ref]
+                    fused = await fusion.fuse("when does the harbour open?", scope=scope)
+                    assert fused.memories[0].ref == first.ref
+        async with Fusion.open(four(home)) as fusion:
+            assert await remember(fusion, "acme", "a new note of acme") == ["m9"]  # m8 was its last
+
+    async def test_nothing_of_the_others_is_in_a_parted_journal(self, home: Path) -> None:
+        """Neither in a row nor in a free page of any file; and what backends stored of them is to be deleted."""
+        kept = await self.shared_journal(home)
+        async with Fusion.open(four(home)) as fusion:
+            await fusion.settle()
+            await fusion.settle("acme")
+        folders = {"acme": tenant_folder(home, "acme"), "globex": tenant_folder(home, "globex")}
+        for tenant, folder in folders.items():
+            for file in folder.rglob("*"):
+                content = file.read_bytes() if file.is_file() else b""
+                assert [other for other in kept if other != tenant and f"{other}mark".encode() in content] == []
+        for file in home.glob("journal.sqlite*"):
+            assert b"acmemark" not in file.read_bytes()
+        with closing(sqlite3.connect(home / "journal.sqlite")) as db:
+            states = "select distinct state from delivery join event using(seq) where tenant <> 'default'"
+            assert {state for (state,) in db.execute(states)} <= {"absent", "deleted", "declined", "hidden"}
+
+    async def test_a_parted_journal_has_its_share_of_every_table(self, home: Path) -> None:
+        """Three tenants did the same, so each has a third of the rows, in tables that come later, too."""
+        await self.shared_journal(home)
+        before = rows(home / "journal.sqlite")
+        copy(home / "journal.sqlite", "acme", home / "acme.sqlite")
+        assert {name: 3 * count for name, count in rows(home / "acme.sqlite").items()} == before
+
+    @pytest.mark.feature(
+        "… a move that was cut off goes on, and what a tenant's journal has not got is not deleted",
+        of="each tenant has a journal",
+    )
+    async def test_a_move_that_was_cut_off_goes_on(self, home: Path) -> None:
+        """Killed when the new journal was there and the old one had everything still: nothing is lost or doubled."""
+        kept = await self.shared_journal(home)
+        copy(home / "journal.sqlite", "acme", tenant_folder(home, "acme") / "journal.sqlite")
+        async with Fusion.open(four(home)) as fusion:
+            assert await fusion.journal.other_tenants("default") == []
+            found = await fusion.memories(ACME)
+        assert [row["ref"] for row in found["memories"]] == [kept["acme"][2].ref, kept["acme"][0].ref]
+        assert b"acmemark" not in (home / "journal.sqlite").read_bytes()
+
+    async def test_what_a_tenants_own_journal_has_not_got_stays_in_the_shared_one(self, home: Path) -> None:
+        """An older journal was put back: its memories are not deleted because the tenant has a journal already."""
+        await (await Journal.open(tenant_folder(home, "acme") / "journal.sqlite")).close()
+        kept = await self.shared_journal(home)
+        async with Fusion.open(four(home)) as fusion:
+            assert await fusion.journal.other_tenants("default") == ["acme"]
+            first = kept["acme"][0].event
+            assert (await fusion.journal.records([first.event_id]))[first.event_id].event.text == first.text
+
+    async def test_a_damaged_journal_gives_no_tenant_an_empty_one(self, home: Path) -> None:
+        """What may be in the damaged one is not replaced by nothing: the tenant is refused, with the fix."""
+        await self.shared_journal(home)
+        file = home / "journal.sqlite"
+        content = bytearray(file.read_bytes())
+        content[8192:12288] = b"\xff" * 4096
+        file.write_bytes(content)
+        try:
+            async with Fusion.open(four(home)) as fusion:
+                with pytest.raises(StoreDamaged):
+                    await fusion.fuse("bees?", scope=ACME)
+        except StoreDamaged:
+            pass  # nothing of it can be read: the home does not open at all
+        assert not (tenant_folder(home, "acme") / "journal.sqlite").exists()
+
+
+class OfAcme(InMemory):
+    """A server of somebody's that keeps no tenants apart: it is acme's alone."""
+
+    features = replace(InMemory.features, tenants=False, tenant="acme")
+
+
+@pytest.mark.feature(
+    "… a backend that keeps no tenants apart is opened for its own alone", of="each tenant has a journal"
+)
+async def test_a_backend_of_one_tenant_is_opened_for_that_one_alone(home: Path) -> None:
+    """Others are told that it serves another tenant, nothing of theirs is stored there, and its count is not shown."""
+    backends = {"theirs": {"adapter": f"{__name__}:OfAcme", **PATIENT}}
+    settings = load(home=home, embedder={"adapter": ""}, backends_only=True, backends=backends)
+    async with Fusion.open(settings) as fusion:
+        for tenant, status, items in (("acme", "ok", 1), ("globex", "skipped", 0), ("default", "skipped", 0)):
+            await remember(fusion, tenant, "the harbour opens at six")
+            answer = await fusion.search("theirs", "harbour", Scope(tenant, audience="private"))
+            assert (answer.status, [state.items for state in await fusion.backends(tenant)]) == (status, [items])
+
+
+@dataclass
+class Parts:
+    """What stands for an open tenant."""
+
+    name: str
+    log: list[str]
+
+    async def settle(self) -> None:
+        self.log.append(f"settle {self.name}")
+
+
+@dataclass
+class Opener:
+    """Opens `Parts`, and notes it."""
+
+    log: list[str] = field(default_factory=list)
+    faults: dict[str, Exception] = field(default_factory=dict)
+
+    @asynccontextmanager
+    async def __call__(self, tenant: str) -> AsyncIterator[Parts]:
+        if tenant in self.faults:
+            raise self.faults.pop(tenant)
+        self.log.append(f"open {tenant}")
+        yield Parts(tenant, self.log)
+        self.log.append(f"close {tenant}")
+
+
+class TestOpening:
+    @pytest.mark.feature(
+        "… tenants are opened when they are asked, and the latest stay open", of="each tenant has a journal"
+    )
+    async def test_only_the_latest_stay_open(self, home: Path) -> None:
+        """With room for two, the third closes the one that was asked longest ago, after its deliveries."""
+        opener = Opener()
+        tenants = Tenants(home, opener, 2)
+        for name in ("a", "b", "a", "c"):
+            async with tenants.at(name) as parts:
+                assert parts.name == name
+        async with tenants.at("b"):  # it was closing: it is opened anew when that is done
+            assert opener.log == ["open a", "open b", "open c", "settle b", "close b", "open b"]
+        await tenants.close()
+        assert opener.log.count("close a") == opener.log.count("close c") == 1
+
+    async def test_one_in_use_is_not_closed(self, home: Path) -> None:
+        """With room for one, both that are in use stay open."""
+        opener = Opener()
+        tenants = Tenants(home, opener, 1)
+        async with tenants.at("a"), tenants.at("b"), tenants.at("a"):
+            await asyncio.sleep(0)
+            assert opener.log == ["open a", "open b"]
+        await tenants.close()
+
+    async def test_one_that_fails_is_tried_again(self, home: Path) -> None:
+        """A fault is its callers', and not remembered."""
+        opener = Opener(faults={"a": InvalidAnswer("not now")})
+        tenants = Tenants(home, opener, 1)
+        with pytest.raises(InvalidAnswer):
+            async with tenants.at("a"):
+                pass
+        async with tenants.at("a") as parts:
+            assert parts.name == "a"
+        await tenants.close()
+
+    @pytest.mark.feature(
+        "… a tenant whose folder cannot be made is refused with the reason, and tried again",
+        of="each tenant has a journal",
+    )
+    async def test_a_folder_that_cannot_be_made_is_named(self, home: Path) -> None:
+        """Where the disk takes no folder, the error says which one; when it does, the next call goes through."""
+        home.mkdir()
+        (home / "tenants").write_text("in the way")
+        tenants = Tenants(home, Opener(), 1)
+        with pytest.raises(StoreFull, match=r"acme.*make room"):
+            async with tenants.at("acme"):
+                pass
+        (home / "tenants").unlink()
+        async with tenants.at("acme") as parts:
+            assert parts.name == "acme"
+        await tenants.close()
+
+    async def test_a_caller_that_hangs_up_does_not_stop_the_opening(self, home: Path) -> None:
+        """Cancelled while a tenant is opened: the next one gets what was opened."""
+        opened = asyncio.Event()
+        opener = Opener()
+
+        @asynccontextmanager
+        async def slowly(tenant: str) -> AsyncIterator[Parts]:
+            await opened.wait()
+            async with opener(tenant) as parts:
+                yield parts
+
+        tenants = Tenants(home, slowly, 1)
+
+        async def call() -> str:
+            async with tenants.at("a") as parts:
+                return parts.name
+
+        first = asyncio.create_task(call())
+        await asyncio.sleep(0)
+        first.cancel()
+        second = asyncio.create_task(call())
+        await asyncio.sleep(0)
+        opened.set()
+        assert await second == "a"
+        assert opener.log == ["open a"]
+        await tenants.close()
+
+    async def test_deliveries_left_from_before_are_made_at_the_start(self, home: Path) -> None:
+        """A memory that was acknowledged and not delivered reaches the stores without anybody asking for the tenant."""
+        journal = await Journal.open(tenant_folder(home, "acme") / "journal.sqlite")
+        journal.outbox.stores = ("cortex",)
+        await journal.append([event("the harbour opens at six", scope=Scope("acme"))])
+        await journal.close()
+        (tenant_folder(home, "acme") / "tenant").write_text('"acme"')
+        allow(home)
+        async with Fusion.open(four(home)) as fusion:
+            assert fusion.tenants is not None
+            await fusion.tenants.deliver()
+            assert states(tenant_folder(home, "acme")) == {"done"}
+
+    async def test_names_that_are_no_names_of_files_have_folders_of_their_own(self, home: Path) -> None:
+        """Two tenants never share a folder, and none is outside the home's."""
+        names = ["acme", "ACME", "a/../b", "..", "", "ä", "æ", "x" * 500, "default"]
+        folders = {tenant_folder(home, name) for name in names}
+        assert len(folders) == len(names)
+        assert {folder.parent for folder in folders} == {home / "tenants"}
+
+
+def rows(file: Path) -> dict[str, int]:
+    """The number of rows of each table of a journal, but of those that a journal has one row of."""
+    with closing(sqlite3.connect(file)) as db:
+        names = [name for (name,) in db.execute("select name from sqlite_master where type = 'table'")]
+        counted = {name: db.execute(f"select count(*) from {name}").fetchone()[0] for name in names}
+    return {name: count for name, count in counted.items() if name not in ("mark", "sqlite_sequence")}
+
+
+def states(folder: Path) -> set[str]:
+    """The states of all deliveries in a tenant's journal."""
+    with closing(sqlite3.connect(folder / "journal.sqlite")) as db:
+        return {state for (state,) in db.execute("select state from delivery where state <> 'declined'")}
+
+
+def test_every_call_goes_to_the_parts_of_its_tenant() -> None:
+    """A method that is asked for somebody is answered by that tenant's parts; what is not is for the whole home."""
+    for_the_home = {"open", "check", "require_home", "look_at_home", "verb", "routes", "retry_after_s"}
+    undecided = {
+        name
+        for name, method in vars(Fusion).items()
+        if not name.startswith("_") and (inspect.isfunction(method) or isinstance(method, classmethod))
+        if name not in for_the_home and not hasattr(method, "__wrapped__")
+    }
+    assert undecided == set()

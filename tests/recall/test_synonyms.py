@@ -1,0 +1,53 @@
+"""What the local model says of two texts that differ in a word."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fusion.contract import TokenVectors
+from fusion.recall.synonyms import reworded
+
+FRAME = "the {} has the keys of the old mill"
+
+
+def tokens(*rows: list[float]) -> TokenVectors:
+    return TokenVectors(np.rint(np.array(rows) * 127).astype(np.int8), 1 / 127)
+
+
+NEAR = {"lawyer": tokens([1, 0], [0, 1]), "attorney": tokens([0.98, 0.2], [0, 1])}
+FAR = {"lawyer": tokens([1, 0], [0, 1]), "cat": tokens([0, 1], [0, 1])}
+
+
+def judge(one: str, other: str, vectors: dict[str, TokenVectors], **more: object) -> bool:
+    pair = FRAME.format(one), FRAME.format(other)
+    seen = {FRAME.format(word): found for word, found in vectors.items()}
+    return reworded([pair], seen, **more) == {pair}  # type: ignore[arg-type]
+
+
+@pytest.mark.feature("… and what the local model finds reworded or misspelt", of="a copy with another spelling")
+def test_a_word_whose_token_has_a_match_means_the_same() -> None:
+    """By the worst match in either direction."""
+    assert judge("lawyer", "attorney", NEAR)
+    assert not judge("lawyer", "cat", FAR)
+    assert not judge("cat", "lawyer", FAR)
+
+
+def test_without_token_vectors_other_words_are_another_statement() -> None:
+    assert not judge("lawyer", "attorney", {})
+
+
+def test_a_name_or_an_opposite_is_no_synonym_however_near() -> None:
+    """Vectors of names, and of a word and its opposite, are near each other."""
+    one, other = NEAR.values()
+    near = {"Lawyer": one, "Attorney": other, "legal": one, "illegal": other}
+    assert not judge("Lawyer", "Attorney", near)
+    assert not judge("legal", "illegal", near)
+
+
+def test_one_letter_is_a_misspelling_where_one_word_is_no_word() -> None:
+    """ "databse" is in no vocabulary, "fired" and "hired" both are."""
+    vocabulary = {"database", "fired", "hired", "hostel", "hotel"}.__contains__
+    assert judge("database", "databse", {}, knows=vocabulary)
+    assert not judge("hostel", "hotel", {}, knows=vocabulary)
+    assert not judge("database", "databse", {})

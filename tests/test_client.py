@@ -1,0 +1,286 @@
+"""The client: asks as the server answers, raises what the server raised."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from fusion import errors, problem
+from fusion.client import LOG, AsyncClient, Client, ensure_server, stop_server
+from fusion.errors import (
+    BadInput,
+    FusionError,
+    HomeLocked,
+    NobodyAnswered,
+    NotFound,
+    Overloaded,
+    ServerUnreachable,
+    SettingsError,
+)
+from fusion.home import HomeLock, ServerRecord, write_record
+from fusion.local_server import running_server
+from fusion.settings import KeySettings, ServerSettings, Settings
+from fusion.trust import allow, make_home
+from fusion.trust.token import home_token
+from tests.doors.contract import Checked
+from tests.doors.fakes import COVERAGE, FakeFusion, app_over, serving, serving_home
+
+
+def over(fusion: FakeFusion, settings: Settings | None = None, **options: Any) -> AsyncClient:
+    return AsyncClient.over(Checked(app_over(fusion, settings)), **options)
+
+
+class TestBothClients:
+    async def test_every_method_asks_its_route(self) -> None:
+        """The asynchronous client, over each route."""
+        fusion = FakeFusion()
+        async with over(fusion) as client:
+            assert (await client.fuse("q", user_id="u", max_results=3))["receipt_id"] == "r1"
+            assert (await client.search("markdown", "q", user_id="u"))["hits"][0]["native_id"] == "n1"
+            assert (await client.remember({"text": "a"}, idempotency_key="k"))["memories"][0]["status"] == "stored"
+            assert len((await client.remember([{"text": "b"}, {"text": "c"}]))["memories"]) == 2
+            assert (await client.memory("m1z", user_id="u"))["ref"] == "m1z"
+            page = await client.memories(limit=1, user_id="u", document="d")
+            assert (page["memories"][0]["ref"], page["next_cursor"]) == ("m1z", "c1")
+            assert (await client.memories(cursor="c1"))["next_cursor"] is None
+            assert (await client.forget("m1z"))["ref"] == "m1z"
+            assert (await client.backends())["backends"][0]["name"] == "markdown"
+            assert (await client.receipt("r1"))["receipt_id"] == "r1"
+            assert (await client.settle(1))["settled"] is True
+            assert (await client.ready())["ready"] is True
+            assert (await client.health())["pid"] == os.getpid()
+        assert fusion.requests[0].scope.user_id == "u"
+        assert fusion.requests[0].max_results == 3
+
+    async def test_the_synchronous_client_is_the_same(self) -> None:
+        """Same questions, same answers, over a real connection."""
+        async with serving(FakeFusion()) as url:
+
+            def ask() -> tuple[str, str, str]:
+                with Client(url) as client:
+                    fused = client.fuse("q", user_id="u")
+                    kept = client.remember({"text": "a"})
+                    with pytest.raises(NotFound, match="no such memory"):
+                        client.forget("m9")
+                    return fused["block"], kept["memories"][0]["ref"], client.health()["status"]
+
+            assert await asyncio.to_thread(ask) == ("<memory>[m1z] We move to Postgres in April.</memory>", "m0", "ok")
+
+    def test_both_have_the_same_methods(self) -> None:
+        """Nothing can be asked by one that the other cannot ask; how a verb goes on is told to who has a loop."""
+
+        def public(kind: type) -> set[str]:
+            return {name for name in vars(kind) if not name.startswith("_")} - {"over", "stream"}
+
+        assert public(Client) == public(AsyncClient)
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        "error",
+        [
+            BadInput("wrong"),
+            errors.KeyReused("again"),
+            errors.KeyInUse("wait", retry_after_s=2),
+            NotFound("gone"),
+            Overloaded("busy", retry_after_s=2),
+            NobodyAnswered("nobody", {"coverage": COVERAGE}, retry_after_s=7),
+            errors.StoreFull("full"),
+            errors.StoreBusy("busy", retry_after_s=3),
+            errors.StoreDamaged("torn"),
+            errors.RateLimited("slowly", retry_after_s=9),
+            errors.HttpStatus("teapot", 418),
+        ],
+    )
+    async def test_what_the_server_raised_is_raised_here(self, error: FusionError) -> None:
+        """Same class, same words, same numbers."""
+        async with over(FakeFusion(error=error)) as client:
+            with pytest.raises(FusionError) as caught:
+                await client.fuse("q")
+        assert type(caught.value) is type(error)
+        assert str(caught.value) == str(error)
+        assert problem.retry_after_s(caught.value) == problem.retry_after_s(error)
+        if isinstance(caught.value, NobodyAnswered):
+            assert caught.value.details == {"coverage": COVERAGE}
+
+    @pytest.mark.feature("the Python client raises what the server raised")
+    def test_every_error_survives_the_wire(self) -> None:
+        """Also those that no route raises today; unknown ones fall back on their status."""
+        assert isinstance(problem.error_of({"type": "about:blank", "detail": "d"}, 503), Overloaded)
+        assert isinstance(problem.error_of({"type": "urn:memory-fusion:error:FromTheFuture"}, 404), NotFound)
+        assert isinstance(problem.error_of({}, 400), BadInput)
+        assert type(problem.error_of({}, 500)) is FusionError
+
+    async def test_a_missing_key_says_how_to_give_one(self) -> None:
+        """401 is a matter of settings here."""
+        settings = Settings(server=ServerSettings(keys=(KeySettings(name="a", sha256="0" * 64),)))
+        async with over(FakeFusion(), settings) as client:
+            with pytest.raises(SettingsError, match="FUSION_API_KEY"):
+                await client.fuse("q")
+
+    @pytest.mark.parametrize("body", [b"<html>", b"", b"[]", b'"x"'])
+    async def test_another_server_on_the_port_is_no_answer(self, body: bytes) -> None:
+        """Whatever it says, it is not ours."""
+        transport = httpx.MockTransport(lambda request: httpx.Response(200, content=body))
+        async with AsyncClient.over(transport) as client:
+            with pytest.raises(ServerUnreachable, match="not as a memory-fusion server does"):
+                await client.backends()
+
+    async def test_nobody_there(self) -> None:
+        """Says where it looked, and what starts a server."""
+
+        def refuse(request: httpx.Request) -> httpx.Response:
+            raise httpx.ConnectError("refused")
+
+        async with AsyncClient.over(httpx.MockTransport(refuse)) as client:
+            with pytest.raises(ServerUnreachable, match=r"localhost.*refused.*fusion serve"):
+                await client.backends()
+
+    async def test_the_clients_own_deadline(self) -> None:
+        """A server that never answers costs the client's time, and no more."""
+        async with serving(FakeFusion(hold=asyncio.Event())) as url, AsyncClient(url, timeout_s=0.05) as client:
+            with pytest.raises(ServerUnreachable, match="not answer in time"):
+                await client.fuse("q")
+
+    async def test_a_trickling_reply_is_cut(self) -> None:
+        """Each byte comes in time, all together too late: the deadline is for the whole."""
+        stop, ended = asyncio.Event(), asyncio.Event()
+
+        async def trickle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+            while not stop.is_set():
+                writer.write(b" ")
+                await asyncio.sleep(0.005)
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+            ended.set()
+
+        server = await asyncio.start_server(trickle, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+        def ask() -> None:
+            with Client(url, timeout_s=0.1) as client:
+                client.backends()
+
+        try:
+            with pytest.raises(ServerUnreachable, match="not answer in time"):
+                await asyncio.to_thread(ask)
+        finally:
+            stop.set()
+            await ended.wait()
+            server.close()
+            await server.wait_closed()
+
+    async def test_a_reply_that_is_cut_off_is_no_answer(self) -> None:
+        """Half of a JSON text may be JSON itself: {"status": "ok"} of 15 bytes, when 100 were announced."""
+
+        async def cut(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"status":"ok"}')
+            writer.close()
+
+        server = await asyncio.start_server(cut, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+        def ask() -> None:
+            with Client(url) as client:
+                client.health()
+
+        async with server:
+            with pytest.raises(ServerUnreachable, match="does not answer"):
+                await asyncio.to_thread(ask)
+            async with AsyncClient(url) as client:
+                with pytest.raises(ServerUnreachable, match="does not answer"):
+                    await client.health()
+
+
+@pytest.mark.feature("the client's import is light: without httpx and asyncio")
+def test_the_import_is_light() -> None:
+    """Every command starts with it: without httpx and asyncio, which take three times as long as the rest."""
+    code = (
+        "import sys, fusion.client; print([m for m in ('httpx', 'asyncio', 'pydantic', 'typer') if m in sys.modules])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
+
+
+class TestFindingTheServer:
+    async def test_a_homes_server_is_found_by_its_record(self, home: Path) -> None:
+        """server.json says where, /healthz that it is still that process."""
+        async with serving_home(home, FakeFusion()), AsyncClient.of_home(home, start=False) as client:
+            assert (await client.fuse("q"))["receipt_id"] == "r1"
+
+    async def test_another_process_on_the_port_is_not_the_homes_server(self, home: Path) -> None:
+        """A stale record whose port was taken over by another home's server."""
+        make_home(home)
+        async with serving(FakeFusion()) as url:
+            write_record(home, ServerRecord(os.getpid() + 1, url, "long ago"))
+            assert await asyncio.to_thread(running_server, home) is None
+
+    def test_a_stale_record_is_no_server(self, home: Path) -> None:
+        """Nobody listens there any more."""
+        make_home(home)
+        write_record(home, ServerRecord(os.getpid(), "http://127.0.0.1:9", "long ago"))
+        assert running_server(home) is None
+        assert stop_server(home) is None
+        with pytest.raises(ServerUnreachable, match="fusion serve --home"), Client.of_home(home, start=False) as client:
+            client.backends()
+
+    def test_a_home_that_is_open_elsewhere_is_not_waited_for(self, home: Path) -> None:
+        """`fusion ingest --direct` will not answer: the error names it at once."""
+        with HomeLock.take(home, "fusion ingest --direct"), pytest.raises(HomeLocked, match="fusion ingest --direct"):
+            ensure_server(home)
+
+    def test_a_server_that_cannot_start_says_why(self, home: Path) -> None:
+        """The last words of its log are in the error."""
+        home.mkdir()
+        (home / "fusion.toml").write_text("[server]\nprot = 1\n")
+        allow(home)
+        with pytest.raises(ServerUnreachable, match="prot"):
+            ensure_server(home)
+
+    @pytest.mark.feature("a server that did not start is reported with its own last words")
+    def test_the_last_words_are_those_of_this_start(self, home: Path) -> None:
+        """All servers of a home write into one log; what an earlier one said explains nothing."""
+        home.mkdir()
+        (home / LOG).write_text("an earlier server: the disk is on fire\n")
+        (home / "fusion.toml").write_text("[server]\nprot = 1\n")
+        allow(home)
+        with pytest.raises(ServerUnreachable, match="prot") as caught:
+            ensure_server(home)
+        assert "fire" not in str(caught.value)
+
+    @pytest.mark.feature("a server that never gets ready costs its caller's time only")
+    def test_a_server_that_never_gets_ready_costs_the_callers_time_only(self, home: Path) -> None:
+        """Its owner says that it serves, and nobody answers: after 0.1 s there is an error, and no second server."""
+        with HomeLock.take(home, "fusion serve"), pytest.raises(ServerUnreachable, match=r"within 0\.1 s"):
+            ensure_server(home, timeout_s=0.1)
+        assert not (home / LOG).exists()
+
+    @pytest.mark.feature("what is remembered while the server starts waits for it")
+    async def test_a_server_that_is_still_starting_is_waited_for(self, home: Path) -> None:
+        """Its process has the home and has not said yet where it answers: what was to be remembered is, once it has."""
+        make_home(home)
+        fusion = FakeFusion()
+        with HomeLock.take(home, "fusion serve"):
+            waiting = asyncio.create_task(asyncio.to_thread(ensure_server, home, timeout_s=0.05, starting_s=30.0))
+            await asyncio.wait({waiting}, timeout=0.3)
+            assert not waiting.done()
+            async with serving(fusion, app=app_over(fusion, local_token=home_token(home))) as url:
+                write_record(home, ServerRecord(os.getpid(), url, "now"))
+                assert (await waiting).url == url
+                async with AsyncClient.of_home(home) as client:
+                    assert (await client.remember({"text": "a"}))["memories"][0]["status"] == "stored"
+
+    def test_a_server_that_does_not_answer_is_not_told_as_stopped(self, home: Path) -> None:
+        """It has the home, so there is one: who it is, and what ends it."""
+        with HomeLock.take(home, "fusion serve"), pytest.raises(ServerUnreachable, match=f"kill -9 {os.getpid()}"):
+            stop_server(home, timeout_s=0.1)

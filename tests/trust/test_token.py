@@ -1,0 +1,207 @@
+"""The token of a home, and the permissions of its files."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from fusion.doors.cli.app import app
+from fusion.doors.http.serve import refuse_open_door, token_of
+from fusion.errors import SettingsError
+from fusion.settings import ServerSettings, Settings, load
+from fusion.trust.token import TOKEN, home_token, make_private, proof, read_token
+from tests.doors.fakes import FakeFusion, app_over
+
+PUBLIC = ("/healthz", "/readyz", "/openapi.json", "/docs")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    return home
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def http(**options: object) -> httpx.AsyncClient:
+    """A client of a gateway whose token is "t0ken"."""
+    settings = Settings(server=ServerSettings(**options))  # type: ignore[arg-type]
+    there = httpx.ASGITransport(app_over(FakeFusion(), settings, local_token="t0ken"))
+    return httpx.AsyncClient(transport=there, base_url="http://localhost")
+
+
+MAPPED = ("::ffff:127.0.0.1", 8765, 0, 0)
+"""an IPv4 address as a socket for IPv6 names it"""
+
+
+class TestToken:
+    @pytest.mark.feature("the token is made once, private, and stays")
+    def test_a_token_has_256_bits_is_private_and_stays(self, home: Path) -> None:
+        """43 characters of base64; whatever the umask."""
+        mask = os.umask(0)
+        try:
+            token = home_token(home)
+        finally:
+            os.umask(mask)
+        assert len(token) == 43
+        assert mode(home / TOKEN) == 0o600
+        assert home_token(home) == read_token(home) == token
+        assert [path.name for path in home.iterdir()] == [TOKEN]
+
+    def test_a_token_is_made_once_by_many_at_once(self, home: Path) -> None:
+        with ThreadPoolExecutor(8) as pool:
+            assert len(set(pool.map(home_token, [home] * 32))) == 1
+
+    def test_no_token_is_none(self, home: Path) -> None:
+        assert read_token(home) is None
+
+    @pytest.mark.parametrize("loose", [0o640, 0o604, 0o620, 0o602])
+    def test_a_token_that_others_can_read_or_change_is_refused(self, home: Path, loose: int) -> None:
+        home_token(home)
+        (home / TOKEN).chmod(loose)
+        with pytest.raises(SettingsError, match=r"Other users can read or change .*rm "):
+            home_token(home)
+
+    def test_a_link_is_refused_and_not_written_through(self, home: Path, tmp_path: Path) -> None:
+        elsewhere = tmp_path / "elsewhere"
+        (home / TOKEN).symlink_to(elsewhere)
+        with pytest.raises(SettingsError, match=r"cannot be opened.*rm "):
+            home_token(home)
+        assert not elsewhere.exists()
+
+    def test_a_folder_a_pipe_and_an_empty_file_are_refused(self, home: Path) -> None:
+        """A pipe must not keep the reader waiting either."""
+        path = home / TOKEN
+        path.mkdir(mode=0o700)
+        with pytest.raises(SettingsError, match="not a regular file"):
+            home_token(home)
+        path.rmdir()
+        os.mkfifo(path, 0o600)
+        with pytest.raises(SettingsError, match="not a regular file"):
+            home_token(home)
+        path.unlink()
+        path.touch(0o600)
+        with pytest.raises(SettingsError, match="does not hold a token"):
+            home_token(home)
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+    def test_a_token_of_another_user_is_refused(self, home: Path) -> None:
+        home_token(home)
+        os.chown(home / TOKEN, 65534, 65534)
+        with pytest.raises(SettingsError, match="belongs to another user"):
+            home_token(home)
+
+    @pytest.mark.feature("… also where a home has no room for a token", of="serving without a token")
+    def test_a_home_that_takes_no_token_is_not_open_for_that(self, tmp_path: Path) -> None:
+        """A read-only or full disk: the server has a token that nobody knows, and API keys open it."""
+        gone = tmp_path / "gone"
+        assert len({token_of(gone), token_of(gone)}) == 2
+        assert not gone.exists()
+
+    @pytest.mark.feature("`fusion token` prints it")
+    def test_fusion_token_prints_it_for_scripts(self, home: Path) -> None:
+        """The same as the server reads; a home that is not there is named and not made."""
+        result = CliRunner().invoke(app, ["token", "--home", str(home)])
+        assert result.output == f"{read_token(home)}\n"
+        missing = CliRunner().invoke(app, ["token", "--home", str(home / "none")])
+        assert missing.exit_code == 2
+        assert not (home / "none").exists()
+
+
+class TestPermissions:
+    @pytest.mark.feature("a home that others could read is made private")
+    def test_a_loose_home_is_made_private(self, home: Path, tmp_path: Path) -> None:
+        """Files 0600, folders 0700, what is executable for its owner stays so; a link's target keeps its own."""
+        outside = tmp_path / "outside"
+        outside.write_text("mine")
+        outside.chmod(0o644)
+        (home / "backends").mkdir()
+        for name, bits in (("journal.sqlite", 0o644), ("backends/a.sqlite", 0o666), ("run", 0o755)):
+            (home / name).write_text("x")
+            (home / name).chmod(bits)
+        (home / "link").symlink_to(outside)
+        home_token(home)
+        (home / TOKEN).chmod(0o644)
+        (home / "backends").chmod(0o755)
+        home.chmod(0o755)
+        assert make_private(home) == 5
+        assert [mode(home / p) for p in (".", "backends", "journal.sqlite", "backends/a.sqlite", "run")] == [
+            0o700,
+            0o700,
+            0o600,
+            0o600,
+            0o700,
+        ]
+        assert (mode(outside), mode(home / TOKEN)) == (0o644, 0o644)
+        assert make_private(home) == 0
+
+
+class TestGate:
+    @pytest.mark.feature("every route but the probes needs the home's token or an API key")
+    @pytest.mark.parametrize("path", ["/fuse", "/v1/backends", "/v1/memories/1", "/mcp", "/compat/x/healthz", "/nope"])
+    async def test_every_route_wants_the_token(self, path: str) -> None:
+        """401, which says how to get it; no key has to be configured for that."""
+        async with http() as client:
+            for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": "Basic t0ken"}):
+                response = await client.post(path, json={}, headers=headers)
+                assert response.status_code == 401
+                assert "fusion token" in response.json()["detail"]
+                assert response.headers["www-authenticate"].startswith("Bearer")
+            assert (await client.post(path, json={}, headers={"authorization": "Bearer t0ken"})).status_code != 401
+
+    @pytest.mark.parametrize("headers", [{"authorization": "Token t0ken"}, {"x-api-key": "t0ken"}])
+    async def test_other_systems_headers_open_their_routes_alone(self, headers: dict[str, str]) -> None:
+        """mem0's clients send these; our own routes have one way."""
+        async with http() as client:
+            assert (await client.get("/compat/mem0/v1/memories", headers=headers)).status_code == 404
+            assert (await client.get("/v1/backends", headers=headers)).status_code == 401
+
+    async def test_probes_say_nothing_of_the_home_without_the_token(self) -> None:
+        """/readyz has two words; with the token the state of the backends as well."""
+        async with http() as client:
+            for path in PUBLIC:
+                assert (await client.get(path)).status_code == 200
+            assert (await client.get("/readyz")).json() == {"ready": True}
+            known = await client.get("/readyz", headers={"authorization": "Bearer t0ken"})
+            assert known.json()["backends"] == {"memory": "ready"}
+
+    @pytest.mark.feature("a server proves to a client that it knows the token")
+    async def test_a_challenge_is_answered_with_a_proof(self) -> None:
+        """HMAC-SHA256 of the nonce and the server's address under the token, in hex; what is no nonce gets none."""
+        async with http() as client:
+            for nonce in ("n", "a" * 64):
+                response = await client.get("/healthz", headers={"x-fusion-challenge": nonce})
+                expected = hmac.new(b"t0ken", f"{nonce} 127.0.0.1 8765".encode(), hashlib.sha256).hexdigest()
+                assert expected == proof("t0ken", nonce, ("127.0.0.1", 8765)) == proof("t0ken", nonce, MAPPED)
+                assert response.headers["x-fusion-proof"] == proof("t0ken", nonce, ("localhost", None))
+            for nonce in (b"", b"a" * 65, b"a b", "é".encode()):
+                response = await client.get("/healthz", headers={"x-fusion-challenge": nonce})
+                assert response.status_code == 200
+                assert "x-fusion-proof" not in response.headers
+
+    async def test_an_open_server_wants_none_and_proves_itself_all_the_same(self) -> None:
+        async with http(open_to_local_users=True) as client:
+            assert (await client.get("/v1/backends")).status_code == 200
+            assert "x-fusion-proof" in (await client.get("/healthz", headers={"x-fusion-challenge": "n"})).headers
+
+
+class TestNoToken:
+    @pytest.mark.feature("serving without a token is refused beyond loopback")
+    def test_an_open_server_is_refused_beyond_loopback_and_with_keys(self) -> None:
+        outside = Settings(server=ServerSettings(open_to_local_users=True))
+        outside = outside.model_copy(update={"server": ServerSettings(host="0.0.0.0", open_to_local_users=True)})
+        with pytest.raises(SettingsError, match="without a token"):
+            refuse_open_door(outside)
+        with pytest.raises(SettingsError, match="open_to_local_users"):
+            load(server={"open_to_local_users": True}, api_key="k")
