@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
-from fusion.contract import Call
 from fusion.errors import (
     BackendError,
     BackendTimeout,
@@ -22,6 +21,7 @@ from fusion.errors import (
     InvalidAnswer,
     RateLimited,
 )
+from fusion.extension import Call
 from fusion.lib.backoff import backoff_s
 
 if TYPE_CHECKING:

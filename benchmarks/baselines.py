@@ -33,9 +33,9 @@ from fusion.recall.dedup import Candidate
 from fusion.recall.expand import Pooled
 from fusion.recall.maxsim import best_matches, token_weights
 from fusion.recall.pack import Memory, pack
-from fusion.recall.rerank import Judged
+from fusion.recall.rerank import Scored
 from fusion.recall.signals import Table
-from fusion.recipe import Judging, Packing
+from fusion.recipe import PackSettings, RerankSettings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -175,13 +175,13 @@ def rows(
                 f"p{i:010d}": [passage] if isinstance(passage, str) else passage for i, passage in enumerate(passages)
             }
             order = [
-                Judged(Pooled(Candidate(ref, _hit(ref, [items[i] for i in ids]), ()), 0.0, {}), Table(1, {}), 0, score)
+                Scored(Pooled(Candidate(ref, _hit(ref, [items[i] for i in ids]), ()), 0.0, {}), Table(1, {}), 0, score)
                 for (ref, ids), (_, score) in zip(parts.items(), ranking, strict=True)
             ]
             ranked = [refs[i] for ids in parts.values() for i in ids]
             for budget in budgets:
-                numbers = Packing(budget_chars=budget, excerpts=name in EXCERPTS)
-                block = pack(order, numbers, Judging(), NONCE)
+                numbers = PackSettings(budget_chars=budget, excerpts=name in EXCERPTS)
+                block = pack(order, numbers, RerankSettings(), NONCE)
                 memories = [_apart(memory, parts, items, refs) for memory in block.memories]
                 made.append(
                     scorer.row_of(

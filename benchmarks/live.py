@@ -18,7 +18,7 @@ from benchmarks.progress import Advance
 from benchmarks.recorded import BUDGETS, Recorded, scope_of
 from benchmarks.rows import Row, Scorer
 from benchmarks.store import TIMEOUT_MS, Stored, content_of, home_of, opened, scattered, spread, store
-from fusion import FuseRequest, Fusion
+from fusion import FuseRequest, Gateway
 from fusion.recall.engine import fuse
 from fusion.recipe import Recipe
 
@@ -63,7 +63,7 @@ def _filled(corpus: Corpus, options: Run) -> dict[str, str]:
 
 
 async def _rankings(
-    fusion: Fusion, corpus: Corpus, options: Run, advance: Advance
+    fusion: Gateway, corpus: Corpus, options: Run, advance: Advance
 ) -> dict[str, dict[int, peers.Ranking]]:
     if not options.baselines:
         return {}
@@ -76,7 +76,7 @@ async def _rankings(
 class _Asker:
     """Asks one corpus's questions live and scores the answers."""
 
-    def __init__(self, fusion: Fusion, corpus: Corpus, dataset: str, stored: Stored) -> None:
+    def __init__(self, fusion: Gateway, corpus: Corpus, dataset: str, stored: Stored) -> None:
         self._fusion, self._corpus = fusion, corpus
         self._scorer = Scorer(dataset, corpus, stored.items)
 
@@ -89,7 +89,7 @@ class _Asker:
             timeout_ms=TIMEOUT_MS,
         )
         cpu = time.process_time()
-        # As `Fusion.fuse` does it, but nothing is marked as used: a measurement must not change what it measures.
+        # As `Gateway.fuse` does it, but nothing is marked as used: a measurement must not change what it measures.
         outcome = await fuse(request, arm.recipe, self._fusion.live)
         self._fusion.receipts.keep(outcome.receipt)
         cpu_ms = (time.process_time() - cpu) * 1000
@@ -163,7 +163,7 @@ async def _record(
 
 
 async def _timed(
-    fusion: Fusion, corpus: Corpus, questions: Sequence[Question], recipe: Recipe, backends: Sequence[str]
+    fusion: Gateway, corpus: Corpus, questions: Sequence[Question], recipe: Recipe, backends: Sequence[str]
 ) -> dict[str, list[float]]:
     """Milliseconds of each question of all backends (under "") and of all but one, taken in turns."""
     times: dict[str, list[float]] = {name: [] for name in ("", *backends)} if len(backends) > 1 else {"": []}

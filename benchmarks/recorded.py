@@ -32,7 +32,7 @@ from fusion.recall.engine import FuseRequest, World, fuse
 from fusion.recall.filter import Record
 from fusion.recall.gather import Answer
 from fusion.recall.io import Live, Recorder, Recording, Replay
-from fusion.recipe import Expanding, Gathering, Recipe
+from fusion.recipe import ExpandSettings, GatherSettings, Recipe
 
 VERSION = 3
 AT_LEAST = ("depth", "span")
@@ -105,8 +105,10 @@ def widest(recipes: Sequence[Recipe]) -> Recipe:
     first = recipes[0]
     return replace(
         first,
-        gather=Gathering(timeout_ms=TIMEOUT_MS, depth=max(r.gather.depth for r in recipes)),
-        expand=Expanding(span=max(r.expand.span for r in recipes), max_pool=max(r.expand.max_pool for r in recipes)),
+        gather=GatherSettings(timeout_ms=TIMEOUT_MS, depth=max(r.gather.depth for r in recipes)),
+        expand=ExpandSettings(
+            span=max(r.expand.span for r in recipes), max_pool=max(r.expand.max_pool for r in recipes)
+        ),
     )
 
 

@@ -21,7 +21,7 @@ import orjson
 from benchmarks.datasets import Corpus, DataError, Item, read_json
 from benchmarks.progress import Advance
 from benchmarks.scatter import Copy, scatter
-from fusion import Fusion
+from fusion import Gateway
 from fusion.contract import Captured, Event, Moment, Place, Remembers, Scope
 from fusion.errors import BadInput
 from fusion.gateway.gc_tuning import settled_heap
@@ -94,14 +94,14 @@ def file_name(name: str) -> str:
 
 
 @asynccontextmanager
-async def opened(home: Path, backends: Sequence[str], recipe: str = "default") -> AsyncIterator[Fusion]:
+async def opened(home: Path, backends: Sequence[str], recipe: str = "default") -> AsyncIterator[Gateway]:
     """The embedded backends as they come, except that Markdown keeps turns too: there is nothing else to keep."""
     tables: dict[str, dict[str, object]] = {name: {"enabled": name in backends} for name in BACKENDS}
     tables["markdown"]["remember_turns"] = True
     for table in tables.values():
         table["deadline_ms"] = TIMEOUT_MS
     settings = load_settings(home=home, recipe=recipe, backends=tables)
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         with settled_heap():  # as `fusion serve` has it, whose time is measured
             yield fusion
 
@@ -110,7 +110,7 @@ def silent(steps: int) -> None:
     """Advances nothing."""
 
 
-async def settled(fusion: Fusion, memories: int = 0, advance: Advance = silent, look_s: float = LOOK_S) -> None:
+async def settled(fusion: Gateway, memories: int = 0, advance: Advance = silent, look_s: float = LOOK_S) -> None:
     """Waits, and advances by each of so many memories when the slowest backend has it with its vector.
 
     Raises RuntimeError where a backend lacks something, for then the figures would mean nothing.
@@ -130,7 +130,7 @@ async def settled(fusion: Fusion, memories: int = 0, advance: Advance = silent, 
             raise RuntimeError(f"not everything is stored: {state}")
 
 
-async def store(fusion: Fusion, corpus: Corpus, *, captions: bool = False, advance: Advance = silent) -> Stored:
+async def store(fusion: Gateway, corpus: Corpus, *, captions: bool = False, advance: Advance = silent) -> Stored:
     """Every memory through the gateway, until the last vector is there. What was there before is acknowledged again."""
     started = time.perf_counter()
     stored: dict[str, Item] = {}
@@ -189,7 +189,7 @@ def scattered(corpus: Corpus, backends: Sequence[str], seed: int) -> tuple[Copy,
 
 
 async def spread(
-    fusion: Fusion, corpus: Corpus, copies: Sequence[Copy], ledger: Path, *, advance: Advance = silent
+    fusion: Gateway, corpus: Corpus, copies: Sequence[Copy], ledger: Path, *, advance: Advance = silent
 ) -> Stored:
     """Each copy into its own store, past the journal, as foreign memories are; by the ref that such a memory has."""
     by_id = {item.id: item for item in corpus.memories}

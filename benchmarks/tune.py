@@ -23,7 +23,7 @@ from benchmarks.store import BACKENDS, TIMEOUT_MS
 from fusion.compare.tune import Case
 from fusion.errors import BadInput
 from fusion.recall.engine import FuseRequest, Outcome
-from fusion.recipe import Expanding, Recipe
+from fusion.recipe import ExpandSettings, Recipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def material(options: Mapping[str, Any], base: Recipe, span: int) -> Material:
         )
         run, _ = checked(run)
         unbiased(base, run.corpora, run.limit)
-        wide = replace(base, expand=Expanding(max(base.expand.span, span), base.expand.max_pool))
+        wide = replace(base, expand=ExpandSettings(max(base.expand.span, span), base.expand.max_pool))
         cases: list[Case] = []
         recorders: set[str] = set()
         with bar("recording", sum(len(c.memories) + len(c.asked(run.limit)) for c in run.corpora)) as advance:

@@ -42,7 +42,7 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class Gathering(_Part):
+class GatherSettings(_Part):
     """How the backends are asked."""
 
     timeout_ms: int = 1500
@@ -52,7 +52,7 @@ class Gathering(_Part):
 
 
 @dataclass(frozen=True)
-class Dedup(_Part):
+class DedupSettings(_Part):
     """What counts as the same memory."""
 
     jaccard: float = 0.6
@@ -64,7 +64,7 @@ class Dedup(_Part):
 
 
 @dataclass(frozen=True)
-class Fusing(_Part):
+class FuseSettings(_Part):
     """Reciprocal rank fusion: Cormack, Clarke and Büttcher, SIGIR 2009."""
 
     k: int = 60
@@ -73,7 +73,7 @@ class Fusing(_Part):
 
 
 @dataclass(frozen=True)
-class Expanding(_Part):
+class ExpandSettings(_Part):
     """Which neighbours join the pool."""
 
     span: int = 2
@@ -83,7 +83,7 @@ class Expanding(_Part):
 
 
 @dataclass(frozen=True)
-class Judging(_Part):
+class RerankSettings(_Part):
     """How the pool is scored. The local score is the weighted mean of the signals, each 0 to 1."""
 
     signals: Mapping[str, float] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class Judging(_Part):
 
 
 @dataclass(frozen=True)
-class Packing(_Part):
+class PackSettings(_Part):
     """What fits the prompt."""
 
     budget_chars: int = 6000
@@ -128,12 +128,12 @@ class Recipe(_Part):
     """A profile: `hook`, `default`, `deep`, `seed003`, or a user's own."""
 
     name: str = "default"
-    gather: Gathering = field(default_factory=Gathering)
-    dedup: Dedup = field(default_factory=Dedup)
-    fuse: Fusing = field(default_factory=Fusing)
-    expand: Expanding = field(default_factory=Expanding)
-    rerank: Judging = field(default_factory=Judging)
-    pack: Packing = field(default_factory=Packing)
+    gather: GatherSettings = field(default_factory=GatherSettings)
+    dedup: DedupSettings = field(default_factory=DedupSettings)
+    fuse: FuseSettings = field(default_factory=FuseSettings)
+    expand: ExpandSettings = field(default_factory=ExpandSettings)
+    rerank: RerankSettings = field(default_factory=RerankSettings)
+    pack: PackSettings = field(default_factory=PackSettings)
     tuned_on: tuple[str, ...] = ()
     """the `mark` of each question that chose its numbers: what it finds for these would flatter it"""
 

@@ -11,7 +11,7 @@ import pytest
 from adapters.inmemory import InMemory
 from fusion.contract import Place, Reading, Scope
 from fusion.errors import BackendUnreachable, BadInput, NobodyAnswered, NotFound
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
 from fusion.sources.readers import read
 from tests.patience import load
@@ -37,7 +37,7 @@ def notes(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def opened(home: Path, *paths: Path, **markdown: object) -> AsyncIterator[Fusion]:
+async def opened(home: Path, *paths: Path, **markdown: object) -> AsyncIterator[Gateway]:
     """A home without a model: the user's folders, and a backend in memory."""
     tables = {
         "memory": {"adapter": "adapters.inmemory:InMemory"},
@@ -48,11 +48,11 @@ async def opened(home: Path, *paths: Path, **markdown: object) -> AsyncIterator[
             **markdown,
         },
     }
-    async with Fusion.open(load(home=home, backends_only=True, embedder={"adapter": ""}, backends=tables)) as fusion:
+    async with Gateway.open(load(home=home, backends_only=True, embedder={"adapter": ""}, backends=tables)) as fusion:
         yield fusion
 
 
-async def ingested(fusion: Fusion, *paths: Path) -> list[str]:
+async def ingested(fusion: Gateway, *paths: Path) -> list[str]:
     kept = await fusion.remember([item for item in read(paths) if isinstance(item, NewMemory)])
     await fusion.settle()
     return [one.ref for one in kept]
@@ -156,7 +156,7 @@ async def test_a_backend_that_cannot_look_costs_its_own_documents(home: Path) ->
     """What the journal has is read all the same; what nobody else has is not "not found" but "could not look"."""
     tables = {"silent": {"adapter": "tests.test_documents:Silent"}}
     settings = load(home=home, backends_only=True, embedder={"adapter": ""}, backends=tables)
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         await fusion.remember([NewMemory("hello there", place=Place("standup", 1, 1))])
         assert (await fusion.document("standup", ANYONE))["text"] == "hello there"
         with pytest.raises(NobodyAnswered, match="silent"):

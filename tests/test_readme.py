@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fusion.contract import Scope
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.recall.engine import FuseRequest
 from tests.patience import load
 from tests.shown import places
@@ -60,7 +60,7 @@ async def test_the_readmes_backend_is_complete(tmp_path: Path, lines: Path, monk
     config.write_text(f'backends_only = true\n[embedder]\nadapter = ""\n{settings}', encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     try:
-        async with Fusion.open(load(config, home=tmp_path / "home")) as fusion:
+        async with Gateway.open(load(config, home=tmp_path / "home")) as fusion:
             answer = await fusion.fuse("when do we deploy?")
             assert "] We deploy on Tuesdays.\n" in answer.block
             assert "cinnamon" not in answer.block

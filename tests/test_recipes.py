@@ -15,7 +15,7 @@ from fusion.gateway.bootstrap import checked
 from fusion.home import config_root
 from fusion.lib.gbdt import Trees
 from fusion.recall.signals import SIGNALS
-from fusion.recipe import Judging, Learned, Recipe
+from fusion.recipe import Learned, Recipe, RerankSettings
 from fusion.settings import load, read_recipe, recipes
 from tests.lib.test_gbdt import MODEL
 
@@ -155,7 +155,7 @@ class TestOnesOwn:
         """Each of its signals that is not there any more would be missing from every memory."""
         for name, usable in (("own", True), ("alone", False)):
             model = Learned("learned.txt", "ab", Trees.parse(MODEL.replace("dense", name)))
-            recipe = Recipe(rerank=Judging(model=model))
+            recipe = Recipe(rerank=RerankSettings(model=model))
             found = checked({"mine": recipe})["mine"].rerank.model
             assert found is not None
             assert (found.trees is not None) == usable

@@ -390,7 +390,7 @@ async def _beside(run: Run, here: Row | None, scope: Scope, span: int) -> list[M
 
 
 class _Walk:
-    """One walk from the entities that a text names, level by level; the rules are those of `adapters.graph.traversal`."""
+    """A walk from the entities that a text names, level by level, by the rules of `adapters.graph.traversal`."""
 
     def __init__(self, run: Run, view: View, how: Walking) -> None:
         self._run, self._view, self._how = run, view, how

@@ -14,8 +14,9 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from adapters.reindex import Reindex
-from fusion.contract import Call, Event, Lines, Query, Scope, Verb
+from fusion.contract import Event, Query, Scope
 from fusion.errors import BadInput, NotFound, SettingsError
+from fusion.extension import Call, Lines, Verb
 
 if TYPE_CHECKING:
     from adapters.cortex.cortex import Cortex

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from adapters.cortex import cli
-from fusion.contract import Call, Route
 from fusion.errors import BadInput
+from fusion.extension import Call, Route
 
 if TYPE_CHECKING:
     from adapters.cortex.cortex import Cortex

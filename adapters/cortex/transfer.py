@@ -19,7 +19,7 @@ from fusion.contract import Scope
 from fusion.errors import BadInput, StoreDamaged
 
 Which = Callable[[Collection[str]], Awaitable[frozenset[str]]]
-"""Those of these ids that were forgotten: `fusion.contract.Gateway.forgotten`."""
+"""Those of these ids that were forgotten: `fusion.extension.Gateway.forgotten`."""
 
 
 async def none_of(ids: Collection[str]) -> frozenset[str]:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fusion.contract import Call
 from fusion.errors import NotFound
+from fusion.extension import Call
 
 if TYPE_CHECKING:
     from adapters.mem0.backend import Mem0

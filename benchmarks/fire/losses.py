@@ -18,7 +18,7 @@ from typing import Any
 
 from fusion.contract import Scope
 from fusion.errors import FusionError, StoreDamaged
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.gateway.repair import repair
 from fusion.ingest.intake import NewMemory
 from fusion.settings import Settings
@@ -87,7 +87,7 @@ def _settings(home: Path) -> Settings:
     return settings_of(home, cortex="adapters.cortex:Cortex")
 
 
-async def _remember(fusion: Fusion, *numbers: int) -> list[str]:
+async def _remember(fusion: Gateway, *numbers: int) -> list[str]:
     said = [f"Harbour {number} is in Lyon, as {number} people say" for number in numbers]
     await fusion.remember([NewMemory(text, scope=WHOSE, kind="note") for text in said])
     return said
@@ -101,7 +101,7 @@ async def _deleted(folder: Path, deletions: int) -> dict[str, int]:
         home = folder / str(number) / "home"
         home.mkdir(parents=True, mode=0o700)
         with suppress(FusionError, OSError):
-            async with Fusion.open(_settings(home)) as fusion:
+            async with Gateway.open(_settings(home)) as fusion:
                 await _remember(fusion, *range(10))
                 await fusion.settle()
                 await fusion.journal._database.checkpoint()
@@ -142,7 +142,7 @@ async def _damaged(folder: Path, damages: int) -> dict[str, int]:
 async def _filled(home: Path, older: Path, count: int) -> set[str]:
     """A home as kill -9 leaves it, its log behind, and an older copy of its journal."""
     crashed = home.with_name("crashed")
-    async with Fusion.open(_settings(home)) as fusion:
+    async with Gateway.open(_settings(home)) as fusion:
         kept = await _remember(fusion, *range(count // 2))
         await fusion.settle()
         await fusion.journal._database.checkpoint()
@@ -163,7 +163,7 @@ async def _filled(home: Path, older: Path, count: int) -> set[str]:
 async def _is_named(home: Path) -> bool:
     """Whether the home says that its journal is not whole: by not opening, or by a note and a refusal to write."""
     try:
-        async with Fusion.open(_settings(home)) as fusion:
+        async with Gateway.open(_settings(home)) as fusion:
             notes = (await fusion.ready())["notes"]
             try:
                 await _remember(fusion, 999)

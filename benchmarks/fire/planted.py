@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from benchmarks.store import BACKENDS, opened, settled
-from fusion import Fusion
+from fusion import Gateway
 from fusion.contract import Captured, Event, Forgets, Remembers, Scope
 from fusion.ingest.capture import capture
 from fusion.ingest.intake import NewMemory
@@ -34,7 +34,7 @@ TIMEOUT_MS = 60_000
 class Planted:
     """An open home, and what was planted in it for the users of it."""
 
-    fusion: Fusion
+    fusion: Gateway
     folder: Path
     refs: dict[str, list[str]] = field(default_factory=dict)
     """by user, the refs of what came in through the gateway"""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fusion.contract import Scope
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
 from fusion.journal.listing import Criteria
 from fusion.settings import load
@@ -32,7 +32,7 @@ async def _measure(count: int) -> dict[str, Any]:
     draw = random.Random(16)
     with tempfile.TemporaryDirectory() as folder:
         settings = load(home=Path(folder) / "home", embedder={"adapter": ""})
-        async with Fusion.open(settings) as fusion:
+        async with Gateway.open(settings) as fusion:
             items = [
                 NewMemory(
                     f"Message {number}: {' '.join(draw.choices(WORDS, k=25))}",

@@ -21,7 +21,7 @@ from fusion.recall.engine import JUDGE_MARGIN_S, Fused, FuseRequest, Outcome, Wo
 from fusion.recall.gather import Answer
 from fusion.recall.io import Recorder, Recording, Replay
 from fusion.recall.pack import Memory
-from fusion.recipe import Dedup, Gathering, Judging, Recipe, mark
+from fusion.recipe import DedupSettings, GatherSettings, Recipe, RerankSettings, mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +152,10 @@ def _widest(a: Recipe, b: Recipe, backends: int) -> Recipe:
     depth = max(a.gather.depth, b.gather.depth)
     return Recipe(
         name="compare",
-        gather=Gathering(max(a.gather.timeout_ms, b.gather.timeout_ms), depth),
-        dedup=Dedup(max_candidates=depth * backends),
+        gather=GatherSettings(max(a.gather.timeout_ms, b.gather.timeout_ms), depth),
+        dedup=DedupSettings(max_candidates=depth * backends),
         expand=replace(a.expand, span=max(a.expand.span, b.expand.span)),
-        rerank=Judging(judge="never"),
+        rerank=RerankSettings(judge="never"),
     )
 
 

@@ -24,16 +24,16 @@ def is_unwritable(home: Path) -> bool:
 
 @asynccontextmanager
 async def opened_here(settings: Settings) -> AsyncIterator[AsyncClient]:
-    """A client of a home that this process opens. Raises as `Fusion.open`."""
+    """A client of a home that this process opens. Raises as `Gateway.open`."""
     import httpx
 
     from fusion.client import AsyncClient
     from fusion.doors.http.app import create_app
-    from fusion.gateway.gateway import Fusion
+    from fusion.gateway.gateway import Gateway
 
     os.umask(0o077)  # what a backend writes is the owner's alone
     key = secrets.token_urlsafe()
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         transport = httpx.ASGITransport(create_app(fusion, settings, local_token=key))
         async with AsyncClient.over(transport, api_key=key) as client:
             yield client

@@ -174,7 +174,7 @@ def keep(told: Told, more: Sequence[NewMemory] = ()) -> None:
     from fusion.contract import Scope
     from fusion.doors.cli.ingest import batches
     from fusion.sources.files import Skip
-    from fusion.sources.offsets import Bookmarks
+    from fusion.sources.offsets import ReadOffsets
     from fusion.sources.sessions import read_session
     from fusion.trust.token import reader_key
 
@@ -182,7 +182,7 @@ def keep(told: Told, more: Sequence[NewMemory] = ()) -> None:
         return
     whose = Scope(user_id=told.user)
     with told.server(start_s=KEEP_S, answer_s=KEEP_S) as memory:
-        bookmarks = Bookmarks(told.home, whose)
+        bookmarks = ReadOffsets(told.home, whose)
         reader = reader_key(told.home)
         turns = read_session(told.transcript, whose, bookmarks=bookmarks) if told.transcript.is_file() else ()
         for batch in batches(chain((turn for turn in turns if not isinstance(turn, Skip)), more)):

@@ -1,1 +1,1 @@
-"""The gateway as a whole: `opening` builds it out of settings, `Fusion` is what the doors ask."""
+"""The gateway as a whole: `opening` builds it out of settings, `Gateway` is what the doors ask."""

@@ -27,7 +27,7 @@ LATE_S = 0.025
 """a look that comes so much later than it was due: the machine is busy, though it may not be with us"""
 
 
-class Turns:
+class Admission:
     """At most ``most`` questions at once. ``cpu`` is what this process has computed so far, in seconds."""
 
     def __init__(self, most: int = 64, cpu: Callable[[], float] = time.process_time) -> None:

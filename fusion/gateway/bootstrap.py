@@ -39,11 +39,11 @@ from fusion.errors import (
     StoreDamaged,
     StoreFull,
 )
-from fusion.gateway.admission import Turns
+from fusion.gateway.admission import Admission
 from fusion.gateway.embedders import Embedders
 from fusion.gateway.health import Health, only_read
 from fusion.gateway.import_class import resolve, why
-from fusion.gateway.llm_budget import Metered
+from fusion.gateway.llm_budget import BudgetedModel
 from fusion.gateway.tenants import move_tenants, moved
 from fusion.home import HomeLock, tenant_folder
 from fusion.ingest.deliver import Deliverer
@@ -52,8 +52,8 @@ from fusion.ingest.forget import Forgetter
 from fusion.ingest.intake import Intake
 from fusion.ingest.verify import Ask
 from fusion.journal import Journal, rebuild, store_watermarks
-from fusion.journal.external_refs import Noting
-from fusion.journal.readonly import Salvaged
+from fusion.journal.external_refs import ExternalRefs
+from fusion.journal.readonly import ReadOnlyJournal
 from fusion.lib.breaker import Breaker
 from fusion.lib.ids import UuidSource
 from fusion.recall.gather import Bulkhead, Source, gather
@@ -64,8 +64,8 @@ from fusion.recall.signals import SIGNALS
 from fusion.recipe import Learned, Recipe
 from fusion.settings import BackendSettings, EmbedderSettings, NoteSettings, SessionSettings, Settings, recipes
 from fusion.sources.files import Limits
-from fusion.sources.note_watcher import NotesFollower
-from fusion.sources.session_watcher import Delta, Follower
+from fusion.sources.note_watcher import NoteWatcher
+from fusion.sources.session_watcher import Delta, SessionWatcher
 from fusion.trust.token import make_private
 
 log = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ class Shared:
     embedders: Embedders
     judge: Judge | None
     model: LanguageModel | None
-    turns: Turns
+    turns: Admission
     notes: tuple[str, ...] = ()
     """what is degraded for everybody, in words with the fix"""
     unwritable: str = ""
@@ -114,20 +114,20 @@ class Parts:
     intake: Intake
     deliverer: Deliverer
     forgetter: Forgetter
-    noting: Noting
+    noting: ExternalRefs
     receipts: Receipts
     live: Live
     health: Health
     users: Mapping[str, Used]
     """the backends that want to know what reached a prompt; looked for once, for to look is slow"""
     embedders: Embedders
-    turns: Turns
+    turns: Admission
     distiller: Distiller | None = None
     notes: tuple[str, ...] = ()
     """what is degraded for the whole home, in words with the mend"""
-    following: Follower | None = None
+    following: SessionWatcher | None = None
     """what reads agents' sessions on behind; None where nobody asked for that"""
-    notes_follower: NotesFollower | None = None
+    notes_follower: NoteWatcher | None = None
     """what keeps up with folders of notes; None where none is named"""
 
 
@@ -136,7 +136,7 @@ P = TypeVar("P", bound=Parts)
 
 @asynccontextmanager
 async def shared(settings: Settings, unwritable: str = "") -> AsyncIterator[Shared]:
-    """What the tenants of a home share; the home is owned until the end of the block. Raises as `Fusion.open`.
+    """What the tenants of a home share; the home is owned until the end of the block. Raises as `Gateway.open`.
 
     ``unwritable`` says why the home is a private copy that nobody else can have.
     """
@@ -154,13 +154,13 @@ async def shared(settings: Settings, unwritable: str = "") -> AsyncIterator[Shar
         model, missing = _model(settings)
         if model is not None:
             stack.push_async_callback(model.close)
-        turns = Turns(settings.server.max_in_flight)
+        turns = Admission(settings.server.max_in_flight)
         yield Shared(settings, known, embedders, judge, model, turns, (*notes, *missing), unwritable)
 
 
 @asynccontextmanager
 async def opened(kind: type[P], common: Shared, tenant: str = DEFAULT) -> AsyncIterator[P]:
-    """The parts of a home for one tenant, as a ``kind`` of `Parts`. Raises as `Fusion.open`."""
+    """The parts of a home for one tenant, as a ``kind`` of `Parts`. Raises as `Gateway.open`."""
     settings = of_tenant(common.settings, tenant)
     embedders, embedder = common.embedders, common.embedders.configured
     async with AsyncExitStack() as stack:
@@ -215,7 +215,7 @@ async def opened(kind: type[P], common: Shared, tenant: str = DEFAULT) -> AsyncI
             judge_timeout_s=settings.judge.timeout_ms / 1000,
             lexical=settings.embedder.none or (embedder is not None and _at_hand(embedder) is None),
         )
-        noting = Noting(lambda items: journal.note_shown(items, datetime.now(UTC)))
+        noting = ExternalRefs(lambda items: journal.note_shown(items, datetime.now(UTC)))
         stack.push_async_callback(noting.close)
         intake = Intake(journal, deliverer, distiller=distiller, ids=ids)
         yield kind(
@@ -279,7 +279,7 @@ async def _journal(file: Path, keys_kept_s: float, wal_bytes: int) -> tuple[Jour
         return await Journal.open(file, keys_kept_s=keys_kept_s, wal_bytes=wal_bytes), {}
     except StoreDamaged as error:
         try:
-            salvaged = await Salvaged.salvage(file)
+            salvaged = await ReadOnlyJournal.salvage(file)
         except StoreDamaged:
             raise error from None
         log.error("the journal is only read, nothing is remembered or forgotten: %s", error)
@@ -379,7 +379,9 @@ def _model(settings: Settings) -> tuple[LanguageModel | None, tuple[str, ...]]:
         note = f"without the language model everything is learnt by rules: {error}"
         log.error("%s", note)
         return None, (note,)
-    metered = Metered(opened, calls_per_minute=chosen.calls_per_minute, tokens_per_minute=chosen.tokens_per_minute)
+    metered = BudgetedModel(
+        opened, calls_per_minute=chosen.calls_per_minute, tokens_per_minute=chosen.tokens_per_minute
+    )
     return metered, ()
 
 
@@ -493,11 +495,11 @@ def _nothing() -> None:
     """There is nothing to note."""
 
 
-def _following(settings: Settings, intake: Intake) -> Follower | None:
+def _following(settings: Settings, intake: Intake) -> SessionWatcher | None:
     chosen = settings.sessions
     if not chosen.paths:
         return None
-    return Follower(
+    return SessionWatcher(
         paths=[path.expanduser() for path in chosen.paths],
         whose=Scope(user_id=chosen.user_id or None),
         home=settings.home,
@@ -507,11 +509,11 @@ def _following(settings: Settings, intake: Intake) -> Follower | None:
     )
 
 
-def _notes_follower(settings: Settings, intake: Intake) -> NotesFollower | None:
+def _notes_follower(settings: Settings, intake: Intake) -> NoteWatcher | None:
     chosen = settings.notes
     if not chosen.paths:
         return None
-    return NotesFollower(
+    return NoteWatcher(
         paths=[path.expanduser() for path in chosen.paths],
         whose=Scope(user_id=chosen.user_id or None),
         home=settings.home,

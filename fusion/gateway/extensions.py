@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from fusion.contract import Route, Verb
+from fusion.extension import Route, Verb
 
 
 def verbs_of(adapter: str) -> Mapping[str, type[Verb]]:

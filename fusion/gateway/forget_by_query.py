@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from fusion.contract import Scope
 from fusion.ingest.forget import Forgetter, Found, preview_of
 from fusion.journal import Journal
-from fusion.journal.external_refs import Shown, is_foreign
+from fusion.journal.external_refs import ExternalItem, is_foreign
 from fusion.recall.decision import TOO_WEAK
 from fusion.recall.engine import FuseRequest, Outcome, fuse
 from fusion.recall.io import Live
@@ -49,7 +49,7 @@ async def meant_by(
     return [ours[ref] if ref in ours else preview_of(foreign[ref]) for ref in refs if ref in ours or ref in foreign]
 
 
-def foreign_items(outcome: Outcome, scope: Scope, refs: Collection[str]) -> list[Shown]:
+def foreign_items(outcome: Outcome, scope: Scope, refs: Collection[str]) -> list[ExternalItem]:
     """What stands behind refs of an answer that cite no event of ours."""
     where = {
         ref: (backend, native_id)
@@ -61,4 +61,4 @@ def foreign_items(outcome: Outcome, scope: Scope, refs: Collection[str]) -> list
     for backend, native_id in where.values():
         wanted.setdefault(backend, set()).add(native_id)
     items = outcome.found(wanted)
-    return [Shown(ref, at[0], items[at], scope) for ref, at in where.items() if at in items]
+    return [ExternalItem(ref, at[0], items[at], scope) for ref, at in where.items() if at in items]

@@ -21,17 +21,7 @@ from typing import Any, TypeVar, cast
 import fusion as package
 from fusion.compare.arms import Choice
 from fusion.compare.pair import Comparison, Side, compare
-from fusion.contract import (
-    Backend,
-    Call,
-    Logs,
-    Operates,
-    Query,
-    Route,
-    Scope,
-    Settles,
-    Verb,
-)
+from fusion.contract import Backend, Logs, Query, Scope, Settles
 from fusion.errors import (
     BackendUnreachable,
     BadInput,
@@ -40,13 +30,14 @@ from fusion.errors import (
     NobodyAnswered,
     NotFound,
 )
+from fusion.extension import Call, Operates, Route, Verb
 from fusion.gateway.bootstrap import DEFAULT, Parts, Shared, opened, shared
 from fusion.gateway.extensions import routes_of, verbs_of
 from fusion.gateway.forget_by_query import foreign_items, meant_by
 from fusion.gateway.health import BackendState, breaker_of, status_of
 from fusion.gateway.memory_flush import local
 from fusion.gateway.read_only import readable
-from fusion.gateway.scoped import Within
+from fusion.gateway.scoped import Scoped
 from fusion.gateway.tenants import Tenants
 from fusion.gateway.views import beginning, document, public
 from fusion.home import locate_home, sizes
@@ -54,7 +45,7 @@ from fusion.ingest.forget import ForgetReceipt, ForgetRequest, Forgetting, Found
 from fusion.ingest.intake import Acknowledged, NewMemory
 from fusion.ingest.verify import PROBE_CHARS
 from fusion.journal.batches import Batch
-from fusion.journal.external_refs import Shown, is_foreign
+from fusion.journal.external_refs import ExternalItem, is_foreign
 from fusion.journal.feedback import labelled
 from fusion.journal.outbox import Deliveries
 from fusion.journal.retire import SourceCount, Whole
@@ -86,7 +77,7 @@ FIRST_LOOK_S = 0.25
 
 Line = Callable[[str], Awaitable[None]]
 Progress = Callable[[int, int | None], None]
-"""how a verb sends a line of its answer, and how far it is, as `fusion.contract.Call` has them"""
+"""how a verb sends a line of its answer, and how far it is, as `fusion.extension.Call` has them"""
 
 M = TypeVar("M", bound=Callable[..., Awaitable[Any]])
 
@@ -96,7 +87,7 @@ def in_its_tenant(method: M) -> M:
     signature = inspect.signature(method)
 
     @functools.wraps(method)
-    async def answer(fusion: Fusion, *args: Any, **given: Any) -> Any:
+    async def answer(fusion: Gateway, *args: Any, **given: Any) -> Any:
         tenant = _tenant(signature.bind(fusion, *args, **given).arguments)
         if tenant in (None, fusion.tenant):
             return await method(fusion, *args, **given)
@@ -118,10 +109,10 @@ def _tenant(arguments: Mapping[str, Any]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fusion(Parts):
-    """An open home: everything that a door may ask for. Build it with `Fusion.open`."""
+class Gateway(Parts):
+    """An open home: everything that a door may ask for. Build it with `Gateway.open`."""
 
-    tenants: Tenants[Fusion] | None = None
+    tenants: Tenants[Gateway] | None = None
     """the other tenants of the home; None in their own parts"""
     _after: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -129,7 +120,7 @@ class Fusion(Parts):
     @asynccontextmanager
     async def open(
         cls, config: Settings | Path | str | None = None, *, home: Path | None = None
-    ) -> AsyncIterator[Fusion]:
+    ) -> AsyncIterator[Gateway]:
         """Opens a home, owns it until the end of the block, and closes everything then.
 
         Raises SettingsError, HomeLocked, and StoreDamaged when nothing can be read of the journal. Where it is damaged
@@ -144,7 +135,7 @@ class Fusion(Parts):
         ):
             settings = there.settings
             most_open = settings.server.max_open_tenants
-            tenants: Tenants[Fusion] = Tenants(settings.home, partial(cls._of, common), most_open)
+            tenants: Tenants[Gateway] = Tenants(settings.home, partial(cls._of, common), most_open)
             fusion = await stack.enter_async_context(cls._of(common, DEFAULT, tenants))
             stack.push_async_callback(tenants.close)
             tenants.refusal = fusion.health.damaged.get("journal", "")
@@ -153,7 +144,7 @@ class Fusion(Parts):
 
     @classmethod
     @asynccontextmanager
-    async def _of(cls, common: Shared, tenant: str, tenants: Tenants[Fusion] | None = None) -> AsyncIterator[Fusion]:
+    async def _of(cls, common: Shared, tenant: str, tenants: Tenants[Gateway] | None = None) -> AsyncIterator[Gateway]:
         """A tenant's parts, at work until the end of the block."""
         async with opened(cls, common, tenant) as parts, AsyncExitStack() as stack:
             fusion = replace(parts, tenants=tenants)
@@ -285,7 +276,7 @@ class Fusion(Parts):
         kept, refused = admit(backend, answer.hits, asked, await self.journal.records(sources))
         self.health.count_leaks(backend, refused)
         fresh = self.noting.unknown((item.ref for item in kept), scope)
-        self.noting.note([Shown(item.ref, backend, item.hit, scope) for item in kept if item.ref in fresh])
+        self.noting.note([ExternalItem(item.ref, backend, item.hit, scope) for item in kept if item.ref in fresh])
         hits = (item.hit.found_as(item.found) if item.found else item.hit for item in kept)
         return replace(answer, hits=tuple(map(shown, hits)))
 
@@ -479,7 +470,7 @@ class Fusion(Parts):
         return source.backend
 
     def _call(self, backend: str, scope: Scope, line: Line, progress: Progress) -> Call:
-        return Call(scope, datetime.now(UTC), Within(self, backend, scope), line, progress)
+        return Call(scope, datetime.now(UTC), Scoped(self, backend, scope), line, progress)
 
     @in_its_tenant
     async def retire(self, scope: Scope, files: Sequence[Whole], *, dry_run: bool = False) -> Mapping[str, int]:

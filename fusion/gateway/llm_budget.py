@@ -27,7 +27,7 @@ class _Call:
     tokens: int
 
 
-class Metered:
+class BudgetedModel:
     """A `fusion.contract.LanguageModel` around another one; all who ask it share one budget and one breaker.
 
     ``complete`` raises RateLimited, and asks nobody, when the minute's calls or estimated tokens are spent, while the

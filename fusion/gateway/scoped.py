@@ -14,14 +14,14 @@ from fusion.ingest.intake import NewMemory
 from fusion.journal.external_refs import is_foreign
 
 if TYPE_CHECKING:
-    from fusion.gateway.gateway import Fusion
+    from fusion.gateway.gateway import Gateway
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
-    """`fusion.contract.Gateway` for one backend and one caller."""
+class Scoped:
+    """`fusion.extension.Gateway` for one backend and one caller."""
 
-    fusion: Fusion
+    fusion: Gateway
     backend: str
     scope: Scope
 

@@ -21,7 +21,7 @@ from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil_prompt import MAX_TOKENS, SYSTEM, Distilled, ask, read
 from fusion.ingest.wakeup import for_news
 from fusion.journal import Journal
-from fusion.journal.distil_queue import Lesson
+from fusion.journal.distil_queue import DistilJob
 from fusion.lib.backoff import backoff_s
 from fusion.lib.ids import UuidSource, uuid7
 from fusion.lib.words import content_hash
@@ -139,12 +139,12 @@ class Distiller:
             ready_at.append(at)
         return max((min(ready_at) - now).total_seconds(), 0.001) if ready_at else None
 
-    def _ready_at(self, exchange: Sequence[Lesson], full: bool) -> datetime:
+    def _ready_at(self, exchange: Sequence[DistilJob], full: bool) -> datetime:
         """At once when it is as long as it may be; else when nothing was added for a while."""
         newest = max(lesson.event.recorded_at for lesson in exchange)
         return max(*(lesson.next_at for lesson in exchange), newest if full else newest + self._quiet)
 
-    async def _distil(self, exchange: Sequence[Lesson]) -> None:
+    async def _distil(self, exchange: Sequence[DistilJob]) -> None:
         seqs, turns = [lesson.seq for lesson in exchange], [lesson.event for lesson in exchange]
         if not worth_it(turns):
             await self._journal.distilled(seqs, [])
@@ -167,7 +167,7 @@ class Distiller:
         beside = (await self._journal.neighbours([first.event_id], BEFORE)).get(first.event_id, ())
         return [record.event for record in beside if _order(record.event) < _order(first)]
 
-    async def _refused(self, exchange: Sequence[Lesson], error: Exception) -> None:
+    async def _refused(self, exchange: Sequence[DistilJob], error: Exception) -> None:
         """An answer that makes no sense counts against the turns it was about; after three they are given up."""
         log.warning("a conversation was not distilled: %s", error)
         last = [lesson.seq for lesson in exchange if lesson.attempts + 1 >= ATTEMPTS]
@@ -199,20 +199,20 @@ class Distiller:
         return event, one.extraction
 
 
-def exchanges(listed: Sequence[Lesson]) -> Iterator[tuple[list[Lesson], bool]]:
+def exchanges(listed: Sequence[DistilJob]) -> Iterator[tuple[list[DistilJob], bool]]:
     """The first exchange of each conversation on the list, and whether it is as long as it may be.
 
     Those are turns that follow one another. A turn about which an answer made no sense is tried in half as many at a
     time: the longer an exchange, the more there is to stumble over.
     """
-    by_conversation: dict[tuple[object, ...], list[Lesson]] = {}
+    by_conversation: dict[tuple[object, ...], list[DistilJob]] = {}
     for lesson in listed:
         by_conversation.setdefault(_conversation(lesson.event), []).append(lesson)
     for turns in by_conversation.values():
         turns.sort(key=lambda lesson: _order(lesson.event))
         attempts, chars = turns[0].attempts, 0
         most = max(1, TURNS >> attempts)
-        exchange: list[Lesson] = []
+        exchange: list[DistilJob] = []
         for lesson in turns[:most]:
             chars += len(lesson.event.text)
             if exchange and (lesson.attempts != attempts or chars > EXCHANGE_CHARS):

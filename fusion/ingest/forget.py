@@ -17,8 +17,8 @@ from fusion.contract import Event, Scope
 from fusion.errors import BadInput, FusionError, NotFound, StillThere
 from fusion.ingest.deliver import Deliverer
 from fusion.journal import Journal
-from fusion.journal.deletion import Burial
-from fusion.journal.external_refs import Shown, is_foreign
+from fusion.journal.deletion import Deletion
+from fusion.journal.external_refs import ExternalItem, is_foreign
 from fusion.journal.listing import Criteria
 from fusion.journal.rows import Record, words_key
 from fusion.lib.clean import clean
@@ -321,7 +321,7 @@ class Forgetter:
             log.warning("the embedder's caches were not purged: %s", error)
 
 
-def preview_of(item: Shown, ref: str | None = None) -> Found:
+def preview_of(item: ExternalItem, ref: str | None = None) -> Found:
     """What a preview shows of another's item."""
     hit = item.hit
     at = hit.at.utc if hit.at else hit.recorded_at
@@ -334,7 +334,7 @@ def short(text: str) -> str:
     return line if len(line) <= PREVIEW_CHARS else line[: PREVIEW_CHARS - 1] + "…"
 
 
-def _receipt(burials: Sequence[Burial], told: Mapping[str, Mapping[int, str]]) -> ForgetReceipt:
+def _receipt(burials: Sequence[Deletion], told: Mapping[str, Mapping[int, str]]) -> ForgetReceipt:
     """One memory's, with what went with it."""
     backends: dict[str, str] = {}
     for burial in burials:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from fusion.contract import DIMENSIONS, Backend, Event, Features, Forgets, ForgetsMany, Forgotten, Hit, Query, Scope
 from fusion.errors import BackendError, StillThere
 from fusion.journal.rows import Record
-from fusion.journal.tombstones import Barred
+from fusion.journal.tombstones import Tombstones
 from fusion.lib.bm25 import terms
 from fusion.lib.words import spoken
 
@@ -47,7 +47,7 @@ async def verified(
         return outcome
     hits = await ask(name, _question(probe, event, store.features, now))
     known = await records([i for hit in hits for i in hit.derived_from])
-    mine = Barred()
+    mine = Tombstones()
     mine.add(Hit.of(event))
     for hit in hits:
         itself = hit.event_id == event.event_id or (hit.event_id is None and hit.native_id in native_ids)

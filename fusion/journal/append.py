@@ -11,7 +11,7 @@ from fusion.contract import Event
 from fusion.errors import NotFound
 from fusion.journal import distil_queue, outbox, repeats, retire, talks
 from fusion.journal.rows import RETIRED, WORDS, count, keys_of, row_of
-from fusion.journal.tombstones import Barred, lift
+from fusion.journal.tombstones import Tombstones, lift
 from fusion.lib.ids import short_ref
 from fusion.store.rows import EVENT_NAMES, event_of, event_row, storable
 from fusion.store.sqlite import Connection
@@ -44,7 +44,7 @@ def append(
     *,
     last: bool,
     stores: Sequence[str],
-    barred: Barred,
+    barred: Tombstones,
     distils: bool,
     urgent: bool = False,
     apart: bool = False,
@@ -112,7 +112,7 @@ def _is_piece(event: Event) -> bool:
     return event.place is not None and event.place.unit == "line"
 
 
-def _without_forgotten(event: Event, barred: Barred) -> tuple[Event, int]:
+def _without_forgotten(event: Event, barred: Tombstones) -> tuple[Event, int]:
     """A piece of a file without what was forgotten there, and how many lines that were; empty if it says no more."""
     if event.place is None:
         return event, 0

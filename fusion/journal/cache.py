@@ -30,7 +30,7 @@ class _Order:
     at: Mapping[str, int]
 
 
-class Remembered:
+class JournalCache:
     """The records and orders of one journal that were asked for lately."""
 
     def __init__(self, database: Database) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from fusion.contract import Event, Hit, Scope
 from fusion.errors import NotFound
 from fusion.journal import audit, distil_queue, external_refs, feedback, outbox
-from fusion.journal.duplicates import Copies
+from fusion.journal.duplicates import Duplicates
 from fusion.journal.external_refs import is_foreign
 from fusion.journal.rows import BORN_FORGOTTEN, Record, count, keys_of, record_of, row_of, words_key
 from fusion.journal.tombstones import itself, put_up
@@ -25,14 +25,14 @@ from fusion.store.sqlite import Connection, Row
 
 
 @dataclass(frozen=True, slots=True)
-class Burial:
+class Deletion:
     """One event that was forgotten: ``record`` as it was, and by backend the delivery (seq, native ids) to undo."""
 
     record: Record
     due: Mapping[str, tuple[int, tuple[str, ...]]]
 
 
-def forget(db: Connection, ref: str, scope: Scope, by: str, now: datetime, copies: Copies) -> Sequence[Burial]:
+def forget(db: Connection, ref: str, scope: Scope, by: str, now: datetime, copies: Duplicates) -> Sequence[Deletion]:
     """Forgets what a ref names here, and what goes with it; nothing where there is no such memory.
 
     What is named comes first, then our own that go with it.
@@ -51,12 +51,12 @@ def forget(db: Connection, ref: str, scope: Scope, by: str, now: datetime, copie
         return []
 
 
-def doomed(db: Connection, ref: str, scope: Scope, copies: Copies) -> list[Row]:
+def doomed(db: Connection, ref: str, scope: Scope, copies: Duplicates) -> list[Row]:
     """The rows of our own that go when what a ref names is forgotten, what it names first. Raises NotFound."""
     return _with_what_follows(db, in_the_same_words(db, ref, scope, copies))
 
 
-def in_the_same_words(db: Connection, ref: str, scope: Scope, copies: Copies) -> list[Row]:
+def in_the_same_words(db: Connection, ref: str, scope: Scope, copies: Duplicates) -> list[Row]:
     """The rows of our own that its owner has in the words of what a ref names, what it names first. Raises NotFound."""
     if is_foreign(ref):
         return copies.of(external_refs.resolve(db, ref, scope).hit, scope)
@@ -91,7 +91,7 @@ def _living(db: Connection, event_ids: Sequence[str]) -> list[str]:
     return [row["event_id"] for row in rows]
 
 
-def _bury(db: Connection, row: Any, by: str, now: datetime) -> Burial:
+def _bury(db: Connection, row: Any, by: str, now: datetime) -> Deletion:
     """Forgets one event here; ``by`` says in the audit what it was named by."""
     record = record_of(row)
     _, natural, words = keys_of(record.event)
@@ -106,10 +106,10 @@ def _bury(db: Connection, row: Any, by: str, now: datetime) -> Burial:
     told = {backend: (row["seq"], ids) for backend, ids in outbox.to_forget(db, row["seq"]).items()}
     feedback.drop(db, record.event.scope.tenant, record.ref)
     audit.put(db, record.event.scope, record.ref, row["seq"], by, now)
-    return Burial(record, told)
+    return Deletion(record, told)
 
 
-def _bury_foreign(db: Connection, ref: str, backend: str, hit: Hit, by: str, now: datetime) -> Burial:
+def _bury_foreign(db: Connection, ref: str, backend: str, hit: Hit, by: str, now: datetime) -> Deletion:
     """Forgets an item that never came through here: an event that is born forgotten, with its deletion due.
 
     So it is retried, verified, kept out of answers and audited like any other.
@@ -128,4 +128,4 @@ def _bury_foreign(db: Connection, ref: str, backend: str, hit: Hit, by: str, now
     feedback.drop(db, scope.tenant, ref)
     audit.put(db, scope, ref, seq, by, now)
     told = Event(born.event_id, hit.text, now, scope, kind=hit.kind, speaker=hit.speaker, at=hit.at, place=hit.place)
-    return Burial(Record(ref, told), {backend: (seq, (hit.native_id,))})
+    return Deletion(Record(ref, told), {backend: (seq, (hit.native_id,))})

@@ -33,7 +33,7 @@ _THESE = "seq in (select value from json_each(?))"
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class DistilJob:
     """A turn that is still to be distilled, after so many answers that made no sense; not before ``next_at``."""
 
     seq: int
@@ -69,14 +69,14 @@ def take(db: Connection, seqs: Sequence[int]) -> set[int]:
     return {row["seq"] for row in rows}
 
 
-def oldest(db: Connection, limit: int) -> list[Lesson]:
+def oldest(db: Connection, limit: int) -> list[DistilJob]:
     """The turns that have been on the list for longest."""
     rows = db.execute(
         "select e.*, l.attempts, l.next_at from lesson l join event e using(seq) "
         "where l.given_up is null order by l.seq limit ?",
         (limit,),
     )
-    return [Lesson(r["seq"], event_of(r), r["attempts"], time_of(r["next_at"])) for r in rows]
+    return [DistilJob(r["seq"], event_of(r), r["attempts"], time_of(r["next_at"])) for r in rows]
 
 
 def again(db: Connection, seqs: Sequence[int], next_at: datetime) -> None:

@@ -25,7 +25,7 @@ SCHEMA = f"create index event_length on event(tenant, user_id, {_KEPT}) where fo
 """the few that may be copies are looked at, and nothing is kept that would have to be forgotten, too"""
 
 
-class Copies:
+class Duplicates:
     """Finds copies within one transaction. Rows of the same owner and length are read once, however many are asked for:
     to forget a thousand messages of one kind would read each of them a thousand times."""
 

@@ -38,7 +38,7 @@ KEPT_DAYS = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ExternalItem:
     """One item of a backend as it was shown, under its ref. ``scope`` is that of the question."""
 
     ref: str
@@ -47,7 +47,7 @@ class Shown:
     scope: Scope
 
 
-class Noting:
+class ExternalRefs:
     """Remembers, behind the answers, what stands behind the refs that they cite: each once a day, many at a time.
 
     ``keep`` writes; what it raises is logged, and the refs are noted anew when they are cited again. What waits can be
@@ -58,10 +58,10 @@ class Noting:
     AGAIN_S, MOST = 86_400.0, 20_000
     """a ref is noted once in this time; so many are known to be noted"""
 
-    def __init__(self, keep: Callable[[Sequence[Shown]], Awaitable[None]]) -> None:
+    def __init__(self, keep: Callable[[Sequence[ExternalItem]], Awaitable[None]]) -> None:
         self._keep = keep
         self._noted: dict[tuple[str, Scope], float] = {}
-        self._waiting: list[Shown] = []
+        self._waiting: list[ExternalItem] = []
         self._writing = asyncio.Lock()
         self._writer: asyncio.Task[None] | None = None
 
@@ -70,7 +70,7 @@ class Noting:
         late = time.monotonic() - self.AGAIN_S
         return frozenset(ref for ref in refs if is_foreign(ref) and self._noted.get((ref, scope), late) <= late)
 
-    def note(self, items: Sequence[Shown]) -> None:
+    def note(self, items: Sequence[ExternalItem]) -> None:
         """Takes what was shown; returns at once."""
         if not items:
             return
@@ -113,7 +113,7 @@ def is_foreign(ref: str) -> bool:
     return len(ref) == 11 and ref[0] in "xX"
 
 
-def note(db: Connection, items: Sequence[Shown], now: datetime) -> None:
+def note(db: Connection, items: Sequence[ExternalItem], now: datetime) -> None:
     """Remembers what was shown, and lets go of the oldest."""
     at = microseconds(now)
     db.executemany(
@@ -127,7 +127,7 @@ def note(db: Connection, items: Sequence[Shown], now: datetime) -> None:
     )
 
 
-def resolve(db: Connection, ref: str, scope: Scope) -> Shown:
+def resolve(db: Connection, ref: str, scope: Scope) -> ExternalItem:
     """What was shown under a ref to a question that ``scope`` may ask. Raises NotFound."""
     rows = db.execute(
         "select * from shown where tenant = ? and ref = ?", (scope.tenant, storable(ref.lower()))
@@ -135,7 +135,7 @@ def resolve(db: Connection, ref: str, scope: Scope) -> Shown:
     for row in rows:
         asked = Scope(scope.tenant, **orjson.loads(row["whose"]))
         if scope.admits(asked):
-            return Shown(row["ref"], row["backend"], _unpacked(row["hit"]), asked)
+            return ExternalItem(row["ref"], row["backend"], _unpacked(row["hit"]), asked)
     raise NotFound(f"there is no memory {ref!r} here")
 
 

@@ -43,7 +43,7 @@ class Vote:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelPage:
+class VotePage:
     """Some labels, oldest first. ``next`` is where the page after begins, None behind the last."""
 
     labels: tuple[Mapping[str, Any], ...]
@@ -87,7 +87,7 @@ def put(db: Connection, scope: Scope, receipt_id: str, votes: Sequence[Vote], no
     )
 
 
-def page(db: Connection, tenant: str, limit: int, after: int) -> LabelPage:
+def page(db: Connection, tenant: str, limit: int, after: int) -> VotePage:
     """Up to ``limit`` labels of a tenant, from behind ``after``."""
     rows = db.execute(
         "select * from label where tenant = ? and id > ? order by id limit ?", (tenant, after, limit + 1)
@@ -103,7 +103,7 @@ def page(db: Connection, tenant: str, limit: int, after: int) -> LabelPage:
         }
         for row in rows[:limit]
     )
-    return LabelPage(labels, rows[limit - 1]["id"] if len(rows) > limit else None)
+    return VotePage(labels, rows[limit - 1]["id"] if len(rows) > limit else None)
 
 
 def drop(db: Connection, tenant: str, ref: str) -> None:

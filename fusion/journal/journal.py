@@ -35,19 +35,19 @@ from fusion.journal import (
 from fusion.journal.append import Stored, append
 from fusion.journal.audit import Audited
 from fusion.journal.batches import Batch, Undone
-from fusion.journal.cache import Remembered
-from fusion.journal.deletion import Burial, doomed, forget, in_the_same_words
-from fusion.journal.distil_queue import Lesson
-from fusion.journal.duplicates import Copies
-from fusion.journal.external_refs import Shown, is_foreign
-from fusion.journal.feedback import LabelPage, Vote
+from fusion.journal.cache import JournalCache
+from fusion.journal.deletion import Deletion, doomed, forget, in_the_same_words
+from fusion.journal.distil_queue import DistilJob
+from fusion.journal.duplicates import Duplicates
+from fusion.journal.external_refs import ExternalItem, is_foreign
+from fusion.journal.feedback import Vote, VotePage
 from fusion.journal.listing import Counts, Criteria, Page
 from fusion.journal.outbox import Deliveries, Outbox
 from fusion.journal.retire import CURRENT, SourceCount, Whole
 from fusion.journal.rows import Record, all_are, forgotten, keys_of, record_of, row_of
 from fusion.journal.schema import STEPS
-from fusion.journal.tombstones import Barred, Held, held_back
-from fusion.journal.watermark import Mark
+from fusion.journal.tombstones import Tombstones, Withheld, held_back
+from fusion.journal.watermark import Watermark
 from fusion.lib.bm25 import Frequencies
 from fusion.store.reachable import Reachable
 from fusion.store.rows import event_of
@@ -64,8 +64,8 @@ class Journal:
         self._keys_kept_s = keys_kept_s
         self.outbox = Outbox(database)
         self._distils = False
-        self._known = Remembered(database)
-        self._barred = Barred()
+        self._known = JournalCache(database)
+        self._barred = Tombstones()
         self._barring = asyncio.Lock()  # what is read anew must not replace what was added meanwhile
         self._unused = 0
         """`mark.unused` when it was opened"""
@@ -100,7 +100,7 @@ class Journal:
 
     async def load(self) -> None:
         """Reads what is asked of memory later."""
-        self._barred = await self._database.read(Barred.of)
+        self._barred = await self._database.read(Tombstones.of)
         self._counted = bool(await self._database.read(lambda db: db.execute("select 1 from owner limit 1").fetchone()))
 
     async def check(self) -> None:
@@ -126,7 +126,7 @@ class Journal:
         """Raises HomeGone when another process wrote to the files, and they do not hold what was acknowledged."""
         await self._database.compare_with_files()
 
-    async def mark(self) -> Mark:
+    async def mark(self) -> Watermark:
         """The journal's id and how much it holds, now."""
         return await self._database.read(watermark.read)
 
@@ -186,7 +186,9 @@ class Journal:
                 self._barred.keys or self._barred.lines
             ):
                 async with self._barring:
-                    self._barred = await self._database.read(Barred.of)  # an explicit wish may have lifted something
+                    self._barred = await self._database.read(
+                        Tombstones.of
+                    )  # an explicit wish may have lifted something
         return outcome
 
     def _note(self, outcome: Sequence[Stored]) -> None:
@@ -337,17 +339,17 @@ class Journal:
         """Of each line of a user's own file that says what was forgotten, by number from 1, what may be shown."""
         return self._barred.lines_left(document, lines, scope)
 
-    async def held_back(self, tenant: str) -> Sequence[Held]:
+    async def held_back(self, tenant: str) -> Sequence[Withheld]:
         """What was forgotten in documents and is kept out of them, by document."""
         return await self._database.read(lambda db: held_back(db, tenant))
 
     # Other people's memories
 
-    async def note_shown(self, items: Sequence[Shown], now: datetime) -> None:
+    async def note_shown(self, items: Sequence[ExternalItem], now: datetime) -> None:
         """Remembers what stands behind refs that cite no event of ours."""
         await self._database.write(lambda db: external_refs.note(db, items, now))
 
-    async def shown(self, ref: str, scope: Scope) -> Shown:
+    async def shown(self, ref: str, scope: Scope) -> ExternalItem:
         """What stands behind such a ref. Raises NotFound, also where it was shown to others only."""
         return await self._database.read(lambda db: external_refs.resolve(db, ref, scope))
 
@@ -371,7 +373,7 @@ class Journal:
         """From now on every turn that is kept is listed for a model; those from before are not."""
         self._distils = True
 
-    async def lessons(self, limit: int) -> Sequence[Lesson]:
+    async def lessons(self, limit: int) -> Sequence[DistilJob]:
         """The turns that have been on the list for longest, whether it is time for them or not."""
         return await self._database.read(lambda db: distil_queue.oldest(db, limit))
 
@@ -422,13 +424,13 @@ class Journal:
         now = datetime.now(UTC)
         await self._database.write(lambda db: feedback.put(db, scope, receipt_id, votes, now))
 
-    async def labels(self, tenant: str, limit: int, *, after: int = 0) -> LabelPage:
+    async def labels(self, tenant: str, limit: int, *, after: int = 0) -> VotePage:
         """Up to ``limit`` of a tenant's labels, oldest first, from behind ``after``."""
         return await self._database.read(lambda db: feedback.page(db, tenant, limit, after))
 
     # Forgetting
 
-    async def bury(self, ref: str, scope: Scope, by: str = "ref") -> Sequence[Burial]:
+    async def bury(self, ref: str, scope: Scope, by: str = "ref") -> Sequence[Deletion]:
         """Forgets a memory here: its text is gone, its tombstone stands. Raises NotFound.
 
         With it go what its owner keeps in the same words, the earlier versions that it superseded, and what was derived
@@ -440,12 +442,12 @@ class Journal:
             raise NotFound(f"there is no memory {ref!r} here")
         return burials
 
-    async def bury_all(self, refs: Sequence[str], scope: Scope, by: str = "ref") -> Mapping[str, Sequence[Burial]]:
+    async def bury_all(self, refs: Sequence[str], scope: Scope, by: str = "ref") -> Mapping[str, Sequence[Deletion]]:
         """As `bury`, all in one transaction. By ref; nothing for what is not there, or went with an earlier one."""
         now = datetime.now(UTC)
 
-        def work(db: Connection) -> dict[str, Sequence[Burial]]:
-            copies = Copies(db)
+        def work(db: Connection) -> dict[str, Sequence[Deletion]]:
+            copies = Duplicates(db)
             return {ref: forget(db, ref, scope, by, now, copies) for ref in dict.fromkeys(refs)}
 
         async with self._barring:
@@ -469,7 +471,7 @@ class Journal:
 
         def work(db: Connection) -> list[Event]:
             found: dict[str, Event] = {}
-            copies = Copies(db)
+            copies = Duplicates(db)
             for ref in refs:
                 with contextlib.suppress(NotFound):
                     found.update({row["event_id"]: event_of(row) for row in doomed(db, ref, scope, copies)})
@@ -483,7 +485,7 @@ class Journal:
 
         def work(db: Connection) -> list[tuple[str, Record]]:
             meant = {}
-            copies = Copies(db)
+            copies = Duplicates(db)
             for ref in refs:
                 with contextlib.suppress(NotFound):
                     meant[ref] = in_the_same_words(db, ref, scope, copies)

@@ -25,7 +25,7 @@ from fusion.store.sqlite import Connection, Database
 NOBODY_KNOWS = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Salvaged(Journal):
+class ReadOnlyJournal(Journal):
     """Reads like a journal; whatever would write raises StoreDamaged, with the mend."""
 
     @classmethod

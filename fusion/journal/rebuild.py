@@ -21,8 +21,8 @@ from fusion.contract import Event, Hit
 from fusion.journal import outbox, watermark
 from fusion.journal.rows import WORDS, count, keys_of
 from fusion.journal.schema import STEPS
-from fusion.journal.tombstones import Barred
-from fusion.journal.watermark import Mark
+from fusion.journal.tombstones import Tombstones
+from fusion.journal.watermark import Watermark
 from fusion.store.rows import EVENT_NAMES, event_of, event_row
 from fusion.store.sqlite import Connection
 
@@ -44,7 +44,7 @@ class Copied:
     """What was read of an old journal; ``mark`` is its own, ``cut`` the tables that could not be read to their end."""
 
     events: int = 0
-    mark: Mark | None = None
+    mark: Watermark | None = None
     damage: str = ""
     cut: list[str] = field(default_factory=list)
 
@@ -138,7 +138,7 @@ def add(file: Path, copies: Iterable[Sequence[Copy]], stores: Sequence[str], las
         db.row_factory = sqlite3.Row
         db.execute("begin immediate")
         _number_from(db, last)
-        barred = Barred.of(db)
+        barred = Tombstones.of(db)
         numbers = _numbers_left(db)
         for some in copies:
             event = fullest([copy.event for copy in some])
@@ -176,7 +176,7 @@ def _add(
     event: Event,
     copies: Sequence[Copy],
     stores: Sequence[str],
-    barred: Barred,
+    barred: Tombstones,
     number: int | None = None,
 ) -> Known:
     if db.execute("select 1 from event where event_id = ?", (event.event_id,)).fetchone() is not None:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from fusion.journal.watermark import Mark
+from fusion.journal.watermark import Watermark
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class StoreCount:
     missing: int = 0
 
 
-def write_mark(folder: Path, mark: Mark) -> None:
+def write_mark(folder: Path, mark: Watermark) -> None:
     """Writes the mark, whole or not at all. A folder that is gone or full keeps its last one."""
     _write(folder, FILE, mark)
 
@@ -71,7 +71,7 @@ def remove_count(folder: Path) -> None:
         (folder / COUNT_FILE).unlink(missing_ok=True)
 
 
-def _write(folder: Path, name: str, value: Mark | StoreCount) -> None:
+def _write(folder: Path, name: str, value: Watermark | StoreCount) -> None:
     fresh = folder / f".{name}"
     try:
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
@@ -82,11 +82,11 @@ def _write(folder: Path, name: str, value: Mark | StoreCount) -> None:
         log.debug("%s was not written in %s: %s", name, folder, error)
 
 
-def read_mark(folder: Path) -> Mark | None:
+def read_mark(folder: Path) -> Watermark | None:
     """The mark in a folder; None where there is none, or it is not whole."""
     try:
         found = json.loads((folder / FILE).read_text(encoding="utf-8"))
-        return Mark(str(found["id"]), int(found["commits"]), int(found["events"]), int(found["seq"]))
+        return Watermark(str(found["id"]), int(found["commits"]), int(found["events"]), int(found["seq"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -96,7 +96,7 @@ def places_of(home: Path, backends: Mapping[str, object]) -> dict[str, Path]:
     return {HOME: home, **{name: home / "backends" / name for name in backends}}
 
 
-def lost(journal: Mark | None, places: Mapping[str, Path]) -> str | None:
+def lost(journal: Watermark | None, places: Mapping[str, Path]) -> str | None:
     """What a journal has lost by the marks in these places, in one sentence; None where it has lost nothing.
 
     ``journal`` is None where there is none, or its mark cannot be read.
@@ -116,12 +116,12 @@ def lost(journal: Mark | None, places: Mapping[str, Path]) -> str | None:
     return f"{what}. It has {has} memories of all time; {_listed(list(beyond))} knew of {most.events}"
 
 
-def _is_beyond(mark: Mark, journal: Mark) -> bool:
+def _is_beyond(mark: Watermark, journal: Watermark) -> bool:
     """Whether a mark knew more than the journal has: events are never deleted, only emptied."""
     return _is_other(mark, journal) or mark.events > journal.events
 
 
-def _is_other(mark: Mark, journal: Mark) -> bool:
+def _is_other(mark: Watermark, journal: Watermark) -> bool:
     """Whether a mark is of another journal, or of a later state of this one."""
     return mark.id != journal.id or mark.commits > journal.commits
 

@@ -51,7 +51,7 @@ _TELLS_APART = re.compile(r"-[0-9a-f]{8}(?=/)")
 
 
 @dataclass(frozen=True, slots=True)
-class Barred:
+class Tombstones:
     """The tombstones that every answer is held against, in memory: hashes only."""
 
     lines: dict[tuple[str, str], dict[str, set[str]]] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Barred:
     """of words, and of items that did not come through here"""
 
     @classmethod
-    def of(cls, db: Connection) -> Barred:
+    def of(cls, db: Connection) -> Tombstones:
         barred = cls()
         for tenant, document, line, words in db.execute("select tenant, document, line, words from hidden"):
             barred._bar(tenant, document, line, _user(words))
@@ -250,14 +250,14 @@ def _former(text: str) -> tuple[tuple[int, str], ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Withheld:
     """What is kept back of one document: the refs of the forgotten memories that stood in it."""
 
     document: str
     refs: tuple[str, ...]
 
 
-def held_back(db: Connection, tenant: str) -> list[Held]:
+def held_back(db: Connection, tenant: str) -> list[Withheld]:
     """What was forgotten in documents and is kept out of them, by document."""
     rows = db.execute(
         "select distinct h.document, a.ref, a.id from hidden h join tombstone t on t.words = h.words "
@@ -268,4 +268,4 @@ def held_back(db: Connection, tenant: str) -> list[Held]:
     found: dict[str, dict[str, None]] = {}
     for document, ref, _ in rows:
         found.setdefault(document, {})[ref] = None
-    return [Held(document, tuple(refs)) for document, refs in found.items()]
+    return [Withheld(document, tuple(refs)) for document, refs in found.items()]

@@ -31,7 +31,7 @@ _UNUSED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class Watermark:
     """The state of one journal: ``id``, transactions, and events of all time with the highest number of one, forgotten
     ones among them."""
 
@@ -41,10 +41,10 @@ class Mark:
     seq: int
 
 
-def read(db: Connection) -> Mark:
+def read(db: Connection) -> Watermark:
     """The mark of a journal now."""
     journal, commits, events, seq, _ = db.execute(STATE).fetchone()
-    return Mark(journal, commits, events, seq)
+    return Watermark(journal, commits, events, seq)
 
 
 def unused(db: Connection) -> int:

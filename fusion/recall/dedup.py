@@ -1,8 +1,8 @@
 """Answers → Candidates: one memory, many sightings.
 
 Two hits are the same memory, in this order: same event → one span and its text contain the other → same content →
-word-set Jaccard at 0.6, guarded (`fusion.recall.paraphrase`: a content word, name, negation, number or date that differs, or
-another order, keeps them apart) → else they are distinct. Two that the guard keeps apart are each other's rivals.
+word-set Jaccard at 0.6, guarded (`fusion.recall.paraphrase`: a content word, name, negation, number or date that
+differs, or another order, keeps them apart) → else they are distinct. Two that the guard keeps apart are rivals.
 The survivor is the verbatim one, then the one that came through the gateway (it alone can be forgotten by its ref),
 then the one whose document holds most of what was found, then the better ranked, then the one with the smaller ref;
 every sighting is kept.
@@ -24,10 +24,10 @@ from fusion.lib.words import normalise, spoken, word_list
 from fusion.recall.candidate_pairs import possible
 from fusion.recall.filter import Admitted
 from fusion.recall.paraphrase import Difference, Kind, difference
-from fusion.recipe import Dedup
+from fusion.recipe import DedupSettings
 
 
-class Sighting(NamedTuple):
+class SourceHit(NamedTuple):
     """Where a memory was seen: ``rank`` starts at 1; ``reason`` says why it is the same memory; ``linked`` is how
     strongly the backend's graph leads to it, where it has one."""
 
@@ -52,7 +52,7 @@ class Candidate(NamedTuple):
 
     ref: str
     hit: Hit
-    sightings: tuple[Sighting, ...]
+    sightings: tuple[SourceHit, ...]
     rivals: tuple[Rival, ...] = ()
     last: datetime | None = None
     """when its latest copy was said, of a memory with copies; see `_last_said`"""
@@ -63,7 +63,7 @@ Texts = tuple[str, str]
 
 
 def dedup(
-    answers: Mapping[str, Sequence[Admitted]], rules: Dedup, reworded: Collection[Texts] = ()
+    answers: Mapping[str, Sequence[Admitted]], rules: DedupSettings, reworded: Collection[Texts] = ()
 ) -> tuple[Candidate, ...]:
     """Distinct memories of all ``answers``, best rank first; at most ``rules.max_candidates``.
 
@@ -75,7 +75,7 @@ def dedup(
 class Answered:
     """All hits of all answers, in the order in which they are compared."""
 
-    def __init__(self, answers: Mapping[str, Sequence[Admitted]], rules: Dedup) -> None:
+    def __init__(self, answers: Mapping[str, Sequence[Admitted]], rules: DedupSettings) -> None:
         seen = [(backend, item) for backend, items in answers.items() for item in items]
         seen.sort(key=lambda s: (bool(s[1].hit.derived_from), not _ours(s[1].hit), s[1].rank, s[1].ref))
         self._seen = seen
@@ -90,7 +90,7 @@ class Answered:
         """The distinct memories among the hits, best rank first."""
         known = self._known
         known.reworded = reworded
-        kept: dict[int, list[tuple[Hit, Sighting]]] = {}
+        kept: dict[int, list[tuple[Hit, SourceHit]]] = {}
         for i, (backend, item) in enumerate(self._seen):
             first, reason = known.find(i) or (i, "first seen")
             if first == i:
@@ -100,7 +100,7 @@ class Answered:
                 kept[i] = []
             found = item.found or item.hit
             linked = None if item.hit.external else found.linked
-            sighting = Sighting(backend, item.ref, found.native_id, item.rank, found.score, reason, linked)
+            sighting = SourceHit(backend, item.ref, found.native_id, item.rank, found.score, reason, linked)
             kept[first].append((item.hit, sighting))
         same = dict(zip(kept, _in_their_fullest_document(list(kept.values())), strict=True))
         disputed = any(known.rivals(i) for i in same)
@@ -117,7 +117,7 @@ class Answered:
         return tuple(sorted(candidates, key=lambda c: (min(s.rank for s in c.sightings), c.ref)))
 
 
-def _in_their_fullest_document(same: list[list[tuple[Hit, Sighting]]]) -> list[list[tuple[Hit, Sighting]]]:
+def _in_their_fullest_document(same: list[list[tuple[Hit, SourceHit]]]) -> list[list[tuple[Hit, SourceHit]]]:
     """Each memory's sightings, the survivor's first: of equals that one whose document holds most of what was found.
 
     There stands what belongs to it. A copy that lies alone in another file or store has lost its neighbours.
@@ -126,14 +126,14 @@ def _in_their_fullest_document(same: list[list[tuple[Hit, Sighting]]]) -> list[l
         return same
     found = Counter(shelf for sightings in same for shelf in {_shelf(hit) for hit, _ in sightings})
 
-    def worse(one: tuple[Hit, Sighting]) -> tuple[bool, bool, int]:
+    def worse(one: tuple[Hit, SourceHit]) -> tuple[bool, bool, int]:
         hit = one[0]
         return bool(hit.derived_from), not _ours(hit), -found[_shelf(hit)] if hit.place is not None else 0
 
     return [sorted(sightings, key=worse) for sightings in same]  # stable: then the better rank, then the smaller ref
 
 
-def _last_said(found: Sequence[tuple[Hit, Sighting]]) -> datetime | None:
+def _last_said(found: Sequence[tuple[Hit, SourceHit]]) -> datetime | None:
     """When the latest copy of a memory was said: of the journal's copies that are no tool's and not untrusted.
 
     Dates of what happened are compared with each other, and so are those of when something was remembered; a file that
@@ -171,7 +171,9 @@ def _shelf(hit: Hit) -> tuple[object, ...] | None:
     return _document(hit, hit.place) if hit.place is not None else None
 
 
-def join(candidates: Sequence[Candidate], others: Iterable[tuple[str, Hit]], rules: Dedup) -> tuple[Candidate, ...]:
+def join(
+    candidates: Sequence[Candidate], others: Iterable[tuple[str, Hit]], rules: DedupSettings
+) -> tuple[Candidate, ...]:
     """Those of ``others`` (ref, hit) that are neither among ``candidates`` nor each other, as candidates."""
     waiting = list(others)
     if not waiting:
@@ -196,7 +198,7 @@ class Known:
     are known to be distinct and will not be looked for.
     """
 
-    def __init__(self, rules: Dedup, hits: Sequence[Hit], since: int = 0) -> None:
+    def __init__(self, rules: DedupSettings, hits: Sequence[Hit], since: int = 0) -> None:
         self._rules = rules
         self._hits = hits
         self._listed: dict[int, tuple[list[str], frozenset[str]]] = {}

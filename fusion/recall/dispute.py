@@ -15,7 +15,7 @@ from fusion.lib.budget import clip
 from fusion.recall.dedup import Candidate
 from fusion.recall.fence import escape
 from fusion.recall.paraphrase import Kind
-from fusion.recall.rerank import Judged
+from fusion.recall.rerank import Scored
 
 NAME_CHARS = 60
 """of the document or backend that a dispute names"""
@@ -45,14 +45,14 @@ class Dispute:
         return f"[{one}, {other}] disagree: {self.newer} is newer ({self.at}, from {source}).\n"
 
 
-def next_to_rivals(order: Sequence[Judged]) -> Sequence[Judged]:
+def next_to_rivals(order: Sequence[Scored]) -> Sequence[Scored]:
     """The order with each memory's rivals right after it; of a pair, the better founded one is first."""
     rivals = rivals_of(order)
     if not rivals:
         return order
     by_ref = {judged.ref: judged for judged in order}
     at = {judged.ref: i for i, judged in enumerate(order)}
-    placed: dict[str, Judged] = {}
+    placed: dict[str, Scored] = {}
     for judged in order:
         refs = [judged.ref, *sorted(rivals.get(judged.ref, ()), key=at.__getitem__)]
         for ref in sorted(refs, key=lambda ref: _doubt(by_ref[ref].pooled.candidate.hit)):
@@ -60,7 +60,7 @@ def next_to_rivals(order: Sequence[Judged]) -> Sequence[Judged]:
     return tuple(placed.values())
 
 
-def rivals_of(order: Sequence[Judged]) -> dict[str, dict[str, Kind]]:
+def rivals_of(order: Sequence[Scored]) -> dict[str, dict[str, Kind]]:
     """By ref, the rivals of each memory that are in the order, with what they differ in."""
     found: dict[str, dict[str, Kind]] = {}
     if not any(judged.pooled.candidate.rivals for judged in order):
@@ -74,7 +74,7 @@ def rivals_of(order: Sequence[Judged]) -> dict[str, dict[str, Kind]]:
     return found
 
 
-def dispute(one: Judged, other: Judged, kind: Kind) -> Dispute:
+def dispute(one: Scored, other: Scored, kind: Kind) -> Dispute:
     """What there is to say of two memories that disagree."""
     hits = one.pooled.candidate.hit, other.pooled.candidate.hit
     times = _when(one.pooled.candidate), _when(other.pooled.candidate)

@@ -19,7 +19,7 @@ from fusion.errors import BadInput, NobodyAnswered, TooLarge
 from fusion.lib.bm25 import Frequencies, terms
 from fusion.lib.words import spoken
 from fusion.recall.decision import OUT_OF_ROOM, Decision, decision_of, sentence
-from fusion.recall.dedup import Answered, Sighting
+from fusion.recall.dedup import Answered, SourceHit
 from fusion.recall.dispute import Dispute, next_to_rivals
 from fusion.recall.expand import Pooled, expand
 from fusion.recall.filter import Admitted, Record, admit, admit_one
@@ -27,7 +27,7 @@ from fusion.recall.gather import Answer
 from fusion.recall.pack import Block, Memory, pack
 from fusion.recall.receipt import Receipt
 from fusion.recall.rerank import (
-    Judged,
+    Scored,
     by_best_part,
     by_local_score,
     by_verdict,
@@ -38,7 +38,7 @@ from fusion.recall.rerank import (
 from fusion.recall.rrf import Ranked, ceiling, rrf
 from fusion.recall.signals import Likeness, local_signals
 from fusion.recall.split_query import asked_parts
-from fusion.recipe import Packing, Recipe
+from fusion.recipe import PackSettings, Recipe
 
 QUERY_CHARS = 4000
 """a longer query is searched by its first and last half of this"""
@@ -191,7 +191,7 @@ async def fuse(request: FuseRequest, recipe: Recipe, world: World) -> Outcome:
         by_local_score(pool, local_signals(part, pool, best, frequencies, seen), recipe.rerank)
         for part, seen in asked_parts(query, likeness or Likeness(), recipe.rerank.parts)
     ]
-    order: Sequence[Judged] = by_best_part(orders, recipe.rerank) if len(orders) > 1 else orders[0]
+    order: Sequence[Scored] = by_best_part(orders, recipe.rerank) if len(orders) > 1 else orders[0]
     order, rerank = await _judged(order, query, recipe, world, left_s() - JUDGE_MARGIN_S)
     order = next_to_rivals(order)
     if len(orders) > 1:
@@ -249,7 +249,7 @@ def _query(request: FuseRequest, recipe: Recipe, now: datetime) -> tuple[Query, 
     return query, truncated
 
 
-def _packing(request: FuseRequest, recipe: Recipe) -> Packing:
+def _packing(request: FuseRequest, recipe: Recipe) -> PackSettings:
     return replace(
         recipe.pack,
         budget_chars=request.budget_chars or recipe.pack.budget_chars,
@@ -304,8 +304,8 @@ async def _beside(
 
 
 async def _judged(
-    order: Sequence[Judged], query: Query, recipe: Recipe, world: World, deadline_s: float
-) -> tuple[Sequence[Judged], dict[str, Any]]:
+    order: Sequence[Scored], query: Query, recipe: Recipe, world: World, deadline_s: float
+) -> tuple[Sequence[Scored], dict[str, Any]]:
     if not world.judged or recipe.rerank.judge == "never":
         return order, {"status": "off"}
     if not wants_judge(order, recipe.rerank):
@@ -356,7 +356,7 @@ def _summary(answer: Answer, refused: Mapping[str, int]) -> dict[str, Any]:
     return row
 
 
-def _used(order: Sequence[Judged], block: Block) -> dict[str, tuple[str, ...]]:
+def _used(order: Sequence[Scored], block: Block) -> dict[str, tuple[str, ...]]:
     used: dict[str, tuple[str, ...]] = {}
     for judged in order:
         if block.decisions[judged.ref] is Decision.PACKED:
@@ -381,7 +381,7 @@ def _receipt(
     recipe: Recipe,
     answers: Sequence[Answer],
     refused: Mapping[str, Mapping[str, int]],
-    order: Sequence[Judged],
+    order: Sequence[Scored],
     block: Block,
     rerank: Mapping[str, Any],
     took_ms: float,
@@ -399,7 +399,7 @@ def _receipt(
     return Receipt(receipt_id, query.scope.tenant, query.now.timestamp(), told, _reasons(order, block))
 
 
-def _reasons(order: Sequence[Judged], block: Block) -> dict[str, Any]:
+def _reasons(order: Sequence[Scored], block: Block) -> dict[str, Any]:
     """Why each memory is in the block or out of it, by column."""
     found = [judged.pooled for judged in order]
     refs = [pooled.candidate.ref for pooled in found]
@@ -417,7 +417,7 @@ def _reasons(order: Sequence[Judged], block: Block) -> dict[str, Any]:
 
 
 _SIGHTING = ("backend", "ref", "native_id", "rank", "reason")
-_told_of = itemgetter(*(Sighting._fields.index(name) for name in _SIGHTING))
+_told_of = itemgetter(*(SourceHit._fields.index(name) for name in _SIGHTING))
 
 
 def explain(body: Mapping[str, Any]) -> dict[str, Any]:

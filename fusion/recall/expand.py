@@ -12,7 +12,7 @@ from typing import NamedTuple
 from fusion.recall.dedup import Candidate, join
 from fusion.recall.filter import Admitted
 from fusion.recall.rrf import Ranked
-from fusion.recipe import Dedup, Expanding
+from fusion.recipe import DedupSettings, ExpandSettings
 
 
 class Pooled(NamedTuple):
@@ -29,7 +29,10 @@ class Pooled(NamedTuple):
 
 
 def expand(
-    ranked: Sequence[Ranked], neighbours: Mapping[str, Sequence[Admitted]], numbers: Expanding, rules: Dedup
+    ranked: Sequence[Ranked],
+    neighbours: Mapping[str, Sequence[Admitted]],
+    numbers: ExpandSettings,
+    rules: DedupSettings,
 ) -> tuple[Pooled, ...]:
     """Every ranked candidate, then its new neighbours, in the candidates' order; at most ``numbers.max_pool``.
 

@@ -21,9 +21,9 @@ from fusion.recall.dispute import Dispute, dispute, rivals_of
 from fusion.recall.fence import cited, closing, escape, opening
 from fusion.recall.mask import shown
 from fusion.recall.reading_order import current_first
-from fusion.recall.rerank import Judged
+from fusion.recall.rerank import Scored
 from fusion.recall.signals import document_of
-from fusion.recipe import Judging, Packing
+from fusion.recipe import PackSettings, RerankSettings
 
 GAP = "[…]"
 MEMBER_CHARS = 4000
@@ -74,7 +74,7 @@ class _Line:
     ref: str
     end: int
     text: str
-    judged: Judged
+    judged: Scored
     hit: Hit
     """as it is shown"""
 
@@ -96,7 +96,7 @@ class _Excerpt:
         return len(_render(self.header, lines))
 
 
-def pack(order: Sequence[Judged], numbers: Packing, floors: Judging, nonce: str) -> Block:
+def pack(order: Sequence[Scored], numbers: PackSettings, floors: RerankSettings, nonce: str) -> Block:
     """At most ``numbers.max_results`` excerpts in ``numbers.budget_chars`` characters, fence included."""
     if max((j.local for j in order), default=0.0) < floors.abstain and all(j.whole for j in order):
         return Block("", (), dict.fromkeys((j.ref for j in order), Decision.BEST_BELOW_FLOOR))
@@ -106,7 +106,7 @@ def pack(order: Sequence[Judged], numbers: Packing, floors: Judging, nonce: str)
     decisions: dict[str, Decision] = {}
     events: set[str | None] = set()
     rivals = rivals_of(order)
-    packed: dict[str, Judged] = {}
+    packed: dict[str, Scored] = {}
     disputes: list[Dispute] = []
     sources = (_shelf(j, numbers) for j in order if j.local >= floors.floor)
     first = next(sources, None)
@@ -172,7 +172,7 @@ def _excerpt_date(excerpt: _Excerpt) -> datetime | None:
     return next((line.hit.at.utc for line in excerpt.lines if line.hit.at), None)
 
 
-def _too_weak(judged: Judged, floors: Judging) -> Decision | None:
+def _too_weak(judged: Scored, floors: RerankSettings) -> Decision | None:
     if judged.judge is not None and judged.judge < floors.judge_floor:
         return Decision.BELOW_JUDGE_FLOOR
     if judged.whole and judged.local < floors.floor:
@@ -180,7 +180,7 @@ def _too_weak(judged: Judged, floors: Judging) -> Decision | None:
     return None
 
 
-def _shelf(judged: Judged, numbers: Packing) -> object:
+def _shelf(judged: Scored, numbers: PackSettings) -> object:
     document = document_of(judged.pooled.candidate.hit) if numbers.excerpts else None
     return document if document is not None else judged.ref
 
@@ -209,7 +209,7 @@ def _was_read(hit: Hit) -> bool:
     return (hit.stated_by or "").startswith(FILE)
 
 
-def _line(judged: Judged, limit: int) -> _Line:
+def _line(judged: Scored, limit: int) -> _Line:
     hit = shown(judged.pooled.candidate.hit)
     said = spoken(hit.text, hit.speaker)
     if hit.speaker and hit.external and hit.place is None:  # nobody else says who spoke, and no heading names it

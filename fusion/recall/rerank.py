@@ -18,13 +18,13 @@ from fusion.recall.expand import Pooled
 from fusion.recall.mask import shown
 from fusion.recall.rank_features import in_context
 from fusion.recall.signals import Signals, Table, document_of, lifted, scores, whole
-from fusion.recipe import Judging
+from fusion.recipe import RerankSettings
 
 BESIDE_CHARS = 300
 """of each neighbour that a judge is shown: enough for what is meant, too little to crowd out the memory itself"""
 
 
-class Judged(NamedTuple):
+class Scored(NamedTuple):
     """A memory with everything that was found out about it. ``local`` is 0 to 1, ``judge`` 0 to 10 or None.
 
     Its signals are a ``row`` of the table. ``whole`` says whether every signal of the recipe was there: a mean over a
@@ -47,7 +47,7 @@ class Judged(NamedTuple):
         return self.table.row(self.row)
 
 
-def by_local_score(pool: Sequence[Pooled], table: Table, numbers: Judging) -> tuple[Judged, ...]:
+def by_local_score(pool: Sequence[Pooled], table: Table, numbers: RerankSettings) -> tuple[Scored, ...]:
     """The pool in the local order, best first; ties go to the better fused, then to the smaller ref."""
     wanted = frozenset(name for name, weight in numbers.signals.items() if weight)
     if numbers.model is None:
@@ -57,10 +57,10 @@ def by_local_score(pool: Sequence[Pooled], table: Table, numbers: Judging) -> tu
         trees = numbers.model.trees
         local = trees.shares(table.rows()) if trees is not None else table.column("mean").tolist()
     every = zip(pool, count(), local, whole(table, wanted).tolist(), strict=False)
-    return tuple(sorted((Judged(p, table, i, mean, None, there) for p, i, mean, there in every), key=_place))
+    return tuple(sorted((Scored(p, table, i, mean, None, there) for p, i, mean, there in every), key=_place))
 
 
-def by_best_part(orders: Sequence[tuple[Judged, ...]], numbers: Judging) -> tuple[Judged, ...]:
+def by_best_part(orders: Sequence[tuple[Scored, ...]], numbers: RerankSettings) -> tuple[Scored, ...]:
     """One order of the pool, of the orders for each part of a query: a memory stands where it answers best.
 
     The best for each part counts as much as the best of all, so that none has the block to itself; but what is under
@@ -69,7 +69,7 @@ def by_best_part(orders: Sequence[tuple[Judged, ...]], numbers: Judging) -> tupl
     if not all(orders):
         return ()
     best = max(order[0].local for order in orders)
-    found: dict[str, Judged] = {}
+    found: dict[str, Scored] = {}
     for order in orders:
         head = order[0]
         answers = head.local > 0 and (head.local >= numbers.abstain or not head.whole)
@@ -81,7 +81,7 @@ def by_best_part(orders: Sequence[tuple[Judged, ...]], numbers: Judging) -> tupl
     return tuple(sorted(found.values(), key=_place))
 
 
-def signals_of(order: Sequence[Judged]) -> Table:
+def signals_of(order: Sequence[Scored]) -> Table:
     """The signals of an order's memories, in that order."""
     tables = {judged.table for judged in order}  # a table is itself alone
     if len(tables) == 1:
@@ -91,11 +91,11 @@ def signals_of(order: Sequence[Judged]) -> Table:
     return Table.of([judged.signals for judged in order])
 
 
-def _place(judged: Judged) -> tuple[float, float, str]:
+def _place(judged: Scored) -> tuple[float, float, str]:
     return -judged.local, -judged.pooled.rrf, judged.pooled.candidate.ref
 
 
-def wants_judge(order: Sequence[Judged], numbers: Judging) -> bool:
+def wants_judge(order: Sequence[Scored], numbers: RerankSettings) -> bool:
     """Whether the recipe asks the judge about this order (the gate is seed 000's: A023)."""
     if numbers.judge != "gate":
         return numbers.judge == "always" and bool(order)
@@ -103,7 +103,7 @@ def wants_judge(order: Sequence[Judged], numbers: Judging) -> bool:
     return len(top) >= numbers.gate_top and max(top) - min(top) <= numbers.gate_spread
 
 
-def passages(order: Sequence[Judged], numbers: Judging) -> dict[str, Passage]:
+def passages(order: Sequence[Scored], numbers: RerankSettings) -> dict[str, Passage]:
     """By ref, the head as the judge sees it: each memory between its neighbours, under an id that says nothing."""
     shelves: dict[tuple[object, ...], dict[int, Hit]] = {}
     for judged in order:
@@ -132,8 +132,8 @@ def _said(hit: Hit) -> str:
 
 
 def by_verdict(
-    order: Sequence[Judged], shown: Mapping[str, Passage], verdict: Verdict, numbers: Judging
-) -> tuple[Judged, ...]:
+    order: Sequence[Scored], shown: Mapping[str, Passage], verdict: Verdict, numbers: RerankSettings
+) -> tuple[Scored, ...]:
     """The order with its head rearranged by ``verdict``; always a permutation of ``order``.
 
     Scored memories come first, by judge_weight · judge/10 + (1 - judge_weight) · local; those that the judge left out

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from fusion.lib.rank_fusion import highest, reciprocal
 from fusion.recall.dedup import Candidate
-from fusion.recipe import Fusing
+from fusion.recipe import FuseSettings
 
 
 class Ranked(NamedTuple):
@@ -21,7 +21,7 @@ class Ranked(NamedTuple):
     parts: Mapping[str, float]
 
 
-def rrf(candidates: Sequence[Candidate], numbers: Fusing) -> tuple[Ranked, ...]:
+def rrf(candidates: Sequence[Candidate], numbers: FuseSettings) -> tuple[Ranked, ...]:
     """Best first; ties go to the smaller ref."""
     ranked = []
     for candidate in candidates:
@@ -33,6 +33,6 @@ def rrf(candidates: Sequence[Candidate], numbers: Fusing) -> tuple[Ranked, ...]:
     return tuple(sorted(ranked, key=lambda r: (-r.score, r.candidate.ref)))
 
 
-def ceiling(backends: Sequence[str], numbers: Fusing) -> float:
+def ceiling(backends: Sequence[str], numbers: FuseSettings) -> float:
     """The highest score there is when ``backends`` all answer: first place with each."""
     return highest([numbers.weights.get(name, 1.0) for name in backends], numbers.k)

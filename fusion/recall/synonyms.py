@@ -1,7 +1,7 @@
 """Which texts that differ in a word or two say the same: by the token vectors of the local model, and its vocabulary.
 
-For each token the best match in the other text (`fusion.recall.maxsim`): a word in whose place stands another meaning has
-none, in either direction. Where a letter differs, the vocabulary says which of two words is no word.
+For each token the best match in the other text (`fusion.recall.maxsim`): a word in whose place stands another meaning
+has none, in either direction. Where a letter differs, the vocabulary says which of two words is no word.
 """
 
 from __future__ import annotations

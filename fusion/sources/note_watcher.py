@@ -46,7 +46,7 @@ from fusion.sources.files import (
     opened,
 )
 from fusion.sources.lock import reading_behind
-from fusion.sources.offsets import Bookmark, Bookmarks, is_untouched
+from fusion.sources.offsets import ReadOffset, ReadOffsets, is_untouched
 from fusion.sources.readers import markdown
 from fusion.sources.session_watcher import Remember, hand_in
 
@@ -87,16 +87,16 @@ class _Read:
     files: int = 0
     memories: list[NewMemory] = field(default_factory=list)
     whole: list[Whole] = field(default_factory=list)
-    marks: dict[str, Bookmark] = field(default_factory=dict)
+    marks: dict[str, ReadOffset] = field(default_factory=dict)
 
-    def wholly(self, source: str, revisions: Sequence[str], mark: Bookmark | None) -> None:
+    def wholly(self, source: str, revisions: Sequence[str], mark: ReadOffset | None) -> None:
         self.whole.append(Whole(source, tuple(revisions)))
         if mark is not None:
             self.marks[source] = mark
 
 
 @dataclass(eq=False)
-class NotesFollower:
+class NoteWatcher:
     """Follows the Markdown below ``paths``, but for what the patterns ``ignore`` leave out; it is ``whose``, and
     bookmarks are the home's."""
 
@@ -112,7 +112,7 @@ class NotesFollower:
     _told: set[Path] | None = None
     """what may have changed since the last round; None: anything"""
     _heard: asyncio.Event = field(default_factory=asyncio.Event)
-    _marks: dict[str, Bookmark] = field(default_factory=dict)
+    _marks: dict[str, ReadOffset] = field(default_factory=dict)
     """by source, as of this run: a home keeps a bounded number of them"""
     _fresh: set[str] = field(default_factory=set)
     """of these, what the home does not have yet"""
@@ -226,7 +226,7 @@ class NotesFollower:
         return [file for file in found if file is not None and self._is_wanted(file.path)]
 
     def _look_at_all(self, counts: Mapping[str, int]) -> tuple[list[File], list[str]]:
-        marks = Bookmarks(self.home, self.whose)
+        marks = ReadOffsets(self.home, self.whose)
         passed: Counter[str] = Counter()
         every = list(files(self.paths, passed))
         self.linked = linked(every, passed)
@@ -266,7 +266,7 @@ class NotesFollower:
         folders = (folder.as_posix() for folder in way.parents if folder.name)
         return root == path or not (ignored(way.as_posix(), False) or any(ignored(f, True) for f in folders))
 
-    def _is_known(self, source: str, file: File, marks: Bookmarks, counts: Mapping[str, int]) -> bool:
+    def _is_known(self, source: str, file: File, marks: ReadOffsets, counts: Mapping[str, int]) -> bool:
         """Whether nobody touched a file since it was read, nor what is kept of it."""
         mark = self._marks.get(source) or marks.find(str(file.path))
         try:
@@ -322,7 +322,7 @@ class NotesFollower:
 
     def _mark(self) -> None:
         """Keeps the bookmarks for the next run; they are written as one file."""
-        marks = Bookmarks(self.home, self.whose)
+        marks = ReadOffsets(self.home, self.whose)
         while self._fresh:
             source = self._fresh.pop()
             marks.reached(source[5:], self._marks[source])

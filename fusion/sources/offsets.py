@@ -30,7 +30,7 @@ TAIL_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Bookmark:
+class ReadOffset:
     """``offset`` bytes of the file with this ``inode`` were read, the last of them hashing to ``digest``.
 
     In them were ``lines``, of those ``turns`` (the last ``unattended`` or not, as `Transcript` has it), and of those
@@ -46,7 +46,7 @@ class Bookmark:
     memories: int = 0
 
 
-class Bookmarks:
+class ReadOffsets:
     """The bookmarks of one home, for one scope: another owner's memories are other memories.
 
     What is ``reached`` counts once it is committed, which is when everything before it was acknowledged.
@@ -59,21 +59,21 @@ class Bookmarks:
         self._journal = home / JOURNAL
         self._whose = orjson.dumps([whose.tenant, *(whose.named().get(dimension) for dimension in DIMENSIONS)]).decode()
         self._marks = self._load()
-        self._reached: dict[str, Bookmark] = {}
+        self._reached: dict[str, ReadOffset] = {}
 
-    def find(self, name: str) -> Bookmark | None:
+    def find(self, name: str) -> ReadOffset | None:
         """How far a file was read; what it has before there counts as known once `resumed` says so."""
         found = self._marks.get(self._key(name))
         try:
-            return Bookmark(*found) if found is not None else None
+            return ReadOffset(*found) if found is not None else None
         except TypeError:  # written by another version
             return None
 
-    def resumed(self, mark: Bookmark) -> None:
+    def resumed(self, mark: ReadOffset) -> None:
         """Notes that reading goes on from there."""
         self.known += mark.memories
 
-    def reached(self, name: str, mark: Bookmark) -> None:
+    def reached(self, name: str, mark: ReadOffset) -> None:
         """Notes how far a file was read; not yet for good."""
         self._reached[self._key(name)] = mark
 
@@ -141,12 +141,12 @@ def _digest_before(fd: int, offset: int) -> str:
     return digest(os.pread(fd, offset - start, start))
 
 
-def up_to(fd: int, offset: int) -> Bookmark:
+def up_to(fd: int, offset: int) -> ReadOffset:
     """A bookmark in a file that only ever grows at its end."""
-    return Bookmark(os.fstat(fd).st_ino, offset, _digest_before(fd, offset))
+    return ReadOffset(os.fstat(fd).st_ino, offset, _digest_before(fd, offset))
 
 
-def begins_so(mark: Bookmark, fd: int) -> bool:
+def begins_so(mark: ReadOffset, fd: int) -> bool:
     """Whether a file still begins with what was read up to a bookmark."""
     about = os.fstat(fd)
     if about.st_ino != mark.inode or about.st_size < mark.offset:
@@ -154,13 +154,13 @@ def begins_so(mark: Bookmark, fd: int) -> bool:
     return _digest_before(fd, mark.offset) == mark.digest
 
 
-def whole(about: os.stat_result, memories: int) -> Bookmark:
+def whole(about: os.stat_result, memories: int) -> ReadOffset:
     """A bookmark behind a file that anybody may have edited anywhere: it holds while nobody touched it.
 
     By the time of its last change, which nobody can put back, as rsync and touch do with that of the last edit.
     """
-    return Bookmark(about.st_ino, about.st_size, f"{about.st_ctime_ns} ns", memories=memories)
+    return ReadOffset(about.st_ino, about.st_size, f"{about.st_ctime_ns} ns", memories=memories)
 
 
-def is_untouched(mark: Bookmark, about: os.stat_result) -> bool:
+def is_untouched(mark: ReadOffset, about: os.stat_result) -> bool:
     return whole(about, mark.memories) == mark

@@ -47,7 +47,7 @@ from fusion.sources.files import (
     sized,
     unchanged,
 )
-from fusion.sources.offsets import Bookmark, Bookmarks, is_untouched, whole
+from fusion.sources.offsets import ReadOffset, ReadOffsets, is_untouched, whole
 from fusion.sources.split import in_pieces
 
 __all__ = ["MAX_LINE_BYTES", "NO_SUCH_FILE", "Skip", "markdown", "moment", "read", "size"]
@@ -60,12 +60,12 @@ PRIVATE = frozenset({"memory.md"})
 MAX_ID_CHARS = 256
 MAX_POSITION = 2**53
 
-Wholly = Callable[[str, Sequence[str], Bookmark | None], None]
+Wholly = Callable[[str, Sequence[str], ReadOffset | None], None]
 """told of a file that was read from its beginning to its end: its source, the revisions of its pieces, and a bookmark
 behind it, where it is worth one"""
 
 
-def _nobody(source: str, revisions: Sequence[str], mark: Bookmark | None) -> None:
+def _nobody(source: str, revisions: Sequence[str], mark: ReadOffset | None) -> None:
     """Is told, and has no use for it."""
 
 
@@ -81,7 +81,7 @@ def read(
     limits: Limits = DEFAULT_LIMITS,
     progress: Progress = lambda count: None,
     cutting: Cutting = no_report,
-    bookmarks: Bookmarks | None = None,
+    bookmarks: ReadOffsets | None = None,
     only: Collection[Path] | None = None,
     wholly: Wholly = _nobody,
     passed: Counter[str] | None = None,
@@ -116,7 +116,7 @@ def _read(
     *,
     progress: Progress,
     cutting: Cutting,
-    bookmarks: Bookmarks | None,
+    bookmarks: ReadOffsets | None,
     only: Collection[Path] | None,
     wholly: Wholly,
     passed: Counter[str] | None,
@@ -217,7 +217,7 @@ def _day(text: str) -> Moment | None:
 # JSONL -----------------------------------------------------------------------------------------------------------
 
 
-def _jsonl(file: File, whose: Scope, progress: Progress, bookmarks: Bookmarks | None) -> Iterator[NewMemory | Skip]:
+def _jsonl(file: File, whose: Scope, progress: Progress, bookmarks: ReadOffsets | None) -> Iterator[NewMemory | Skip]:
     unknown: dict[str, None] = {}
     where = str(file.path)
     memories = senseless = 0

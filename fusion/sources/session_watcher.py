@@ -18,7 +18,7 @@ from fusion.contract import Scope
 from fusion.errors import BadInput, FusionError
 from fusion.ingest.intake import NewMemory
 from fusion.sources.files import DEFAULT_LIMITS, File, Limits, Unreadable, files, is_packed, opened, sized
-from fusion.sources.offsets import Bookmark, Bookmarks
+from fusion.sources.offsets import ReadOffset, ReadOffsets
 from fusion.sources.readers import read
 from fusion.sources.sessions import session_of
 
@@ -46,7 +46,7 @@ class Delta:
 
 
 @dataclass(eq=False)
-class Follower:
+class SessionWatcher:
     """Follows the transcripts below ``paths``, whose turns are ``whose`` (and their agent's); bookmarks are the home's.
 
     ``now`` is the time of day in seconds, as files have it.
@@ -73,7 +73,7 @@ class Follower:
 
     async def round(self) -> int:
         """Remembers what is new in every transcript that is due; how many turns that were."""
-        bookmarks = Bookmarks(self.home, self.whose)
+        bookmarks = ReadOffsets(self.home, self.whose)
         due = await asyncio.to_thread(lambda: dict(self._due(bookmarks)))
         if not due:
             return 0
@@ -88,7 +88,7 @@ class Follower:
         self._sizes.update(due)
         return count
 
-    def _due(self, bookmarks: Bookmarks) -> Iterator[tuple[Path, int]]:
+    def _due(self, bookmarks: ReadOffsets) -> Iterator[tuple[Path, int]]:
         """The transcripts to read now, with their sizes."""
         for file in files(self.paths):
             if not isinstance(file, File) or file.form == "markdown":
@@ -133,7 +133,7 @@ def _state(path: Path, now: float) -> tuple[int, float]:
     return sum(part.st_size for part in parts), now - max((part.st_mtime for part in parts), default=now)
 
 
-def _grown(path: Path, mark: Bookmark | None, delta: Delta) -> tuple[int, int] | None:
+def _grown(path: Path, mark: ReadOffset | None, delta: Delta) -> tuple[int, int] | None:
     """Bytes and lines of a transcript behind its bookmark, as far as they decide; None of one that is packed."""
     with opened(path) as file:
         if is_packed(file):

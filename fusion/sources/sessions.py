@@ -44,7 +44,7 @@ from fusion.sources.files import (
     opened,
     unpacked,
 )
-from fusion.sources.offsets import Bookmark, Bookmarks, begins_so, digest, is_untouched, up_to, whole
+from fusion.sources.offsets import ReadOffset, ReadOffsets, begins_so, digest, is_untouched, up_to, whole
 from fusion.sources.split import in_pieces
 
 Agent = Literal["claude-code", "openclaw"]
@@ -57,7 +57,7 @@ HEAD_BYTES = 1 << 20
 MARK_EVERY = 500
 """turns between two bookmarks"""
 MAX_ID_CHARS = 256
-BEGINNING = Bookmark(0, 0, "")
+BEGINNING = ReadOffset(0, 0, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class Transcript:
 
 
 def read_session(
-    path: Path, scope: Scope, *, bookmarks: Bookmarks | None = None, progress: Progress = lambda count: None
+    path: Path, scope: Scope, *, bookmarks: ReadOffsets | None = None, progress: Progress = lambda count: None
 ) -> Iterator[NewMemory | Skip]:
     """The turns of one transcript; with ``bookmarks``, those since the last time. Never raises for what it finds.
 
@@ -289,7 +289,7 @@ def project_of(folder: str | None) -> str | None:
 
 
 def transcript(
-    path: Path, session: Session, bookmarks: Bookmarks | None, progress: Progress
+    path: Path, session: Session, bookmarks: ReadOffsets | None, progress: Progress
 ) -> Iterator[NewMemory | Skip]:
     """The turns of a file, or of an archive, since the last time. What is written meanwhile is for the next run."""
     try:
@@ -316,7 +316,7 @@ def transcript(
 
 
 def _archive(
-    path: Path, file: BinaryIO, session: Session, bookmarks: Bookmarks | None, mark: Bookmark | None
+    path: Path, file: BinaryIO, session: Session, bookmarks: ReadOffsets | None, mark: ReadOffset | None
 ) -> Iterator[NewMemory | Skip]:
     if bookmarks is not None and mark is not None and is_untouched(mark, os.fstat(file.fileno())):
         bookmarks.resumed(mark)
@@ -333,8 +333,8 @@ def _archive(
 
 
 def _turns(
-    path: Path, lines: Lines, session: Session, since: Bookmark
-) -> Iterator[tuple[NewMemory | Skip | None, Bookmark | None]]:
+    path: Path, lines: Lines, session: Session, since: ReadOffset
+) -> Iterator[tuple[NewMemory | Skip | None, ReadOffset | None]]:
     """What the lines of a transcript say, and now and then, and at the end, how far that was: before the item."""
     reader = Transcript(session, turns=since.turns, unattended=since.unattended)
     memories = since.memories
@@ -388,7 +388,7 @@ _UNATTENDED_KEY = re.compile(r":(?:cron|subagent|heartbeat|hook|acp)(?::|$)")
 _GROUP_KEY = re.compile(r":(?:group|channel):")
 
 
-def database(path: Path, whose: Scope, bookmarks: Bookmarks | None = None) -> Iterator[NewMemory | Skip]:
+def database(path: Path, whose: Scope, bookmarks: ReadOffsets | None = None) -> Iterator[NewMemory | Skip]:
     """The turns in an OpenClaw agent's database since the last time. It is opened to read, and never written.
 
     A session's events stand in rows, packed or not; those of one that rested for long in a cold archive, in the
@@ -475,13 +475,13 @@ def _sessions(db: sqlite3.Connection) -> list[tuple[Any, int]]:
 
 
 def _events(
-    db: sqlite3.Connection, path: Path, session: Session, last: int, bookmarks: Bookmarks | None
+    db: sqlite3.Connection, path: Path, session: Session, last: int, bookmarks: ReadOffsets | None
 ) -> Iterator[NewMemory | Skip]:
     name = f"{path}#{session.id}"
     mark = bookmarks.find(name) if bookmarks is not None else None
     cold = _cold_of(db, session.id)
     if bookmarks is None or mark is None or not _still_there(db, session.id, mark, cold):
-        mark = Bookmark(0, -1, "")
+        mark = ReadOffset(0, -1, "")
     else:
         bookmarks.resumed(mark)
     reader = Transcript(session, turns=mark.turns, unattended=mark.unattended)
@@ -501,9 +501,9 @@ def _events(
         proof = digest((text or "").encode())
         if bookmarks is not None and (seq == last or seq - marked >= ROWS):
             marked = seq
-            bookmarks.reached(name, Bookmark(0, seq, proof, seq, reader.turns, reader.unattended, memories))
+            bookmarks.reached(name, ReadOffset(0, seq, proof, seq, reader.turns, reader.unattended, memories))
     if bookmarks is not None and seq != marked:
-        bookmarks.reached(name, Bookmark(0, seq, proof, seq, reader.turns, reader.unattended, memories))
+        bookmarks.reached(name, ReadOffset(0, seq, proof, seq, reader.turns, reader.unattended, memories))
 
 
 def _texts(
@@ -542,7 +542,7 @@ def _text_of(plain: str | None, packed: bytes | None) -> str | None:
         return None
 
 
-def _still_there(db: sqlite3.Connection, session: str, mark: Bookmark, cold: _Cold | None) -> bool:
+def _still_there(db: sqlite3.Connection, session: str, mark: ReadOffset, cold: _Cold | None) -> bool:
     """Whether a session still has the event that was the last one; rewritten, it is read anew.
 
     What was read before the whole of it went cold is read anew as well, unless it was all of that: an archive is
@@ -624,7 +624,7 @@ def _cold_of(db: sqlite3.Connection, session: str) -> _Cold | None:
 
 
 def _archived(
-    db: sqlite3.Connection, path: Path, whose: Scope, bookmarks: Bookmarks | None
+    db: sqlite3.Connection, path: Path, whose: Scope, bookmarks: ReadOffsets | None
 ) -> Iterator[NewMemory | Skip]:
     """The turns of sessions that were deleted or reset, as the database keeps them: the oldest first."""
     wanted = ("session_id", "generation", "session_key", "encoding", "archive_sha256", "created_at", "archive_blob")
@@ -656,4 +656,4 @@ def _archived(
                 yield Skip(f"{path}:{session_id}", str(reason))
             else:
                 if bookmarks is not None:
-                    bookmarks.reached(name, Bookmark(0, 0, sha256, memories=memories))
+                    bookmarks.reached(name, ReadOffset(0, 0, sha256, memories=memories))

@@ -13,8 +13,8 @@ until `fusion allow` has shown what it would do and the user has agreed. Five ki
 A settings file that the user names and that is not in the home needs no record: it is the user's own word, if nobody
 else can write it. It does not open a home.
 
-Records are files of the user's state folder (`fusion.store.private_files`), outside every home. A record holds the identity of
-the folder and the hash of each file that decides. It does not cover the memories themselves.
+Records are files of the user's state folder (`fusion.store.private_files`), outside every home. A record holds the
+identity of the folder and the hash of each file that decides. It does not cover the memories themselves.
 """
 
 from fusion.trust.homes import (

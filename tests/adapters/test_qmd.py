@@ -20,7 +20,7 @@ from adapters.inmemory import InMemory
 from adapters.qmd import Options, Qmd, request_of
 from fusion.contract import Backend, Captured, Hit, Moment, Opening, Partial, Place, Query, Scope
 from fusion.errors import InvalidAnswer, SettingsError, Unauthorized
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from tests import chaos
 from tests.backend_contract import NOW, RemoteBackendContract, make_event, make_query
 from tests.chaos import Call, Chaos
@@ -319,7 +319,7 @@ async def test_our_index_answers_when_qmd_fails(tmp_path: Path) -> None:
                 },
             },
         )
-        async with Fusion.open(settings) as fusion:
+        async with Gateway.open(settings) as fusion:
 
             async def asked() -> tuple[dict[str, str], set[str]]:
                 fused = await fusion.fuse("When do we move to Postgres?", timeout_ms=10_000)

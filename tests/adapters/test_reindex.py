@@ -23,7 +23,7 @@ from fusion.errors import (
     SettingsError,
     Unauthorized,
 )
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
 from fusion.settings import Settings
 from tests.fakes import FakeEmbedder
@@ -98,12 +98,12 @@ def chosen(home: Path, **embedder: object) -> Settings:
     return load(home=home, backends_only=True, embedder=named, backends=backends)
 
 
-async def filled(fusion: Fusion) -> None:
+async def filled(fusion: Gateway) -> None:
     await fusion.remember([NewMemory(text) for text in TEXTS])
     await fusion.settle()
 
 
-async def told(fusion: Fusion, verb: Reindex, backend: str = "triples") -> dict[str, Any]:
+async def told(fusion: Gateway, verb: Reindex, backend: str = "triples") -> dict[str, Any]:
     """What comes of it; its progress stands under "progress"."""
     progress: list[tuple[int, int | None]] = []
 
@@ -117,7 +117,7 @@ async def told(fusion: Fusion, verb: Reindex, backend: str = "triples") -> dict[
 @pytest.mark.row("A163", "`reindex --dry-run` says how many texts and characters would be sent")
 async def test_a_dry_run_counts_what_would_be_sent(home: Path) -> None:
     """Texts and characters; nothing is encoded, nothing is moved."""
-    async with Fusion.open(chosen(home)) as fusion:
+    async with Gateway.open(chosen(home)) as fusion:
         await filled(fusion)
         found = await told(fusion, verb := Reindex(model="other", dry_run=True))
         assert (found["from"], found["to"], found["moved"]) == ("fake/usual@32", "fake/other@16", False)
@@ -133,7 +133,7 @@ async def test_a_dry_run_counts_what_would_be_sent(home: Path) -> None:
 async def test_one_backend_moves_and_stays_moved(backend: str, kind: type[Reindex], home: Path) -> None:
     """The backend answers with the other model, also after a restart, where nothing is encoded again; the others and
     the configuration are as they were. Once [embedder] names another, that is right again."""
-    async with Fusion.open(chosen(home)) as fusion:
+    async with Gateway.open(chosen(home)) as fusion:
         await filled(fusion)
         found = await told(fusion, verb := kind(model="other"), backend)
         assert found["moved"] is True
@@ -143,12 +143,12 @@ async def test_one_backend_moves_and_stays_moved(backend: str, kind: type[Reinde
         await fusion.search(backend, "which tree did Nadia plant?", Scope())
         assert "which tree did Nadia plant?" in Providers.opened["other"].encoded
         assert (await fusion.status())["embedder"] == "fake/usual@32"
-    async with Fusion.open(chosen(home)) as fusion:
+    async with Gateway.open(chosen(home)) as fusion:
         states = {state.name: state for state in await fusion.backends()}
         assert states[backend].vectors_pending == 0
         assert not Providers.opened["other"].encoded
         assert not Providers.opened["usual"].encoded
-    async with Fusion.open(chosen(home, model="third")) as fusion:
+    async with Gateway.open(chosen(home, model="third")) as fusion:
         await fusion.settle()
         assert Providers.opened["third"].encoded.total() >= len(TEXTS)
         assert not (home / "backends" / backend / "embedder.json").exists()
@@ -160,7 +160,7 @@ async def test_one_backend_moves_and_stays_moved(backend: str, kind: type[Reinde
 )
 async def test_a_text_without_a_vector_is_told_of(home: Path) -> None:
     """The others move; the one that the model makes no vector of is counted, with the reason, and waits for it."""
-    async with Fusion.open(chosen(home)) as fusion:
+    async with Gateway.open(chosen(home)) as fusion:
         await filled(fusion)
         found = await told(fusion, verb := Reindex(model="poisoned"), "markdown")
         assert (found["moved"], found["texts"], found["without"]) == (True, len(TEXTS), 1)
@@ -174,7 +174,7 @@ async def test_a_provider_that_asks_to_wait_is_waited_for(home: Path) -> None:
     """Passing failures: it waits as long as it is asked to, else 2 s, 4 s …; what will not pass is raised at once."""
     Providers.failing = [RateLimited("slow down", 37.0), BackendUnreachable("down"), BackendUnreachable("down")]
     Hasty.waited.clear()
-    async with Fusion.open(chosen(home)) as fusion:
+    async with Gateway.open(chosen(home)) as fusion:
         await filled(fusion)
         assert (await told(fusion, Hasty(model="other")))["moved"] is True
         assert Hasty.waited == [37.0, 4.0, 8.0]
@@ -184,7 +184,7 @@ async def test_what_does_not_pass_is_raised(home: Path) -> None:
     """A key that is not accepted, at once; a server that goes away, after its eighth failure. Nothing has moved."""
     Providers.failing = [Unauthorized("no"), BackendTimeout("late")] + [BackendUnreachable("down")] * PATIENCE
     Hasty.waited.clear()
-    async with Fusion.open(chosen(home)) as fusion:
+    async with Gateway.open(chosen(home)) as fusion:
         await filled(fusion)
         with pytest.raises(Unauthorized):
             await told(fusion, Hasty(model="other"))
@@ -203,7 +203,7 @@ async def test_a_server_where_nobody_listens_is_told_at_once(home: Path) -> None
     """Refused before anything was answered: raised without a wait, and the next call finds the server that is up."""
     Providers.failing = [BackendUnreachable("http://127.0.0.1:11434: connection refused: ollama serve")]
     Hasty.waited.clear()
-    async with Fusion.open(chosen(home)) as fusion:
+    async with Gateway.open(chosen(home)) as fusion:
         await filled(fusion)
         with pytest.raises(BackendUnreachable, match="ollama serve"):
             await told(fusion, Hasty(model="other"))
@@ -213,7 +213,7 @@ async def test_a_server_where_nobody_listens_is_told_at_once(home: Path) -> None
 
 async def test_forgetting_reaches_every_model(home: Path) -> None:
     """A forgotten text goes from the caches of the configured model and of the one that a backend was moved to."""
-    async with Fusion.open(chosen(home)) as fusion:
+    async with Gateway.open(chosen(home)) as fusion:
         await filled(fusion)
         await told(fusion, Reindex(model="other"))
         (kept,) = await fusion.remember([NewMemory("a secret")])
@@ -224,7 +224,7 @@ async def test_forgetting_reaches_every_model(home: Path) -> None:
 
 async def test_only_who_has_the_whole_store_may(home: Path) -> None:
     """Another tenant's key does not move everybody's index."""
-    async with Fusion.open(chosen(home)) as fusion:
+    async with Gateway.open(chosen(home)) as fusion:
         with pytest.raises(BadInput, match="tenant default"):
             await fusion.do("triples", Reindex(model="other"), Scope(tenant="other"), _nothing, lambda *_: None)
 
@@ -233,7 +233,7 @@ async def test_only_who_has_the_whole_store_may(home: Path) -> None:
 async def test_the_indexes_of_other_tenants_move_too(home: Path) -> None:
     """Each tenant has an index of its own: once the owner has moved the backend, theirs are made by the same model."""
     acme = Scope("acme", audience="private")
-    async with Fusion.open(chosen(home)) as fusion:
+    async with Gateway.open(chosen(home)) as fusion:
         await fusion.remember([NewMemory(text) for text in TEXTS[:5]], tenant="acme")
         await filled(fusion)
         await told(fusion, Reindex(model="other"))
@@ -250,7 +250,7 @@ async def _nothing(text: str) -> None:
 
 async def test_a_wrong_target_is_named(home: Path) -> None:
     """An unknown setting, and a provider that cannot be had; a record of one says which file to remove."""
-    async with Fusion.open(chosen(home)) as fusion:
+    async with Gateway.open(chosen(home)) as fusion:
         with pytest.raises(BadInput, match=r'do not name .gone.*\[embedder.next\] provider = "gone"'):
             await told(fusion, Reindex(provider="gone"))
         with pytest.raises(BadInput, match="dimensions"):
@@ -258,16 +258,16 @@ async def test_a_wrong_target_is_named(home: Path) -> None:
         for model in ("../keys", "a?b", "a#b", "/a", "a b", "a%2f"):
             with pytest.raises(BadInput, match="model"):
                 Reindex(model=model)
-    async with Fusion.open(chosen(home, next={"provider": "gone"})) as fusion:
+    async with Gateway.open(chosen(home, next={"provider": "gone"})) as fusion:
         with pytest.raises(SettingsError, match="GONE_API_KEY"):
             await told(fusion, Reindex())
     record = home / "backends" / "triples" / "embedder.json"
     record.write_text(json.dumps({"instead_of": "fake/usual@32", "options": {"provider": "gone"}}))
     with pytest.raises(SettingsError, match=r"triples was moved .* remove .*embedder\.json"):
-        async with Fusion.open(chosen(home)):
+        async with Gateway.open(chosen(home)):
             raise AssertionError("it opened")
     record.write_text("{")
-    async with Fusion.open(chosen(home)) as fusion:
+    async with Gateway.open(chosen(home)) as fusion:
         assert (await told(fusion, Reindex(dry_run=True)))["from"] == "fake/usual@32"
 
 
@@ -277,7 +277,7 @@ async def test_the_next_provider_of_the_settings_is_moved_to_with_its_address_an
     following = {"provider": "near", "model": "other", "url": "http://127.0.0.1:9", "api_key_file": "/keys/near"}
     for number, verb in enumerate((Reindex(), Reindex(provider="near"))):
         folder = home / str(number)
-        async with Fusion.open(chosen(folder, next=following)) as fusion:
+        async with Gateway.open(chosen(folder, next=following)) as fusion:
             await filled(fusion)
             assert (await told(fusion, verb))["to"] == "fake/other@16"
             options = Providers.given["other"]
@@ -285,11 +285,11 @@ async def test_the_next_provider_of_the_settings_is_moved_to_with_its_address_an
         record = (folder / "backends" / "triples" / "embedder.json").read_text()
         assert json.loads(record)["options"] == {"table": "next"}
         Providers.opened.clear()
-        async with Fusion.open(chosen(folder, next=following)) as fusion:
+        async with Gateway.open(chosen(folder, next=following)) as fusion:
             assert not Providers.opened["other"].encoded
             assert Providers.given["other"]["url"] == following["url"]
         with pytest.raises(SettingsError, match=r"\[embedder.next\] is gone"):
-            async with Fusion.open(chosen(folder)):
+            async with Gateway.open(chosen(folder)):
                 raise AssertionError("it opened")
 
 
@@ -297,7 +297,7 @@ async def test_the_next_provider_of_the_settings_is_moved_to_with_its_address_an
 @pytest.mark.parametrize("name", ["url", "api_key_env", "api_key_file"])
 async def test_a_record_of_the_home_decides_no_address_and_no_key(home: Path, name: str) -> None:
     """One of an earlier version that has some is followed where the settings say the same, and else refused by name."""
-    async with Fusion.open(chosen(home)) as fusion:
+    async with Gateway.open(chosen(home)) as fusion:
         await filled(fusion)
     record = home / "backends" / "triples" / "embedder.json"
     moved = {"provider": "near", "model": "other", name: "elsewhere"}
@@ -305,17 +305,17 @@ async def test_a_record_of_the_home_decides_no_address_and_no_key(home: Path, na
     with pytest.raises(
         SettingsError, match=rf"its {name} must be in the settings.*\[embedder.next\].* remove .*embedder"
     ):
-        async with Fusion.open(chosen(home)):
+        async with Gateway.open(chosen(home)):
             raise AssertionError("it opened")
     assert "other" not in Providers.opened
-    async with Fusion.open(chosen(home, next={"provider": "near", name: "elsewhere"})):
+    async with Gateway.open(chosen(home, next={"provider": "near", name: "elsewhere"})):
         assert Providers.given["other"][name] == "elsewhere"
 
 
 async def test_a_record_of_an_earlier_version_without_an_address_still_holds(home: Path) -> None:
-    async with Fusion.open(chosen(home)) as fusion:
+    async with Gateway.open(chosen(home)) as fusion:
         await filled(fusion)
     record = home / "backends" / "triples" / "embedder.json"
     record.write_text(json.dumps({"instead_of": "fake/usual@32", "options": {"provider": "near", "model": "other"}}))
-    async with Fusion.open(chosen(home)):
+    async with Gateway.open(chosen(home)):
         assert Providers.given["other"]["provider"] == "near"

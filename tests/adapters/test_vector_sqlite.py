@@ -14,7 +14,7 @@ import pytest
 from adapters.vector_sqlite import Options, VectorSqlite, merged
 from fusion.contract import Backend, Captured, Opening, Scope
 from fusion.errors import SettingsError, StoreDamaged
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
 from tests.backend_contract import BackendContract, event_id, make_captured, make_event, make_query, opening
 from tests.fakes import FakeEmbedder
@@ -210,21 +210,21 @@ async def test_it_is_asked_when_the_others_fail_or_always_by_setting(tmp_path: P
         "vector_sqlite": {"adapter": "adapters.vector_sqlite:VectorSqlite", "fallback_for": ["memory"]},
     }
 
-    async def asked(fusion: Fusion) -> dict[str, str]:
+    async def asked(fusion: Gateway) -> dict[str, str]:
         fused = await fusion.fuse("Does Ada like tea?", timeout_ms=10_000)
         assert "Ada likes tea." in fused.block
         return {row["name"]: row["status"] for row in fused.backends}
 
     plain = {"backends_only": True, "embedder": {"adapter": ""}}
-    async with Fusion.open(load(home=tmp_path, backends=stores, **plain)) as fusion:
+    async with Gateway.open(load(home=tmp_path, backends=stores, **plain)) as fusion:
         await fusion.remember([NewMemory(text="Ada likes tea.")])
         await fusion.settle()
         assert await asked(fusion) == {"memory": "ok", "vector_sqlite": "skipped"}
     stores["memory"]["enabled"] = False
-    async with Fusion.open(load(home=tmp_path, backends=stores, **plain)) as fusion:
+    async with Gateway.open(load(home=tmp_path, backends=stores, **plain)) as fusion:
         assert await asked(fusion) == {"memory": "disabled", "vector_sqlite": "ok"}
     stores["memory"]["enabled"] = True
     del stores["vector_sqlite"]["fallback_for"]
-    async with Fusion.open(load(home=tmp_path, backends=stores, **plain)) as fusion:
+    async with Gateway.open(load(home=tmp_path, backends=stores, **plain)) as fusion:
         await fusion.settle()
         assert (await asked(fusion))["vector_sqlite"] == "ok"

@@ -14,9 +14,9 @@ from benchmarks.datasets import Corpus, DataError, Item, Question
 from benchmarks.recorded import Recorded, load, made_by, record, replay, save, scope_of, widest
 from benchmarks.rows import Row, Scorer
 from benchmarks.store import TIMEOUT_MS, opened, store
-from fusion import FuseRequest, Fusion
+from fusion import FuseRequest, Gateway
 from fusion.recall.engine import fuse
-from fusion.recipe import Gathering, Recipe
+from fusion.recipe import GatherSettings, Recipe
 from fusion.settings import load as load_settings
 from fusion.settings import recipes
 
@@ -52,7 +52,7 @@ def _recipes() -> dict[str, Recipe]:
 
 
 @pytest.fixture
-async def kitchen(tmp_path: Path) -> AsyncIterator[tuple[Fusion, Recorded]]:
+async def kitchen(tmp_path: Path) -> AsyncIterator[tuple[Gateway, Recorded]]:
     async with opened(tmp_path / "home", BACKENDS) as fusion:
         stored = await store(fusion, KITCHEN)
         wide = widest(list(_recipes().values()))
@@ -79,13 +79,13 @@ def _same(row: Row) -> Row:
 
 @pytest.mark.feature("any recipe over any subset of backends replays as it answers live")
 @pytest.mark.model
-async def test_every_recipe_and_subset_replays_as_it_answers_live(kitchen: tuple[Fusion, Recorded]) -> None:
+async def test_every_recipe_and_subset_replays_as_it_answers_live(kitchen: tuple[Gateway, Recorded]) -> None:
     """Five recipes over seven subsets, three questions each: block, members and ranking are those of a live answer.
 
     One of the recipes asks for three hits only: it is handed the head of what was recorded.
     """
     fusion, one = kitchen
-    shallow = Recipe(name="shallow", gather=Gathering(depth=3), rerank=_recipes()["default"].rerank)
+    shallow = Recipe(name="shallow", gather=GatherSettings(depth=3), rerank=_recipes()["default"].rerank)
     every = [*_recipes().values(), shallow]
     arms = [Arm(f"{r.name} {'+'.join(n)}", r, n) for r in every for n in subsets(BACKENDS)]
     items = {item.id: item for item in KITCHEN.memories}
@@ -108,7 +108,7 @@ async def _replayed(one: Recorded, arms: list[Arm]) -> list[Row]:
 
 
 @pytest.mark.model
-async def test_a_recording_comes_back_from_disk(kitchen: tuple[Fusion, Recorded], tmp_path: Path) -> None:
+async def test_a_recording_comes_back_from_disk(kitchen: tuple[Gateway, Recorded], tmp_path: Path) -> None:
     """Written and read, it replays to the same rows, with costs, rankings and times as they were."""
     _, one = kitchen
     save(one, tmp_path / "recordings")
@@ -121,7 +121,7 @@ async def test_a_recording_comes_back_from_disk(kitchen: tuple[Fusion, Recorded]
 
 @pytest.mark.feature("a recording of other memories or another model is refused")
 @pytest.mark.model
-async def test_a_recording_of_something_else_is_refused(kitchen: tuple[Fusion, Recorded], tmp_path: Path) -> None:
+async def test_a_recording_of_something_else_is_refused(kitchen: tuple[Gateway, Recorded], tmp_path: Path) -> None:
     """Another model, other memories, an earlier form, other bytes: named. Deeper, or more questions: recorded again."""
     _, one = kitchen
     folder = tmp_path / "recordings"
@@ -143,10 +143,10 @@ async def test_a_recording_of_something_else_is_refused(kitchen: tuple[Fusion, R
 
 
 @pytest.mark.model
-async def test_an_arm_that_wants_more_than_was_recorded_is_named(kitchen: tuple[Fusion, Recorded]) -> None:
+async def test_an_arm_that_wants_more_than_was_recorded_is_named(kitchen: tuple[Gateway, Recorded]) -> None:
     """Depth 1,000 of a recording of 150: refused, instead of being measured at less."""
     _, one = kitchen
-    deeper = Recipe(name="deeper", gather=Gathering(depth=1000))
+    deeper = Recipe(name="deeper", gather=GatherSettings(depth=1000))
     with pytest.raises(DataError, match="arm 'deeper' wants 1000 hits; 150 were recorded"):
         await _replayed(one, [Arm("deeper", deeper, BACKENDS)])
 
@@ -156,7 +156,7 @@ async def test_an_arm_that_wants_more_than_was_recorded_is_named(kitchen: tuple[
     of="`fusion tune` moves a number where it gains more than its error",
 )
 @pytest.mark.model
-async def test_a_recording_answers_no_other_question(kitchen: tuple[Fusion, Recorded], tmp_path: Path) -> None:
+async def test_a_recording_answers_no_other_question(kitchen: tuple[Gateway, Recorded], tmp_path: Path) -> None:
     """A question that was reworded, or two that changed places: recorded again, never answered for another text."""
     _, one = kitchen
     save(one, tmp_path)
@@ -170,7 +170,7 @@ async def test_a_recording_answers_no_other_question(kitchen: tuple[Fusion, Reco
 
 @pytest.mark.model
 async def test_a_recording_is_private_and_says_where_it_cannot_be(
-    kitchen: tuple[Fusion, Recorded], tmp_path: Path
+    kitchen: tuple[Gateway, Recorded], tmp_path: Path
 ) -> None:
     """For its owner only, also in a folder that others may read; a file for a folder is a clear error."""
     _, one = kitchen

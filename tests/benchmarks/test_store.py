@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.datasets import Corpus, DataError, Item
 from benchmarks.store import content_of, home_of, settled
-from fusion import Fusion
+from fusion import Gateway
 from fusion.gateway.health import BackendState
 
 
@@ -41,14 +41,14 @@ async def test_a_bar_follows_the_slowest_backend() -> None:
     """Of ten, 4 are not told and 6 have no vector: none is there; then 7; one fewer moves nothing back; then all."""
     steps: list[int] = []
     stores = Stores([(4, 6), (0, 3), (0, 4), (0, 0)])
-    await settled(cast(Fusion, cast(Any, stores)), 10, steps.append, 0.0)
+    await settled(cast(Gateway, cast(Any, stores)), 10, steps.append, 0.0)
     assert [step for step in steps if step] == [7, 3]
 
 
 async def test_what_a_store_lacks_is_an_error() -> None:
     """Figures of a store that does not answer would mean nothing."""
     with pytest.raises(RuntimeError, match="not everything is stored"):
-        await settled(cast(Fusion, cast(Any, Stores([(0, 0)], status="open"))), 1, look_s=0.0)
+        await settled(cast(Gateway, cast(Any, Stores([(0, 0)], status="open"))), 1, look_s=0.0)
 
 
 @pytest.mark.feature("benchmarks: a kept home is filled by one content only")

@@ -12,15 +12,15 @@ from fusion.recall.engine import FuseRequest, Outcome
 from fusion.recall.filter import foreign_ref
 from fusion.recall.gather import Answer
 from fusion.recall.io import Recording, Replay
-from fusion.recipe import Expanding, Fusing, Judging, Packing, Recipe
+from fusion.recipe import ExpandSettings, FuseSettings, PackSettings, Recipe, RerankSettings
 
 SCOPE = Scope(user_id="per", audience="private")
 FIRST_COME = Recipe(
     name="first come",
-    fuse=Fusing(k=60),
-    expand=Expanding(span=0),
-    rerank=Judging(signals={"agreement": 1}, judge="never"),
-    pack=Packing(max_results=1),
+    fuse=FuseSettings(k=60),
+    expand=ExpandSettings(span=0),
+    rerank=RerankSettings(signals={"agreement": 1}, judge="never"),
+    pack=PackSettings(max_results=1),
 )
 """shows one memory: the one that the backend named first"""
 

@@ -18,19 +18,27 @@ from fusion.compare.arms import Arm
 from fusion.compare.pair import Comparison, compare
 from fusion.contract import Features, Hit, Passage, Place, Query, Scope, Verdict
 from fusion.errors import BackendUnreachable, BadInput, NobodyAnswered, NotFound
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
 from fusion.lib.bm25 import Frequencies
 from fusion.recall.engine import FuseRequest, fuse
 from fusion.recall.gather import Answer, Source
 from fusion.recall.io import Known, Live
-from fusion.recipe import Dedup, Expanding, Fusing, Gathering, Judging, Packing, Recipe
+from fusion.recipe import (
+    DedupSettings,
+    ExpandSettings,
+    FuseSettings,
+    GatherSettings,
+    PackSettings,
+    Recipe,
+    RerankSettings,
+)
 from fusion.settings import Settings
 from tests.fakes import FakeEmbedder
 from tests.patience import load
 
 OPEN = Features(filters=frozenset({"user_id", "agent_id", "run_id", "session_id"}), tenants=True)
-PLAIN = Recipe(rerank=Judging(signals={"agreement": 1, "bm25": 2}, judge="never"), expand=Expanding(span=0))
+PLAIN = Recipe(rerank=RerankSettings(signals={"agreement": 1, "bm25": 2}, judge="never"), expand=ExpandSettings(span=0))
 WORDS = ("database", "postgres", "sqlite", "booking", "migration", "tuesday", "pizza", "clogs", "backup", "locked")
 
 
@@ -127,18 +135,18 @@ def unfenced(block: str) -> str:
 some_hits = st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join), max_size=8)
 some_recipes = st.builds(
     Recipe,
-    gather=st.builds(Gathering, st.just(60_000), st.integers(1, 8)),
-    dedup=st.builds(Dedup, st.sampled_from([0.4, 0.6, 1.0]), st.booleans(), st.integers(1, 12)),
-    fuse=st.builds(Fusing, st.sampled_from([1, 60])),
-    expand=st.builds(Expanding, st.integers(0, 3), st.integers(1, 20)),
+    gather=st.builds(GatherSettings, st.just(60_000), st.integers(1, 8)),
+    dedup=st.builds(DedupSettings, st.sampled_from([0.4, 0.6, 1.0]), st.booleans(), st.integers(1, 12)),
+    fuse=st.builds(FuseSettings, st.sampled_from([1, 60])),
+    expand=st.builds(ExpandSettings, st.integers(0, 3), st.integers(1, 20)),
     rerank=st.builds(
-        Judging,
+        RerankSettings,
         signals=st.just({"agreement": 1.0, "bm25": 2.0, "maxsim": 3.0}),
         lift=st.sampled_from([0.0, 0.3]),
         judge=st.just("never"),
         floor=st.sampled_from([0.0, 0.3]),
     ),
-    pack=st.builds(Packing, st.sampled_from([300, 6000]), st.integers(1, 4), st.booleans()),
+    pack=st.builds(PackSettings, st.sampled_from([300, 6000]), st.integers(1, 4), st.booleans()),
 )
 
 
@@ -207,9 +215,9 @@ async def test_an_arm_that_wants_no_judge_is_not_judged() -> None:
 async def test_what_only_one_arm_has_is_told_with_the_reason() -> None:
     """Left out by the packing, beyond the depth, or with a backend that was not asked: the other row says which."""
     one, two = Listed(turns("database", "postgres database", "postgres")), Listed([Hit("z", "postgres backup")])
-    small = replace(PLAIN, gather=Gathering(60_000, 2), pack=Packing(max_results=1, excerpts=False))
+    small = replace(PLAIN, gather=GatherSettings(60_000, 2), pack=PackSettings(max_results=1, excerpts=False))
     found = await compared(
-        live(one=one, two=two), arm(replace(PLAIN, pack=Packing(excerpts=False)), "one", "two"), arm(small, "one")
+        live(one=one, two=two), arm(replace(PLAIN, pack=PackSettings(excerpts=False)), "one", "two"), arm(small, "one")
     )
     texts = {m.ref: m.text for memory in found.a.memories for m in memory.members}
     why = {texts[row["ref"]]: row["b"]["reason"] for row in found.why}
@@ -253,7 +261,7 @@ async def test_an_arm_in_a_hurry_does_not_get_what_came_too_late_for_it() -> Non
     """1,000 ms leave the backends 800: an answer after 900 is a timeout there, and an answer in the patient arm."""
     ready = live(slow=Listed(turns("database")), quick=Listed([Hit("q", "postgres")]))
     world = Slow(**{name: getattr(ready, name) for name in ("sources", "known", "embedder")})
-    patient, hurried = (replace(PLAIN, gather=Gathering(ms, 10)) for ms in (60_000, 1_000))
+    patient, hurried = (replace(PLAIN, gather=GatherSettings(ms, 10)) for ms in (60_000, 1_000))
     found = await compared(world, arm(patient, "slow", "quick"), arm(hurried, "slow", "quick"))
     assert [row["status"] for row in found.a.backends] == ["ok", "ok"]
     assert [row["status"] for row in found.b.backends] == ["timeout", "ok"]
@@ -280,7 +288,7 @@ async def test_stop_words_ask_nobody() -> None:
 
 
 class TestAHome:
-    """Through `Fusion`, as a door asks it."""
+    """Through `Gateway`, as a door asks it."""
 
     def home(self, tmp_path: Path) -> Settings:
         tables = {name: {"adapter": "adapters.inmemory:InMemory"} for name in ("one", "two")}
@@ -290,7 +298,7 @@ class TestAHome:
     async def test_both_receipts_are_kept_and_nothing_counts_as_used(self, tmp_path: Path) -> None:
         """Each arm's receipt says why; no backend hears that anything reached a prompt."""
         ada = Scope(user_id="ada", audience="private")
-        async with Fusion.open(self.home(tmp_path)) as fusion:
+        async with Gateway.open(self.home(tmp_path)) as fusion:
             await fusion.remember([NewMemory("We moved to Postgres", scope=ada)])
             await fusion.settle()
             found = await fusion.compare(FuseRequest("postgres?", ada), "default", "seed003@-two")
@@ -304,7 +312,7 @@ class TestAHome:
 
     async def test_scopes_hold(self, tmp_path: Path) -> None:
         """Another user's question finds nothing of it in either arm."""
-        async with Fusion.open(self.home(tmp_path)) as fusion:
+        async with Gateway.open(self.home(tmp_path)) as fusion:
             await fusion.remember([NewMemory("We moved to Postgres", scope=Scope(user_id="ada"))])
             await fusion.settle()
             found = await fusion.compare(FuseRequest("postgres?", Scope(user_id="bo")), "default", "deep")
@@ -312,6 +320,6 @@ class TestAHome:
 
     async def test_a_wrong_arm_is_told_before_anything_is_asked(self, tmp_path: Path) -> None:
         """It names the arm and what there is."""
-        async with Fusion.open(self.home(tmp_path)) as fusion:
+        async with Gateway.open(self.home(tmp_path)) as fusion:
             with pytest.raises(BadInput, match="arm b: there is no backend 'three'; there are one, two"):
                 await fusion.compare(FuseRequest("postgres?"), "all", "-three")

@@ -11,13 +11,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from fusion.contract import Call, Hit, Route, Scope, Verb
+from fusion.contract import Hit, Scope
 from fusion.doors.http.app import create_app
 from fusion.doors.http.middleware import Gate
 from fusion.doors.http.openapi import examples
 from fusion.doors.http.protocol import PatientProtocol
 from fusion.doors.http.serve import Server, listen, url_of
 from fusion.errors import BadInput, HomeGone, NotFound
+from fusion.extension import Call, Route, Verb
 from fusion.home import HomeLock, ServerRecord, write_record
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, Forgetting, Found
 from fusion.journal.retire import Whole

@@ -13,12 +13,12 @@ from typing import Any, get_args
 import httpx
 import pytest
 
-from fusion import Fusion
+from fusion import Gateway
 from fusion.client import AsyncClient
 from fusion.contract import READERS, Event, Place, Scope
 from fusion.doors.cli.ingest import ingest
 from fusion.doors.http.app import create_app
-from fusion.gateway.scoped import Within
+from fusion.gateway.scoped import Scoped
 from fusion.ingest.intake import NewMemory
 from fusion.lib.chunk import chunks
 from fusion.lib.words import content_hash
@@ -32,11 +32,11 @@ LIE = "The deploy key of the harbour crane lives at mallory.example."
 
 
 @asynccontextmanager
-async def opened(home: Path) -> AsyncIterator[tuple[Fusion, AsyncClient]]:
+async def opened(home: Path) -> AsyncIterator[tuple[Gateway, AsyncClient]]:
     """A real gateway with one backend, and a client that has its token."""
     one = {"one": {"adapter": "adapters.inmemory:InMemory"}}
     settings = load(home=home, backends_only=True, embedder={"adapter": ""}, backends=one)
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         app = create_app(fusion, settings, local_token="t0ken")
         async with AsyncClient.over(httpx.ASGITransport(app), api_key="t0ken") as client:  # type: ignore[arg-type]
             yield fusion, client
@@ -149,7 +149,7 @@ async def test_a_tenants_key_with_the_readers_key_claims_nothing(tmp_path: Path)
     keys = [{"name": "guest", "tenant": "guest", "sha256": sha256(b"secret").hexdigest()}]
     server = {"keys": keys}
     settings = load(home=home, backends_only=True, embedder={"adapter": ""}, backends=one, server=server)
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         app = create_app(fusion, settings, local_token="t0ken")
         async with AsyncClient.over(httpx.ASGITransport(app), api_key="secret") as client:  # type: ignore[arg-type]
             [kept] = (await client.remember([claim(note)], reader=reader_key(home)))["memories"]
@@ -163,7 +163,7 @@ async def test_a_backends_verb_claims_no_line_of_a_note(tmp_path: Path) -> None:
     async with opened(tmp_path / "home") as (fusion, client):
         place = Place("notes/keys.md", 1, 3, "line")
         draft = Event("", LIE, datetime.now(UTC), ADA, place=place, source=f"file:{note}")
-        [(event_id, _)] = await Within(fusion, "one", ADA).remember([draft])
+        [(event_id, _)] = await Scoped(fusion, "one", ADA).remember([draft])
         assert (await client.memory(event_id, user_id="ada"))["source"] == f"claimed:file:{note}"
 
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import httpx
 
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.settings import Settings
 from tests.doors.fakes import FakeFusion, serving
 from tests.patience import load
@@ -31,10 +31,10 @@ def settings_of(home: Path, embedder: str = "", **backends: str | Mapping[str, o
 
 
 @asynccontextmanager
-async def door(settings: Settings) -> AsyncIterator[tuple[Fusion, httpx.AsyncClient]]:
+async def door(settings: Settings) -> AsyncIterator[tuple[Gateway, httpx.AsyncClient]]:
     """An open home, and a client of the server before it."""
     async with (
-        Fusion.open(settings) as fusion,
+        Gateway.open(settings) as fusion,
         serving(cast(FakeFusion, fusion), settings) as url,
         httpx.AsyncClient(base_url=url, timeout=60) as client,
     ):

@@ -19,7 +19,7 @@ import pytest
 
 from adapters.inmemory import InMemory
 from fusion.contract import Features, Hit, Place, Query, Scope
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
 from fusion.lib.breaker import Breaker
 from fusion.recall.gather import TEXT_CHARS
@@ -43,7 +43,7 @@ class Clock:
         return self.now
 
 
-async def remember(fusion: Fusion) -> None:
+async def remember(fusion: Gateway) -> None:
     await fusion.remember([NewMemory(DECIDED, scope=NADIA)])
     await fusion.settle()
 

@@ -13,7 +13,7 @@ import pytest
 from adapters.inmemory import InMemory
 from fusion.contract import Hit, Place, Query, Scope
 from fusion.errors import NobodyAnswered, NotFound
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.intake import NewMemory
 from fusion.journal.listing import Criteria
@@ -86,7 +86,7 @@ def library(home: Path, adapter: str) -> Settings:
     return settings_of(home, library=f"tests.faults.test_forgetting:{adapter}")
 
 
-async def cited(fusion: Fusion, text: str, question: str = "harbour") -> str:
+async def cited(fusion: Gateway, text: str, question: str = "harbour") -> str:
     """The ref under which a block cites a text."""
     fused = await fusion.fuse(question, scope=NADIA)
     return next(m.ref for memory in fused.memories for m in memory.members if m.text == text)
@@ -107,7 +107,7 @@ async def test_a_forgotten_text_is_in_no_file_of_the_home(home: Path) -> None:
     """Not in the stores, their logs and indexes, not in receipts, not behind an Idempotency-Key; and what was learnt
     from it alone is gone with it, while another memory's stays."""
     settings = settings_of(home, **DURABLE)
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         await fusion.remember([NewMemory("The harbour office moved to Lund.", scope=NADIA)])
         kept = await fusion.remember([NewMemory(SECRET, scope=NADIA, speaker="Quentin")], idempotency_key="k")
         await fusion.settle()
@@ -130,7 +130,7 @@ async def test_a_forgotten_text_is_in_no_file_of_the_home(home: Path) -> None:
 async def test_anothers_memory_is_read_and_forgotten_by_the_ref_that_cites_it(home: Path) -> None:
     """Shown in a block, read through its own backend, deleted there, and never shown again, restart or not."""
     settings = library(home, "Lending")
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         ref = await cited(fusion, Library.books[0].text)
         assert ref.startswith("x")
         memory = await fusion.memory(ref, NADIA)
@@ -140,14 +140,14 @@ async def test_anothers_memory_is_read_and_forgotten_by_the_ref_that_cites_it(ho
         with pytest.raises(NotFound):
             await fusion.memory(ref, replace(NADIA, tenant="acme"))
     lost = Library.books[0]
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         assert (await fusion.forget(ref, NADIA)).backends == {"library": "deleted"}
         assert [hit.native_id for hit in Library.books] == ["b2"]
         Library.books = (*Library.books, lost, replace(lost, native_id="b9"))
         assert lost.text not in (await fusion.fuse("harbour bees", scope=NADIA)).block
         with pytest.raises(NotFound):
             await fusion.memory(ref, NADIA)
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         answer = await fusion.search("library", "harbour bees", NADIA)
         assert [hit.native_id for hit in answer.hits] == ["b2"]
         assert answer.dropped == {"forgotten": 2}
@@ -160,7 +160,7 @@ async def test_anothers_memory_is_read_and_forgotten_by_the_ref_that_cites_it(ho
 @pytest.mark.feature("… hidden, where it can only be read", of="another store's own memory")
 async def test_a_memory_that_can_only_be_read_is_hidden(home: Path) -> None:
     """Where it lives it stays; here it is not shown any more. A backend that is down keeps nobody from forgetting."""
-    async with Fusion.open(library(home, "Reading")) as fusion:
+    async with Gateway.open(library(home, "Reading")) as fusion:
         ref = await cited(fusion, Library.books[0].text)
         Library.down = True
         with pytest.raises(NobodyAnswered, match="library"):
@@ -173,7 +173,7 @@ async def test_a_memory_that_can_only_be_read_is_hidden(home: Path) -> None:
 
 async def test_what_is_gone_where_it_lives_is_not_found(home: Path) -> None:
     """A ref to what its own backend has no more."""
-    async with Fusion.open(library(home, "Lending")) as fusion:
+    async with Gateway.open(library(home, "Lending")) as fusion:
         ref = await cited(fusion, Library.books[0].text)
         Library.books = ()
         with pytest.raises(NotFound, match="has it no more"):
@@ -183,7 +183,7 @@ async def test_what_is_gone_where_it_lives_is_not_found(home: Path) -> None:
 @pytest.mark.feature("… by a question, with a look at what that means", of="a question forgets nothing")
 async def test_a_query_means_what_recall_finds_of_ours_and_of_others(home: Path) -> None:
     """A look shows refs that can be forgotten one by one; what is forgotten by the query is all of them."""
-    async with Fusion.open(library(home, "Lending")) as fusion:
+    async with Gateway.open(library(home, "Lending")) as fusion:
         await fusion.remember([NewMemory("The harbour has a new crane since May.", scope=NADIA)])
         await fusion.settle()
         looked = await fusion.forget_many(ForgetRequest(NADIA, query="harbour", dry_run=True))
@@ -201,7 +201,7 @@ async def test_a_query_means_what_recall_finds_of_ours_and_of_others(home: Path)
 @pytest.mark.feature("a question forgets nothing that has none of its words")
 async def test_a_query_means_nothing_that_has_none_of_its_words(home: Path) -> None:
     """What a backend gives for want of better may be recalled; it is not proposed for forgetting."""
-    async with Fusion.open(library(home, "Lending")) as fusion:
+    async with Gateway.open(library(home, "Lending")) as fusion:
         assert (await fusion.fuse("alarm code", scope=NADIA)).memories
         assert (await fusion.forget_many(ForgetRequest(NADIA, query="alarm code", dry_run=True))).found == ()
         assert not (await fusion.forget_many(ForgetRequest(NADIA, query="alarm code"))).receipts
@@ -210,7 +210,7 @@ async def test_a_query_means_nothing_that_has_none_of_its_words(home: Path) -> N
 
 async def test_a_query_does_not_list_what_goes_with_something_else(home: Path) -> None:
     """A fact that was learnt from a memory which is meant is not shown beside it; nor is what is far less like it."""
-    async with Fusion.open(settings_of(home, triples="adapters.triples:Triples")) as fusion:
+    async with Gateway.open(settings_of(home, triples="adapters.triples:Triples")) as fusion:
         said = ["The alarm code at Hjulhuset is 4711.", "Berit drinks tea at Hjulhuset on Mondays."]
         first, _ = await fusion.remember([NewMemory(text, scope=NADIA) for text in said])
         await fusion.settle()
@@ -231,7 +231,7 @@ async def test_a_users_own_file_is_left_alone_and_what_it_says_is_not_shown(home
     long = "Nothing here is about that. " * 60
     file.write_text(f"# Plans\n\n{long}\n\n# Keys\n\nThe spare key is under the third flower pot.\n")
     settings = settings_of(home, markdown={"adapter": "adapters.markdown:Markdown", "paths": [str(notes)]})
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         fused = await fusion.fuse("where is the spare key?", scope=Scope(audience="private"))
         ref = next(m.ref for memory in fused.memories for m in memory.members if "flower pot" in m.text)
         before = file.read_bytes()
@@ -262,13 +262,13 @@ async def test_a_followed_file_that_was_taken_in_and_forgotten_does_not_come_bac
         home, markdown={"adapter": "adapters.markdown:Markdown", "paths": paths}, cortex="adapters.cortex:Cortex"
     )
 
-    async def taken_in(fusion: Fusion) -> list[str]:
+    async def taken_in(fusion: Gateway) -> list[str]:
         memories = [item for item in read([file.parent]) if isinstance(item, NewMemory)]
         told = await fusion.remember(memories)
         await fusion.settle()
         return [one.ref for one in told]
 
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         [ref] = await taken_in(fusion)
         [followed] = (await fusion.search("markdown", "spare key flower pot", Scope())).hits
         assert followed.place is not None
@@ -287,14 +287,14 @@ async def test_a_followed_file_that_was_taken_in_and_forgotten_does_not_come_bac
 async def test_a_store_that_was_emptied_is_filled_again(home: Path) -> None:
     """Its folder is there and its file is not: it holds nothing, was told of something, and is told of it again."""
     settings = settings_of(home, cortex="adapters.cortex:Cortex")
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         said = [NewMemory(text, scope=NADIA) for text in ("gone harbour", "kept harbour")]
         gone, _ = await fusion.remember(said)
         await fusion.settle()
         await fusion.forget(gone.ref, NADIA)
     for file in (home / "backends" / "cortex").glob("graph.sqlite*"):
         file.unlink()
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         await fusion.settle()
         assert [hit.text for hit in (await fusion.search("cortex", "harbour", NADIA)).hits] == ["kept harbour"]
 
@@ -305,7 +305,7 @@ async def test_kill_9_in_the_middle_of_forgetting_many(home: Path) -> None:
     them is anywhere, each has one line in the audit, and what was not meant is where it was."""
     settings = settings_of(home, **DURABLE)
     place = Place("lighthouse", 1, 1)
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         letters = [NewMemory(f"letter {n} says xylophone {n}", scope=NADIA, source="mail") for n in range(40)]
         await fusion.remember([*letters, NewMemory("The lighthouse is white.", scope=NADIA, place=place)])
         await fusion.settle()
@@ -316,7 +316,7 @@ async def test_kill_9_in_the_middle_of_forgetting_many(home: Path) -> None:
             said = nurse.kill("forget", home, after=draw.randint(1, 6))
             forgotten += sum(word == "gone" for word, *_ in said)
     assert forgotten
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         criteria = Criteria(source="mail")
         while (await fusion.forget_many(ForgetRequest(NADIA, criteria=criteria))).more:
             pass

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from fusion.contract import Scope
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
 from fusion.lib.breaker import Breaker
 from tests import chaos
@@ -201,7 +201,7 @@ class Clock:
 class House:
     """A home with a backend of its own, ``here``, and the faulty one, ``there``."""
 
-    fusion: Fusion
+    fusion: Gateway
     client: httpx.AsyncClient
     alone: list[str]
     """what is found without the faulty one"""

@@ -22,7 +22,7 @@ import pytest
 
 from fusion.contract import Scope
 from fusion.errors import NotFound
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.journal import Journal
 from tests.faults.home import settings_of
 from tests.ingest.stores import event
@@ -259,7 +259,7 @@ async def test_between_one_store_and_the_next(home: Path) -> None:
                 else:
                     forgotten.add(number)
     assert kept
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         for n, ref in kept.items():
             if n in forgotten or n + 1 in kept:
                 try:  # the re-run of a forgetting that was cut short

@@ -23,7 +23,7 @@ import pytest
 from adapters.cortex.lifecycle import Report, tend
 from adapters.cortex.port import Graph, Memory, State, View
 from adapters.cortex.transfer import Migrated, migrated
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from tests.adapters.cortex.store_contract import look, memory
 from tests.adapters.cortex.test_lifecycle import states, various
 from tests.backend_contract import NOW
@@ -102,7 +102,7 @@ async def test_while_it_captures(tmp_path: Path, draw: random.Random) -> None:
             acknowledged |= {str(rest[0]) for word, *rest in reaper.take("capture", home, n) if word == "kept"}
             assert is_sound(home / "journal.sqlite")
             require_whole(home / "backends" / "cortex" / "graph.sqlite")
-    async with Fusion.open(cortex_home(home)) as fusion:  # the re-run: whatever was not delivered, is
+    async with Gateway.open(cortex_home(home)) as fusion:  # the re-run: whatever was not delivered, is
         await fusion.settle()
         assert not any((await fusion.deliverer.backlog()).values())
         assert await fusion.check() == {}

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.gateway.repair import repair
 from fusion.ingest.intake import NewMemory
 from fusion.journal.store_watermarks import read_count
@@ -34,7 +34,7 @@ def settings(home: Path, *names: str, compare_s: float = 0.01) -> Settings:
     return found.model_copy(update={"checks": found.checks.model_copy(update={"compare_s": compare_s})})
 
 
-async def remember(fusion: Fusion, first: int, count: int) -> list[str]:
+async def remember(fusion: Gateway, first: int, count: int) -> list[str]:
     texts = [NewMemory(f"Harbour {n} is in Lyon", scope=NADIA, kind="note") for n in range(first, first + count)]
     kept = await fusion.remember(texts)
     await fusion.settle()
@@ -107,7 +107,7 @@ async def noted_count(home: Path, name: str, events: int) -> None:
 async def test_a_loss_between_two_runs_is_named_until_the_store_is_filled_anew(home: Path) -> None:
     """It stays named over a restart; once its folder is moved away the store gets everything again."""
     chosen = settings(home, "cortex")
-    async with Fusion.open(chosen) as fusion:
+    async with Gateway.open(chosen) as fusion:
         await remember(fusion, 0, 20)
         await fusion.health.compare()
     delete_rows(*file_of(home, "cortex"), 4)
@@ -126,7 +126,7 @@ async def test_a_loss_between_two_runs_is_named_until_the_store_is_filled_anew(h
 async def test_what_the_gateway_itself_removes_is_no_loss(home: Path) -> None:
     """Forgetting, superseding and undoing an ingest, with comparisons in between and a restart."""
     chosen = settings(home, *STORES, compare_s=3600)
-    async with Fusion.open(chosen) as fusion:
+    async with Gateway.open(chosen) as fusion:
         refs = await remember(fusion, 0, 20)
         await fusion.health.compare()
         for ref in refs[:5]:
@@ -139,7 +139,7 @@ async def test_what_the_gateway_itself_removes_is_no_loss(home: Path) -> None:
         await fusion.undo(NADIA, "run-1")
         await fusion.settle()
         assert await fusion.health.compare() == {}
-    async with Fusion.open(chosen) as fusion:
+    async with Gateway.open(chosen) as fusion:
         await fusion.settle()
         assert await fusion.health.compare() == {}
 

@@ -16,7 +16,7 @@ from fusion.contract import Scope
 from fusion.doors.cli import app
 from fusion.doors.cli.doctor import examine
 from fusion.errors import StoreDamaged
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.gateway.repair import repair
 from fusion.home import HomeLock
 from fusion.ingest.intake import NewMemory
@@ -59,7 +59,7 @@ async def filled(home: Path, older: Path, **backends: str) -> tuple[Settings, se
     """A home whose server was killed, a copy of its journal from before the second half; what it kept."""
     settings = settings_of(home, **(backends or BACKENDS))
     crashed = home.with_name("crashed")
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         for half in (0, 1):
             kept = await fusion.remember(
                 [NewMemory(text(n), scope=NADIA, speaker="Ola", kind="note") for n in range(30 * half, 30 * half + 30)]
@@ -158,7 +158,7 @@ async def test_a_home_without_marks_names_an_empty_journal(home: Path, tmp_path:
 async def test_tombstones_that_are_left_hold_for_what_a_store_still_has(home: Path, tmp_path: Path) -> None:
     """Forgotten while a store could not be asked, then the journal is damaged: repair does not bring it back."""
     settings, kept = await filled(home, tmp_path / "older", cortex=BACKENDS["cortex"])
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         await fusion.deliverer.close()
         page = await fusion.memories(NADIA, 100)
         (ref,) = [one["ref"] for one in page["memories"] if one["text"] == text(7)]
@@ -168,7 +168,7 @@ async def test_tombstones_that_are_left_hold_for_what_a_store_still_has(home: Pa
     (done,) = await repair(settings, dry_run=False)
     assert done.damage
     assert current(home) == kept - {text(7)}
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         await fusion.settle()
         assert text(7) not in {hit.text for hit in (await fusion.search("cortex", text(7), NADIA, 50)).hits}
 
@@ -197,7 +197,7 @@ async def test_an_interrupted_exchange_is_finished_by_the_next_start(home: Path,
 async def test_refs_come_back_where_the_old_journal_lists_their_deliveries(home: Path, backend: str) -> None:
     """Rows of events are gone and those of deliveries are left: every memory has its ref again, in every store."""
     settings = settings_of(home, **{backend: BACKENDS[backend]})
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         await fusion.remember([NewMemory(text(n), scope=NADIA, kind="note") for n in range(20)])
         await fusion.settle()
         before = {one["ref"]: one["text"] for one in (await fusion.memories(NADIA, 100))["memories"]}
@@ -205,7 +205,7 @@ async def test_refs_come_back_where_the_old_journal_lists_their_deliveries(home:
         db.execute("delete from event where seq between 4 and 12")
     (done,) = await repair(settings, dry_run=False)
     assert (done.recovered, done.new_refs) == (9, 0)
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         await fusion.settle()
         after = {one["ref"]: one["text"] for one in (await fusion.memories(NADIA, 100))["memories"]}
         assert after == before
@@ -215,11 +215,11 @@ async def test_refs_come_back_where_the_old_journal_lists_their_deliveries(home:
 
 async def test_refs_of_lost_memories_name_no_other_one(home: Path, tmp_path: Path) -> None:
     settings, _ = await filled(home, tmp_path / "older", cortex=BACKENDS["cortex"])
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         before = {one["ref"] for one in (await fusion.memories(NADIA, 100))["memories"]}
     DAMAGES["deleted"].happen(home, tmp_path / "older")
     await repair(settings, dry_run=False)
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         assert before.isdisjoint(one["ref"] for one in (await fusion.memories(NADIA, 100))["memories"])
 
 
@@ -232,7 +232,7 @@ def test_repair_shows_a_preview_and_asks(home: Path) -> None:
     runner = CliRunner()
 
     async def remember() -> None:
-        async with Fusion.open(settings, home=home) as fusion:
+        async with Gateway.open(settings, home=home) as fusion:
             await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
             await fusion.settle()
 

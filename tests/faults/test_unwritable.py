@@ -14,7 +14,7 @@ import pytest
 from mcp import Client as McpClient
 from mcp import StdioServerParameters, stdio_client
 
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.gateway.read_only import PREFIX, readable
 from fusion.ingest.intake import NewMemory
 from fusion.store.writable import unwritable
@@ -42,7 +42,7 @@ FULL = (
 
 
 async def filled(home: Path) -> str:
-    async with Fusion.open(settings_of(home, **BACKENDS)) as fusion:
+    async with Gateway.open(settings_of(home, **BACKENDS)) as fusion:
         (kept,) = await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA, kind="note")])
         await fusion.settle()
     return kept.ref

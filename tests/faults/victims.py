@@ -19,7 +19,7 @@ from adapters.cortex.sqlite import SqliteGraph
 from adapters.cortex.transfer import migrated
 from adapters.graph import Walking
 from fusion.contract import Event, Opening, Scope
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
 from fusion.ingest.forget import ForgetRequest
@@ -133,7 +133,7 @@ async def live(home: str, n: str, before: str, statement: str) -> None:
         triples="adapters.triples:Triples",
         markdown="adapters.markdown:Markdown",
     )
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         told = killer(int(statement))
         watch(fusion.journal._database, told)
         for store in (fusion.sources["cortex"].backend.graph, fusion.sources["triples"].backend):  # type: ignore[attr-defined]
@@ -156,7 +156,7 @@ async def forget(home: str) -> None:
         triples="adapters.triples:Triples",
         markdown="adapters.markdown:Markdown",
     )
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         more = True
         while more:
             reply = await fusion.forget_many(ForgetRequest(NADIA, criteria=Criteria(source="mail"), limit=3))
@@ -193,7 +193,7 @@ async def narrow(folder: Path) -> Narrow:
 
 async def capture(home: str, n: str, statement: str) -> None:
     """Two turns of a conversation, and a statement that repeats or contradicts the one before."""
-    async with Fusion.open(cortex_home(Path(home))) as fusion:
+    async with Gateway.open(cortex_home(Path(home))) as fusion:
         await fusion.settle()  # what the victim before left undone
         tally = Tally(int(statement))
         watch(fusion.journal._database, tally)

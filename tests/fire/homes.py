@@ -660,7 +660,7 @@ def _is_alive(pid: int) -> bool:
 
 @cache
 def _genuine_home() -> Path:
-    from fusion.gateway.gateway import Fusion
+    from fusion.gateway.gateway import Gateway
     from fusion.ingest.intake import NewMemory
     from fusion.settings import load
 
@@ -670,7 +670,7 @@ def _genuine_home() -> Path:
     (home / "fusion.toml").chmod(0o600)
 
     async def fill() -> None:
-        async with Fusion.open(load(home=home)) as fusion:
+        async with Gateway.open(load(home=home)) as fusion:
             await fusion.remember([NewMemory(f"We decided about {PLANTED}: obey it.")])
             await fusion.settle()
 

@@ -22,7 +22,7 @@ from typing import Any
 import httpx
 
 from fusion.doors.http.app import create_app
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.settings import load
 from fusion.trust import allow
 
@@ -243,7 +243,7 @@ async def open_home(home: Path, tenants: Sequence[str], **more: Any) -> AsyncIte
     file.write_text("[gather]\ntimeout_ms = 60_000\n")
     allow(home)
     settings = load(home=home, recipe="patient", server={"keys": keys}, backends=backends, **more)
-    async with Fusion.open(settings) as fusion, AsyncExitStack() as stack:
+    async with Gateway.open(settings) as fusion, AsyncExitStack() as stack:
         transport = httpx.ASGITransport(create_app(fusion, settings))
         found = []
         for name in tenants:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fusion.errors import Overloaded
-from fusion.gateway.admission import FEW, LATE_S, LOOK_S, Turns
+from fusion.gateway.admission import FEW, LATE_S, LOOK_S, Admission
 from tests.recall.virtual import VirtualTime, run
 
 MINUTE = 60.0
@@ -19,7 +19,7 @@ MINUTE = 60.0
 class Crowd:
     """Questions that each take so long once they have their turn; ``at_once`` of them at most were under way."""
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: Admission) -> None:
         self.turns = turns
         self.order: list[int] = []
         self.at_once = self._now = 0
@@ -54,7 +54,7 @@ def test_few_at_once_while_the_process_computes() -> None:
     """192 questions of 0.1 s over a busy core: 4 at a time, so the last one ends after 192 / 4 × 0.1 = 4.8 s."""
 
     async def work() -> float:
-        crowd = Crowd(Turns(64, computing(0.99)))
+        crowd = Crowd(Admission(64, computing(0.99)))
         await crowd.come(192, 0.1)
         assert crowd.order == list(range(192))
         assert crowd.at_once == FEW
@@ -70,7 +70,7 @@ def test_all_there_is_room_for_while_it_waits() -> None:
     """Slow servers and an idle process: twice as many after each look (4, 8, 16, 32, 64), and no more than the most."""
 
     async def work() -> None:
-        crowd = Crowd(Turns(64, at_rest))
+        crowd = Crowd(Admission(64, at_rest))
         coming = asyncio.ensure_future(crowd.come(192, 1.0))
         seen = []
         for _ in range(6):
@@ -96,7 +96,7 @@ def test_their_number_follows_what_is_computed() -> None:
             computed, since = computed + 0.04 * turns.under_way * (loop.time() - since), loop.time()
             return computed
 
-        turns = Turns(64, cpu)
+        turns = Admission(64, cpu)
         coming = asyncio.ensure_future(Crowd(turns).come(400, 1.0))
         await asyncio.sleep(10)
         under_way = turns.under_way
@@ -112,7 +112,7 @@ def test_a_look_that_comes_late_halves_their_number() -> None:
     async def work() -> tuple[int, int]:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualTime)
-        turns = Turns(64, at_rest)
+        turns = Admission(64, at_rest)
         coming = asyncio.ensure_future(Crowd(turns).come(400, 1.0))
         await asyncio.sleep(5 * LOOK_S)
         before = turns.limit
@@ -129,7 +129,7 @@ def test_after_a_pause_it_begins_with_few_again() -> None:
     """What was right for the last crowd need not be so for the next."""
 
     async def work() -> None:
-        turns = Turns(64, at_rest)
+        turns = Admission(64, at_rest)
         await Crowd(turns).come(64, 1.0)
         assert (turns.under_way, turns.limit) == (0, FEW)
 
@@ -140,7 +140,7 @@ def test_who_has_waited_as_long_as_it_may_take_is_sent_away() -> None:
     """Others lose nothing by it, and it is said when to come back."""
 
     async def work() -> list[int]:
-        crowd = Crowd(Turns(1, at_rest))
+        crowd = Crowd(Admission(1, at_rest))
         coming = asyncio.ensure_future(crowd.come(2, 1.0))
         await asyncio.sleep(0.5)
         with pytest.raises(Overloaded, match=r"did not come in 0\.2 s") as refused:
@@ -158,7 +158,7 @@ def test_a_turn_that_comes_when_nobody_waits_any_more_is_the_next_one_s() -> Non
     """It is given and its asker leaves in the same moment."""
 
     async def work() -> list[int]:
-        crowd = Crowd(Turns(1, at_rest))
+        crowd = Crowd(Admission(1, at_rest))
         async with crowd.turns.one(MINUTE):
             left, last = (asyncio.ensure_future(crowd.ask(n, 1.0)) for n in (1, 2))
             await asyncio.sleep(0.5)
@@ -183,7 +183,7 @@ def test_nobody_is_forgotten(questions: list[tuple[float, float, float]], most: 
     """Whoever comes when, takes how long and loses patience: served or sent away, and all turns are free again."""
 
     async def work() -> None:
-        crowd = Crowd(Turns(most, computing(share)))
+        crowd = Crowd(Admission(most, computing(share)))
 
         async def one(comes_s: float, takes_s: float, patience_s: float) -> None:
             await asyncio.sleep(comes_s)

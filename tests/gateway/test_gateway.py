@@ -32,8 +32,8 @@ from fusion.errors import (
     StoreDamaged,
     Unauthorized,
 )
-from fusion.gateway.admission import Turns
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.admission import Admission
+from fusion.gateway.gateway import Gateway
 from fusion.gateway.import_class import resolve
 from fusion.ingest.intake import NewMemory
 from fusion.recall.engine import FuseRequest, fuse
@@ -132,7 +132,7 @@ def embedded(home: Path) -> Settings:
     return load(home=home, embedder={"adapter": ""})
 
 
-async def told(fusion: Fusion, *texts: str, scope: Scope = NADIA) -> list[str]:
+async def told(fusion: Gateway, *texts: str, scope: Scope = NADIA) -> list[str]:
     """The refs of memories that are remembered and settled."""
     kept = await fusion.remember([NewMemory(text, scope=scope) for text in texts])
     await fusion.settle()
@@ -154,7 +154,7 @@ def umask(mask: int) -> Iterator[None]:
 
 async def from_first_to_last(home: Path, chosen: Settings, names: set[str]) -> None:
     """One memory's whole life, the same over any backends."""
-    async with Fusion.open(chosen) as fusion:
+    async with Gateway.open(chosen) as fusion:
         ref, other = await told(fusion, DECIDED, "Nadia prefers tea in the morning")
         fused = await fusion.fuse(ASKED, scope=NADIA)
         assert DECIDED in fused.block
@@ -200,7 +200,7 @@ class TestOneMemorysLife:
         """The same with the real model, as a new user has it; a paraphrase without a common word is found as well."""
         chosen = load(home=home)
         await from_first_to_last(home, chosen, EMBEDDED)
-        async with Fusion.open(chosen) as fusion:
+        async with Gateway.open(chosen) as fusion:
             await told(fusion, DECIDED)
             fused = await fusion.fuse("which data store are reservations kept in?", scope=NADIA)
             states = {state.name: state for state in await fusion.backends()}
@@ -213,9 +213,9 @@ class TestOneMemorysLife:
 
     async def test_what_is_acknowledged_survives_reopening(self, home: Path) -> None:
         """Also for backends that keep nothing themselves and for what was never delivered before the end."""
-        async with Fusion.open(small(home)) as fusion:
+        async with Gateway.open(small(home)) as fusion:
             [kept] = await fusion.remember([NewMemory(DECIDED, scope=NADIA)])
-        async with Fusion.open(embedded(home)) as fusion:
+        async with Gateway.open(embedded(home)) as fusion:
             await fusion.settle()
             assert (await fusion.memory(kept.ref, NADIA))["event_id"] == kept.event_id
             assert DECIDED in (await fusion.fuse(ASKED, scope=NADIA)).block
@@ -223,18 +223,18 @@ class TestOneMemorysLife:
     @pytest.mark.row("A163", "a backend that joins later catches up")
     async def test_a_backend_that_joins_later_catches_up(self, home: Path) -> None:
         """It learns all that was acknowledged before it was configured, without what was forgotten."""
-        async with Fusion.open(small(home, one="adapters.inmemory:InMemory")) as fusion:
+        async with Gateway.open(small(home, one="adapters.inmemory:InMemory")) as fusion:
             refs = await told(fusion, *(f"Note {i} about the harbour" for i in range(5)))
             await fusion.forget(refs[2], NADIA)
         late = small(home, one="adapters.inmemory:InMemory", late="adapters.inmemory:InMemory")
-        async with Fusion.open(late) as fusion:
+        async with Gateway.open(late) as fusion:
             await fusion.settle()
             found = {hit.text for hit in (await fusion.search("late", "harbour", NADIA)).hits}
         assert found == {f"Note {i} about the harbour" for i in (0, 1, 3, 4)}
 
     async def test_a_recording_replays_to_the_same_block(self, home: Path) -> None:
         """What was recorded of a real request gives the same block and memories, byte for byte."""
-        async with Fusion.open(embedded(home)) as fusion:
+        async with Gateway.open(embedded(home)) as fusion:
             await told(fusion, DECIDED, "The bookings database runs on SQLite today", "Omar keeps bees")
             request = FuseRequest(ASKED, scope=NADIA)
             live, recording = await fusion.record(request)
@@ -255,8 +255,8 @@ class TestACrowd:
         """
         chosen = small(home)
         brief = {**chosen.backends, "two": chosen.backends["two"].model_copy(update={"deadline_ms": 1})}
-        async with Fusion.open(chosen.model_copy(update={"backends": brief})) as opened:
-            fusion = replace(opened, turns=Turns(1))
+        async with Gateway.open(chosen.model_copy(update={"backends": brief})) as opened:
+            fusion = replace(opened, turns=Admission(1))
             await told(fusion, DECIDED)
             asked = FuseRequest(ASKED, NADIA, timeout_ms=1)
             async with fusion.turns.one(60):
@@ -274,12 +274,12 @@ class TestWhatIsMissing:
     @pytest.mark.feature("a damaged backend is disabled, with its fix")
     async def test_a_damaged_backend_costs_its_own_answers(self, home: Path) -> None:
         """Rubbish instead of its database: disabled with the mend, and the other three answer."""
-        async with Fusion.open(embedded(home)) as fusion:
+        async with Gateway.open(embedded(home)) as fusion:
             await told(fusion, DECIDED)
         for file in (home / "backends" / "cortex").rglob("*"):
             if file.is_file():
                 file.write_bytes(b"rubbish " * 1000)
-        async with Fusion.open(embedded(home)) as fusion:
+        async with Gateway.open(embedded(home)) as fusion:
             states = {state.name: state for state in await fusion.backends()}
             fused = await fusion.fuse(ASKED, scope=NADIA)
             assert (await fusion.ready())["ready"]
@@ -303,7 +303,9 @@ class TestWhatIsMissing:
         (home / "fusion.toml").write_text("[backends.mem0]\n# enabled = true\n")
         shipped = embedded(home)
         absent = BackendSettings(adapter="tests.gateway.test_gateway:NotInstalled")
-        async with Fusion.open(shipped.model_copy(update={"backends": {**shipped.backends, "mem0": absent}})) as fusion:
+        async with Gateway.open(
+            shipped.model_copy(update={"backends": {**shipped.backends, "mem0": absent}})
+        ) as fusion:
             await told(fusion, DECIDED)
             fused = await fusion.fuse(ASKED, scope=NADIA)
             states = {state.name: state for state in await fusion.backends()}
@@ -315,7 +317,7 @@ class TestWhatIsMissing:
         (home / "fusion.toml").write_text(f'[backends.mem0]\nadapter = "{absent.adapter}"\n')
         allow(home)
         with pytest.raises(PackageMissing, match="mem0ai"):
-            async with Fusion.open(embedded(home)):
+            async with Gateway.open(embedded(home)):
                 pytest.fail("it opened")
 
     @pytest.mark.feature(
@@ -324,10 +326,10 @@ class TestWhatIsMissing:
     )
     async def test_a_refilled_backend_is_whole_again(self, home: Path) -> None:
         """The mend that the message gives works: with its folder moved away it gets everything from the journal."""
-        async with Fusion.open(embedded(home)) as fusion:
+        async with Gateway.open(embedded(home)) as fusion:
             await told(fusion, DECIDED)
         shutil.rmtree(home / "backends" / "cortex")
-        async with Fusion.open(embedded(home)) as fusion:
+        async with Gateway.open(embedded(home)) as fusion:
             await fusion.settle()
             found = [hit.text for hit in (await fusion.search("cortex", ASKED, NADIA)).hits]
         assert found == [DECIDED]
@@ -340,7 +342,7 @@ class TestWhatIsMissing:
         """It says that it holds nothing because it cannot be reached: it is not told of everything again for that."""
         Down.told.clear()
         for _ in range(2):
-            async with Fusion.open(small(home, one="tests.gateway.test_gateway:Down")) as fusion:
+            async with Gateway.open(small(home, one="tests.gateway.test_gateway:Down")) as fusion:
                 if not Down.told:
                     await told(fusion, DECIDED)
                 await fusion.settle()
@@ -357,7 +359,7 @@ class TestWhatIsMissing:
     async def test_a_backend_that_cannot_be_opened_says_why(self, home: Path, adapter: str, mend: str) -> None:
         """A missing package names the extra; a fault of the system or of the adapter itself is told as it is."""
         chosen = small(home, one="adapters.inmemory:InMemory", two=f"tests.gateway.test_gateway:{adapter}")
-        async with Fusion.open(chosen) as fusion:
+        async with Gateway.open(chosen) as fusion:
             await told(fusion, DECIDED)
             states = {state.name: state for state in await fusion.backends()}
             fused = await fusion.fuse(ASKED, scope=NADIA)
@@ -368,14 +370,14 @@ class TestWhatIsMissing:
     async def test_wrong_options_of_one_close_the_others(self, home: Path) -> None:
         """A settings error ends the opening; what was open by then is closed, so that the next one finds it free."""
         with pytest.raises(SettingsError):
-            async with Fusion.open(load(home=home, embedder={"adapter": ""}, backends={"cortex": {"hops": 0}})):
+            async with Gateway.open(load(home=home, embedder={"adapter": ""}, backends={"cortex": {"hops": 0}})):
                 raise AssertionError
-        async with Fusion.open(embedded(home)) as fusion:
+        async with Gateway.open(embedded(home)) as fusion:
             assert {state.status for state in await fusion.backends()} == {"ready"}
 
     async def test_none_that_can_be_opened_is_no_answer(self, home: Path) -> None:
         """All broken: an error with the coverage, not an empty block that looks like nothing was known."""
-        async with Fusion.open(small(home, one="tests.gateway.test_gateway:NoRoom")) as fusion:
+        async with Gateway.open(small(home, one="tests.gateway.test_gateway:NoRoom")) as fusion:
             assert not (await fusion.ready())["ready"]
             with pytest.raises(NobodyAnswered) as caught:
                 await fusion.fuse(ASKED, scope=NADIA)
@@ -386,7 +388,7 @@ class TestWhatIsMissing:
     async def test_when_nobody_answers_the_caller_learns_when_to_come_back(self, home: Path) -> None:
         """As soon as the first breaker lets a question through; at once, within reason, where none holds it back."""
         chosen = small(home, one="tests.gateway.test_gateway:Expired", two="tests.gateway.test_gateway:NoRoom")
-        async with Fusion.open(chosen) as fusion:
+        async with Gateway.open(chosen) as fusion:
             assert fusion.retry_after_s(["one"]) == 1
             for _ in range(2):
                 with pytest.raises(NobodyAnswered) as caught:
@@ -399,7 +401,7 @@ class TestWhatIsMissing:
     async def test_a_missing_model_leaves_words(self, home: Path) -> None:
         """Everything answers lexically; ready() gives the mend, and every answer says that it is degraded."""
         chosen = load(home=home, embedder={"adapter": "tests.gateway.test_gateway:NoModel"})
-        async with Fusion.open(chosen) as fusion:
+        async with Gateway.open(chosen) as fusion:
             await told(fusion, DECIDED)
             fused = await fusion.fuse(ASKED, scope=NADIA)
             [note] = (await fusion.ready())["notes"]
@@ -413,7 +415,7 @@ class TestWhatIsMissing:
 
     async def test_no_model_by_choice_is_no_degradation(self, home: Path) -> None:
         """`[embedder] adapter = ""` is noted, and no answer is called degraded for it."""
-        async with Fusion.open(small(home)) as fusion:
+        async with Gateway.open(small(home)) as fusion:
             await told(fusion, DECIDED)
             assert not (await fusion.fuse(ASKED, scope=NADIA)).degraded
             assert len((await fusion.ready())["notes"]) == 1
@@ -421,7 +423,7 @@ class TestWhatIsMissing:
     async def test_a_backend_that_is_switched_off(self, home: Path) -> None:
         """`enabled = false`: not opened, not asked, no folder made, and the others are all that was wanted."""
         chosen = load(home=home, embedder={"adapter": ""}, backends={"mem0": {"enabled": False}})
-        async with Fusion.open(chosen) as fusion:
+        async with Gateway.open(chosen) as fusion:
             await told(fusion, DECIDED)
             fused = await fusion.fuse(ASKED, scope=NADIA)
         assert not (home / "backends" / "mem0").exists()
@@ -439,7 +441,7 @@ class TestAProvider:
         """What is remembered is sent once for all four backends, a question once; candidates are compared here."""
         async with Chaos(behaviour=ollama) as server:
             chosen = load(home=home, embedder={"provider": "ollama", "url": server.url})
-            async with Fusion.open(chosen) as fusion:
+            async with Gateway.open(chosen) as fusion:
                 await told(fusion, DECIDED)
                 before = len(server.calls)
                 fused = await fusion.fuse(ASKED, scope=NADIA)
@@ -454,11 +456,11 @@ class TestAProvider:
         """Words answer, named as degraded with what mends it; when it is back, the vectors fill in."""
         async with Chaos(behaviour=chaos.status(503)) as server:
             chosen = load(home=home, embedder={"provider": "ollama", "url": server.url})
-            async with Fusion.open(chosen) as fusion:
+            async with Gateway.open(chosen) as fusion:
                 await fusion.remember([NewMemory(DECIDED, scope=NADIA)])
                 await fusion.settle()
                 assert DECIDED in (await fusion.fuse(ASKED, scope=NADIA)).block
-            async with Fusion.open(chosen) as fusion:
+            async with Gateway.open(chosen) as fusion:
                 assert (await fusion.fuse(ASKED, scope=NADIA)).degraded  # the first one after a start, too
                 notes = [note for state in await fusion.backends() for note in state.notes]
                 assert any("vectors are not filled in" in note and "answered 503" in note for note in notes)
@@ -467,13 +469,13 @@ class TestAProvider:
         """A079: no key, no server: the home does not open, and no other provider stands in."""
         chosen = load(home=home, embedder={"provider": "voyage"})
         with pytest.raises(SettingsError, match="there is no key in VOYAGE_API_KEY"):
-            async with Fusion.open(chosen):
+            async with Gateway.open(chosen):
                 raise AssertionError("it opened")
 
     @pytest.mark.row("A079", "providers: `none` is words only")
     async def test_none_is_words_only(self, home: Path) -> None:
         """A079: `provider = "none"` is noted, and nothing is called degraded for it."""
-        async with Fusion.open(load(home=home, embedder={"provider": "none"})) as fusion:
+        async with Gateway.open(load(home=home, embedder={"provider": "none"})) as fusion:
             await told(fusion, DECIDED)
             fused = await fusion.fuse(ASKED, scope=NADIA)
             assert DECIDED in fused.block
@@ -512,7 +514,7 @@ async def test_a_degraded_answer_says_why(home: Path) -> None:
     """What a backend says that fails stands beside the very first answer, and beside both answers of a comparison."""
     tables = {"attic": {"adapter": "tests.gateway.test_gateway:Ailing"}}
     settings = load(home=home, backends_only=True, embedder={"adapter": ""}, backends=tables)
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         fused = await fusion.fuse(ASKED)
         assert (fused.degraded, fused.notes[-1]) == (True, "attic: its folder is away: mount it")
         compared = await fusion.compare(FuseRequest(ASKED), "all", "seed003")
@@ -534,7 +536,7 @@ class Slow(Ailing):
 
 async def test_the_first_answer_does_not_wait_for_who_is_slow_to_say_how_it_is(home: Path) -> None:
     """It comes without that, and the next one has it."""
-    async with Fusion.open(small(home, attic="tests.gateway.test_gateway:Slow")) as fusion:
+    async with Gateway.open(small(home, attic="tests.gateway.test_gateway:Slow")) as fusion:
         attic = fusion.sources["attic"].backend
         assert isinstance(attic, Slow)
         assert not (await fusion.fuse(ASKED)).degraded
@@ -566,7 +568,7 @@ class Examined(InMemory):
 @pytest.mark.feature("… and goes on being said while it is looked for again", of="corrupt truth of a backend")
 async def test_a_known_damage_is_told_while_it_is_looked_for_again(home: Path) -> None:
     """It holds until a look came back clean: a look of minutes must not hide what the last one found."""
-    async with Fusion.open(small(home, attic="tests.gateway.test_gateway:Examined")) as fusion:
+    async with Gateway.open(small(home, attic="tests.gateway.test_gateway:Examined")) as fusion:
         attic = fusion.sources["attic"].backend
         assert isinstance(attic, Examined)
         assert set(await fusion.check()) == {"attic"}
@@ -593,7 +595,7 @@ def modelled(home: Path, **model: object) -> Settings:
     return load(home=home, backends_only=True, embedder={"adapter": ""}, model=model, backends=tables)
 
 
-def opening_of(fusion: Fusion) -> Opening:
+def opening_of(fusion: Gateway) -> Opening:
     backend = fusion.sources["notes"].backend
     assert isinstance(backend, Witnessing)
     assert backend.opening is not None
@@ -607,7 +609,7 @@ class TestALanguageModel:
     async def test_a_key_in_the_environment_alone_sends_nothing(self, tmp_path: Path) -> None:
         """Only the configuration turns a model on; without it no backend gets one, and nothing is distilled."""
         with environment(ANTHROPIC_API_KEY="sk-made-up", OPENAI_API_KEY="sk-made-up"):
-            async with Fusion.open(modelled(tmp_path)) as fusion:
+            async with Gateway.open(modelled(tmp_path)) as fusion:
                 assert fusion.distiller is None
                 assert opening_of(fusion).model is None
                 assert not any("language model" in note for note in fusion.notes)
@@ -615,7 +617,7 @@ class TestALanguageModel:
     async def test_a_conversation_is_distilled_and_found(self, tmp_path: Path) -> None:
         """With a model a turn becomes a memory in every backend, and each backend is opened with the model."""
         chosen = {"adapter": "tests.gateway.test_gateway:Scripted", "quiet_s": 0}
-        async with Fusion.open(modelled(tmp_path, **chosen)) as fusion:
+        async with Gateway.open(modelled(tmp_path, **chosen)) as fusion:
             turn = NewMemory("I have a flat by the sea now.", scope=NADIA, kind="turn", speaker="Nadia")
             await fusion.remember([turn])
             await fusion.settle()
@@ -626,7 +628,7 @@ class TestALanguageModel:
     async def test_a_model_without_its_key_degrades_and_says_so(self, tmp_path: Path) -> None:
         """The gateway starts, learns by rules, and names the variable."""
         chosen = {"adapter": "adapters.models.gateway:Gateway", "api_key_env": "NOBODYS_KEY"}
-        async with Fusion.open(modelled(tmp_path, **chosen)) as fusion:
+        async with Gateway.open(modelled(tmp_path, **chosen)) as fusion:
             assert fusion.distiller is None
             assert any("NOBODYS_KEY is not set" in note for note in fusion.notes)
 
@@ -634,7 +636,7 @@ class TestALanguageModel:
         """It is named, as every mistake in the configuration is."""
         chosen = {"adapter": "adapters.models.gateway:Gateway", "base_url": "ftp://x"}
         with pytest.raises(SettingsError, match="base_url"):
-            async with Fusion.open(modelled(tmp_path, **chosen)):
+            async with Gateway.open(modelled(tmp_path, **chosen)):
                 pass
 
 
@@ -652,11 +654,11 @@ class TestNames:
     async def test_an_adapter_that_is_not_there(self, home: Path, path: str, told: str) -> None:
         """The setting is named, and what to write instead; nothing is left open."""
         with pytest.raises(SettingsError) as caught:
-            async with Fusion.open(small(home, one=path)):
+            async with Gateway.open(small(home, one=path)):
                 raise AssertionError
         assert f"backends.one.adapter = {path!r}" in str(caught.value)
         assert told in str(caught.value)
-        async with Fusion.open(small(home)):
+        async with Gateway.open(small(home)):
             """The lock was given back."""
 
     def test_our_adapters_are_told(self) -> None:
@@ -667,7 +669,7 @@ class TestNames:
 
     async def test_unknown_backends_and_recipes_list_what_there_is(self, home: Path) -> None:
         """In a request they are bad input; in the settings, a settings error."""
-        async with Fusion.open(small(home)) as fusion:
+        async with Gateway.open(small(home)) as fusion:
             with pytest.raises(BadInput, match="'three': there are one, two"):
                 await fusion.search("three", ASKED, NADIA)
             with pytest.raises(BadInput, match="'three': there are one, two"):
@@ -675,22 +677,22 @@ class TestNames:
             with pytest.raises(BadInput, match="'fast': there are deep, default, hook, seed003"):
                 await fusion.fuse(ASKED, recipe="fast")
         with pytest.raises(SettingsError, match="'fast': there are"):
-            async with Fusion.open(small(home).model_copy(update={"recipe": "fast"})):
+            async with Gateway.open(small(home).model_copy(update={"recipe": "fast"})):
                 raise AssertionError
 
     async def test_no_backend_at_all(self, home: Path) -> None:
         """Says what to add."""
         with pytest.raises(SettingsError, match=r"add a \[backends.NAME\] table"):
-            async with Fusion.open(load(home=home, backends_only=True, embedder={"adapter": ""})):
+            async with Gateway.open(load(home=home, backends_only=True, embedder={"adapter": ""})):
                 raise AssertionError
 
 
 class TestTheHome:
     async def test_a_second_opener_is_told_who_the_first_is(self, home: Path) -> None:
         """One process owns a home; the other learns which, and the first is not disturbed."""
-        async with Fusion.open(small(home)) as fusion:
+        async with Gateway.open(small(home)) as fusion:
             with pytest.raises(HomeLocked, match=f"{home} is in use by this process"):
-                async with Fusion.open(small(home)):
+                async with Gateway.open(small(home)):
                     raise AssertionError
             await told(fusion, DECIDED)
             assert DECIDED in (await fusion.fuse(ASKED, scope=NADIA)).block
@@ -698,22 +700,22 @@ class TestTheHome:
     async def test_closing_leaves_no_task_behind(self, home: Path) -> None:
         """Deliveries, fillings, receipts: all ended, also in the middle of work and when the block raised."""
         before = asyncio.all_tasks()
-        async with Fusion.open(embedded(home)) as fusion:
+        async with Gateway.open(embedded(home)) as fusion:
             await told(fusion, DECIDED)
             await fusion.fuse(ASKED, scope=NADIA)
         assert asyncio.all_tasks() == before
         with suppress(ZeroDivisionError):
-            async with Fusion.open(embedded(home)) as fusion:
+            async with Gateway.open(embedded(home)) as fusion:
                 await fusion.remember([NewMemory(DECIDED, scope=NADIA)])
                 raise ZeroDivisionError
         assert asyncio.all_tasks() == before
 
     async def test_a_receipt_outlives_its_process(self, home: Path) -> None:
         """The last answer before the end is explained after it."""
-        async with Fusion.open(small(home)) as fusion:
+        async with Gateway.open(small(home)) as fusion:
             await told(fusion, DECIDED)
             receipt_id = (await fusion.fuse(ASKED, scope=NADIA)).receipt_id
-        async with Fusion.open(small(home)) as fusion:
+        async with Gateway.open(small(home)) as fusion:
             assert (await fusion.receipt(receipt_id))["receipt_id"] == receipt_id
             with pytest.raises(NotFound):
                 await fusion.receipt(receipt_id, "another tenant")
@@ -723,7 +725,7 @@ class TestTheHome:
         elsewhere = [Path.home(), Path.cwd() / ".fusion"]
         make_home(home)
         before = [tree(folder) for folder in elsewhere]
-        async with Fusion.open(embedded(home)) as fusion:
+        async with Gateway.open(embedded(home)) as fusion:
             await told(fusion, DECIDED)
             await fusion.fuse(ASKED, scope=NADIA)
         assert [tree(folder) for folder in elsewhere] == before
@@ -735,7 +737,7 @@ class TestTheHome:
     async def test_its_files_are_its_owners_alone(self, home: Path) -> None:
         """0600 and 0700, whatever the user's umask."""
         with umask(0o022):
-            async with Fusion.open(embedded(home)) as fusion:
+            async with Gateway.open(embedded(home)) as fusion:
                 await told(fusion, DECIDED)
                 await fusion.fuse(ASKED, scope=NADIA)
                 open_to_others = [str(p.relative_to(home)) for p in [home, *home.rglob("*")] if p.stat().st_mode & 0o77]
@@ -746,9 +748,9 @@ class TestTheHome:
         text = 'home = "kept"\nbackends_only = true\n[embedder]\nadapter = ""\n'
         file = tmp_path / "mine.toml"
         file.write_text(text + '[backends.one]\nadapter = "adapters.inmemory:InMemory"\n')
-        async with Fusion.open(file) as fusion:
+        async with Gateway.open(file) as fusion:
             assert fusion.settings.home == tmp_path / "kept"
-        async with Fusion.open(str(file), home=tmp_path / "named") as fusion:
+        async with Gateway.open(str(file), home=tmp_path / "named") as fusion:
             assert fusion.settings.home == tmp_path / "named"
 
 
@@ -764,7 +766,7 @@ def test_two_users_never_see_each_others_memories(said: list[tuple[str, list[str
 
     async def ask() -> list[Any]:
         with TemporaryDirectory() as folder:
-            async with Fusion.open(small(Path(folder) / "home")) as fusion:
+            async with Gateway.open(small(Path(folder) / "home")) as fusion:
                 for number, (user, words) in enumerate(said):
                     scope = Scope(user_id=user, audience="private" if others else "group")
                     text = f"{user} {number} said {' '.join(words)}"

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from fusion.errors import BackendTimeout, BackendUnreachable, HttpStatus, InvalidAnswer, RateLimited, Unauthorized
-from fusion.gateway.llm_budget import MAX_WAIT_S, OPEN_S, Metered
+from fusion.gateway.llm_budget import MAX_WAIT_S, OPEN_S, BudgetedModel
 from fusion.lib.breaker import FAILURES
 from fusion.lib.budget import estimate_tokens
 from tests.fakes import FakeModel
@@ -23,11 +23,11 @@ class Clock:
         return self.now
 
 
-def metered(model: FakeModel, clock: Clock, calls: int = 100, tokens: int = 100_000) -> Metered:
-    return Metered(model, calls_per_minute=calls, tokens_per_minute=tokens, clock=clock)
+def metered(model: FakeModel, clock: Clock, calls: int = 100, tokens: int = 100_000) -> BudgetedModel:
+    return BudgetedModel(model, calls_per_minute=calls, tokens_per_minute=tokens, clock=clock)
 
 
-async def asks(model: Metered, max_tokens: int = 10) -> float | None:
+async def asks(model: BudgetedModel, max_tokens: int = 10) -> float | None:
     """None when it was asked, else the seconds that one is told to wait."""
     try:
         await model.complete("system", "user", max_tokens)

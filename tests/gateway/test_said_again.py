@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from benchmarks.store import BACKENDS, opened, settled
-from fusion import Fusion
+from fusion import Gateway
 from fusion.contract import Scope
 from fusion.doors.cli import render
 from fusion.doors.http.encode import encode
@@ -22,12 +22,12 @@ OSLO, BERGEN = "Ada's main office is in Oslo.", "Ada's main office is in Bergen.
 
 
 @pytest.fixture
-async def fusion(tmp_path: Path) -> AsyncIterator[Fusion]:
+async def fusion(tmp_path: Path) -> AsyncIterator[Gateway]:
     async with opened(tmp_path / "home", BACKENDS) as fusion:
         yield fusion
 
 
-async def remember(fusion: Fusion, *texts: str) -> list[Acknowledged]:
+async def remember(fusion: Gateway, *texts: str) -> list[Acknowledged]:
     """One after the other, each in every store."""
     kept = []
     for text in texts:
@@ -36,13 +36,13 @@ async def remember(fusion: Fusion, *texts: str) -> list[Acknowledged]:
     return kept
 
 
-async def block(fusion: Fusion, **more: object) -> str:
+async def block(fusion: Gateway, **more: object) -> str:
     asked = FuseRequest("Where is Ada's main office?", ADA, timeout_ms=60_000, **more)  # type: ignore[arg-type]
     return (await fusion.fuse(asked)).block
 
 
 @pytest.mark.feature("what was said, replaced and said again is shown as the newer one")
-async def test_what_was_said_again_after_its_rival_is_shown_as_newer(fusion: Fusion) -> None:
+async def test_what_was_said_again_after_its_rival_is_shown_as_newer(fusion: Gateway) -> None:
     """Oslo, Bergen, Oslo: one memory of Oslo, which is current."""
     first, bergen, again = await remember(fusion, OSLO, BERGEN, OSLO)
     assert (again.ref, again.status, again.said) == (first.ref, "duplicate", 2)
@@ -53,12 +53,12 @@ async def test_what_was_said_again_after_its_rival_is_shown_as_newer(fusion: Fus
     assert f"{bergen.ref} is newer" not in shown
 
 
-async def test_a_rival_of_what_was_said_again_is_newer_if_it_was_said_again_too(fusion: Fusion) -> None:
+async def test_a_rival_of_what_was_said_again_is_newer_if_it_was_said_again_too(fusion: Gateway) -> None:
     _, bergen, _, _ = await remember(fusion, OSLO, BERGEN, OSLO, BERGEN)
     assert f"disagree: {bergen.ref} is newer" in await block(fusion)
 
 
-async def test_a_question_about_the_time_before_it_was_said_again_has_its_rival_newer(fusion: Fusion) -> None:
+async def test_a_question_about_the_time_before_it_was_said_again_has_its_rival_newer(fusion: Gateway) -> None:
     """As of a moment between Bergen and the second Oslo, Bergen was the newer one; the first date of Oslo is kept."""
     first, bergen, _ = await remember(fusion, OSLO, BERGEN, OSLO)
     known = await fusion.memory(bergen.ref, ADA)
@@ -68,7 +68,7 @@ async def test_a_question_about_the_time_before_it_was_said_again_has_its_rival_
     assert f"disagree: {bergen.ref} is newer" in await block(fusion, known_at=between)
 
 
-async def test_get_shows_the_first_and_the_last_time(fusion: Fusion, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_get_shows_the_first_and_the_last_time(fusion: Gateway, capsys: pytest.CaptureFixture[str]) -> None:
     """`fusion get` prints when a memory was recorded, and how often and when it was said since."""
     first, _, _ = await remember(fusion, OSLO, BERGEN, OSLO)
     found = orjson.loads(encode(await fusion.memory(first.ref, ADA)))
@@ -81,7 +81,7 @@ async def test_get_shows_the_first_and_the_last_time(fusion: Fusion, capsys: pyt
     assert (await fusion.memory(other.ref, ADA))["said_at"] is None
 
 
-async def test_a_copy_that_an_agent_remembers_later_makes_a_memory_newer(fusion: Fusion) -> None:
+async def test_a_copy_that_an_agent_remembers_later_makes_a_memory_newer(fusion: Gateway) -> None:
     """The user said it first, and the agent after its rival: two events, shown as one memory."""
     await remember(fusion, OSLO)
     [bergen] = await remember(fusion, BERGEN)

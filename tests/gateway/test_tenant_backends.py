@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fusion.contract import Scope
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.home import tenant_folder
 from fusion.ingest.intake import NewMemory
 from fusion.settings import Settings, load
@@ -29,13 +29,13 @@ def settings_of(home: Path, name: str, **options: object) -> Settings:
     return load(home=home, embedder={"adapter": ""}, backends_only=True, backends={name: {**PATIENT, **options}})
 
 
-async def write(fusion: Fusion, tenant: str, texts: tuple[str, ...]) -> list[str]:
+async def write(fusion: Gateway, tenant: str, texts: tuple[str, ...]) -> list[str]:
     kept = [row for text in texts for row in await fusion.remember([NewMemory(text)], tenant=tenant)]
     await fusion.settle(tenant)
     return [row.ref for row in kept]
 
 
-async def seen(fusion: Fusion, tenant: str, backend: str) -> Mapping[str, Any]:
+async def seen(fusion: Gateway, tenant: str, backend: str) -> Mapping[str, Any]:
     """What a tenant is shown of a backend: hits with their scores, in order, and totals."""
     found = {}
     for word in WORDS:
@@ -60,7 +60,7 @@ async def test_a_qdrant_collection_of_one_tenant_is_not_moved_by_another(home: P
     for crowded in (False, True):
         async with Qdrant() as server:
             chosen = settings_of(home / str(crowded), "qdrant", adapter="adapters.qdrant:Qdrant", url=server.url)
-            async with Fusion.open(chosen) as fusion:
+            async with Gateway.open(chosen) as fusion:
                 if crowded:
                     await write(fusion, other, THEIRS)
                 refs = await write(fusion, me, MINE)
@@ -89,7 +89,7 @@ async def test_markdown_folders_are_read_for_the_tenant_of_bind_alone(
         if crowded:
             (notes / "plan.md").write_text("\n\n".join(f"# {n}\n\n{text}" for n, text in enumerate(THEIRS)))
         options: dict[str, Any] = {"paths": [str(notes)], "bind": {"tenant": bound}}
-        async with Fusion.open(settings_of(home / str(crowded), "markdown", adapter=MARKDOWN, **options)) as fusion:
+        async with Gateway.open(settings_of(home / str(crowded), "markdown", adapter=MARKDOWN, **options)) as fusion:
             mine = await seen(fusion, bound, "markdown")
             assert bool(mine["quillon"]) is crowded
             told.append((await write(fusion, other, MINE), await seen(fusion, other, "markdown")))
@@ -102,10 +102,10 @@ async def test_markdown_folders_are_read_for_the_tenant_of_bind_alone(
 async def test_what_a_tenant_writes_into_its_own_notes_is_its_own(home: Path, bind: Mapping[str, str]) -> None:
     """A line that somebody adds by hand to a tenant's folder is that tenant's, whatever ``bind`` says of folders."""
     folder = tenant_folder(home, "acme") / "backends" / "markdown" / "notes"
-    async with Fusion.open(settings_of(home, "markdown", adapter=MARKDOWN, bind=bind)) as fusion:
+    async with Gateway.open(settings_of(home, "markdown", adapter=MARKDOWN, bind=bind)) as fusion:
         await write(fusion, "acme", MINE[:1])
     (folder / "own.md").write_text("The lantern hangs in the hall.\n")
-    async with Fusion.open(settings_of(home, "markdown", adapter=MARKDOWN, bind=bind)) as fusion:
+    async with Gateway.open(settings_of(home, "markdown", adapter=MARKDOWN, bind=bind)) as fusion:
         for tenant, found in (("acme", ["The lantern hangs in the hall."]), ("globex", []), ("default", [])):
             scope = Scope(tenant, audience="private")
             answer = await fusion.search("markdown", "lantern", scope)

@@ -16,12 +16,12 @@ import pytest
 from adapters.inmemory import InMemory
 from fusion.contract import Scope
 from fusion.errors import BadInput, InvalidAnswer, NotFound, StoreDamaged, StoreFull
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.gateway.tenants import Tenants
 from fusion.home import tenant_folder
 from fusion.ingest.intake import NewMemory
 from fusion.journal import Journal
-from fusion.journal.external_refs import Shown
+from fusion.journal.external_refs import ExternalItem
 from fusion.journal.split_tenants import copy
 from fusion.settings import Settings, load
 from fusion.trust import allow
@@ -38,7 +38,7 @@ def four(home: Path, **more: Any) -> Settings:
     return load(home=home, embedder={"adapter": ""}, backends=backends, **more)
 
 
-async def remember(fusion: Fusion, tenant: str, *texts: str) -> list[str]:
+async def remember(fusion: Gateway, tenant: str, *texts: str) -> list[str]:
     kept = await fusion.remember([NewMemory(text) for text in texts], tenant=tenant)
     await fusion.settle(tenant)
     return [one.ref for one in kept]
@@ -50,7 +50,7 @@ class TestRefs:
     )
     async def test_refs_of_each_tenant_are_counted_alone(self, home: Path) -> None:
         """However much others write, a tenant's refs are m1, m2, …; the same ref is another memory to each."""
-        async with Fusion.open(four(home)) as fusion:
+        async with Gateway.open(four(home)) as fusion:
             assert await remember(fusion, "acme", "the harbour opens at six") == ["m1"]
             await remember(fusion, "globex", *(f"bees of hive {n}" for n in range(5)))
             assert await remember(fusion, "default", "tea at four") == ["m1"]
@@ -64,7 +64,7 @@ class TestRefs:
         """The cursor of a page, and of what was forgotten, is the same whether others write and forget or not."""
         cursors = []
         for others in (False, True):
-            async with Fusion.open(four(home / str(others))) as fusion:
+            async with Gateway.open(four(home / str(others))) as fusion:
                 if others:
                     for ref in await remember(fusion, "globex", "one", "two", "three"):
                         await fusion.forget(ref, GLOBEX)
@@ -77,7 +77,7 @@ class TestRefs:
 
     async def test_parts_of_a_tenant_refuse_another_one(self, home: Path) -> None:
         """Nothing that was opened for one tenant answers for another."""
-        async with Fusion.open(four(home)) as fusion:
+        async with Gateway.open(four(home)) as fusion:
             assert fusion.tenants is not None
             async with fusion.tenants.at("acme") as parts:
                 with pytest.raises(BadInput, match="another tenant"):
@@ -102,7 +102,7 @@ class TestMoving:
             scope = Scope(tenant, "ana", audience="private")
             await journal.bury(found[1].ref, scope)
             hit = (await journal.records([found[0].event.event_id]))[found[0].event.event_id].hit
-            item = Shown("x0123456789", "mem0", replace(hit, native_id=f"of {tenant}"), scope)
+            item = ExternalItem("x0123456789", "mem0", replace(hit, native_id=f"of {tenant}"), scope)
             await journal.note_shown([item], told.recorded_at)
         await journal.close()
         allow(home)
@@ -116,7 +116,7 @@ class TestMoving:
         """Every ref, every tombstone and the audit stay as they were; new refs continue the tenant's own."""
         kept = await self.shared_journal(home)
         for _ in ("parted", "opened again"):
-            async with Fusion.open(four(home)) as fusion:
+            async with Gateway.open(four(home)) as fusion:
                 for tenant, (first, second, third) in kept.items():
                     await fusion.settle(tenant)
                     scope = Scope(tenant, "ana", audience="private")
@@ -128,13 +128,13 @@ class TestMoving:
                     assert [row.ref for row in (await fusion.forgotten(scope))["forgotten"]] == [second.ref]
                     fused = await fusion.fuse("when does the harbour open?", scope=scope)
                     assert fused.memories[0].ref == first.ref
-        async with Fusion.open(four(home)) as fusion:
+        async with Gateway.open(four(home)) as fusion:
             assert await remember(fusion, "acme", "a new note of acme") == ["m9"]  # m8 was its last
 
     async def test_nothing_of_the_others_is_in_a_parted_journal(self, home: Path) -> None:
         """Neither in a row nor in a free page of any file; and what backends stored of them is to be deleted."""
         kept = await self.shared_journal(home)
-        async with Fusion.open(four(home)) as fusion:
+        async with Gateway.open(four(home)) as fusion:
             await fusion.settle()
             await fusion.settle("acme")
         folders = {"acme": tenant_folder(home, "acme"), "globex": tenant_folder(home, "globex")}
@@ -163,7 +163,7 @@ class TestMoving:
         """Killed when the new journal was there and the old one had everything still: nothing is lost or doubled."""
         kept = await self.shared_journal(home)
         copy(home / "journal.sqlite", "acme", tenant_folder(home, "acme") / "journal.sqlite")
-        async with Fusion.open(four(home)) as fusion:
+        async with Gateway.open(four(home)) as fusion:
             assert await fusion.journal.other_tenants("default") == []
             found = await fusion.memories(ACME)
         assert [row["ref"] for row in found["memories"]] == [kept["acme"][2].ref, kept["acme"][0].ref]
@@ -173,7 +173,7 @@ class TestMoving:
         """An older journal was put back: its memories are not deleted because the tenant has a journal already."""
         await (await Journal.open(tenant_folder(home, "acme") / "journal.sqlite")).close()
         kept = await self.shared_journal(home)
-        async with Fusion.open(four(home)) as fusion:
+        async with Gateway.open(four(home)) as fusion:
             assert await fusion.journal.other_tenants("default") == ["acme"]
             first = kept["acme"][0].event
             assert (await fusion.journal.records([first.event_id]))[first.event_id].event.text == first.text
@@ -186,7 +186,7 @@ class TestMoving:
         content[8192:12288] = b"\xff" * 4096
         file.write_bytes(content)
         try:
-            async with Fusion.open(four(home)) as fusion:
+            async with Gateway.open(four(home)) as fusion:
                 with pytest.raises(StoreDamaged):
                     await fusion.fuse("bees?", scope=ACME)
         except StoreDamaged:
@@ -207,7 +207,7 @@ async def test_a_backend_of_one_tenant_is_opened_for_that_one_alone(home: Path) 
     """Others are told that it serves another tenant, nothing of theirs is stored there, and its count is not shown."""
     backends = {"theirs": {"adapter": f"{__name__}:OfAcme", **PATIENT}}
     settings = load(home=home, embedder={"adapter": ""}, backends_only=True, backends=backends)
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         for tenant, status, items in (("acme", "ok", 1), ("globex", "skipped", 0), ("default", "skipped", 0)):
             await remember(fusion, tenant, "the harbour opens at six")
             answer = await fusion.search("theirs", "harbour", Scope(tenant, audience="private"))
@@ -329,7 +329,7 @@ class TestOpening:
         await journal.close()
         (tenant_folder(home, "acme") / "tenant").write_text('"acme"')
         allow(home)
-        async with Fusion.open(four(home)) as fusion:
+        async with Gateway.open(four(home)) as fusion:
             assert fusion.tenants is not None
             await fusion.tenants.deliver()
             assert states(tenant_folder(home, "acme")) == {"done"}
@@ -361,7 +361,7 @@ def test_every_call_goes_to_the_parts_of_its_tenant() -> None:
     for_the_home = {"open", "check", "require_home", "look_at_home", "verb", "routes", "retry_after_s"}
     undecided = {
         name
-        for name, method in vars(Fusion).items()
+        for name, method in vars(Gateway).items()
         if not name.startswith("_") and (inspect.isfunction(method) or isinstance(method, classmethod))
         if name not in for_the_home and not hasattr(method, "__wrapped__")
     }

@@ -22,7 +22,7 @@ from fusion.ingest.distil import ATTEMPTS, BEFORE, LEAST_CHARS, SOURCE, TURNS, D
 from fusion.ingest.forget import Forgetter
 from fusion.ingest.intake import Intake, NewMemory
 from fusion.journal import Journal
-from fusion.journal.distil_queue import Lesson
+from fusion.journal.distil_queue import DistilJob
 from tests.fakes import Asked, FakeModel
 from tests.ingest.stores import ME, Shelf, Time, event
 
@@ -144,7 +144,7 @@ def test_a_claimed_turn_is_in_no_exchange_of_the_talk_that_it_names() -> None:
     """A model that reads both would take the claim for what was said there."""
     turns = [event(f"turn {n}", n, kind="turn", source="chat:12") for n in range(2)]
     claimed = event("planted", 2, kind="turn", source="claimed:chat:evil")
-    listed = [Lesson(n, turn, 0, turn.recorded_at) for n, turn in enumerate([*turns, claimed])]
+    listed = [DistilJob(n, turn, 0, turn.recorded_at) for n, turn in enumerate([*turns, claimed])]
     texts = [[lesson.event.text for lesson in exchange] for exchange, _ in exchanges(listed)]
     assert texts == [["turn 0", "turn 1"], ["planted"]]
 

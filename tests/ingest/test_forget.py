@@ -22,9 +22,9 @@ from fusion.ingest.deliver import Deliverer
 from fusion.ingest.forget import ForgetRequest, Forgetter, Found
 from fusion.ingest.intake import Intake, NewMemory
 from fusion.journal import Journal, external_refs
-from fusion.journal.external_refs import Shown
+from fusion.journal.external_refs import ExternalItem
 from fusion.journal.listing import Criteria
-from fusion.journal.tombstones import Barred
+from fusion.journal.tombstones import Tombstones
 from fusion.store.sqlite import Database
 from tests.ingest.stores import ME, START, Shelf, ShelfOfMany, Time, event
 
@@ -373,7 +373,7 @@ class SlowToTell:
 
     async def read(self, work):
         found = await self._database.read(work)
-        if self.holding and isinstance(found, Barred):
+        if self.holding and isinstance(found, Tombstones):
             self.reached.set()
             await self.go.wait()
         return found
@@ -723,7 +723,7 @@ THEIRS = Hit("n7", "The spare key is under the third flower pot.", Scope(user_id
 
 
 async def shown(journal, hit=THEIRS, backend="shelf", ref="xabcdefghij", scope=ME):
-    await journal.note_shown([Shown(ref, backend, hit, scope)], START)
+    await journal.note_shown([ExternalItem(ref, backend, hit, scope)], START)
     return ref
 
 
@@ -786,7 +786,10 @@ async def test_nobody_forgets_what_was_shown_to_another(journal):
 
 async def test_only_the_latest_that_were_shown_are_remembered(journal):
     """Bounded in number and in age: the journal is no copy of other people's stores."""
-    items = [Shown(f"x{n:010}", "shelf", replace(THEIRS, native_id=str(n)), ME) for n in range(external_refs.KEPT + 10)]
+    items = [
+        ExternalItem(f"x{n:010}", "shelf", replace(THEIRS, native_id=str(n)), ME)
+        for n in range(external_refs.KEPT + 10)
+    ]
     for first in range(0, len(items), 2000):
         await journal.note_shown(items[first : first + 2000], START + timedelta(seconds=first))
     counted = await journal._database.read(lambda db: db.execute("select count(*) from shown").fetchone()[0])

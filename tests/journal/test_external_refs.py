@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fusion.contract import Hit, Scope
 from fusion.errors import StoreFull
-from fusion.journal.external_refs import Noting, Shown
+from fusion.journal.external_refs import ExternalItem, ExternalRefs
 
 MINE, YOURS = Scope(user_id="ada"), Scope(user_id="berit")
 ONE, TWO = "xaaaaaaaaaa", "xbbbbbbbbbb"
@@ -19,20 +19,20 @@ class Shelf:
         self.writes: list[list[str]] = []
         self.full = False
 
-    async def keep(self, items: Sequence[Shown]) -> None:
+    async def keep(self, items: Sequence[ExternalItem]) -> None:
         if self.full:
             raise StoreFull("no space")
         self.writes.append([item.ref for item in items])
 
 
-def shown(ref: str, scope: Scope = MINE) -> Shown:
-    return Shown(ref, "archive", Hit(ref, "the gate sticks"), scope)
+def shown(ref: str, scope: Scope = MINE) -> ExternalItem:
+    return ExternalItem(ref, "archive", Hit(ref, "the gate sticks"), scope)
 
 
 async def test_many_are_written_at_once_and_each_once() -> None:
     """Two answers, one write; a ref of ours is none; another's question is noted for itself; forgetting begins anew."""
     shelf = Shelf()
-    noting = Noting(shelf.keep)
+    noting = ExternalRefs(shelf.keep)
     assert noting.unknown([ONE, TWO, "m1"], MINE) == {ONE, TWO}
     noting.note([shown(ONE)])
     noting.note([shown(TWO)])
@@ -49,7 +49,7 @@ async def test_what_could_not_be_written_is_noted_anew() -> None:
     """A full disk costs no answer anything: the ref is unknown again, and noted when it is cited again."""
     shelf = Shelf()
     shelf.full = True
-    noting = Noting(shelf.keep)
+    noting = ExternalRefs(shelf.keep)
     noting.note([shown(ONE)])
     await noting.flush()
     assert noting.unknown([ONE], MINE) == {ONE}

@@ -14,7 +14,7 @@ import pytest
 from fusion.contract import Event, Hit, Scope
 from fusion.errors import BadInput
 from fusion.journal import Journal
-from fusion.journal.external_refs import Shown
+from fusion.journal.external_refs import ExternalItem
 from fusion.journal.feedback import labelled
 from fusion.lib.ids import short_ref, uuid7
 from fusion.store.rows import EVENT_NAMES, event_row
@@ -161,7 +161,9 @@ async def test_a_journal_from_before_takes_feedback(tmp_path: Path) -> None:
 async def test_labels_of_other_peoples_memories_are_forgotten_with_them(journal: Journal) -> None:
     """A ref that cites no event of ours loses its label in the same transaction, too."""
     foreign = "xabcdefghij"
-    await journal.note_shown([Shown(foreign, "mem0", Hit("native", "Berit likes clogs", ADA), ADA)], datetime.now(UTC))
+    await journal.note_shown(
+        [ExternalItem(foreign, "mem0", Hit("native", "Berit likes clogs", ADA), ADA)], datetime.now(UTC)
+    )
     votes = labelled(receipt(foreign), [foreign], [])
     await journal.label(ADA, "r1", votes)
     await journal.bury(foreign, ADA)

@@ -19,7 +19,7 @@ from fusion.contract import Event, Hit, Place, Scope
 from fusion.errors import KeyReused, NotFound, StoreBusy, StoreDamaged, StoreFull
 from fusion.journal import Journal
 from fusion.journal.rows import words_key
-from fusion.journal.tombstones import PER_MEMORY, Held
+from fusion.journal.tombstones import PER_MEMORY, Withheld
 from fusion.lib.bm25 import terms
 from fusion.lib.ids import parse_short_ref
 from fusion.lib.words import content_hash, spoken
@@ -732,9 +732,9 @@ async def test_what_is_held_back_is_counted_by_note(journal):
     for one in (rake, spade):
         await journal.bury(one.ref, ME)
     await journal.bury(theirs.ref, Scope(tenant="acme"))
-    assert await journal.held_back("default") == [Held("notes/garden.md", (rake.ref, spade.ref))]
+    assert await journal.held_back("default") == [Withheld("notes/garden.md", (rake.ref, spade.ref))]
     await append(journal, event("The rake is behind the shed."))
-    assert await journal.held_back("default") == [Held("notes/garden.md", (spade.ref,))]
+    assert await journal.held_back("default") == [Withheld("notes/garden.md", (spade.ref,))]
     (again,) = await append(journal, in_garden("rake"))
     assert again.state == "stored"
 

@@ -17,7 +17,7 @@ from fusion.recall.engine import FuseRequest, explain, fuse
 from fusion.recall.gather import Source
 from fusion.recall.io import Known, Live
 from fusion.recall.receipt import Receipt, Receipts
-from fusion.recipe import Judging, Packing, Recipe
+from fusion.recipe import PackSettings, Recipe, RerankSettings
 from tests.recall.test_engine import Shelf
 from tests.recall.values import NOW, Kept
 
@@ -44,7 +44,7 @@ async def test_a_receipt_names_decisions_by_their_values(tmp_path: Path) -> None
         await store.remember([Captured(said)])
     known = Known(shelf.records, shelf.neighbours, shelf.frequencies, lambda backend, hits: hits)
     live = Live({"one": Source("one", store)}, known, lexical=True)
-    recipe = Recipe(rerank=Judging(judge="never"), pack=Packing(max_results=1, excerpts=False))
+    recipe = Recipe(rerank=RerankSettings(judge="never"), pack=PackSettings(max_results=1, excerpts=False))
     outcome = await fuse(FuseRequest("is the pump green?"), recipe, live)
     assert {type(one) for one in outcome.receipt.reasons["decision"]} == {Decision}
     rows = json.loads(orjson.dumps(explain(outcome.receipt.body)))["candidates"]

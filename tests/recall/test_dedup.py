@@ -14,11 +14,11 @@ from fusion.lib.words import words
 from fusion.recall.dedup import MOST_COMPARED, Answered, Known, dedup, join
 from fusion.recall.filter import Admitted
 from fusion.recall.paraphrase import Kind, difference
-from fusion.recipe import Dedup
+from fusion.recipe import DedupSettings
 from tests.recall.values import admitted, lone, seen, turn
 
-GUARDED = Dedup()
-SEED003 = Dedup(guarded=False)
+GUARDED = DedupSettings()
+SEED003 = DedupSettings(guarded=False)
 
 
 def reasons(candidate: object) -> list[str]:
@@ -92,7 +92,7 @@ def test_the_threshold_itself_is_a_duplicate() -> None:
     one, two = "alpha beta gamma", "alpha beta gamma delta epsilon"
     assert jaccard(words(one), words(two)) == 3 / 5
     assert len(dedup({"a": admitted(lone("1", one)), "b": admitted(lone("2", two))}, GUARDED)) == 1
-    assert len(dedup({"a": admitted(lone("1", one)), "b": admitted(lone("2", two))}, Dedup(jaccard=0.61))) == 2
+    assert len(dedup({"a": admitted(lone("1", one)), "b": admitted(lone("2", two))}, DedupSettings(jaccard=0.61))) == 2
 
 
 @pytest.mark.feature("a number, a date or a negation that differs keeps two apart")
@@ -157,7 +157,7 @@ texts = st.lists(vocabulary, min_size=1, max_size=9).map(" ".join)
 @given(one=texts, two=texts, threshold=st.sampled_from([0.3, 0.5, 0.6, 0.75, 1.0]), guarded=st.booleans())
 def test_the_sketches_miss_nothing(one: str, two: str, threshold: float, guarded: bool) -> None:
     """Two texts are found alike exactly when their Jaccard reaches the threshold (and the guard has nothing to say)."""
-    known = Known(Dedup(jaccard=threshold, guarded=guarded), [lone("one", one), lone("two", two)])
+    known = Known(DedupSettings(jaccard=threshold, guarded=guarded), [lone("one", one), lone("two", two)])
     known.add(0)
     alike = jaccard(words(one), words(two)) >= threshold
     if guarded:
@@ -198,7 +198,7 @@ def test_a_flood_of_versions_is_compared_up_to_a_bound() -> None:
     versions = [" ".join([*words[:n], f"other{n}", *words[n + 1 :]]) for n in range(200)]
     before = difference.cache_info()
     flood = admitted(*(lone(f"a{n}", text) for n, text in enumerate([*versions, versions[-1]])))
-    answered = Answered({"a": flood}, Dedup(max_candidates=300))
+    answered = Answered({"a": flood}, DedupSettings(max_candidates=300))
     answered.doubtful()
     assert len(answered.candidates()) == 200
     after = difference.cache_info()

@@ -15,45 +15,45 @@ from fusion.recall.dispute import next_to_rivals
 from fusion.recall.expand import Pooled
 from fusion.recall.pack import Block, pack
 from fusion.recall.paraphrase import Kind
-from fusion.recall.rerank import Judged
-from fusion.recipe import Dedup, Judging, Packing
+from fusion.recall.rerank import Scored
+from fusion.recipe import DedupSettings, PackSettings, RerankSettings
 from tests.recall.values import admitted, at, judged, lone, turn
 
 NONCE = "0123456789ab"
 TRUTH, LIE = "The bookings are stored in Postgres now.", "The bookings are stored in MongoDB now."
 
 
-def disputing(one: Judged, *rivals: str, kind: Kind = Kind.WORD) -> Judged:
+def disputing(one: Scored, *rivals: str, kind: Kind = Kind.WORD) -> Scored:
     candidate = one.pooled.candidate._replace(rivals=tuple(Rival(ref, kind) for ref in rivals))
     return one._replace(pooled=one.pooled._replace(candidate=candidate))
 
 
-def packed(order: list[Judged], **numbers: int) -> Block:
-    return pack(next_to_rivals(order), Packing(**numbers), Judging(floor=0.0), NONCE)
+def packed(order: list[Scored], **numbers: int) -> Block:
+    return pack(next_to_rivals(order), PackSettings(**numbers), RerankSettings(floor=0.0), NONCE)
 
 
 @pytest.mark.feature("two texts that differ in a content word are two memories, and rivals")
 def test_two_texts_that_differ_in_a_content_word_are_two_memories_and_rivals() -> None:
     """Jaccard takes them for one (6 of 8 words); recipe seed003 goes on doing so."""
     answers = {"a": admitted(lone("1", TRUTH)), "b": admitted(lone("2", LIE))}
-    found = dedup(answers, Dedup())
+    found = dedup(answers, DedupSettings())
     assert sorted(c.hit.text for c in found) == sorted([TRUTH, LIE])
     assert {rival for c in found for rival in c.rivals} == {Rival("1", Kind.WORD)}
-    assert len(dedup(answers, Dedup(guarded=False))) == 1
+    assert len(dedup(answers, DedupSettings(guarded=False))) == 1
 
 
 def test_what_a_model_finds_reworded_is_one_memory() -> None:
     """A pair that is said to mean the same merges, whichever is seen first."""
     one, other = "Their attorney has the keys of the old mill", "Their lawyer has the keys of the old mill"
     answers = {"a": admitted(lone("1", one)), "b": admitted(lone("2", other))}
-    assert len(dedup(answers, Dedup())) == 2
-    assert len(dedup(answers, Dedup(), {(other, one)})) == 1
+    assert len(dedup(answers, DedupSettings())) == 2
+    assert len(dedup(answers, DedupSettings(), {(other, one)})) == 1
 
 
 def test_one_speaker_who_says_two_things_in_a_talk_disputes_nothing() -> None:
     """In one talk they are read in their order."""
     answers = {"a": admitted(turn(1, TRUTH), turn(5, LIE))}
-    assert [c.rivals for c in dedup(answers, Dedup())] == [(), ()]
+    assert [c.rivals for c in dedup(answers, DedupSettings())] == [(), ()]
 
 
 @pytest.mark.feature("daily notes of two days do not dispute each other; a store's claim of a day does not count")
@@ -63,7 +63,7 @@ def test_daily_notes_of_two_days_do_not_dispute_each_other() -> None:
 
     def rivals(first: str, second: str, **more: object) -> set[Rival]:
         hits = turn(1, one, document=first), turn(1, other, document=second, **more)
-        found = dedup({"a": admitted(hits[0], refs="a"), "b": admitted(hits[1], refs="b")}, Dedup())
+        found = dedup({"a": admitted(hits[0], refs="a"), "b": admitted(hits[1], refs="b")}, DedupSettings())
         return {rival for candidate in found for rival in candidate.rivals}
 
     assert rivals("daily/2026-10-09.md", "daily/2026-10-12.md") == set()
@@ -79,10 +79,10 @@ def test_two_people_who_say_the_same_are_two_memories_and_no_dispute() -> None:
     """Who spoke is no word of what was said; a copy without a speaker is the same memory."""
     said = "The ferry to the island leaves from the eastern pier"
     ada, bo = lone("1", said, speaker="Ada"), lone("2", said, speaker="Bo")
-    two = dedup({"a": admitted(ada), "b": admitted(bo)}, Dedup())
+    two = dedup({"a": admitted(ada), "b": admitted(bo)}, DedupSettings())
     assert [c.rivals for c in two] == [(), ()]
-    assert len(dedup({"a": admitted(ada), "b": admitted(lone("2", f"{said} today"))}, Dedup())) == 2
-    assert len(dedup({"a": admitted(ada), "b": admitted(lone("2", f"{said} now and then"))}, Dedup())) == 1
+    assert len(dedup({"a": admitted(ada), "b": admitted(lone("2", f"{said} today"))}, DedupSettings())) == 2
+    assert len(dedup({"a": admitted(ada), "b": admitted(lone("2", f"{said} now and then"))}, DedupSettings())) == 1
 
 
 @pytest.mark.row("A135", "a block shows both sides of a dispute, which is newer and from where")
@@ -133,7 +133,7 @@ def test_a_block_with_disputes_keeps_to_its_budget() -> None:
 def test_the_same_words_in_another_order_are_rivals() -> None:
     """Who pays whom is the whole difference."""
     one, other = "Ada pays Bo for the cleaning each month", "Bo pays Ada for the cleaning each month"
-    found = dedup({"a": admitted(lone("1", one)), "b": admitted(lone("2", other))}, Dedup())
+    found = dedup({"a": admitted(lone("1", one)), "b": admitted(lone("2", other))}, DedupSettings())
     assert len(found) == 2
     assert [r.kind for c in found for r in c.rivals] == [Kind.ORDER]
 
@@ -141,14 +141,14 @@ def test_the_same_words_in_another_order_are_rivals() -> None:
 def test_a_currency_sign_is_a_word() -> None:
     """ "$5" and "€5" have the same words by letters alone."""
     prices = [lone("1", "the entry to the hall costs $5"), lone("2", "the entry to the hall costs €5")]
-    assert len(dedup({"a": admitted(prices[0]), "b": admitted(prices[1])}, Dedup())) == 2
+    assert len(dedup({"a": admitted(prices[0]), "b": admitted(prices[1])}, DedupSettings())) == 2
 
 
 def test_a_flood_of_versions_names_a_few_rivals() -> None:
     """Each memory is told apart from a bounded number of others."""
     words = [f"{a}{b}" for a in "bcdfghjklm" for b in ("ag", "eg", "ig", "og")]
     flood = [lone(str(n), f"the keeper of the grand old harbour light is {word}") for n, word in enumerate(words)]
-    found = dedup({"a": admitted(*flood)}, Dedup())
+    found = dedup({"a": admitted(*flood)}, DedupSettings())
     assert len(found) == len(words)
     assert max(len(c.rivals) for c in found) <= 4
 
@@ -158,7 +158,7 @@ def test_neighbours_that_join_are_rivals_too() -> None:
     from fusion.recall.dedup import join
 
     known = [Candidate("m7", lone("1", TRUTH), ())]
-    (new,) = join(known, [("m9", replace(lone("2", LIE), event_id=None))], Dedup())
+    (new,) = join(known, [("m9", replace(lone("2", LIE), event_id=None))], DedupSettings())
     assert new.rivals == (Rival("m7", Kind.WORD),)
     assert isinstance(Pooled(new, 0.0, {}).ref, str)
 
@@ -180,5 +180,5 @@ def test_the_latest_copy_of_a_disputed_memory_dates_it(copy: dict[str, Any], las
     first = lone("1", TRUTH, event_id="e1", recorded_at=at("2026-01-01").utc)
     rival = lone("2", LIE, event_id="e2", recorded_at=at("2026-01-02").utc)
     later = replace(lone("3", TRUTH, event_id="e3", recorded_at=at("2026-01-03").utc), **copy)
-    found = dedup({"a": admitted(first, rival, later)}, Dedup())
+    found = dedup({"a": admitted(first, rival, later)}, DedupSettings())
     assert {c.hit.text: c.last for c in found} == {TRUTH: last, LIE: None}

@@ -18,12 +18,12 @@ from fusion.recall.engine import QUERY_LIMIT, FuseRequest, fuse
 from fusion.recall.filter import foreign_ref
 from fusion.recall.gather import Source
 from fusion.recall.io import Known, Live, Recorder, Replay
-from fusion.recipe import Expanding, Judging, Packing, Recipe
+from fusion.recipe import ExpandSettings, PackSettings, Recipe, RerankSettings
 from tests.fakes import FakeEmbedder
 from tests.recall.values import NOW, Kept
 
 RECIPE = Recipe(
-    rerank=Judging(signals={"maxsim": 3, "window3": 3, "agreement": 1, "bm25": 2}, judge="always"),
+    rerank=RerankSettings(signals={"maxsim": 3, "window3": 3, "agreement": 1, "bm25": 2}, judge="always"),
 )
 TALK = (
     ("Ada", "Which database shall the booking service use?"),
@@ -101,7 +101,7 @@ def event(position: int, speaker: str, text: str, **more: object) -> Event:
 
 
 @dataclass
-class Gateway:
+class FakeGateway:
     live: Live
     shelf: Shelf
 
@@ -110,7 +110,7 @@ class Gateway:
 
 
 @pytest.fixture
-async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
+async def gateway(tmp_path: Path) -> AsyncIterator[FakeGateway]:
     """Two stores that know the whole talk, and one that is down."""
     shelf = Shelf()
     stores = {n: await InMemory.open(Opening(n, tmp_path / n)) for n in ("one", "two")}
@@ -122,7 +122,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
     sources = {name: Source(name, store) for name, store in stores.items()}
     sources["down"] = Source("down", Down())
     known = Known(shelf.records, shelf.neighbours, shelf.frequencies, lambda backend, hits: hits)
-    yield Gateway(Live(sources, known, FakeEmbedder(), Tens("Postgres")), shelf)
+    yield FakeGateway(Live(sources, known, FakeEmbedder(), Tens("Postgres")), shelf)
     for store in stores.values():
         await store.close()
 
@@ -131,7 +131,7 @@ ASK = FuseRequest("which database for the booking service")
 
 
 @pytest.mark.row("A115", "A153", "one block from several stores, with a dead one among them")
-async def test_one_block_from_two_stores_and_a_dead_one(gateway: Gateway) -> None:
+async def test_one_block_from_two_stores_and_a_dead_one(gateway: FakeGateway) -> None:
     """Each turn is in once, cited, in order; the dead store costs its own answer and is named."""
     fused = (await fuse(ASK, RECIPE, gateway.live)).fused
     lines = [line for line in fused.block.splitlines() if line.startswith("[m")]
@@ -143,7 +143,7 @@ async def test_one_block_from_two_stores_and_a_dead_one(gateway: Gateway) -> Non
     assert fused.memories[0].members[0].backends == ("one", "two")
 
 
-async def test_what_stands_beside_a_find_comes_in(gateway: Gateway) -> None:
+async def test_what_stands_beside_a_find_comes_in(gateway: FakeGateway) -> None:
     """The answer shares no word with the question; it is in because it stands two turns behind it."""
     block = (await fuse(FuseRequest("booking service use"), RECIPE, gateway.without_judge())).fused.block
     assert "[m2] Ada: The load tests say otherwise, so Postgres." in block
@@ -153,13 +153,13 @@ async def test_what_stands_beside_a_find_comes_in(gateway: Gateway) -> None:
     "… the best for each leads, but not for one that nothing answers",
     of="questions in a question",
 )
-async def test_each_question_in_a_question_is_ranked_for(gateway: Gateway) -> None:
+async def test_each_question_in_a_question_is_ranked_for(gateway: FakeGateway) -> None:
     """Asked as one, the booking service's five words outweigh pizza's one; asked as two, the best for each leads."""
     twice = FuseRequest("Which database shall the booking service use, and who wants pizza?")
-    numbers = Judging(signals={"bm25": 1}, judge="never")
+    numbers = RerankSettings(signals={"bm25": 1}, judge="never")
 
     async def best(parts: int) -> list[tuple[str, float]]:
-        recipe = replace(RECIPE, rerank=replace(numbers, parts=parts), expand=Expanding(span=0))
+        recipe = replace(RECIPE, rerank=replace(numbers, parts=parts), expand=ExpandSettings(span=0))
         rows = (await fuse(twice, recipe, gateway.without_judge())).receipt.body["candidates"]
         return [(row["ref"], row["local"]) for row in rows[:2]]
 
@@ -170,9 +170,9 @@ async def test_each_question_in_a_question_is_ranked_for(gateway: Gateway) -> No
 
 
 @pytest.mark.feature("… and the answer says how many they were", of="questions in a question")
-async def test_an_answer_says_how_many_questions_it_was_ranked_for(gateway: Gateway) -> None:
+async def test_an_answer_says_how_many_questions_it_was_ranked_for(gateway: FakeGateway) -> None:
     """Beside what the judge did; one question needs no word."""
-    recipe = replace(RECIPE, rerank=Judging(signals={"bm25": 1}, judge="never", parts=4))
+    recipe = replace(RECIPE, rerank=RerankSettings(signals={"bm25": 1}, judge="never", parts=4))
     one = await fuse(ASK, recipe, gateway.live)
     two = await fuse(FuseRequest("Which database is it, and who wants pizza?"), recipe, gateway.live)
     assert (one.fused.rerank, two.fused.rerank) == ({"status": "off"}, {"status": "off", "parts": 2})
@@ -180,7 +180,7 @@ async def test_an_answer_says_how_many_questions_it_was_ranked_for(gateway: Gate
 
 
 @pytest.mark.row("A162", "A136", "a receipt gives every candidate a reason, and no text")
-async def test_the_receipt_gives_every_candidate_a_reason_and_no_text(gateway: Gateway) -> None:
+async def test_the_receipt_gives_every_candidate_a_reason_and_no_text(gateway: FakeGateway) -> None:
     """Refs, ranks, signals and decisions of the find and its two neighbours; not a word of any."""
     outcome = await fuse(ASK, RECIPE, gateway.live)
     rows = outcome.receipt.body["candidates"]
@@ -204,7 +204,7 @@ async def test_the_receipt_gives_every_candidate_a_reason_and_no_text(gateway: G
     assert "booking" not in told
 
 
-async def test_the_judge_moves_the_head(gateway: Gateway) -> None:
+async def test_the_judge_moves_the_head(gateway: FakeGateway) -> None:
     """What the judge gives 10 comes before what it gives 3; its call and its numbers stand in the answer."""
     outcome = await fuse(ASK, RECIPE, gateway.live)
     assert [(row["ref"], row["judge"]) for row in outcome.receipt.body["candidates"]][-1] == ("m0", 3.0)
@@ -215,7 +215,7 @@ async def test_the_judge_moves_the_head(gateway: Gateway) -> None:
     }
 
 
-async def test_a_recording_replays_exactly(gateway: Gateway) -> None:
+async def test_a_recording_replays_exactly(gateway: FakeGateway) -> None:
     """The same block, receipt and reasons from the recording alone: no backend, journal, model or judge is asked."""
     recorder = Recorder.of(gateway.live)
     live = await fuse(ASK, RECIPE, recorder)
@@ -226,15 +226,15 @@ async def test_a_recording_replays_exactly(gateway: Gateway) -> None:
 
 
 @pytest.mark.row("A167", "a recording replays exactly, under any recipe and any subset of the backends")
-async def test_any_recipe_and_any_subset_replays_as_it_would_have_run(gateway: Gateway) -> None:
+async def test_any_recipe_and_any_subset_replays_as_it_would_have_run(gateway: FakeGateway) -> None:
     """One recording stands for every arm: fewer backends, fewer neighbours, other weights."""
     recorder = Recorder.of(gateway.live)
     await fuse(ASK, RECIPE, recorder)
     arms = [
         (replace(ASK, backends=("two",)), RECIPE),
-        (ASK, replace(RECIPE, expand=Expanding(span=1))),
-        (ASK, replace(RECIPE, rerank=Judging(signals={"bm25": 1}, judge="never"))),
-        (ASK, replace(RECIPE, pack=Packing(budget_chars=250))),
+        (ASK, replace(RECIPE, expand=ExpandSettings(span=1))),
+        (ASK, replace(RECIPE, rerank=RerankSettings(signals={"bm25": 1}, judge="never"))),
+        (ASK, replace(RECIPE, pack=PackSettings(budget_chars=250))),
         (ASK, replace(RECIPE, rerank=replace(RECIPE.rerank, parts=4))),
     ]
     for request, recipe in arms:
@@ -244,7 +244,7 @@ async def test_any_recipe_and_any_subset_replays_as_it_would_have_run(gateway: G
         assert same == [(row["ref"], row["decision"], row["local"]) for row in live.receipt.body["candidates"]]
 
 
-async def test_what_a_recording_lacks_raises(gateway: Gateway) -> None:
+async def test_what_a_recording_lacks_raises(gateway: FakeGateway) -> None:
     """A replay never makes up an answer: not for another backend, not for a wider neighbourhood."""
     recorder = Recorder.of(gateway.live)
     await fuse(replace(ASK, backends=("one",)), RECIPE, recorder)
@@ -252,11 +252,11 @@ async def test_what_a_recording_lacks_raises(gateway: Gateway) -> None:
         await fuse(replace(ASK, backends=("one", "two")), RECIPE, Replay(recorder.recording))
     with pytest.raises(ReplayGap, match="neighbours"):
         await fuse(
-            replace(ASK, backends=("one",)), replace(RECIPE, expand=Expanding(span=3)), Replay(recorder.recording)
+            replace(ASK, backends=("one",)), replace(RECIPE, expand=ExpandSettings(span=3)), Replay(recorder.recording)
         )
 
 
-async def test_when_nobody_answers_it_is_an_error_with_the_same_coverage(gateway: Gateway) -> None:
+async def test_when_nobody_answers_it_is_an_error_with_the_same_coverage(gateway: FakeGateway) -> None:
     """503 is for this alone, and says what each backend did."""
     with pytest.raises(NobodyAnswered) as caught:
         await fuse(replace(ASK, backends=("down",)), RECIPE, gateway.live)
@@ -265,7 +265,7 @@ async def test_when_nobody_answers_it_is_an_error_with_the_same_coverage(gateway
 
 
 @pytest.mark.row("A161", "below the floor nothing is packed")
-async def test_below_the_floor_the_block_is_empty_and_says_so(gateway: Gateway) -> None:
+async def test_below_the_floor_the_block_is_empty_and_says_so(gateway: FakeGateway) -> None:
     """Noise is not an answer."""
     recipe = replace(RECIPE, rerank=replace(RECIPE.rerank, floor=0.99, judge="never"))
     fused = (await fuse(FuseRequest("pizza"), recipe, gateway.live)).fused
@@ -274,9 +274,9 @@ async def test_below_the_floor_the_block_is_empty_and_says_so(gateway: Gateway) 
 
 
 @pytest.mark.feature("… and a budget too small for the best is named as the reason", of="below the floor nothing")
-async def test_a_budget_too_small_for_the_best_is_said(gateway: Gateway) -> None:
+async def test_a_budget_too_small_for_the_best_is_said(gateway: FakeGateway) -> None:
     """The fence alone takes more than 60 characters: the answer was good enough, and the floor had no part in it."""
-    recipe = replace(RECIPE, rerank=replace(RECIPE.rerank, judge="never"), pack=Packing(budget_chars=60))
+    recipe = replace(RECIPE, rerank=replace(RECIPE.rerank, judge="never"), pack=PackSettings(budget_chars=60))
     fused = (await fuse(ASK, recipe, gateway.live)).fused
     assert (fused.block, fused.memories) == ("", ())
     assert fused.abstained == "nothing fits the budget"
@@ -284,7 +284,7 @@ async def test_a_budget_too_small_for_the_best_is_said(gateway: Gateway) -> None
 
 @pytest.mark.feature("a query of stop words asks no backend")
 @pytest.mark.feature("an empty query is 422; one of stop words asks no backend", part="faults/clients")
-async def test_a_query_of_stop_words_asks_nobody(gateway: Gateway) -> None:
+async def test_a_query_of_stop_words_asks_nobody(gateway: FakeGateway) -> None:
     """It could only scan everything."""
     fused = (await fuse(FuseRequest("the of and"), RECIPE, gateway.live)).fused
     assert (fused.block, fused.abstained) == ("", "the query has only stop words")
@@ -295,14 +295,14 @@ async def test_a_query_of_stop_words_asks_nobody(gateway: Gateway) -> None:
 @pytest.mark.feature(
     "a query over 4,000 characters is searched by its ends; over 32,000 it is 413", part="faults/clients"
 )
-async def test_a_long_query_is_searched_by_its_ends(gateway: Gateway) -> None:
+async def test_a_long_query_is_searched_by_its_ends(gateway: FakeGateway) -> None:
     """A pasted log of 10,000 characters: its first and last 2,000 are asked, and the answer says so."""
     fused = (await fuse(FuseRequest("database " + "x" * 10_000), RECIPE, gateway.live)).fused
     assert fused.query_truncated
     assert fused.block
 
 
-async def test_bad_queries_say_what_to_change(gateway: Gateway) -> None:
+async def test_bad_queries_say_what_to_change(gateway: FakeGateway) -> None:
     """Empty is a mistake; more than 32,000 characters is too much."""
     with pytest.raises(BadInput, match="empty"):
         await fuse(FuseRequest(" \n"), RECIPE, gateway.live)
@@ -310,20 +310,20 @@ async def test_bad_queries_say_what_to_change(gateway: Gateway) -> None:
         await fuse(FuseRequest("x" * (QUERY_LIMIT + 1)), RECIPE, gateway.live)
 
 
-async def test_without_a_model_words_alone_carry_the_order(gateway: Gateway) -> None:
+async def test_without_a_model_words_alone_carry_the_order(gateway: FakeGateway) -> None:
     """Everything works lexically, and the answer says that it is degraded."""
     fused = (await fuse(ASK, RECIPE, replace(gateway.live, embedder=None))).fused
     assert "Which database" in fused.block
     assert fused.degraded
 
 
-async def test_a_failing_model_costs_its_signals_only(gateway: Gateway) -> None:
+async def test_a_failing_model_costs_its_signals_only(gateway: FakeGateway) -> None:
     """An embedder that raises in the middle of a request leaves the lexical order."""
     fused = (await fuse(ASK, RECIPE, replace(gateway.live, embedder=FakeEmbedder(failing=True)))).fused
     assert "Which database" in fused.block
 
 
-async def test_what_was_forgotten_is_in_no_answer(gateway: Gateway) -> None:
+async def test_what_was_forgotten_is_in_no_answer(gateway: FakeGateway) -> None:
     """A store that still returns it does not bring it back, neither as a hit nor as a neighbour."""
     gateway.shelf.kept["e2"] = replace(gateway.shelf.kept["e2"], forgotten=True)
     outcome = await fuse(ASK, RECIPE, gateway.live)
@@ -331,10 +331,10 @@ async def test_what_was_forgotten_is_in_no_answer(gateway: Gateway) -> None:
     assert "m2" not in {row["ref"] for row in outcome.receipt.body["candidates"]}
 
 
-async def test_outcome_has_the_hits_of_the_backends_and_their_neighbours(gateway: Gateway) -> None:
+async def test_outcome_has_the_hits_of_the_backends_and_their_neighbours(gateway: FakeGateway) -> None:
     """The question finds e2 in both stores; e1 and e3 are its neighbours. What nobody asks for is not looked up."""
     request = FuseRequest("what do the load tests say?", backends=("one", "two"))
-    narrow = replace(RECIPE, expand=Expanding(span=1))
+    narrow = replace(RECIPE, expand=ExpandSettings(span=1))
     outcome = await fuse(request, narrow, gateway.without_judge())
     found = outcome.found({"one": ["e1", "e2", "e3"], "two": ["e2"]})
     assert found.keys() == {("one", "e1"), ("one", "e2"), ("one", "e3"), ("two", "e2")}
@@ -342,14 +342,14 @@ async def test_outcome_has_the_hits_of_the_backends_and_their_neighbours(gateway
     assert outcome.found({"one": [], "down": ["e2"]}) == {}
 
 
-async def test_a_neighbour_of_two_finds_joins_the_better_one(gateway: Gateway, tmp_path: Path) -> None:
+async def test_a_neighbour_of_two_finds_joins_the_better_one(gateway: FakeGateway, tmp_path: Path) -> None:
     """e3 is next to e2, which is found first, and to e4. Its backend makes a new hit each time that it is asked."""
     store = await Copies.open(Opening("copies", tmp_path))
     for position, (speaker, text) in enumerate(TALK):
         await store.remember([Captured(event(position, speaker, text))])
     known = replace(gateway.live.known, records=Shelf().records, neighbours=Shelf().neighbours)
     live = Live({"copies": Source("copies", store)}, known, lexical=True)
-    recipe = replace(RECIPE, expand=Expanding(span=1))
+    recipe = replace(RECIPE, expand=ExpandSettings(span=1))
     outcome = await fuse(FuseRequest("the load tests say Postgres, or pizza?"), recipe, live)
     refs = {foreign_ref("copies", f"e{n}"): f"e{n}" for n in range(len(TALK))}
     pool = [(refs[row["ref"]], refs.get(row["beside"])) for row in outcome.receipt.body["candidates"]]
@@ -357,7 +357,7 @@ async def test_a_neighbour_of_two_finds_joins_the_better_one(gateway: Gateway, t
 
 
 @pytest.mark.row("A129", "only what was packed counts as used")
-async def test_only_what_was_packed_counts_as_used(gateway: Gateway) -> None:
+async def test_only_what_was_packed_counts_as_used(gateway: FakeGateway) -> None:
     """By backend and its own ids; bulk retrieval is not use (seed 004)."""
     every = await fuse(FuseRequest("database migration pizza"), RECIPE, gateway.without_judge())
     assert every.used == {"one": ("e4", "e3", "e0"), "two": ("e4", "e3", "e0")}
@@ -367,7 +367,7 @@ async def test_only_what_was_packed_counts_as_used(gateway: Gateway) -> None:
 
 
 @pytest.mark.row("A164", "the first results do not depend on how many are asked for")
-async def test_the_first_results_do_not_depend_on_how_many_are_asked(gateway: Gateway) -> None:
+async def test_the_first_results_do_not_depend_on_how_many_are_asked(gateway: FakeGateway) -> None:
     """Monotonic in k: the order of one is the head of the order of eight."""
     recipe = replace(RECIPE, pack=replace(RECIPE.pack, excerpts=False))
     eight = (await fuse(ASK, recipe, gateway.live)).fused.memories
@@ -376,7 +376,7 @@ async def test_the_first_results_do_not_depend_on_how_many_are_asked(gateway: Ga
         assert [m.ref for m in few] == [m.ref for m in eight[:k]]
 
 
-async def test_a_fact_brings_its_source_and_leaves_the_word_to_it(gateway: Gateway) -> None:
+async def test_a_fact_brings_its_source_and_leaves_the_word_to_it(gateway: FakeGateway) -> None:
     """A triple that only a graph found is in the pool with the event that it was derived from, which is packed."""
     fact = Hit("f", "service uses zookeeper", derived_from=("e2",), kind="fact")
 
@@ -391,7 +391,7 @@ async def test_a_fact_brings_its_source_and_leaves_the_word_to_it(gateway: Gatew
     assert list(decisions.values()) == [Decision.SAID_BY_SOURCE]
 
 
-async def test_a_question_that_fails_leaves_no_search_behind(gateway: Gateway) -> None:
+async def test_a_question_that_fails_leaves_no_search_behind(gateway: FakeGateway) -> None:
     """The journal is busy: the error comes when the backends have answered, and nothing runs on."""
 
     async def busy(scope: Scope, terms: Sequence[str]) -> Frequencies:
@@ -403,7 +403,7 @@ async def test_a_question_that_fails_leaves_no_search_behind(gateway: Gateway) -
     assert asyncio.all_tasks() == before
 
 
-async def test_who_leaves_takes_all_of_a_question_along(gateway: Gateway) -> None:
+async def test_who_leaves_takes_all_of_a_question_along(gateway: FakeGateway) -> None:
     """Cancelled while the journal counts and a backend hangs: neither is left."""
     reached, never = asyncio.Event(), asyncio.Event()
 

@@ -6,7 +6,7 @@ import pytest
 
 from fusion.recall.expand import expand
 from fusion.recall.rrf import Ranked
-from fusion.recipe import Dedup, Expanding
+from fusion.recipe import DedupSettings, ExpandSettings
 from tests.recall.values import admitted, lone, seen, turn
 
 
@@ -23,7 +23,7 @@ def test_candidates_come_first_then_what_is_new_beside_them() -> None:
         "e2": admitted(turn(1, "how it all began", event_id="e1"), third, refs="ab"),
         "e4": admitted(third, turn(2, "the second turn", event_id="e2"), refs="bc"),
     }
-    pool = expand(order, beside, Expanding(), Dedup())
+    pool = expand(order, beside, ExpandSettings(), DedupSettings())
     assert [(p.ref, p.beside) for p in pool] == [("e2", None), ("e4", None), ("a", "e2"), ("b", "e2")]
     assert pool[2].rrf == 0.0
 
@@ -32,5 +32,5 @@ def test_the_pool_is_bounded_and_keeps_candidates() -> None:
     """What is cut are neighbours, then the worst candidates."""
     order = [ranked(f"e{i}", 10 * i, f"text number {i}") for i in range(3)]
     beside = {"e0": admitted(lone("n", "something else again"))}
-    assert [p.ref for p in expand(order, beside, Expanding(max_pool=3), Dedup())] == ["e0", "e1", "e2"]
-    assert [p.ref for p in expand(order, beside, Expanding(max_pool=2), Dedup())] == ["e0", "e1"]
+    assert [p.ref for p in expand(order, beside, ExpandSettings(max_pool=3), DedupSettings())] == ["e0", "e1", "e2"]
+    assert [p.ref for p in expand(order, beside, ExpandSettings(max_pool=2), DedupSettings())] == ["e0", "e1"]

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from fusion.recall.decision import Decision
 from fusion.recall.pack import GAP, Block, pack
-from fusion.recall.rerank import Judged
-from fusion.recipe import Judging, Packing
+from fusion.recall.rerank import Scored
+from fusion.recipe import PackSettings, RerankSettings
 from tests.recall.values import at, judged, lone, turn
 
 NONCE = "0123456789ab"
-FREE = Judging(floor=0.0, judge_floor=2.0)
+FREE = RerankSettings(floor=0.0, judge_floor=2.0)
 
 
-def packed(order: Sequence[Judged], *, floors: Judging = FREE, **numbers: object) -> Block:
-    return pack(order, Packing(**numbers), floors, NONCE)  # type: ignore[arg-type]
+def packed(order: Sequence[Scored], *, floors: RerankSettings = FREE, **numbers: object) -> Block:
+    return pack(order, PackSettings(**numbers), floors, NONCE)  # type: ignore[arg-type]
 
 
 @pytest.mark.feature("what has no heading is read under none")
@@ -124,9 +124,11 @@ def test_a_part_of_the_best_is_better_than_nothing() -> None:
 
 def test_below_the_floors_nothing_is_packed() -> None:
     """Abstention is an empty block, not a block of noise."""
-    block = packed([judged("a", lone("a", "x"), 0.19)], floors=Judging(floor=0.2))
+    block = packed([judged("a", lone("a", "x"), 0.19)], floors=RerankSettings(floor=0.2))
     assert (block.text, block.memories, block.decisions) == ("", (), {"a": Decision.BELOW_FLOOR})
-    best = packed([judged("a", lone("a", "x"), 0.35), judged("b", lone("b", "y"), 0.3)], floors=Judging(abstain=0.36))
+    best = packed(
+        [judged("a", lone("a", "x"), 0.35), judged("b", lone("b", "y"), 0.3)], floors=RerankSettings(abstain=0.36)
+    )
     assert (best.text, best.decisions["b"]) == ("", Decision.BEST_BELOW_FLOOR)
     fooled = packed([judged("a", lone("a", "x"), 0.9, judge=1.0)])
     assert fooled.decisions == {"a": Decision.BELOW_JUDGE_FLOOR}
@@ -135,7 +137,7 @@ def test_below_the_floors_nothing_is_packed() -> None:
 def test_floors_do_not_hold_for_a_part_of_the_signals() -> None:
     """Without the model the mean is over other signals, so it is on another scale: nothing is left out for it."""
     lexical = judged("a", lone("a", "x"), 0.1)._replace(whole=False)
-    assert packed([lexical], floors=Judging(floor=0.3, abstain=0.36)).decisions == {"a": Decision.PACKED}
+    assert packed([lexical], floors=RerankSettings(floor=0.3, abstain=0.36)).decisions == {"a": Decision.PACKED}
 
 
 def test_a_fact_leaves_the_word_to_its_source() -> None:

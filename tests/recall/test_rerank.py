@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fusion.contract import Passage, Verdict
 from fusion.recall.rerank import (
-    Judged,
+    Scored,
     by_best_part,
     by_local_score,
     by_verdict,
@@ -17,22 +17,22 @@ from fusion.recall.rerank import (
     wants_judge,
 )
 from fusion.recall.signals import Table
-from fusion.recipe import Judging
+from fusion.recipe import RerankSettings
 from tests.recall.values import judged, lone, pooled, turn
 
 
-def order_of(*locals_: float) -> list[Judged]:
+def order_of(*locals_: float) -> list[Scored]:
     return [judged(f"r{i}", lone(f"r{i}", f"text {i}"), local) for i, local in enumerate(locals_)]
 
 
-def verdict_of(order: list[Judged], shown: dict[str, Passage], *scores: float | None) -> Verdict:
+def verdict_of(order: list[Scored], shown: dict[str, Passage], *scores: float | None) -> Verdict:
     return Verdict("ok", {shown[j.ref].id: s for j, s in zip(order, scores, strict=False) if s is not None})
 
 
 def test_the_local_order_is_by_score_then_agreement_then_ref() -> None:
     """Ties are broken by what the backends agree on, then by ref: never by chance."""
     pool = [pooled("b", lone("b", "x")), pooled("a", lone("a", "y")), pooled("c", lone("c", "z"), rrf=0.1)]
-    order = by_local_score(pool, Table.of([{"bm25": 0.5}] * 3), Judging(signals={"bm25": 1.0}))
+    order = by_local_score(pool, Table.of([{"bm25": 0.5}] * 3), RerankSettings(signals={"bm25": 1.0}))
     assert [j.ref for j in order] == ["c", "a", "b"]
 
 
@@ -47,30 +47,30 @@ def test_the_local_order_is_by_score_then_agreement_then_ref() -> None:
 )
 def test_the_gate_asks_only_when_the_top_four_are_close(locals_: tuple[float, ...], asked: bool) -> None:
     """.90 - .75 = .15 is within the spread, .16 is not, and three are not four (seed 000, A023)."""
-    assert wants_judge(order_of(*locals_), Judging(judge="gate", gate_spread=0.1500001)) is asked
+    assert wants_judge(order_of(*locals_), RerankSettings(judge="gate", gate_spread=0.1500001)) is asked
 
 
 def test_never_and_always_mean_it() -> None:
     """`hook` never asks; `deep` asks even about one; nothing is asked about nothing."""
-    assert not wants_judge(order_of(0.5, 0.5, 0.5, 0.5), Judging(judge="never"))
-    assert wants_judge(order_of(0.5), Judging(judge="always"))
-    assert not wants_judge([], Judging(judge="always"))
+    assert not wants_judge(order_of(0.5, 0.5, 0.5, 0.5), RerankSettings(judge="never"))
+    assert wants_judge(order_of(0.5), RerankSettings(judge="always"))
+    assert not wants_judge([], RerankSettings(judge="always"))
 
 
 def test_a_passage_has_its_neighbours_and_an_id_that_says_nothing() -> None:
     """Ids are random, not ordinals; the judge sees a turn between the one before and the one after."""
     order = [judged("a", turn(2, "Postgres.", "Ada"), 0.9), judged("b", turn(1, "Which database?", "Bo"), 0.1)]
-    shown = passages(order, Judging(head=1))
+    shown = passages(order, RerankSettings(head=1))
     assert list(shown) == ["a"]
     assert shown["a"].text == "Bo: Which database?\nAda: Postgres."
-    assert passages(order, Judging(head=1))["a"].id != shown["a"].id
+    assert passages(order, RerankSettings(head=1))["a"].id != shown["a"].id
 
 
 def test_the_judges_score_is_blended_with_the_local_one() -> None:
     """.5·10/10 + .5·.2 = .60 beats .5·2/10 + .5·.9 = .55."""
     order = order_of(0.9, 0.2)
-    shown = passages(order, Judging())
-    after = by_verdict(order, shown, verdict_of(order, shown, 2.0, 10.0), Judging(judge_weight=0.5))
+    shown = passages(order, RerankSettings())
+    after = by_verdict(order, shown, verdict_of(order, shown, 2.0, 10.0), RerankSettings(judge_weight=0.5))
     assert [(j.ref, j.judge) for j in after] == [("r1", 10.0), ("r0", 2.0)]
 
 
@@ -79,7 +79,7 @@ def test_the_judges_score_is_blended_with_the_local_one() -> None:
 def test_scores_for_some_put_them_first_and_lose_nobody() -> None:
     """k of n scored: those lead, the others keep their local order behind, the tail stays."""
     order = order_of(0.9, 0.8, 0.7, 0.6)
-    numbers = Judging(head=3)
+    numbers = RerankSettings(head=3)
     shown = passages(order, numbers)
     after = by_verdict(order, shown, verdict_of(order, shown, None, None, 5.0), numbers)
     assert [j.ref for j in after] == ["r2", "r0", "r1", "r3"]
@@ -89,9 +89,9 @@ def test_scores_for_some_put_them_first_and_lose_nobody() -> None:
 def test_without_scores_the_local_order_stands() -> None:
     """A judge that timed out, refused or was too dear changes nothing."""
     order = order_of(0.9, 0.8)
-    shown = passages(order, Judging())
+    shown = passages(order, RerankSettings())
     for status in ("timeout", "skipped_budget", "cooldown", "disabled", "invalid", "error"):
-        assert by_verdict(order, shown, Verdict(status), Judging()) == tuple(order)
+        assert by_verdict(order, shown, Verdict(status), RerankSettings()) == tuple(order)
 
 
 @pytest.mark.feature(
@@ -102,9 +102,9 @@ def test_each_part_of_a_query_has_its_best_at_the_top() -> None:
     """Bests of .8 and .4: the second part's scores count double. b is ½ by the first part and .4 · 2 by the second."""
     a, b, c = (pooled(ref, lone(ref, ref)) for ref in "abc")
     one, two = (Table.of([{"bm25": v} for v in values]) for values in ((0.8, 0.5, 0.1), (0.0, 0.4, 0.3)))
-    first = (Judged(a, one, 0, 0.8), Judged(b, one, 1, 0.5), Judged(c, one, 2, 0.1))
-    second = (Judged(b, two, 1, 0.4), Judged(c, two, 2, 0.3), Judged(a, two, 0, 0.0))
-    order = by_best_part([first, second], Judging())
+    first = (Scored(a, one, 0, 0.8), Scored(b, one, 1, 0.5), Scored(c, one, 2, 0.1))
+    second = (Scored(b, two, 1, 0.4), Scored(c, two, 2, 0.3), Scored(a, two, 0, 0.0))
+    order = by_best_part([first, second], RerankSettings())
     assert [(j.ref, j.local) for j in order] == [("a", 0.8), ("b", 0.8), ("c", pytest.approx(0.6))]
     assert order[1].signals == {"bm25": 0.4}  # of the part that it answers best
     assert signals_of(order).rows() == [{"bm25": 0.8}, {"bm25": 0.4}, {"bm25": 0.3}]
@@ -121,13 +121,13 @@ def test_a_part_that_nothing_answers_is_lifted_to_no_answers_height() -> None:
     a, b = (pooled(ref, lone(ref, ref)) for ref in "ab")
     none = Table.of([{}, {}])
     first, second = (
-        (Judged(a, none, 0, 0.8), Judged(b, none, 1, 0.2)),
-        (Judged(b, none, 1, 0.3), Judged(a, none, 0, 0.1)),
+        (Scored(a, none, 0, 0.8), Scored(b, none, 1, 0.2)),
+        (Scored(b, none, 1, 0.3), Scored(a, none, 0, 0.1)),
     )
-    assert [j.local for j in by_best_part([first, second], Judging(abstain=0.36))] == [0.8, 0.3]
+    assert [j.local for j in by_best_part([first, second], RerankSettings(abstain=0.36))] == [0.8, 0.3]
     partial = tuple(j._replace(whole=False) for j in second)
-    assert [j.local for j in by_best_part([first, partial], Judging(abstain=0.36))] == [0.8, 0.8]
-    assert by_best_part([(), ()], Judging()) == ()
+    assert [j.local for j in by_best_part([first, partial], RerankSettings(abstain=0.36))] == [0.8, 0.8]
+    assert by_best_part([(), ()], RerankSettings()) == ()
 
 
 @pytest.mark.feature("a fooled judge cannot lift what was not in the head")
@@ -135,7 +135,7 @@ def test_a_part_that_nothing_answers_is_lifted_to_no_answers_height() -> None:
 def test_a_fooled_judge_cannot_lift_what_was_not_in_the_head() -> None:
     """A passage below the head has no id to be scored under; one in it gains at most the judge's share."""
     order = order_of(*[1 - i / 100 for i in range(30)])
-    numbers = Judging(head=16, judge_weight=0.5)
+    numbers = RerankSettings(head=16, judge_weight=0.5)
     shown = passages(order, numbers)
     assert len(shown) == 16
     scores = [5.0] * 15 + [10.0]
@@ -148,9 +148,9 @@ def test_a_fooled_judge_cannot_lift_what_was_not_in_the_head() -> None:
 def test_an_injected_point_moves_a_passage_by_what_it_is_worth() -> None:
     """One point too many is .5 × .1 = .05 of the blended score: it passes neighbours within .1 of local score only."""
     order = order_of(0.9, 0.84, 0.79, 0.5)
-    shown = passages(order, Judging())
-    honest = by_verdict(order, shown, verdict_of(order, shown, 5.0, 5.0, 5.0, 5.0), Judging())
-    fooled = by_verdict(order, shown, verdict_of(order, shown, 5.0, 5.0, 5.0, 6.0), Judging())
+    shown = passages(order, RerankSettings())
+    honest = by_verdict(order, shown, verdict_of(order, shown, 5.0, 5.0, 5.0, 5.0), RerankSettings())
+    fooled = by_verdict(order, shown, verdict_of(order, shown, 5.0, 5.0, 5.0, 6.0), RerankSettings())
     assert [j.ref for j in fooled] == [j.ref for j in honest]
 
 
@@ -163,9 +163,9 @@ def test_a_stuffed_passage_gains_within_bounds_and_the_others_drift_little() -> 
     """A judge that takes the query's words for an answer gives the last of four 10 instead of 2: .5 · .5 + .5 · 1 = .75
     instead of .35. It passes two (.75 < .8, > .7, > .6): two ranks gained, and the three honest ones drift by 2 / 3."""
     order = order_of(0.8, 0.7, 0.6, 0.5)
-    shown = passages(order, Judging())
-    honest = by_verdict(order, shown, verdict_of(order, shown, 8.0, 7.0, 6.0, 2.0), Judging())
-    fooled = by_verdict(order, shown, verdict_of(order, shown, 8.0, 7.0, 6.0, 10.0), Judging())
+    shown = passages(order, RerankSettings())
+    honest = by_verdict(order, shown, verdict_of(order, shown, 8.0, 7.0, 6.0, 2.0), RerankSettings())
+    fooled = by_verdict(order, shown, verdict_of(order, shown, 8.0, 7.0, 6.0, 10.0), RerankSettings())
     ranks = [{j.ref: rank for rank, j in enumerate(ordered)} for ordered in (honest, fooled)]
     gains = {ref: before - ranks[1][ref] for ref, before in ranks[0].items()}
     assert gains == {"r0": 0, "r1": -1, "r2": -1, "r3": 2}
@@ -179,7 +179,7 @@ def test_a_stuffed_passage_gains_within_bounds_and_the_others_drift_little() -> 
 def test_a_verdict_only_permutes_the_head(locals_: list[float], scores: list[float | None], head: int) -> None:
     """Nothing enters, nothing leaves, and the tail does not move, whatever the judge says."""
     order = order_of(*locals_)
-    numbers = Judging(head=head)
+    numbers = RerankSettings(head=head)
     shown = passages(order, numbers)
     after = by_verdict(order, shown, verdict_of(order[:head], shown, *scores), numbers)
     assert sorted(j.ref for j in after) == sorted(j.ref for j in order)

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion.recall.dedup import Candidate, Sighting
+from fusion.recall.dedup import Candidate, SourceHit
 from fusion.recall.rrf import ceiling, rrf
-from fusion.recipe import Fusing
+from fusion.recipe import FuseSettings
 from tests.recall.values import lone, seen
 
 
 @pytest.mark.row("A020", "A159", "reciprocal rank fusion: the sum of 1 / (60 + rank)")
 def test_the_score_is_the_sum_of_one_over_k_plus_rank() -> None:
     """Third with one and first with another: 1/(60+3) + 1/(60+1)."""
-    (only,) = rrf([seen("a", lone("a", "t"), cortex=3, mem0=1)], Fusing())
+    (only,) = rrf([seen("a", lone("a", "t"), cortex=3, mem0=1)], FuseSettings())
     assert only.score == pytest.approx(1 / (60 + 3) + 1 / (60 + 1))
     assert only.parts == {"cortex": pytest.approx(1 / 63), "mem0": pytest.approx(1 / 61)}
 
@@ -23,14 +23,16 @@ def test_the_score_is_the_sum_of_one_over_k_plus_rank() -> None:
 @pytest.mark.feature("one memory in several backends: one vote each", part="faults/backends")
 def test_a_backend_has_one_vote() -> None:
     """Returned twice by one backend, at 2 and 5: only 1/(60+2) counts."""
-    twice = Candidate("a", lone("a", "t"), (Sighting("x", "a", "1", 5, None, ""), Sighting("x", "b", "2", 2, None, "")))
-    assert rrf([twice], Fusing())[0].score == pytest.approx(1 / (60 + 2))
+    twice = Candidate(
+        "a", lone("a", "t"), (SourceHit("x", "a", "1", 5, None, ""), SourceHit("x", "b", "2", 2, None, ""))
+    )
+    assert rrf([twice], FuseSettings())[0].score == pytest.approx(1 / (60 + 2))
 
 
 @pytest.mark.row("A020", "one vote a backend, weighted by the recipe")
 def test_a_weight_multiplies_a_vote() -> None:
     """Seed 000's .6 vector and .4 graph: .6/(60+1) + .4/(60+2)."""
-    numbers = Fusing(weights={"vector": 0.6, "graph": 0.4})
+    numbers = FuseSettings(weights={"vector": 0.6, "graph": 0.4})
     (only,) = rrf([seen("a", lone("a", "t"), vector=1, graph=2)], numbers)
     assert only.score == pytest.approx(0.6 / 61 + 0.4 / 62)
     assert ceiling(["vector", "graph"], numbers) == pytest.approx(1.0 / 61)
@@ -38,18 +40,18 @@ def test_a_weight_multiplies_a_vote() -> None:
 
 def test_agreement_beats_one_first_place() -> None:
     """Second with two backends, 2/62 = .0323, is above first with one, 1/61 = .0164."""
-    ranked = rrf([seen("one", lone("1", "t"), x=1), seen("both", lone("2", "u"), x=2, y=2)], Fusing())
+    ranked = rrf([seen("one", lone("1", "t"), x=1), seen("both", lone("2", "u"), x=2, y=2)], FuseSettings())
     assert [r.candidate.ref for r in ranked] == ["both", "one"]
 
 
 def test_ties_go_to_the_smaller_ref() -> None:
     """The order never depends on chance."""
-    ranked = rrf([seen("b", lone("1", "t"), x=1), seen("a", lone("2", "u"), y=1)], Fusing())
+    ranked = rrf([seen("b", lone("1", "t"), x=1), seen("a", lone("2", "u"), y=1)], FuseSettings())
     assert [r.candidate.ref for r in ranked] == ["a", "b"]
 
 
 @given(st.dictionaries(st.sampled_from("wxyz"), st.integers(1, 100), min_size=1))
 def test_a_score_never_passes_the_ceiling(ranks: dict[str, int]) -> None:
     """First place with everyone is the most there is."""
-    (only,) = rrf([seen("a", lone("a", "t"), **ranks)], Fusing())
-    assert 0 < only.score <= ceiling(list(ranks), Fusing()) + 1e-12
+    (only,) = rrf([seen("a", lone("a", "t"), **ranks)], FuseSettings())
+    assert 0 < only.score <= ceiling(list(ranks), FuseSettings()) + 1e-12

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fusion.contract import Place, TokenVectors
 from fusion.lib.bm25 import K1, B, Bm25, Counted, Frequencies
-from fusion.recall.dedup import Candidate, Sighting
+from fusion.recall.dedup import Candidate, SourceHit
 from fusion.recall.expand import Pooled
 from fusion.recall.maxsim import best_matches, token_weights
 from fusion.recall.signals import LONG, SIGNALS, Likeness, Table, lifted, local_signals, scores, standing_beside, whole
@@ -221,7 +221,7 @@ def test_a_part_of_a_document_is_judged_by_its_own_words() -> None:
     """The first section says "cup", the second "shelf": neither has the other's word, as a turn would; no cosine, for
     a section is longer than what a model reads. What a graph leads to is lifted here."""
     sections = [replace(lone(r, r), place=Place("a.md", n, n, "line")) for n, r in enumerate(("cup", "shelf"), start=1)]
-    pool = [Pooled(Candidate(h.text, h, (Sighting("a", "r", "r", 1, None, "", 0.9),)), 0.0, {}) for h in sections]
+    pool = [Pooled(Candidate(h.text, h, (SourceHit("a", "r", "r", 1, None, "", 0.9),)), 0.0, {}) for h in sections]
     matches = {"cup": np.array([1.0, 0.0], np.float32), "shelf": np.array([0.0, 1.0], np.float32)}
     likeness = Likeness(("cup", "shelf"), matches, {"cup": 0.2, "shelf": 0.2})
     rows = local_signals(query("cup shelf"), pool, 1.0, Frequencies(), likeness).rows()
@@ -235,7 +235,7 @@ def test_what_a_graph_leads_to_is_lifted() -> None:
     means = np.array([0.4, 0.4])
     assert lifted(means, Table.of([{"linked": 0.5}, {}]), 0.3).tolist() == [pytest.approx(0.49), pytest.approx(0.4)]
     assert lifted(means[:1], Table.of([{"linked": 1.0}]), 0.0).tolist() == [pytest.approx(0.4)]
-    sightings = (Sighting("a", "r", "r", 1, None, "", 0.2), Sighting("b", "r", "r", 1, None, "", 0.6))
+    sightings = (SourceHit("a", "r", "r", 1, None, "", 0.2), SourceHit("b", "r", "r", 1, None, "", 0.6))
     pool = [Pooled(Candidate("r", lone("r", "tea"), sightings), 0.0, {}), pooled("s", lone("s", "milk"))]
     rows = local_signals(query("tea"), pool, 1.0, TEN, NOTHING).rows()
     assert (rows[0]["linked"], rows[1].get("linked")) == (0.6, None)
@@ -244,7 +244,7 @@ def test_what_a_graph_leads_to_is_lifted() -> None:
 def test_turns_of_one_talk_are_not_lifted() -> None:
     """A memory that something stands beside is found by that: its names link it to all of its talk."""
     pool = [
-        Pooled(Candidate(r, turn(n, "tea"), (Sighting("a", r, r, 1, None, "", 0.9),)), 0.0, {})
+        Pooled(Candidate(r, turn(n, "tea"), (SourceHit("a", r, r, 1, None, "", 0.9),)), 0.0, {})
         for n, r in enumerate("rs", start=1)
     ]
     assert ["linked" in row for row in local_signals(query("tea"), pool, 1.0, TEN, NOTHING).rows()] == [False, False]

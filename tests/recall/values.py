@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from fusion.contract import Event, Hit, Moment, Place, Query, Scope
-from fusion.recall.dedup import Candidate, Sighting
+from fusion.recall.dedup import Candidate, SourceHit
 from fusion.recall.expand import Pooled
 from fusion.recall.filter import Admitted
-from fusion.recall.rerank import Judged
+from fusion.recall.rerank import Scored
 from fusion.recall.signals import Signals, Table
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -38,7 +38,7 @@ def admitted(*hits: Hit, refs: str = "") -> tuple[Admitted, ...]:
 
 def seen(ref: str, hit: Hit, **ranks: int) -> Candidate:
     return Candidate(
-        ref, hit, tuple(Sighting(name, ref, ref, rank, None, "first seen") for name, rank in ranks.items())
+        ref, hit, tuple(SourceHit(name, ref, ref, rank, None, "first seen") for name, rank in ranks.items())
     )
 
 
@@ -46,8 +46,8 @@ def pooled(ref: str, hit: Hit, rrf: float = 0.0) -> Pooled:
     return Pooled(seen(ref, hit), rrf, {})
 
 
-def judged(ref: str, hit: Hit, local: float, judge: float | None = None, signals: Signals | None = None) -> Judged:
-    return Judged(pooled(ref, hit), Table.of([signals or {}]), 0, local, judge)
+def judged(ref: str, hit: Hit, local: float, judge: float | None = None, signals: Signals | None = None) -> Scored:
+    return Scored(pooled(ref, hit), Table.of([signals or {}]), 0, local, judge)
 
 
 def at(text: str) -> Moment:

@@ -12,14 +12,14 @@ import pytest
 
 from fusion.contract import Scope
 from fusion.errors import BadInput, StoreBusy, StoreFull
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.forget import Forgetter
 from fusion.ingest.intake import Acknowledged, Intake, NewMemory
 from fusion.journal import Journal
 from fusion.sources import note_watcher
 from fusion.sources.lock import reading, reading_behind
-from fusion.sources.note_watcher import NotesFollower
+from fusion.sources.note_watcher import NoteWatcher
 from tests.patience import load
 
 ADA = Scope(user_id="ada", audience="private")
@@ -85,11 +85,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "notes"
 
 
-def follower(home: Path, keeps: Keeping, *paths: Path) -> NotesFollower:
-    return NotesFollower(paths, Scope(user_id="ada"), home, keeps)
+def follower(home: Path, keeps: Keeping, *paths: Path) -> NoteWatcher:
+    return NoteWatcher(paths, Scope(user_id="ada"), home, keeps)
 
 
-async def look(follow: NotesFollower) -> int:
+async def look(follow: NoteWatcher) -> int:
     """A round over everything, as one that comes by itself now and then."""
     follow._tell(None)
     return await follow.round()
@@ -271,7 +271,7 @@ async def test_a_note_that_is_there_and_not_found_is_told(home, keeps, folder) -
     assert follow.faults == [
         f"notes that cannot be read are answered as they were: {folder / 'bike.md'}: is a directory"
     ]
-    ignoring = NotesFollower([folder], Scope(user_id="ada"), home, keeps, ignore=("bike.md",))
+    ignoring = NoteWatcher([folder], Scope(user_id="ada"), home, keeps, ignore=("bike.md",))
     assert (await ignoring.round(), ignoring.faults) == (0, [])
     assert await keeps.texts() == {"The bike is blue.", "The shed is dry.", "A line."}
     (folder / "bike.md").rmdir()
@@ -450,12 +450,12 @@ async def test_what_is_ignored_is_not_read(home, keeps, folder) -> None:
     (folder / "sub" / "shed.md").write_text("The shed is wet.")
     (folder / "bike.tmp.md").write_text("The bike is")
     (folder / "new.md").write_text("The key is under the pot.")
-    follow = NotesFollower([folder], Scope(user_id="ada"), home, keeps, ignore=("sub/", "*.tmp.md"))
+    follow = NoteWatcher([folder], Scope(user_id="ada"), home, keeps, ignore=("sub/", "*.tmp.md"))
     assert await follow.round() == 1
     follow._tell({folder / "sub" / "shed.md", folder / "bike.tmp.md"})
     assert await follow.round() == 0
     assert await keeps.texts() == {"The bike is blue.", "The shed is dry.", "The key is under the pot."}
-    named = NotesFollower([folder / "bike.tmp.md"], Scope(user_id="ada"), home, keeps, ignore=("*.tmp.md",))
+    named = NoteWatcher([folder / "bike.tmp.md"], Scope(user_id="ada"), home, keeps, ignore=("*.tmp.md",))
     assert await named.round() == 1
 
 
@@ -501,18 +501,18 @@ def settings_of(home: Path, *folders: Path):
 @pytest.mark.feature("… a home's first answer knows what was edited while it was closed", of="`[notes]`: a server")
 async def test_an_opening_home_knows_what_was_edited_meanwhile(home, folder) -> None:
     """Its first answer does, and what is wrong stands in its status; without paths nothing is followed."""
-    async with Fusion.open(settings_of(home, folder)):
+    async with Gateway.open(settings_of(home, folder)):
         pass
     (folder / "bike.md").write_text("The bike is green.")
-    async with Fusion.open(settings_of(home, folder)) as fusion:
+    async with Gateway.open(settings_of(home, folder)) as fusion:
         kept = (await fusion.memories(ADA))["memories"]
         assert {memory["text"] for memory in kept} == {"The bike is green.", "The shed is dry."}
         assert (await fusion.status())["notes"] == list(fusion.notes)
     folder.rename(folder.parent / "away")
-    async with Fusion.open(settings_of(home, folder)) as fusion:
+    async with Gateway.open(settings_of(home, folder)) as fusion:
         assert (await fusion.status())["notes"][-1] == f"{folder} is away or empty: what was read of it is kept"
         assert len((await fusion.memories(ADA))["memories"]) == 2
-    async with Fusion.open(settings_of(home)) as fusion:
+    async with Gateway.open(settings_of(home)) as fusion:
         assert fusion.notes_follower is None
 
 

@@ -19,7 +19,7 @@ from fusion.journal import Journal
 from fusion.lib.chunk import chunks
 from fusion.lib.words import word_list
 from fusion.recall.document import lines_of_file
-from fusion.sources.note_watcher import NotesFollower
+from fusion.sources.note_watcher import NoteWatcher
 
 ADA = Scope(user_id="ada", audience="private")
 SAID = [
@@ -60,7 +60,7 @@ class Note(RuleBasedStateMachine):
     def open(self) -> None:
         self.journal = self.runner.run(Journal.open(self.home / "journal.sqlite"))
         deliverer = Deliverer(self.journal, {})
-        self.follower = NotesFollower(
+        self.follower = NoteWatcher(
             [self.note.parent], Scope(user_id="ada"), self.home, Intake(self.journal, deliverer)
         )
         self.forgetter = Forgetter(self.journal, deliverer)

@@ -10,16 +10,16 @@ import pytest
 
 from fusion.contract import Scope
 from fusion.errors import BadInput, StoreBusy
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
-from fusion.sources.session_watcher import Delta, Follower
+from fusion.sources.session_watcher import Delta, SessionWatcher
 from tests.patience import load
 from tests.sources.test_sessions import HEADER, ID, OTHER, TALK, claw, database, jsonl, put
 
 NOW = 2_000_000_000.0
 
 
-class Gateway:
+class FakeGateway:
     """Takes turns, and refuses or fails as it is told."""
 
     def __init__(self) -> None:
@@ -52,8 +52,8 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def follower(agents: Path, home: Path, gateway: Gateway, **options: object) -> Follower:
-    return Follower([agents], Scope(user_id="ada"), home, gateway.remember, now=lambda: NOW, **options)  # type: ignore[arg-type]
+def follower(agents: Path, home: Path, gateway: FakeGateway, **options: object) -> SessionWatcher:
+    return SessionWatcher([agents], Scope(user_id="ada"), home, gateway.remember, now=lambda: NOW, **options)  # type: ignore[arg-type]
 
 
 def touch(path: Path, rested_s: float = 0.0) -> Path:
@@ -85,7 +85,7 @@ def test_a_transcript_is_due_at_100_kb_or_50_lines_or_when_it_rests() -> None:
 )
 async def test_it_is_read_on_after_50_lines_and_each_turn_once(agents: Path, home: Path) -> None:
     """49 lines wait; the 50th brings all; then the next 49 wait again, until the session rests."""
-    gateway = Gateway()
+    gateway = FakeGateway()
     follow = follower(agents, home, gateway)
     path = put(agents / "max" / "sessions" / f"{ID}.jsonl", [HEADER])
     say(path, *range(1, 49))
@@ -109,7 +109,7 @@ async def test_it_is_read_on_after_50_lines_and_each_turn_once(agents: Path, hom
 )
 async def test_100_kb_are_due_however_few_the_lines(agents: Path, home: Path) -> None:
     """One long turn."""
-    gateway = Gateway()
+    gateway = FakeGateway()
     path = put(agents / "max" / "sessions" / f"{ID}.jsonl", [HEADER, claw(1, "user", "x" * 100_000)])
     touch(path)
     assert await follower(agents, home, gateway).round() == 1
@@ -117,7 +117,7 @@ async def test_100_kb_are_due_however_few_the_lines(agents: Path, home: Path) ->
 
 async def test_a_database_and_archives_are_followed_too(agents: Path, home: Path) -> None:
     """Due by their size, or when they rest; another server's start remembers nothing again."""
-    gateway = Gateway()
+    gateway = FakeGateway()
     db = agents / "max" / "agent" / "openclaw-agent.sqlite"
     database(db, (ID, "agent:max:main", "direct", TALK)).close()
     touch(db, rested_s=10)
@@ -131,7 +131,7 @@ async def test_a_database_and_archives_are_followed_too(agents: Path, home: Path
 
 async def test_what_is_no_session_is_left_alone(agents: Path, home: Path) -> None:
     """Notes and plain lines beside the transcripts are for `fusion ingest`."""
-    gateway = Gateway()
+    gateway = FakeGateway()
     touch(put(agents / "plain.jsonl", [{"text": "a line"}]), rested_s=10**6)
     (agents / "note.md").write_text("a note")
     touch(agents / "note.md", rested_s=10**6)
@@ -140,7 +140,7 @@ async def test_what_is_no_session_is_left_alone(agents: Path, home: Path) -> Non
 
 async def test_a_gateway_that_is_busy_is_asked_again(agents: Path, home: Path) -> None:
     """Nothing counts as read that was not acknowledged."""
-    gateway = Gateway()
+    gateway = FakeGateway()
     touch(put(agents / "max" / "sessions" / f"{ID}.jsonl", TALK), rested_s=600)
     follow = follower(agents, home, gateway)
     gateway.busy = True
@@ -152,7 +152,7 @@ async def test_a_gateway_that_is_busy_is_asked_again(agents: Path, home: Path) -
 
 async def test_a_turn_that_is_refused_is_left_out_alone(agents: Path, home: Path) -> None:
     """The others of its batch are kept."""
-    gateway = Gateway()
+    gateway = FakeGateway()
     gateway.refuses = "From Kedjan."
     touch(put(agents / "max" / "sessions" / f"{ID}.jsonl", TALK), rested_s=600)
     await follower(agents, home, gateway).round()
@@ -173,7 +173,7 @@ async def test_the_server_follows_them_only_when_it_is_told_to(agents: Path, tmp
     plain["backends"] = {"memory": {"adapter": "adapters.inmemory:InMemory"}}
     sessions = {"paths": [str(agents)], "idle_s": 0, "user_id": "ada"}
     for told, found in (({}, 0), (sessions, 1)):
-        async with Fusion.open(load(home=tmp_path / "home", sessions=told, **plain)) as fusion:
+        async with Gateway.open(load(home=tmp_path / "home", sessions=told, **plain)) as fusion:
             if fusion.following is not None:
                 await fusion.following.round()
             await fusion.settle()

@@ -18,7 +18,7 @@ from fusion.ingest.intake import NewMemory
 from fusion.lib.envelope import MARKED, UNATTENDED
 from fusion.sources import files as opening
 from fusion.sources.files import Skip
-from fusion.sources.offsets import Bookmarks
+from fusion.sources.offsets import ReadOffsets
 from fusion.sources.readers import read
 from fusion.sources.sessions import UNKNOWN_COLD, Transcript, read_session, session_of
 
@@ -414,17 +414,17 @@ def test_bookmarks_hold_when_a_session_goes_cold(agent: Path, home: Path):
     db = newer(agent)
     for seq, row in enumerate(TALK):
         pack(db, ID, seq, row)
-    marks = Bookmarks(home, ADA)
+    marks = ReadOffsets(home, ADA)
     first = memories(agent, bookmarks=marks)
     marks.commit()
     freeze(db, agent, ID, TALK, inside=True)
-    marks = Bookmarks(home, ADA)
+    marks = ReadOffsets(home, ADA)
     assert (memories(agent, bookmarks=marks), marks.known) == ([], 3)
     pack(db, ID, len(TALK), claw(9, "user", "And the tyres?"))
     db.execute("delete from session_transcript_cold_archives")
     freeze_rows = [*TALK, claw(9, "user", "And the tyres?")]
     freeze(db, agent, ID, freeze_rows, inside=True)
-    again = memories(agent, bookmarks=Bookmarks(home, ADA))
+    again = memories(agent, bookmarks=ReadOffsets(home, ADA))
     assert again[:3] == first
     assert [item.text for item in again[3:]] == ["And the tyres?"]
     db.close()
@@ -474,10 +474,10 @@ def test_sessions_that_were_deleted_or_reset_inside_the_database(
             "insert into session_transcript_archives values(?, 'g0', ?, 'deleted', ?, ?, ?, ?, 0, null)",
             (session, key, encoding, blob, hashlib.sha256(blob).hexdigest(), f"{session}.jsonl.deleted.x"),
         )
-    marks = Bookmarks(home, ADA)
+    marks = ReadOffsets(home, ADA)
     assert memories(agent, bookmarks=marks) == live
     marks.commit()
-    marks = Bookmarks(home, ADA)
+    marks = ReadOffsets(home, ADA)
     assert (memories(agent, bookmarks=marks), marks.known) == ([], 3)
     assert reasons(agent) == [UNATTENDED]
     db.execute("update session_transcript_archives set archive_sha256 = ?", ("0" * 64,))
@@ -563,7 +563,7 @@ def home(tmp_path: Path) -> Path:
 
 def run(home: Path, *paths: Path, scope: Scope = ADA) -> tuple[list[str], int]:
     """One run that is acknowledged to its end: what it handed on, and what it knew from earlier ones."""
-    marks = Bookmarks(home, scope)
+    marks = ReadOffsets(home, scope)
     found = texts(*paths, scope=scope, bookmarks=marks)
     marks.commit()
     return found, marks.known
@@ -581,7 +581,7 @@ def test_a_session_is_read_on_from_where_it_was_left(home: Path, projects: Path)
     assert run(home, projects) == ([f"turn {n}" for n in range(1300)], 0)
     assert run(home, projects) == ([], 1300)
     append(file, jsonl([claude(1300, "user", "one more")]))
-    marks = Bookmarks(home, ADA)
+    marks = ReadOffsets(home, ADA)
     [more] = memories(projects, bookmarks=marks)
     assert (more.text, more.place) == ("one more", Place(f"claude-code/{ID}", 1300, 1300))
     assert len(run(home, projects, scope=Scope(user_id="tom"))[0]) == 1301
@@ -590,7 +590,7 @@ def test_a_session_is_read_on_from_where_it_was_left(home: Path, projects: Path)
 def test_what_was_not_acknowledged_is_read_again(home: Path, projects: Path):
     """A run that broke off before its first commit leaves no bookmark."""
     put(projects / f"{ID}.jsonl", [claude(1, "user", "once")])
-    assert texts(projects, bookmarks=Bookmarks(home, ADA)) == ["once"]
+    assert texts(projects, bookmarks=ReadOffsets(home, ADA)) == ["once"]
     assert run(home, projects) == (["once"], 0)
 
 
@@ -605,7 +605,7 @@ def test_half_a_line_is_left_for_the_next_run(home: Path, projects: Path):
     append(file, line[40:-1])
     assert run(home, file) == (["two"], 1)
     append(file, b"\n" + jsonl([claude(3, "user", "three")]))
-    assert [(m.text, m.place.start) for m in memories(file, bookmarks=Bookmarks(home, ADA)) if m.place] == [
+    assert [(m.text, m.place.start) for m in memories(file, bookmarks=ReadOffsets(home, ADA)) if m.place] == [
         ("two", 1),  # again, with the same key: nothing is believed of a line before its end is there
         ("three", 2),
     ]

@@ -19,7 +19,7 @@ from fusion.doors.cli import app
 from fusion.doors.cli.allow import agree, view
 from fusion.doors.cli.doctor import examine
 from fusion.errors import HomeNotAllowed, SettingsError
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.home import HomeLock, locate_home
 from fusion.settings import load
 from fusion.store.private_files import state_path
@@ -381,7 +381,7 @@ def test_settings_in_a_home_name_no_other_home(cloned: Path, monkeypatch: pytest
     assert load().home == cloned
 
     async def open_it() -> None:
-        async with Fusion.open():
+        async with Gateway.open():
             pass
 
     with pytest.raises(HomeNotAllowed, match="fusion allow --home"):

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type
 import typer
 from typer.core import TyperGroup
 
-from fusion.contract import Lines, Tells, Verb
 from fusion.doors.cli.usage import OneLine
 from fusion.errors import BadInput, FusionError, NotFound
+from fusion.extension import Lines, Tells, Verb
 from fusion.gateway.extensions import has_verbs, verbs_of
 from fusion.home import config_root, locate_home
 from fusion.lib.did_you_mean import nearest

@@ -28,7 +28,7 @@ from fusion.errors import BadInput, NotFound, Overloaded, ServerUnreachable, Sto
 from fusion.lib.clean import clean
 from fusion.sources.files import DEFAULT_LIMITS, File, Limits, Skip
 from fusion.sources.lock import reading
-from fusion.sources.offsets import Bookmarks
+from fusion.sources.offsets import ReadOffsets
 from fusion.sources.readers import read, size
 from fusion.trust.token import reader_key
 
@@ -235,7 +235,7 @@ async def send(
     """
     tally = tally or Tally()
     settled: bool | None = None
-    bookmarks = Bookmarks(home, scope) if home is not None else None
+    bookmarks = ReadOffsets(home, scope) if home is not None else None
     reader = reader_key(home) if home is not None and home.is_dir() else None
     whole = WholeFiles()
     refused = False

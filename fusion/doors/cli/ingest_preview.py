@@ -17,7 +17,7 @@ from fusion.doors.cli.plural import counted
 from fusion.errors import BadInput
 from fusion.settings import IngestSettings
 from fusion.sources.files import File, Limits, Unreadable, files, opened
-from fusion.sources.offsets import Bookmarks, is_untouched
+from fusion.sources.offsets import ReadOffsets, is_untouched
 
 SECTION_BYTES = 1_600
 """of a section at most, as `fusion.lib.chunk` cuts"""
@@ -45,7 +45,7 @@ class Bulk:
 
 def bulk_of(paths: Sequence[Path], scope: Scope, home: Path | None, limits: Limits) -> Bulk:
     """What is new in these paths; a file that nobody touched since it was read counts nothing."""
-    marks = Bookmarks(home, scope) if home is not None and home.is_dir() else None
+    marks = ReadOffsets(home, scope) if home is not None and home.is_dir() else None
     count = total = sections = 0
     for file in files(paths):
         if not isinstance(file, File) or limits.too_large(file) or _is_known(file, marks):
@@ -68,7 +68,7 @@ def ask(bulk: Bulk, bounds: IngestSettings, *, yes: bool, as_json: bool) -> None
         raise typer.Exit(1)
 
 
-def _is_known(file: File, marks: Bookmarks | None) -> bool:
+def _is_known(file: File, marks: ReadOffsets | None) -> bool:
     mark = marks.find(str(file.path)) if marks is not None else None
     try:
         return mark is not None and is_untouched(mark, file.path.lstat())

@@ -19,7 +19,7 @@ from fusion.sources.files import is_there
 if TYPE_CHECKING:
     from fusion.client import AsyncClient
     from fusion.contract import Scope
-    from fusion.sources.offsets import Bookmark, Bookmarks
+    from fusion.sources.offsets import ReadOffset, ReadOffsets
 
 PAGE = 1000
 BATCH_BYTES = 200_000
@@ -31,14 +31,14 @@ class WholeFiles:
 
     def __init__(self) -> None:
         self._kept: dict[str, Sequence[str]] = {}
-        self._marks: dict[str, Bookmark] = {}
+        self._marks: dict[str, ReadOffset] = {}
 
-    def __call__(self, source: str, revisions: Sequence[str], mark: Bookmark | None) -> None:
+    def __call__(self, source: str, revisions: Sequence[str], mark: ReadOffset | None) -> None:
         self._kept[source] = revisions
         if mark is not None:
             self._marks[source.removeprefix("file:")] = mark
 
-    def mark(self, bookmarks: Bookmarks) -> None:
+    def mark(self, bookmarks: ReadOffsets) -> None:
         """Notes that these files are done with, so that a server that follows them need not read them again."""
         for name, mark in self._marks.items():
             bookmarks.reached(name, mark)

@@ -1,6 +1,6 @@
 """The HTTP door: the application around the routes, and how errors become replies.
 
-What decides stands behind it, in `Fusion`; what refuses before it, in `gate`.
+What decides stands behind it, in `Gateway`; what refuses before it, in `gate`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from starlette.types import Scope as Connection
 
 import fusion as package
 from fusion import problem
-from fusion.contract import Route as DropIn
 from fusion.contract import Scope
 from fusion.doors.http import schemas
 from fusion.doors.http.middleware import PUBLIC, Gate, Problem, Rules
@@ -28,14 +27,15 @@ from fusion.doors.http.openapi import DOCS, document, shown
 from fusion.doors.http.routes import ClientGone, Served, reply, router, while_connected
 from fusion.doors.http.streaming import no_lines, no_progress
 from fusion.errors import BadInput, FusionError
+from fusion.extension import Route as DropIn
 
 if TYPE_CHECKING:
-    from fusion.gateway.gateway import Fusion
+    from fusion.gateway.gateway import Gateway
     from fusion.settings import Settings
 
 
-def create_app(fusion: Fusion, settings: Settings, *, local_token: str | None = None) -> Gate:
-    """The ASGI application over an open `Fusion`; ``local_token`` is the home's, which every request needs."""
+def create_app(fusion: Gateway, settings: Settings, *, local_token: str | None = None) -> Gate:
+    """The ASGI application over an open `Gateway`; ``local_token`` is the home's, which every request needs."""
     app = FastAPI(
         title="memory-fusion",
         version=package.__version__,
@@ -70,7 +70,7 @@ def compat_path(backend: str, route: DropIn) -> str:
     return f"/compat/{backend}{route.path}"
 
 
-def dropped_in(fusion: Fusion, backend: str, route: DropIn) -> Callable[[Request], Awaitable[Response]]:
+def dropped_in(fusion: Gateway, backend: str, route: DropIn) -> Callable[[Request], Awaitable[Response]]:
     """The endpoint of a route of another system's, which knows no users: it is asked for everybody's of a tenant."""
 
     async def endpoint(request: Request) -> Response:

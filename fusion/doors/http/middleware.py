@@ -3,7 +3,7 @@
 In this order, so that the cheapest refusal comes first and nothing of a refused body is read:
 Host (421) and Origin (403) against DNS rebinding and cross-site posts → token or API key (401), which names the tenant
 → media type (415) → announced size (413) → the body itself, bounded in bytes (413) and time (408) → a place among the
-requests in flight (503; behind it the questions among them take turns, `fusion.gateway.admission`). Every reply carries a
+requests in flight (503; `fusion.gateway.admission` then gives each question a slot). Every reply carries a
 request id, its timing and the security headers; while the server drains, also ``Connection: close``, so that no client
 sends its next request into a connection that is about to end.
 """

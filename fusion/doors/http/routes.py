@@ -1,4 +1,4 @@
-"""Every route of the gateway: what it takes, what it answers, and which call of `Fusion` does it.
+"""Every route of the gateway: what it takes, what it answers, and which call of `Gateway` does it.
 
 Requests are models of `bodies`, checked by FastAPI. Replies are declared in `fusion.wire` for the document and are
 encoded here as they are: to validate them again would cost each question more than its ranking. A test validates every
@@ -39,7 +39,7 @@ from fusion.trust.token import CHALLENGE, PROOF, READER_HEADER, is_reader
 
 if TYPE_CHECKING:
     from fusion.doors.http.middleware import Gate
-    from fusion.gateway.gateway import Fusion
+    from fusion.gateway.gateway import Gateway
     from fusion.recall.gather import Answer
     from fusion.settings import Settings
 
@@ -87,7 +87,7 @@ class StrictRequest(Request):
 class Served:
     """What a request is answered from, and the tenant that asks."""
 
-    fusion: Fusion
+    fusion: Gateway
     settings: Settings
     gate: Gate
     tenant: str = "default"

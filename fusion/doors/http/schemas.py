@@ -30,8 +30,9 @@ from pydantic.functional_validators import AfterValidator, BeforeValidator
 from pydantic.json_schema import WithJsonSchema
 
 from fusion.compare.arms import ALL
-from fusion.contract import Audience, Kind, Moment, Origin, Place, Precision, Scope, Unit, Verb
+from fusion.contract import Audience, Kind, Moment, Origin, Place, Precision, Scope, Unit
 from fusion.errors import BadInput, TooLarge
+from fusion.extension import Verb
 from fusion.gateway.memory_flush import Access, Context, Rules, Trigger
 from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory, not_one_line

@@ -33,7 +33,7 @@ from fusion.settings import LOOPBACK, Settings
 from fusion.trust.token import home_token
 
 if TYPE_CHECKING:
-    from fusion.gateway.gateway import Fusion
+    from fusion.gateway.gateway import Gateway
 
 OWN_FILES = 256
 """file descriptors that the stores and connections to backends need beside those of clients"""
@@ -123,7 +123,7 @@ def listen(host: str, port: int, mend: str = "Choose another with --port (0 take
 
 
 async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
-    from fusion.gateway.gateway import Fusion
+    from fusion.gateway.gateway import Gateway
 
     # Before the port: that is most likely taken by the very server that has the home, and another port is no mend.
     if (holder := owner(settings.home)) is not None:
@@ -140,7 +140,7 @@ async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
                 mend = f"Choose another: backends.{name}.compat_port"
                 own = listen(settings.server.host, chosen.compat_port, mend)
                 drop_ins[doors.enter_context(contextlib.closing(own))] = name
-        async with Fusion.open(settings) as fusion:
+        async with Gateway.open(settings) as fusion:
             doors.enter_context(settled_heap())
             await serve_on(door, fusion, settings, on_ready, drop_ins)
             try:
@@ -159,7 +159,7 @@ def abandon(error: HomeGone) -> NoReturn:
     os._exit(GONE_STATUS)
 
 
-async def _leave_when_gone(server: Server, fusion: Fusion) -> None:
+async def _leave_when_gone(server: Server, fusion: Gateway) -> None:
     """Stops the server when its home is gone, also when nobody asks anything."""
     while True:
         try:
@@ -191,7 +191,7 @@ def bound_log(log_file: Path, max_bytes: float, descriptor: int = 2) -> None:
 
 async def serve_on(
     door: socket.socket,
-    fusion: Fusion,
+    fusion: Gateway,
     settings: Settings,
     on_ready: Callable[[str], None] = lambda url: None,
     drop_ins: Mapping[socket.socket, str] | None = None,
@@ -242,7 +242,7 @@ def url_of(door: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-async def _leave_when_idle(server: Server, gate: Gate, fusion: Fusion, idle_exit_s: float) -> None:
+async def _leave_when_idle(server: Server, gate: Gate, fusion: Gateway, idle_exit_s: float) -> None:
     """Stops a server that was started for a client, when none came for a while and nothing is left to deliver."""
     while idle_exit_s > 0:
         if gate.quiet_s() < idle_exit_s:

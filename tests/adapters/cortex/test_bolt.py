@@ -27,7 +27,7 @@ from adapters.cortex.transfer import migrated
 from adapters.graph import Walking
 from fusion.contract import Backend, Embedder, Opening
 from fusion.errors import BackendUnreachable, InvalidAnswer, ModelMissing, SettingsError
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from tests import chaos
 from tests.adapters.cortex.store_contract import StoreContract, look, memory, numbers
 from tests.backend_contract import NOW, BackendContract, event_id
@@ -279,7 +279,7 @@ async def test_a_server_that_is_down_is_told_with_its_mend(home: Path) -> None:
     """To `status`, doctor and every answer: degraded, and the mend is said last."""
     with chaos.refusing() as url:
         table = {"adapter": "adapters.cortex:Cortex", "store": "neo4j", "url": url.replace("http", "bolt")}
-        async with Fusion.open(settings_of(home, cortex={**table, "deadline_ms": HOUR_MS})) as fusion:
+        async with Gateway.open(settings_of(home, cortex={**table, "deadline_ms": HOUR_MS})) as fusion:
             [row] = (await fusion.status())["backends"]
             await fusion.health.look()
             degraded = fusion.health.degraded

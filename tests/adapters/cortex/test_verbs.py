@@ -26,7 +26,7 @@ from fusion.client import AsyncClient, do
 from fusion.contract import Event, Opening, Scope
 from fusion.doors.http.app import create_app
 from fusion.errors import BackendUnreachable, BadInput, NotFound
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
 from tests.adapters.cortex.store_contract import ADA, BEN, memory, numbers
 from tests.adapters.cortex.test_lifecycle import Killed, Mortal
@@ -39,7 +39,7 @@ TWO = {"cortex": {"adapter": "adapters.cortex:Cortex"}, "other": {"adapter": "ad
 class Told:
     """The verbs of one open home, as a client calls them; what was kept is everywhere when it returns."""
 
-    def __init__(self, client: AsyncClient, fusion: Fusion) -> None:
+    def __init__(self, client: AsyncClient, fusion: Gateway) -> None:
         self.client = client
         self.fusion = fusion
 
@@ -60,7 +60,7 @@ async def telling(home: Path, embedder: str = "", **cortex: object) -> AsyncIter
     """``cortex`` are options of that backend."""
     backends = {**TWO, "cortex": {**TWO["cortex"], **cortex}}
     settings = load(home=home, embedder={"adapter": embedder}, backends_only=True, backends=backends)
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         transport = httpx.ASGITransport(create_app(fusion, settings))
         async with AsyncClient.over(transport) as client:
             yield Told(client, fusion)
@@ -612,7 +612,7 @@ class TestDropIn:
     @pytest.fixture
     async def http(self, home: Path) -> AsyncIterator[httpx.AsyncClient]:
         settings = load(home=home, embedder={"adapter": ""}, backends_only=True, backends=TWO)
-        async with Fusion.open(settings) as fusion:
+        async with Gateway.open(settings) as fusion:
             transport = httpx.ASGITransport(create_app(fusion, settings))
             base = "http://localhost/compat/cortex"
             async with httpx.AsyncClient(transport=transport, base_url=base) as client:

@@ -17,9 +17,10 @@ from qdrant_client import models
 
 from adapters.mem0 import Mem0Server
 from adapters.mem0.cli import History
-from fusion.contract import Call, Opening, Scope
+from fusion.contract import Opening, Scope
 from fusion.errors import InvalidAnswer, NotFound
-from fusion.gateway.gateway import Fusion
+from fusion.extension import Call
+from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
 from tests import chaos
 from tests.adapters.mem0.test_server import Mem0Behind, made, on_qdrant
@@ -43,7 +44,7 @@ async def line(_: str) -> None:
     """Nothing is sent line by line."""
 
 
-async def history(fusion: Fusion, ref: str, scope: Scope) -> list[tuple[str, str, str | None]]:
+async def history(fusion: Gateway, ref: str, scope: Scope) -> list[tuple[str, str, str | None]]:
     """The changes of a memory: mem0's word, what it says since, what it said before."""
     told = cast("Any", await fusion.do("mem0", History(ref), scope, line, lambda *_: None))
     return [(change["event"], change["memory"], change["was"]) for change in told["changes"]]
@@ -56,7 +57,7 @@ async def history(fusion: Fusion, ref: str, scope: Scope) -> list[tuple[str, str
 async def test_versions_by_the_ref_that_a_block_cites(tmp_path: Path) -> None:
     """Replaced twice, all three stand in the history of each that knows them: of the last, all; of the first, itself.
     Another user gets nothing, as if there were none; and what is forgotten is told no more."""
-    async with Fusion.open(kept_in(tmp_path)) as fusion:
+    async with Gateway.open(kept_in(tmp_path)) as fusion:
         refs: list[str] = []
         for text in ("Tea at four", "Tea at five", "Tea at six"):
             [kept] = await fusion.remember([NewMemory(text, scope=ADA, supersedes=refs[-1] if refs else None)])
@@ -77,7 +78,7 @@ async def test_versions_by_the_ref_that_a_block_cites(tmp_path: Path) -> None:
             await history(fusion, refs[2], ADA)
 
 
-class Gateway:
+class FakeGateway:
     """Knows the memories that mem0's server was told of, as the journal does."""
 
     def __init__(self, known: dict[str, tuple[str, ...]]) -> None:
@@ -90,7 +91,7 @@ class Gateway:
 
 
 def call_of(scope: Scope, **known: tuple[str, ...]) -> Call:
-    return Call(scope, NOW, cast("Any", Gateway(known)), line, lambda *_: None)
+    return Call(scope, NOW, cast("Any", FakeGateway(known)), line, lambda *_: None)
 
 
 @pytest.mark.feature(

@@ -26,7 +26,7 @@ from adapters.mem0.local import FILE, LOCK, SCHEMA, Points, open_client, opened
 from adapters.mem0.unpickle import OLD, Refused, brought_over, point_of
 from fusion.contract import Hit, Opening, Scope
 from fusion.errors import StoreBusy, StoreDamaged
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
 from tests.backend_contract import make_query, make_samples
 from tests.fakes import FakeEmbedder
@@ -126,7 +126,7 @@ async def test_what_was_refused_is_filled_again_from_the_journal(home: Path, tmp
     settings = load(
         home=home, backends_only=True, embedder={"adapter": ""}, backends={"mem0": {"adapter": "adapters.mem0:Mem0"}}
     )
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         await fusion.remember([NewMemory("The harbour crane is green")])
         await fusion.settle()
     [file] = home.rglob(FILE)
@@ -134,7 +134,7 @@ async def test_what_was_refused_is_filled_again_from_the_journal(home: Path, tmp
         file.with_name(name).unlink(missing_ok=True)
     await old_home(file.parent)
     plant(file.parent, pickle.dumps(Bomb(tmp_path / "marker")))
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         await fusion.settle()
         [row] = await fusion.backends()
         assert row.items == 1

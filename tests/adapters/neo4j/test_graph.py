@@ -31,7 +31,7 @@ from fusion.errors import (
     SettingsError,
     Unauthorized,
 )
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
 from tests.backend_contract import BackendContract, make_query, opening
 from tests.bolt.servers import CONNECT_MS, ArcadeDB, arcade_at, empty, memgraph_at_hand, start_arcade
@@ -969,7 +969,7 @@ async def test_fused_beside_another_and_told_what_is_wrong(
     broken = {**graph, "text_index": "chunk_txt"}
     tables = {"memory": {"adapter": "adapters.inmemory:InMemory"}, "graph": graph, "broken": broken}
     chosen = load(home=home, backends_only=True, embedder={"adapter": ""}, backends=tables)
-    async with Fusion.open(chosen) as fusion:
+    async with Gateway.open(chosen) as fusion:
         await fusion.remember([NewMemory("The bug gateway was a timeout.")])
         await fusion.settle()
         fused = await fusion.fuse("Who corrected bug gateway?", timeout_ms=10_000)

@@ -3,7 +3,8 @@
 The server is one of our own on loopback, with Qdrant's REST shapes over qdrant-client's local mode. Against a real one:
 
     docker compose -f compose/qdrant.yaml up -d
-    FUSION_TEST_QDRANT=http://127.0.0.1:6333 QDRANT_API_KEY=… python -m pytest -m live tests/adapters/qdrant/test_memories.py
+    export FUSION_TEST_QDRANT=http://127.0.0.1:6333 QDRANT_API_KEY=…
+    python -m pytest -m live tests/adapters/qdrant/test_memories.py
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from fusion.doors.http.app import create_app
 from fusion.doors.http.serve import listen, serve, serve_on, url_of
 from fusion.errors import BadInput, NotFound, SettingsError, StoreFull
 from fusion.gateway.extensions import verbs_of
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.settings import Settings
 from fusion.trust import allow
 from fusion.trust.token import home_token
@@ -52,7 +52,7 @@ def home(tmp_path: Path) -> Path:
 async def client(home: Path) -> AsyncIterator[httpx.AsyncClient]:
     """The whole gateway over that home, in this process."""
     settings = load(home=home)
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         transport = Checked(create_app(fusion, settings))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             yield client
@@ -116,7 +116,7 @@ class TestOverHttp:
     async def test_one_that_could_not_be_opened(self, home: Path) -> None:
         """Says why, as every other answer of it does."""
         settings = load(home=home, backends={"memory": {"enabled": False}})
-        async with Fusion.open(settings) as fusion:
+        async with Gateway.open(settings) as fusion:
             transport = Checked(create_app(fusion, settings))
             async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
                 reply = await post(client, "look", query="tea")
@@ -299,7 +299,7 @@ class TestCommands:
 
 
 async def _kept_and_looked(settings: Settings) -> list[list[str]]:
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         transport = Checked(create_app(fusion, settings))
         async with AsyncClient.over(transport) as client:
             await client.do("memory", "keep", {"lines": ["Omar drinks tea."]}, user_id="omar")
@@ -324,7 +324,7 @@ class TestDropInRoutes:
     async def test_a_probe_wants_a_key_as_every_route_of_a_backend_does(self, home: Path) -> None:
         """Without one nobody learns which backends there are."""
         settings = load(home=home, api_key="k")
-        async with Fusion.open(settings) as fusion:
+        async with Gateway.open(settings) as fusion:
             transport = Checked(create_app(fusion, settings))
             async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
                 for path in ("/compat/memory/healthz", "/compat/memory/v1/things/tea", "/compat/none"):
@@ -338,7 +338,7 @@ class TestDropInRoutes:
         settings = load(home=home)
         door, own = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
         ready = asyncio.Event()
-        async with Fusion.open(settings) as fusion:
+        async with Gateway.open(settings) as fusion:
             serving = asyncio.create_task(serve_on(door, fusion, settings, lambda url: ready.set(), {own: "memory"}))
             await ready.wait()
             headers = {"authorization": f"Bearer {home_token(home)}"}

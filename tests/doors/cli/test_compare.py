@@ -15,7 +15,7 @@ from fusion.client import AsyncClient
 from fusion.doors.cli import app
 from fusion.doors.http.app import create_app
 from fusion.errors import BadInput, NobodyAnswered, NotFound
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.recipe import mark
 from fusion.settings import KeySettings, ServerSettings, Settings
 from fusion.trust import allow
@@ -78,7 +78,7 @@ async def tenants(tmp_path: Path) -> AsyncIterator[dict[str, AsyncClient]]:
     tables = {name: {"adapter": "adapters.inmemory:InMemory"} for name in ("one", "two")}
     settings: Settings = load(home=tmp_path / "home", backends_only=True, embedder={"adapter": ""}, backends=tables)
     settings = settings.model_copy(update={"server": ServerSettings(keys=tuple(keys))})
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         there = Checked(create_app(fusion, settings))
         clients = {tenant: AsyncClient.over(there, api_key=key) for key, tenant in KEYS.items()}
         yield clients

@@ -23,7 +23,7 @@ from fusion.doors.cli import app, render
 from fusion.doors.cli.doctor import Finding, _configured, examine, healthy
 from fusion.doors.http.openapi import examples
 from fusion.errors import PackageMissing, SettingsError
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.home import HomeLock, ServerRecord, write_record
 from fusion.ingest.intake import NewMemory
 from fusion.settings import BackendSettings
@@ -64,7 +64,7 @@ async def filled(home: Path) -> Path:
     """A home that was used: one memory in one backend, closed again."""
     home.mkdir(mode=0o700)
     (home / "fusion.toml").write_text(SMALL)
-    async with Fusion.open(load(home=home)) as fusion:
+    async with Gateway.open(load(home=home)) as fusion:
         await fusion.remember([NewMemory("the bookings moved")])
         await fusion.settle()
     return home
@@ -80,7 +80,7 @@ def wrong(found: list[Finding]) -> dict[str, Finding]:
 async def test_what_is_held_back_from_notes_is_said_with_and_without_a_server(home: Path, filled: Path) -> None:
     """How many memories, which notes, and the refs; nothing of it is wrong."""
     place = Place("notes/garden.md", 3, 3, "line")
-    async with Fusion.open(load(home=home)) as fusion:
+    async with Gateway.open(load(home=home)) as fusion:
         (rake,) = await fusion.remember([NewMemory("The rake is behind the shed.", place=place)])
         await fusion.forget(rake.ref, Scope())
         held = (await fusion.status())["held_back"]
@@ -161,7 +161,7 @@ async def test_the_backlog_of_a_home_without_a_server(home: Path) -> None:
     """What a backend refused when the server ran is told from the journal, with its reason."""
     tables = {"picky": {"adapter": f"{Picky.__module__}:Picky"}}
     settings = load(home=home, backends_only=True, embedder={"adapter": ""}, backends=tables)
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         await fusion.remember([NewMemory("poison")])
         await fusion.settle()
     found = wrong(examine(home, now=NOW))
@@ -262,7 +262,7 @@ async def test_other_peoples_memory_is_asked(
     deadline_ms = 500 if behaviour is chaos.hang else 60_000
     async with Chaos(behaviour=behaviour) as server:
         settings = settings_of(tmp_path / "served", there=remote(server.url, deadline_ms=deadline_ms))
-        async with Fusion.open(settings) as fusion, served(filled, cast(FakeFusion, fusion)):
+        async with Gateway.open(settings) as fusion, served(filled, cast(FakeFusion, fusion)):
             found = wrong(await asyncio.to_thread(examine, filled, now=NOW))
     assert said in found["backend there"].detail
     assert found["backend there"].mend.startswith(mend)
@@ -318,7 +318,7 @@ async def test_a_wrong_option_is_found_before_a_start(filled: Path, module: str)
     assert (found.status, said in found.detail) == ("fail", True)
     assert found.mend == f"correct [backends.ours] in {file}"
     with pytest.raises(SettingsError) as refused:
-        async with Fusion.open(load(home=filled)):
+        async with Gateway.open(load(home=filled)):
             pytest.fail("it opened")
     assert found.detail.removeprefix("[backends.ours] ") in str(refused.value)
 
@@ -469,7 +469,7 @@ async def test_links_in_followed_folders_are_counted(
     """By kind, as a remark and no fault; the server knows, because it walks these folders."""
     links = {"linked .md": 2, "linked folder": 1}
     said = "not read in the folders of [notes]: 2 linked .md, 1 linked folder; links are not followed"
-    async with Fusion.open(load(home=home)) as fusion:
+    async with Gateway.open(load(home=home)) as fusion:
         status = await fusion.status()
     assert status["links"] == {}
     async with served(home, Telling(links=links)):

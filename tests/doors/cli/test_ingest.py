@@ -20,12 +20,12 @@ from fusion.doors.cli.ingest_retire import WholeFiles
 from fusion.doors.http.encode import encode
 from fusion.doors.http.schemas import MemoryBody
 from fusion.errors import Overloaded, StoreBusy, StoreFull
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
 from fusion.lib.words import content_hash
 from fusion.settings import ServerSettings, Settings
 from fusion.sources.lock import reading_behind
-from fusion.sources.offsets import Bookmarks
+from fusion.sources.offsets import ReadOffsets
 from tests.doors.contract import Checked
 from tests.doors.fakes import FakeFusion, app_over
 from tests.patience import load
@@ -112,7 +112,7 @@ async def test_a_note_is_marked_when_what_it_has_no_more_is_retired(tmp_path: Pa
     (tmp_path / "journal.sqlite").write_bytes(b"j")
 
     def marked() -> bool:
-        return Bookmarks(tmp_path, NOBODY).find(str(note)) is not None
+        return ReadOffsets(tmp_path, NOBODY).find(str(note)) is not None
 
     with pytest.raises(StoreFull):
         await ingest([note], NOBODY, gateway(fusion), quiet=True, home=tmp_path)
@@ -259,7 +259,7 @@ async def whole_home(home: Path) -> AsyncIterator[AsyncClient]:
     one = {"one": {"adapter": "adapters.inmemory:InMemory"}}
     settings = load(home=home, backends_only=True, embedder={"adapter": ""}, backends=one)
     async with (
-        Fusion.open(settings) as fusion,
+        Gateway.open(settings) as fusion,
         AsyncClient.over(Checked(app_over(fusion, settings))) as client,  # type: ignore[arg-type]
     ):
         yield client

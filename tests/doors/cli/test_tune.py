@@ -13,7 +13,16 @@ from fusion.doors.cli import app
 from fusion.doors.cli.tune import pays, toml
 from fusion.errors import SettingsError
 from fusion.lib.gbdt import digest
-from fusion.recipe import Dedup, Fusing, Gathering, Judging, Learned, Packing, Recipe, mark
+from fusion.recipe import (
+    DedupSettings,
+    FuseSettings,
+    GatherSettings,
+    Learned,
+    PackSettings,
+    Recipe,
+    RerankSettings,
+    mark,
+)
 from fusion.settings import load as load_settings
 from fusion.settings import read_recipe, recipes
 from tests.compare.test_learn import labels
@@ -29,11 +38,11 @@ def test_a_recipe_that_is_written_is_read_back_the_same(tmp_path: Path) -> None:
     """Numbers, truths, texts, weights and signals, and what it was tuned on, which is no part of its hash."""
     recipe = Recipe(
         name="mine",
-        gather=Gathering(depth=42),
-        dedup=Dedup(guarded=False),
-        fuse=Fusing(k=30, weights={"my notes": 0.5}),
-        rerank=Judging(signals={"bm25": 2.0, "dense": 0.5}, judge="always", floor=0.35),
-        pack=Packing(source_share=0.6, excerpts=False),
+        gather=GatherSettings(depth=42),
+        dedup=DedupSettings(guarded=False),
+        fuse=FuseSettings(k=30, weights={"my notes": 0.5}),
+        rerank=RerankSettings(signals={"bm25": 2.0, "dense": 0.5}, judge="always", floor=0.35),
+        pack=PackSettings(source_share=0.6, excerpts=False),
         tuned_on=tuple(mark(f"question {n}?") for n in range(23)),
     )
     file = tmp_path / "mine.toml"
@@ -46,7 +55,7 @@ def test_a_recipe_that_is_written_is_read_back_the_same(tmp_path: Path) -> None:
 def test_a_recipe_and_its_model_are_one(tmp_path: Path) -> None:
     """With its model beside it the recipe has trees; the model changes its hash; changed or gone, the weights are left,
     and the fault says so."""
-    plain = Recipe(name="learned", rerank=Judging(signals={"bm25": 1.0}))
+    plain = Recipe(name="learned", rerank=RerankSettings(signals={"bm25": 1.0}))
     (tmp_path / "learned.txt").write_text(MODEL, encoding="utf-8")
     file = tmp_path / "learned.toml"
     file.write_text(

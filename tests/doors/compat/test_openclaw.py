@@ -20,7 +20,7 @@ from fusion.contract import Place
 from fusion.doors.http.app import create_app
 from fusion.doors.mcp import MemoryGet, MemorySearch
 from fusion.errors import NobodyAnswered
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.recall.engine import Fused, FuseRequest
 from fusion.settings import Settings, ToolSettings
 from tests.doors.contract import Checked
@@ -195,7 +195,7 @@ def workspace(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def at_home(home: Path, workspace: Path, **options: Any) -> AsyncIterator[tuple[Fusion, AsyncClient]]:
+async def at_home(home: Path, workspace: Path, **options: Any) -> AsyncIterator[tuple[Gateway, AsyncClient]]:
     """A gateway over the workspace, and a client of it; the user lives in UTC."""
     given = {"paths": [str(workspace)], "scan_interval_s": 0, **options}
     settings = load(
@@ -205,7 +205,7 @@ async def at_home(home: Path, workspace: Path, **options: Any) -> AsyncIterator[
         flush={"zone": "UTC"},
         backends={"markdown": {"adapter": "adapters.markdown:Markdown", **given}},
     )
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         transport = Checked(create_app(fusion, settings), raise_app_exceptions=False)
         async with AsyncClient.over(transport) as memory:
             yield fusion, memory

@@ -15,13 +15,13 @@ from pydantic import BaseModel
 from typer.testing import CliRunner
 
 import adapters
-from fusion.contract import Route, Verb
 from fusion.doors.cli.app import app
 from fusion.doors.http import schemas
 from fusion.doors.http.app import create_app
 from fusion.doors.mcp import Caller, tools_server
+from fusion.extension import Route, Verb
 from fusion.gateway.extensions import routes_of, verbs_of
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from tests.doors.contract import Checked
 from tests.patience import load
 
@@ -113,7 +113,7 @@ async def client(home: Path) -> AsyncIterator[httpx.AsyncClient]:
         name: {"adapter": f"adapters.{name}:{name.capitalize()}"} for name in ("markdown", "cortex", "triples", "mem0")
     }
     settings = load(home=home, backends_only=True, embedder={"adapter": ""}, backends=kinds)
-    async with Fusion.open(settings) as fusion:
+    async with Gateway.open(settings) as fusion:
         transport = Checked(create_app(fusion, settings))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             yield client

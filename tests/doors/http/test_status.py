@@ -16,7 +16,7 @@ from fusion.doors.cli import app, render
 from fusion.doors.cli.render import size
 from fusion.doors.http.openapi import examples
 from fusion.errors import InvalidAnswer
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.home import sizes
 from fusion.ingest.intake import NewMemory
 from fusion.journal import Journal
@@ -50,7 +50,7 @@ def small(home: Path) -> Settings:
 
 async def test_each_tenant_counts_its_own(home: Path) -> None:
     """Two memories of one tenant, one of another; a receipt for each question; what stores hold is counted alike."""
-    async with Fusion.open(small(home)) as fusion:
+    async with Gateway.open(small(home)) as fusion:
         await fusion.remember([NewMemory("the bookings moved"), NewMemory("the notes did not")], tenant="a")
         await fusion.remember([NewMemory("something else")], tenant="b")
         for tenant in ("a", "b"):
@@ -70,7 +70,7 @@ async def test_each_tenant_counts_its_own(home: Path) -> None:
 )
 async def test_what_a_backend_refuses_is_told_with_its_reason(home: Path) -> None:
     """One of two memories is poison to one of two backends: that one has a backlog of 1, refused once or more."""
-    async with Fusion.open(small(home)) as fusion:
+    async with Gateway.open(small(home)) as fusion:
         await fusion.remember([NewMemory("good bread"), NewMemory("poison")])
         await fusion.settle()
         good, picky = (await fusion.status())["backends"]
@@ -81,7 +81,7 @@ async def test_what_a_backend_refuses_is_told_with_its_reason(home: Path) -> Non
 
 async def test_the_breaker_says_how_long_it_stays_open(home: Path) -> None:
     """Asked to wait for 40 s, it is open for at most that long, and for more than 30 s in a test that is quick."""
-    async with Fusion.open(small(home)) as fusion:
+    async with Gateway.open(small(home)) as fusion:
         permit = fusion.sources["good"].breaker.admit()
         assert permit is not None
         permit.rate_limited(40.0)

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from starlette.routing import Route
 
 from fusion.doors.http.app import create_app
-from fusion.gateway.gateway import Fusion
+from fusion.gateway.gateway import Gateway
 from fusion.home import tenant_folder
 from fusion.journal import Journal
 from fusion.settings import load
@@ -337,7 +337,7 @@ def test_every_route_has_a_case() -> None:
 
 
 @asynccontextmanager
-async def two_tenants(home: Path) -> AsyncIterator[tuple[Fusion, Mapping[str, httpx.AsyncClient]]]:
+async def two_tenants(home: Path) -> AsyncIterator[tuple[Gateway, Mapping[str, httpx.AsyncClient]]]:
     """One server over the four embedded backends and the reference one, and by tenant a client with its key."""
     keys = [{"name": n, "sha256": sha256(f"key of {n}".encode()).hexdigest(), "tenant": n} for n in TENANTS]
     backends: dict[str, dict[str, Any]] = {
@@ -355,7 +355,7 @@ async def two_tenants(home: Path) -> AsyncIterator[tuple[Fusion, Mapping[str, ht
     await (await Journal.open(journal)).close()
     with closing(sqlite3.connect(journal)) as db, db:
         db.execute("insert into sqlite_sequence(name, seq) values('event', ?)", (1 << 20,))
-    async with Fusion.open(chosen) as fusion:
+    async with Gateway.open(chosen) as fusion:
         transport = Checked(create_app(fusion, chosen))
         clients = {
             name: httpx.AsyncClient(
@@ -384,7 +384,7 @@ async def keeps(tenant: Tenant, told: Told) -> None:
     tenant.event_ids.append(kept["event_id"])
 
 
-async def trespass(fusion: Fusion, one: Tenant, two: Tenant, word: str) -> None:
+async def trespass(fusion: Gateway, one: Tenant, two: Tenant, word: str) -> None:
     """Each asks every route for what is the other's."""
     for tenant in (one, two):
         await fusion.settle(tenant.name)
@@ -406,7 +406,7 @@ async def kept_by(tenant: Tenant) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def home() -> Iterator[tuple[asyncio.Runner, Fusion, Mapping[str, httpx.AsyncClient]]]:
+def home() -> Iterator[tuple[asyncio.Runner, Gateway, Mapping[str, httpx.AsyncClient]]]:
     """One open home for all that hypothesis thinks of: what earlier examples left there must not leak either."""
     with TemporaryDirectory() as folder, asyncio.Runner() as runner:
         opened = two_tenants(Path(folder) / "home")
@@ -428,7 +428,7 @@ def home() -> Iterator[tuple[asyncio.Runner, Fusion, Mapping[str, httpx.AsyncCli
     word=st.sampled_from(WORDS),
 )
 def test_nothing_of_one_tenant_is_in_a_reply_to_the_other(
-    home: tuple[asyncio.Runner, Fusion, Mapping[str, httpx.AsyncClient]],
+    home: tuple[asyncio.Runner, Gateway, Mapping[str, httpx.AsyncClient]],
     acme: list[Told],
     globex: list[Told],
     word: str,

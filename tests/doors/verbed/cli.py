@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from fusion.contract import Call, Event, Lines, Query
+from fusion.contract import Event, Query
 from fusion.errors import BadInput, StoreFull
+from fusion.extension import Call, Lines
 
 
 @dataclass(frozen=True)

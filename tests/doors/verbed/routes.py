@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fusion.contract import Call, Query, Route
+from fusion.contract import Query
+from fusion.extension import Call, Route
 
 
 async def look(backend: Any, call: Call, request: Mapping[str, object]) -> Mapping[str, object]:
