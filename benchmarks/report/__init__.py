@@ -16,7 +16,6 @@ from benchmarks.report import read
 from benchmarks.report.charts import Chart, charts, contribution
 from benchmarks.report.findings import Findings, arms_of, findings, headline
 from benchmarks.report.page import Drawn, page
-from benchmarks.report.png import png
 
 NAME = "report.html"
 
@@ -48,7 +47,7 @@ def run(options: Report) -> dict[str, Any]:
     files: dict[str, bytes] = {}
     with bar("charts", len(pictures)) as advance:
         for name, chart in pictures.items():
-            files[name] = png(chart)
+            files[name] = chart.png()
             advance(1)
     today = datetime.now(UTC).date()
     names = [one.file.name for one in sources] + ([options.contribution.name] if options.contribution else [])

@@ -1,122 +1,137 @@
-"""The charts, each drawn once as a list of marks, which a page shows as SVG and a PNG as pixels.
+"""The charts of a report, drawn by matplotlib: as PNG on white, and as SVG in the page's light and dark colours.
 
-Positions are in a box of `WIDTH` units, y downwards: small enough that its text can still be read on a phone. No chart
-speaks by colour alone: series have shapes and dashes, and their names stand beside them.
+No chart speaks by colour alone: series differ in marker and dash too, and their names are at their ends.
 """
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from math import ceil, floor, log10
-from typing import Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from benchmarks.report.findings import ALLOWED, OVERALL, Arm, Findings, allowed, percent, signed
+from benchmarks.report.findings import ALLOWED, OVERALL, Findings, allowed, percent, signed
 from benchmarks.report.read import Contribution
-from fusion.compare.verdict import Paired
 
-WIDTH = 400.0
-TEXT = 13.0
-"""units a line of text is high"""
-LINE = 14.0
-"""units from one line of text to the next"""
-NAME = 20
+if TYPE_CHECKING:  # it takes a second to import
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LIGHT, DARK = (
+    dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", colours))
+    for colours in re.findall(r":root \{(.*?)\}", (Path(__file__).parent / "page.css").read_text("utf-8"), re.DOTALL)
+)
+"""colours by name, of the page's style sheet: "s0" to "s5" are those of series"""
+SERIES = [LIGHT[f"s{n}"] for n in range(6)]
+MARKERS = ("o", "s", "^", "D")
+DASHES: tuple[Any, ...] = ("-", (0, (3.5, 1.5)), (0, (1, 1.5)), (0, (4.5, 1.5, 1, 1.5)))
+FONT_PT = 9.4
+LINE_IN = 0.155
+"""inches from one line of text to the next"""
+PLOT_IN = 2.3
+"""inches between the axes' ends"""
+NAME_CHARS = 20
 """characters in a line of a series' name"""
-NAMES = 153.0
-"""units that are kept for the names of series"""
-
-Shape = Literal["dot", "square", "triangle", "diamond", "cross"]
-Anchor = Literal["start", "middle", "end"]
-Ink = str
-"""what a mark is drawn with, for the renderer to colour: text, quiet, grid, zero, plain, or s0 to s5"""
-
-SHAPES: tuple[Shape, ...] = ("dot", "square", "triangle", "diamond")
-DASHES: tuple[tuple[float, ...], ...] = ((), (7, 3), (2, 3), (9, 3, 2, 3))
-COLOURS = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    points: tuple[tuple[float, float], ...]
-    ink: Ink
-    width: float = 2.0
-    dash: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    x: float
-    y: float
-    ink: Ink
-    shape: Shape = "dot"
-    hollow: bool = False
-    """it may be chance: an interval holds 0"""
-    size: float = 4.5
-    """half its width"""
-    tip: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    x: float
-    y: float
-    width: float
-    height: float
-    ink: Ink
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    x: float
-    y: float
-    text: str
-    ink: Ink = "text"
-    anchor: Anchor = "start"
-    bold: bool = False
-
-
-Mark = Line | Point | Bar | Text
+STYLE: dict[Any, Any] = {
+    "font.size": FONT_PT,
+    "font.family": "DejaVu Sans",
+    "text.color": LIGHT["text"],
+    "text.parse_math": False,  # a name may have dollars
+    "axes.edgecolor": LIGHT["quiet"],
+    "axes.labelcolor": LIGHT["quiet"],
+    "axes.unicode_minus": True,
+    "xtick.color": LIGHT["quiet"],
+    "ytick.color": LIGHT["quiet"],
+    "xtick.major.size": 0,
+    "ytick.major.size": 0,
+    "xtick.major.pad": 6,
+    "grid.color": LIGHT["grid"],
+    "axes.axisbelow": True,
+    "axes.spines.left": False,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.spines.bottom": False,
+    "lines.linewidth": 1.5,
+    "lines.markersize": 6.5,
+    "svg.fonttype": "none",  # text stays text: a name in any script is drawn by the reader's own fonts
+    "svg.hashsalt": "report",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """``says`` is what the picture shows, in words."""
+    """A picture and, in ``description``, what it shows in words."""
 
     name: str
     title: str
-    says: str
-    height: float
-    marks: tuple[Mark, ...]
+    description: str
+    figure: Figure
+
+    def png(self) -> bytes:
+        """On white and with its title, for slides and pull requests."""
+        with _style():
+            width, height = self.figure.get_size_inches()
+            box = self.figure.get_tightbbox()
+            lines = "\n".join(wrapped(self.title, 48))
+            title = self.figure.text(
+                box.x0 / width, (box.y1 + 0.12) / height, lines, va="bottom", weight="bold", size=FONT_PT * 1.2
+            )
+            picture = self._saved("png", facecolor="white", dpi=300, metadata=self._metadata)
+            title.remove()
+            return picture
+
+    def svg(self, *, dark: bool = False) -> bytes:
+        """Without a background and without its title, which the page has."""
+        with _style():
+            picture = self._saved("svg", transparent=True, metadata={**self._metadata, "Date": None})
+        if not dark:
+            return picture
+        by_colour = {LIGHT[name]: DARK[name] for name in LIGHT}
+        return re.sub(rb"#[0-9a-f]{6}", lambda m: by_colour.get(m[0].decode(), m[0].decode()).encode(), picture)
+
+    @property
+    def is_tall(self) -> bool:
+        with _style():
+            return bool(self.figure.get_tightbbox().height > 5)
+
+    @property
+    def _metadata(self) -> dict[str, str | None]:
+        return {"Title": self.title, "Description": self.description}
+
+    def _saved(self, kind: str, **options: Any) -> bytes:
+        out = io.BytesIO()
+        self.figure.savefig(out, format=kind, bbox_inches="tight", pad_inches=0.12, **options)
+        return out.getvalue()
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    ink: Ink
-    shape: Shape
-    dash: tuple[float, ...]
+    color: str
+    marker: str
+    dash: Any
 
 
 def styles(found: Findings) -> dict[str, Style]:
-    """How each arm looks, in all charts alike: no two of 24 share colour and shape. The baseline is plain."""
-    out = {}
+    """How each arm looks, in all charts alike: no two of 24 share colour and marker. The baseline is grey."""
+    looks = {}
     others = [arm.name for arm in found.arms if arm.name != found.baseline]
     for i, name in enumerate(others):
-        turn, colour = divmod(i, COLOURS)
-        out[name] = Style(f"s{colour}", SHAPES[(colour + turn) % len(SHAPES)], DASHES[turn % len(DASHES)])
+        cycle, colour = divmod(i, len(SERIES))
+        looks[name] = Style(SERIES[colour], MARKERS[(colour + cycle) % len(MARKERS)], DASHES[cycle % len(DASHES)])
     if found.baseline is not None:
-        out[found.baseline] = Style("plain", "cross", (4, 3))
-    return out
+        looks[found.baseline] = Style(LIGHT["plain"], "P", DASHES[1])
+    return looks
 
 
 def charts(found: Findings) -> list[Chart]:
-    """Those that the rows are enough for."""
+    """The charts that the rows are enough for."""
     drawn = (by_budget(found), by_latency(found), by_category(found), abstention(found))
     return [chart for chart in drawn if chart is not None]
-
-
-# The charts ------------------------------------------------------------------------------------------------------
 
 
 def by_budget(found: Findings) -> Chart | None:
@@ -124,109 +139,112 @@ def by_budget(found: Findings) -> Chart | None:
     arms = [arm for arm in found.scored if len(arm.eib) > 1]
     if not arms:
         return None
-    shares = [p for arm in arms for p in arm.eib.values()]
-    frame = _Frame.of(
-        (min(found.budgets), max(found.budgets)),
-        (min(p.mean for p in shares), max(p.mean for p in shares)),
-        [arm.name for arm in arms],
-        ticks=found.budgets,
-        x_text=lambda x: f"{x:,.0f}",
-        x_title="characters in the block",
-    )
-    look = styles(found)
-    marks: list[Mark] = frame.grid()
-    for arm in reversed(arms):
-        style = look[arm.name]
-        places = [(frame.x(b), frame.y(p.mean)) for b, p in sorted(arm.eib.items())]
-        marks.append(Line(tuple(places), style.ink, dash=style.dash))
-        for (x, y), (budget, share) in zip(places, sorted(arm.eib.items()), strict=True):
-            tip = f"{arm.name}: {percent(share.mean)} in {budget:,} characters"
-            marks.append(Point(x, y, style.ink, style.shape, tip=tip))
-    ends = [(arm.name, frame.x(max(arm.eib)), frame.y(arm.eib[max(arm.eib)].mean)) for arm in arms]
-    marks += frame.names(ends, look)
-    first = arms[0]
-    says = "; ".join(f"{b:,} characters {percent(p.mean)}" for b, p in sorted(first.eib.items()))
+    with _style():
+        shares = [share.mean for arm in arms for share in arm.eib.values()]
+        figure, axes = _axes([arm.name for arm in arms], "characters in the block", "of the evidence found")
+        axes.set_xticks(found.budgets, [f"{budget:,}" for budget in found.budgets])
+        _share_axis(axes, min(shares), max(shares))
+        looks, ends = styles(found), []
+        for arm in reversed(arms):
+            points = [(budget, share.mean) for budget, share in sorted(arm.eib.items())]
+            style = looks[arm.name]
+            axes.plot(
+                *zip(*points, strict=True), color=style.color, marker=style.marker, linestyle=style.dash, clip_on=False
+            )
+            ends.append((arm.name, *points[-1]))
+        _name_ends(figure, axes, ends, looks)
+    best = arms[0]
+    values = "; ".join(f"{b:,} characters {percent(p.mean)}" for b, p in sorted(best.eib.items()))
     return Chart(
         "budget",
         "Evidence found, by size of the block",
-        f"Share of the evidence in the block, by its characters, for {len(arms)} arms. Highest: {first.name}, {says}.",
-        frame.height,
-        tuple(marks),
+        f"Share of the evidence in the block, by its characters, for {len(arms)} arms. Highest: {best.name}, {values}.",
+        figure,
     )
 
 
 def by_latency(found: Findings) -> Chart | None:
-    """Evidence found against time taken; None where none was."""
+    """Evidence found against time taken; None where no time was measured."""
     timed = [(arm, arm.latency) for arm in found.scored if arm.latency is not None]
     if not timed:
         return None
-    shares = [arm.eib[found.full].mean for arm, _ in timed]
-    slowest = max(latency.p95 for _, latency in timed) or 1.0
-    frame = _Frame.of(
-        (0.0, slowest),
-        (min(shares), max(shares)),
-        [arm.name for arm, _ in timed],
-        ticks=_nice(0.0, slowest, 3),
-        x_text=lambda x: f"{x:,.4g}",
-        x_title="milliseconds, median and 5 to 95 %",
-    )
-    look = styles(found)
-    marks: list[Mark] = frame.grid()
-    ends = []
-    for arm, latency in reversed(timed):
-        style, y = look[arm.name], frame.y(arm.eib[found.full].mean)
-        marks.append(Line(((frame.x(latency.p5), y), (frame.x(latency.p95), y)), style.ink, 1.5))
-        tip = f"{arm.name}: p50 {latency.p50:,.1f} ms, p95 {latency.p95:,.1f} ms"
-        marks.append(Point(frame.x(latency.p50), y, style.ink, style.shape, tip=tip))
-        ends.append((arm.name, frame.x(latency.p95), y))
-    marks += frame.names(ends, look)
-    quick, took = min(timed, key=lambda pair: pair[1].p50)
-    left_out = len(found.scored) - len(timed)
-    says = f"Quickest: {quick.name}, {took.p50:,.1f} ms at the median."
-    if left_out:
-        says += f" {left_out} arm{'s' * (left_out > 1)} without a latency: none was taken."
+    with _style():
+        shares = [arm.eib[found.full].mean for arm, _ in timed]
+        names = [arm.name for arm, _ in timed]
+        figure, axes = _axes(names, "milliseconds, median and 5 to 95 %", "of the evidence found")
+        slowest = max(latency.p95 for _, latency in timed) or 1.0
+        ticks = _ticks(0.0, slowest, 4)
+        axes.set_xticks(ticks, [f"{tick:,.4g}" for tick in ticks])
+        axes.set_xlim(-0.03 * ticks[-1], 1.03 * ticks[-1])
+        _share_axis(axes, min(shares), max(shares))
+        looks, ends = styles(found), []
+        for arm, latency in reversed(timed):
+            share, style = arm.eib[found.full].mean, looks[arm.name]
+            axes.plot((latency.p5, latency.p95), (share, share), color=style.color, linewidth=1.1, clip_on=False)
+            axes.plot(latency.p50, share, color=style.color, marker=style.marker, clip_on=False)
+            ends.append((arm.name, latency.p95, share))
+        _name_ends(figure, axes, ends, looks)
+    fastest, took = min(timed, key=lambda pair: pair[1].p50)
+    text = f"Fastest: {fastest.name}, {took.p50:,.1f} ms at the median."
+    if without := len(found.scored) - len(timed):
+        text += f" {without} arm{'s' * (without > 1)} without a latency: none was measured."
     return Chart(
         "latency",
         "Evidence found, by time taken",
-        f"Share of the evidence in {found.full:,} characters, by latency, for {len(timed)} arms. {says}",
-        frame.height,
-        tuple(marks),
+        f"Share of the evidence in {found.full:,} characters, by latency, for {len(timed)} arms. {text}",
+        figure,
     )
 
 
 def by_category(found: Findings) -> Chart | None:
-    """Each arm over the baseline, with its interval, by category; None without a baseline."""
+    """Each arm minus the baseline, with its interval, by category; None without a baseline."""
     arms = [arm for arm in found.scored if arm.over]
     if not arms:
         return None
-    left, right, row = NAMES, 312.0, 19.0
     groups = [OVERALL, *(c for c in found.categories if any(c in arm.over for arm in arms))]
-    shown = [arm.over[g] for g in groups for arm in arms if g in arm.over]
-    ticks = _nice(min(0.0, *(p.low for p in shown)), max(0.0, *(p.high for p in shown)), 3)
-    low, high = ticks[0], ticks[-1]
+    shown = [arm.over[group] for group in groups for arm in arms if group in arm.over]
+    ticks = _ticks(min(0.0, *(p.low for p in shown)), max(0.0, *(p.high for p in shown)), 3)
+    looks = styles(found)
+    left, right = -1.5, PLOT_IN - 0.65 + 0.95  # inches from the axes' left end: where names begin, and where counts end
+    with _style():
+        from matplotlib.figure import Figure
+        from matplotlib.transforms import ScaledTranslation
 
-    def x(share: float) -> float:
-        return left + (share - low) / (high - low) * (right - left)
+        figure = Figure()
+        axes = figure.add_axes((0, 0, 1, 1))
 
-    look = styles(found)
-    marks: list[Mark] = [Text(WIDTH, 12, "won / even / lost", "quiet", "end")]
-    y = 12.0
-    for group in groups:
-        members = [(arm, arm.over[group]) for arm in arms if group in arm.over]
-        n = max(over.n for _, over in members)
-        title = wrapped(f"{group} · {n:,}" if group == OVERALL else f"{group} · {n:,} questions", 36)
-        marks += [Text(0, y + i * LINE, line, bold=True) for i, line in enumerate(title)]
-        top = at = y + (len(title) - 1) * LINE + 5
-        rows: list[Mark] = []
-        for arm, over in members:
-            rows += _interval(arm, over, look[arm.name], x, at + row - 5)
-            at += row + (len(wrapped(arm.name, NAME)) - 1) * LINE
-        marks += [Line(((x(t), top), (x(t), at)), "grid" if t else "zero", 1.0) for t in ticks]
-        marks += rows
-        y = at + 22
-    y -= 5
-    marks += [Text(x(t), y, points(t), "quiet", "middle") for t in ticks]
-    marks.append(Text(WIDTH, y + 17, "points over the baseline, with 95 % interval", "quiet", "end"))
+        def text(inches: float, y: float, words: str, **how: Any) -> None:
+            left_end = axes.get_yaxis_transform() + ScaledTranslation(inches, 0, figure.dpi_scale_trans)
+            axes.text(0, y, words, transform=left_end, va="center_baseline", **how)
+
+        y = 0.0  # in inches, downwards
+        text(right, y, "won / even / lost", ha="right", color=LIGHT["quiet"])
+        for group in groups:
+            members = [(arm, arm.over[group]) for arm in arms if group in arm.over]
+            n = max(over.n for _, over in members)
+            title = wrapped(f"{group} · {n:,}" if group == OVERALL else f"{group} · {n:,} questions", 36)
+            y += LINE_IN / 2 * (len(title) - 1)
+            text(left, y, "\n".join(title), weight="bold")
+            y += LINE_IN / 2 * (len(title) - 1)
+            top = y + 0.09
+            for arm, over in members:
+                name, style = wrapped(arm.name, NAME_CHARS), looks[arm.name]
+                y += 0.19 + LINE_IN / 2 * (len(name) - 1)
+                may_be_chance = over.low <= 0 <= over.high
+                text(left + 0.08, y, "\n".join(name), color=style.color)
+                axes.plot((over.low, over.high), (y, y), color=style.color, linewidth=1.1)
+                face = LIGHT["page"] if may_be_chance else style.color
+                axes.plot(over.difference, y, color=style.color, marker=style.marker, markerfacecolor=face)
+                text(right, y, f"{over.win:,} / {over.tie:,} / {over.loss:,}", ha="right", color=LIGHT["quiet"])
+                y += LINE_IN / 2 * (len(name) - 1)
+            lines = [LIGHT["grid" if tick else "zero"] for tick in ticks]
+            axes.vlines(ticks, top, y + 0.09, colors=lines, linewidth=0.75, zorder=0)
+            y += 0.27
+        y -= 0.18
+        figure.set_size_inches(PLOT_IN - 0.65, y)
+        axes.set(xlim=(ticks[0], ticks[-1]), ylim=(y, 0), yticks=[])
+        axes.set_xticks(ticks, [_points(tick) for tick in ticks])
+        axes.set_xlabel("points over the baseline, with 95 % interval")
     main = next((arm for arm in arms if arm.name == found.main), arms[0])
     first = main.over[OVERALL]
     return Chart(
@@ -234,22 +252,8 @@ def by_category(found: Findings) -> Chart | None:
         f"Over {found.baseline}, by kind of question",
         f"Difference to {found.baseline} in points, by category. {main.name} on all questions: "
         f"{signed(first.difference)}, interval {signed(first.low)} to {signed(first.high)}.",
-        y + 22,
-        tuple(marks),
+        figure,
     )
-
-
-def _interval(arm: Arm, over: Paired, style: Style, x: Callable[[float], float], y: float) -> list[Mark]:
-    """One arm's row, from its first line on: a hollow mark says that the interval holds 0."""
-    sure = over.low > 0 or over.high < 0
-    tip = f"{arm.name}: {signed(over.difference)} points, {signed(over.low)} to {signed(over.high)}"
-    middle = y - TEXT / 3
-    return [
-        *(Text(8, y + i * LINE, line, style.ink) for i, line in enumerate(wrapped(arm.name, NAME))),
-        Line(((x(over.low), middle), (x(over.high), middle)), style.ink, 1.5),
-        Point(x(over.difference), middle, style.ink, style.shape, not sure, tip=tip),
-        Text(WIDTH, y, f"{over.win:,} / {over.tie:,} / {over.loss:,}", "quiet", "end"),
-    ]
 
 
 def abstention(found: Findings) -> Chart | None:
@@ -257,171 +261,162 @@ def abstention(found: Findings) -> Chart | None:
     arms = [arm for arm in found.arms if arm.curve or (arm.now and (arm.now.answerable or arm.now.unanswerable))]
     if not arms:
         return None
-    look = styles(found)
-    frame = _Frame.of(
-        (0.0, 0.2), (0.0, 1.0), [arm.name for arm in arms], ticks=(0.0, 0.05, 0.1, 0.15, 0.2), x_text=percent_tick,
-        x_title="of the answerable, wrongly left empty", y_title="of the unanswerable, left empty",
-    )  # fmt: skip
-    marks: list[Mark] = frame.grid()
-    edge = frame.x(ALLOWED)
-    marks += [
-        Line(((edge, frame.top), (edge, frame.bottom)), "zero", 1.0, (4, 3)),
-        Text(edge + 4, frame.top + 10, f"{100 * ALLOWED:.0f} %", "quiet"),
-    ]
-    ends, said = [], []
-    for arm in arms:
-        style = look[arm.name]
-        inside = [point for point in arm.curve if point.answerable <= 0.2]
-        if len(inside) > 1:
-            places = tuple((frame.x(p.answerable), frame.y(p.unanswerable)) for p in inside)
-            marks.append(Line(_thinned(places), style.ink, dash=style.dash))
-        here = arm.now
-        if here is not None and here.answerable <= 0.2:
-            tip = f"{arm.name} as it is: {percent(here.unanswerable)} and {percent(here.answerable)}"
-            spot = (frame.x(here.answerable), frame.y(here.unanswerable))
-            marks.append(Point(*spot, style.ink, style.shape, tip=tip))
-            last = inside[-1] if len(inside) > 1 else here
-            ends.append((arm.name, frame.x(last.answerable), frame.y(last.unanswerable)))
-        if (best := allowed(arm.curve)) is not None:
-            said.append(f"{arm.name} could leave {percent(best.unanswerable)} empty")
-    marks += frame.names(ends, look)
+    with _style():
+        figure, axes = _axes(
+            [arm.name for arm in arms], "of the answerable, wrongly left empty", "of the unanswerable, left empty"
+        )
+        axes.set_xticks((0.0, 0.05, 0.1, 0.15, 0.2), ["0 %", "5 %", "10 %", "15 %", "20 %"])
+        _share_axis(axes, 0.0, 1.0)
+        axes.axvline(ALLOWED, color=LIGHT["zero"], linewidth=0.75, linestyle=DASHES[1])
+        axes.annotate(
+            f"{100 * ALLOWED:.0f} %", (ALLOWED, 1), (3, -3), textcoords="offset points", va="top", color=LIGHT["quiet"]
+        )
+        looks, ends = styles(found), []
+        floors: list[str] = []
+        for arm in reversed(arms):
+            style = looks[arm.name]
+            curve = [(point.answerable, point.unanswerable) for point in arm.curve if point.answerable <= 0.2]
+            if len(curve) > 1:
+                axes.plot(*zip(*curve, strict=True), color=style.color, linestyle=style.dash)
+            if arm.now is not None and arm.now.answerable <= 0.2:
+                now = (arm.now.answerable, arm.now.unanswerable)
+                axes.plot(*now, color=style.color, marker=style.marker, clip_on=False)
+                ends.append((arm.name, *(curve[-1] if len(curve) > 1 else now)))
+            if (best := allowed(arm.curve)) is not None:
+                floors.insert(0, f"{arm.name} could leave {percent(best.unanswerable)} empty")
+        _name_ends(figure, axes, ends, looks)
     text = "Marks are the arms as they are."
-    if said:
-        text += f" With a floor that costs at most {100 * ALLOWED:.0f} % of the answerable, {'; '.join(said)}."
+    if floors:
+        text += f" With a floor that costs at most {100 * ALLOWED:.0f} % of the answerable, {'; '.join(floors)}."
     return Chart(
         "abstention",
         "Knowing when to say nothing",
         f"Share of unanswerable questions that get an empty block, by the share of answerable ones that do. {text}",
-        frame.height,
-        tuple(marks),
+        figure,
     )
 
 
-def contribution(told: Contribution) -> Chart:
-    """Each backend's Shapley value, what dropping it costs, and what it has alone."""
-    left, right = 84.0, WIDTH - 44
-    kinds = (("fair share (Shapley)", told.shapley, 13.0), ("lost without it", told.leave_one_out, 5.0))
-    values = [value for _, by_backend, _ in kinds for value in by_backend.values()]
-    ticks = _nice(min(0.0, *values), max(0.0, *values), 4)
-    low, high = ticks[0], ticks[-1]
+def contribution(figures: Contribution) -> Chart:
+    """Each backend's Shapley value, and what dropping it costs."""
+    names = sorted(figures.shapley, key=lambda name: -figures.shapley[name])
+    values = [*figures.shapley.values(), *figures.leave_one_out.values()]
+    ticks = _ticks(min(0.0, *values), max(0.0, *values), 4)
+    with _style():
+        from matplotlib.figure import Figure
 
-    def x(share: float) -> float:
-        return left + (share - low) / (high - low) * (right - left)
-
-    marks: list[Mark] = []
-    y = 8.0
-    for title, _, thick in kinds:
-        marks += [Bar(left, y + (13 - thick) / 2, 14, thick, "quiet"), Text(left + 20, y + 11, title, "quiet")]
-        y += 17
-    y += 10
-    top = y - 6
-    bars: list[Mark] = []
-    for name in sorted(told.shapley, key=lambda n: -told.shapley[n]):
-        lines = wrapped(name, 11)
-        first = y + (18 if len(lines) == 1 else 11)
-        bars += [Text(left - 8, first + i * LINE, line, anchor="end") for i, line in enumerate(lines)]
-        for place, (_, by_backend, thick) in enumerate(kinds):
-            value, at = by_backend[name], y + 15 * place
-            start, end = sorted((x(0), x(value)))
-            bars.append(Bar(start, at + (13 - thick) / 2, max(end - start, 0.5), thick, "quiet"))
-            bars.append(Text(end + 5, at + 11, signed(value), "text"))
-        y += max(40.0, LINE * len(lines) + 10)
-    for tick in ticks:
-        marks.append(Line(((x(tick), top), (x(tick), y)), "zero" if tick == 0 else "grid", 1.0))
-        marks.append(Text(x(tick), y + 15, points(tick), "quiet", "middle"))
-    marks.append(Text((left + right) / 2, y + 32, "points of the evidence found", "quiet", "middle"))
-    most = max(told.shapley, key=lambda n: told.shapley[n])
+        figure = Figure(figsize=(PLOT_IN + 0.4, 0.42 * len(names)))
+        axes = figure.add_axes((0, 0, 1, 1))
+        rows = range(len(names))
+        for offset, label, by_backend, face in (
+            (-0.18, "fair share (Shapley)", figures.shapley, LIGHT["quiet"]),
+            (0.18, "lost without it", figures.leave_one_out, LIGHT["page"]),
+        ):
+            bars = axes.barh(
+                [row + offset for row in rows],
+                [by_backend[name] for name in names],
+                height=0.28,
+                label=label,
+                facecolor=face,
+                edgecolor=LIGHT["quiet"],
+            )
+            axes.bar_label(bars, [signed(by_backend[name]) for name in names], padding=4)
+        axes.set_yticks(rows, ["\n".join(wrapped(name, NAME_CHARS)) for name in names], color=LIGHT["text"])
+        axes.set_xticks(ticks, [_points(tick) for tick in ticks])
+        axes.set(xlim=(ticks[0], ticks[-1]), ylim=(len(names) - 0.5, -0.5), xlabel="points of the evidence found")
+        axes.grid(axis="x", clip_on=False)
+        axes.axvline(0, color=LIGHT["zero"], linewidth=0.75)
+        axes.legend(
+            loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2, frameon=False, labelcolor=LIGHT["quiet"]
+        )
+    most = names[0]
     return Chart(
         "contribution",
         "What each backend contributes",
-        f"Shapley value and leave-one-out loss of {len(told.shapley)} backends. Largest share: {most}, "
-        f"{signed(told.shapley[most])} points.",
-        y + 38,
-        (*marks, *bars),
+        f"Shapley value and leave-one-out loss of {len(names)} backends. Largest share: {most}, "
+        f"{signed(figures.shapley[most])} points.",
+        figure,
     )
 
 
-# What they are made of -------------------------------------------------------------------------------------------
+# What the charts share -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Frame:
-    """Two axes; y is a share. The names of series stand at the right."""
+@contextmanager
+def _style() -> Iterator[None]:
+    from matplotlib import rc_context
 
-    xs: tuple[float, float]
-    ys: tuple[float, ...]
-    ticks: tuple[float, ...]
-    x_text: Callable[[float], str]
-    x_title: str
-    y_title: str
-    height: float
-    left: float = 40.0
-    right: float = WIDTH - NAMES
-    top: float = 24.0
-
-    @classmethod
-    def of(
-        cls,
-        xs: tuple[float, float],
-        ys: tuple[float, float],
-        names: Sequence[str],
-        *,
-        ticks: Sequence[float],
-        x_text: Callable[[float], str],
-        x_title: str,
-        y_title: str = "of the evidence found",
-    ) -> _Frame:
-        if ys[1] - ys[0] < 0.01:  # a flat line is drawn in the middle, and not as if it rose
-            ys = (max(0.0, ys[0] - 0.05), min(1.0, ys[1] + 0.05))
-        shares = tuple(t for t in _nice(*ys, 5) if -1e-9 <= t <= 1 + 1e-9)
-        low, high = min(xs[0], *ticks), max(xs[1], *ticks)
-        tall = 70 + sum(_tall(name) for name in names)
-        return cls((low, high), shares, tuple(ticks), x_text, x_title, y_title, max(280.0, tall))
-
-    @property
-    def bottom(self) -> float:
-        return self.height - 38
-
-    def x(self, value: float) -> float:
-        low, high = self.xs
-        inner = 10.0  # a mark on the edge is whole
-        return self.left + inner + (value - low) / ((high - low) or 1.0) * (self.right - self.left - 2 * inner)
-
-    def y(self, share: float) -> float:
-        low, high = self.ys[0], self.ys[-1]
-        return self.bottom - (share - low) / ((high - low) or 1.0) * (self.bottom - self.top)
-
-    def grid(self) -> list[Mark]:
-        marks: list[Mark] = [Text(0, 10, self.y_title, "quiet")]
-        for share in self.ys:
-            marks.append(Line(((self.left, self.y(share)), (self.right, self.y(share))), "grid", 1.0))
-            marks.append(Text(self.left - 6, self.y(share) + 4, percent_tick(share), "quiet", "end"))
-        marks += [Text(self.x(t), self.bottom + 17, self.x_text(t), "quiet", "middle") for t in self.ticks]
-        marks.append(Text((self.left + self.right) / 2, self.height - 4, self.x_title, "quiet", "middle"))
-        return marks
-
-    def names(self, ends: Sequence[tuple[str, float, float]], look: dict[str, Style]) -> list[Mark]:
-        """Each series' name beside its end, moved apart where they would cover each other, with a line to it."""
-        ordered = sorted(ends, key=lambda end: end[2])
-        places = apart([end[2] for end in ordered], [_tall(end[0]) for end in ordered], 0.0, self.bottom + 8)
-        marks: list[Mark] = []
-        for (name, x, y), at in zip(ordered, places, strict=True):
-            style, lines = look[name], wrapped(name, NAME)
-            top = at + 4.5 - (len(lines) - 1) * LINE / 2
-            marks.append(Line(((x + 6, y), (self.right, at), (self.right + 6, at)), style.ink, 0.75, (1, 2)))
-            marks.append(Point(self.right + 13, at, style.ink, style.shape, size=4))
-            marks += [Text(self.right + 21, top + i * LINE, line, style.ink) for i, line in enumerate(lines)]
-        return marks
+    with rc_context(STYLE), warnings.catch_warnings():
+        # The PNG draws a name in a script that the font lacks as boxes; the page has it right.
+        warnings.filterwarnings("ignore", message=".*[Gg]lyph.*")
+        yield
 
 
-def _tall(name: str) -> float:
-    """Units that a series' name takes, and what keeps it from the next."""
-    return LINE * len(wrapped(name, NAME)) + 3
+def _axes(names: Sequence[str], x_label: str, y_label: str) -> tuple[Figure, Axes]:
+    """Axes with horizontal grid lines, high enough for all names at the right."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(PLOT_IN, max(2.2, 0.1 + sum(map(_height_in, names)))))
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.grid(axis="y", clip_on=False)
+    axes.set_xlabel(x_label)
+    axes.set_title(y_label, loc="left", size=FONT_PT, color=LIGHT["quiet"], x=-0.21, pad=10)
+    return figure, axes
+
+
+def _share_axis(axes: Axes, low: float, high: float) -> None:
+    """Round ticks in per cent that enclose the shares; a flat line is drawn in the middle, and not as if it rose."""
+    if high - low < 0.01:
+        low, high = max(0.0, low - 0.05), min(1.0, high + 0.05)
+    ticks = [tick for tick in _ticks(low, high, 5) if -1e-9 <= tick <= 1 + 1e-9]
+    axes.set_yticks(ticks, [f"{100 * tick:.4g} %" for tick in ticks])
+    axes.set_ylim(ticks[0], ticks[-1])
+
+
+def _name_ends(
+    figure: Figure, axes: Axes, ends: Sequence[tuple[str, float, float]], looks: Mapping[str, Style]
+) -> None:
+    """Writes each series' name at the right, moved apart where names would cover each other, with a line to its end."""
+    height = figure.get_size_inches()[1]
+    low, high = axes.get_ylim()
+    ordered = sorted(ends, key=lambda end: end[2])
+    wanted = [(y - low) / (high - low) * height for _, _, y in ordered]
+    placed = apart(wanted, [_height_in(name) for name, _, _ in ordered], 0.0, height)
+    for (name, x, y), inches in zip(ordered, placed, strict=True):
+        style, at = looks[name], inches / height
+        axes.annotate(
+            "",
+            (x, y),
+            (1.06, at),
+            textcoords="axes fraction",
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": style.color,
+                "linewidth": 0.6,
+                "linestyle": ":",
+                "shrinkA": 0,
+                "shrinkB": 6,
+            },
+        )
+        axes.plot(1.08, at, color=style.color, marker=style.marker, transform=axes.transAxes, clip_on=False)
+        axes.annotate(
+            "\n".join(wrapped(name, NAME_CHARS)),
+            (1.12, at),
+            xycoords="axes fraction",
+            va="center_baseline",
+            color=style.color,
+            annotation_clip=False,
+        )
+
+
+def _height_in(name: str) -> float:
+    """Inches that a series' name takes, with the gap to the next."""
+    return LINE_IN * len(wrapped(name, NAME_CHARS)) + 0.03
 
 
 def apart(places: Sequence[float], heights: Sequence[float], low: float, high: float) -> list[float]:
-    """Ascending middles of so high things, moved as little as need be that none covers another, within bounds if they
-    fit."""
+    """Moves ascending middles of things of these heights as little as needed that none covers another, and keeps them
+    within bounds where they fit."""
     out = list(places)
     gaps = [(a + b) / 2 for a, b in pairwise(heights)]
     if out:
@@ -439,35 +434,20 @@ def apart(places: Sequence[float], heights: Sequence[float], low: float, high: f
     return out
 
 
-def _thinned(places: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
-    """Without the points that no eye could tell from those before them."""
-    kept = [places[0]]
-    for place in places[1:]:
-        if abs(place[0] - kept[-1][0]) + abs(place[1] - kept[-1][1]) > 0.5:
-            kept.append(place)
-    return tuple(kept)
+def _ticks(low: float, high: float, intervals: int) -> list[float]:
+    """Round values that enclose low to high, in about so many steps."""
+    from matplotlib.ticker import MaxNLocator
+
+    return [float(tick) for tick in MaxNLocator(intervals, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)]
 
 
-def _nice(low: float, high: float, most: int) -> tuple[float, ...]:
-    """At most ``most`` + 2 round ticks that enclose low to high."""
-    span = (high - low) or 0.1
-    step = 10 ** floor(log10(span / most))
-    step *= next(factor for factor in (1, 2, 2.5, 5, 10) if span / (step * factor) <= most)
-    first, last = floor(low / step + 1e-9), ceil(high / step - 1e-9)
-    return tuple(round(i * step, 10) for i in range(first, max(last, first + 1) + 1))
-
-
-def points(share: float) -> str:
-    """Of a tick, as short as it can be: half a dozen stand side by side."""
+def _points(share: float) -> str:
+    """A tick in points, as short as it can be."""
     return f"{100 * share:+.4g}".replace("-", "−") if share else "0"
 
 
-def percent_tick(share: float) -> str:
-    return f"{100 * share:.4g} %"
-
-
 def wrapped(name: str, most: int) -> list[str]:
-    """A name whole, in lines of at most so many characters, parted where its own parts begin if they are that short."""
+    """The whole name, in lines of at most so many characters, broken before its own parts where they are that short."""
     lines = [""]
     for part in re.findall(r"[ @+(]*[^ @+(]*", " ".join(name.split())):
         if lines[-1] and len(lines[-1] + part) > most:

@@ -33,13 +33,10 @@ from benchmarks.report.findings import (
     signed,
 )
 from benchmarks.report.read import Contribution
-from benchmarks.report.svg import svg
 from fusion.compare.verdict import RESAMPLES, Paired
 
 FOLDER = Path(__file__).parent
 
-TALL = 500
-"""units from which on a chart takes the place of two"""
 MEANING = {
     "Evidence found (EIB)": """
         Of the memories that hold a question's answer, the share that stands in the block which the agent gets; then
@@ -251,9 +248,15 @@ def _table(heads: Sequence[str], lines: Sequence[str], caption: str, label: str,
 
 
 def _figure(chart: Chart, name: str) -> str:
-    size = "tall" if chart.height > TALL else "short"
-    caption = f"<figcaption>{_text(chart.says)}</figcaption>"
-    return f'<figure class="{size}"><h3>{_text(chart.title)}</h3>{svg(chart, name)}{caption}</figure>'
+    """The chart in the light and the dark colours; its description is the caption."""
+    light, dark = (f"data:image/svg+xml;base64,{base64.b64encode(chart.svg(dark=d)).decode()}" for d in (False, True))
+    size = "tall" if chart.is_tall else "short"
+    return (
+        f'<figure class="{size}"><h3>{_text(chart.title)}</h3>'
+        f'<picture><source srcset="{dark}" media="(prefers-color-scheme: dark)">'
+        f'<img class="chart" src="{light}" alt="{_text(chart.title)}" aria-describedby="{name}-caption"></picture>'
+        f'<figcaption id="{name}-caption">{_text(chart.description)}</figcaption></figure>'
+    )
 
 
 # The backends ----------------------------------------------------------------------------------------------------

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.text import Text
 
 from benchmarks.__main__ import main
-from benchmarks.report.charts import WIDTH, Point, Text, apart, charts, contribution, styles, wrapped
+from benchmarks.report.charts import DARK, LIGHT, apart, charts, contribution, styles, wrapped
 from benchmarks.report.findings import Findings, Floor, allowed, findings, headline
-from benchmarks.report.png import INKS
 from benchmarks.report.read import Contribution, source
 from benchmarks.report.read import rows as read_rows
 
@@ -213,40 +213,53 @@ class TestCharts:
 
     @pytest.mark.feature("… says one thing with a mark, and names every arm whole", of="losses are searched")
     def test_a_mark_means_one_thing(self, tmp_path: Path) -> None:
-        """Of 24 arms beside a baseline no two have colour and shape in common; hollow is only what may be chance."""
+        """Of 24 arms and a baseline no two share colour and marker; only what may be chance is drawn hollow."""
         rows = [row(f"arm{i}", q, [q > i % 3]) for i in range(24) for q in range(4)]
         one = found_in([*rows, *(row("bm25", q, [False]) for q in range(4))], tmp_path)
-        assert len({(style.ink, style.shape) for style in styles(one).values()}) == 25
+        assert len({(style.color, style.marker) for style in styles(one).values()}) == 25
         for chart in charts(one):
-            points = [mark for mark in chart.marks if isinstance(mark, Point)]
-            assert {point.hollow for point in points} == ({True, False} if chart.name == "categories" else {False})
+            lines = [line for line in chart.figure.axes[0].lines if line.get_marker() not in ("None", "", None)]
+            hollow = {line.get_markerfacecolor() == LIGHT["page"] for line in lines}
+            assert hollow == ({True, False} if chart.name == "categories" else {False})
 
-    def test_text_stays_inside(self, tmp_path: Path) -> None:
-        """Of twenty arms with long names, too: nothing starts outside the box, and no name is cut by its edge."""
+    @pytest.mark.feature("… no text of a chart covers another or is cut", of="losses are searched")
+    def test_chart_texts_do_not_cover_each_other(self, tmp_path: Path) -> None:
+        """Twenty arms with long names: the rectangles of all texts are disjoint, and inside what is saved."""
         rows = [row(f"recipe-{i}@markdown+cortex", q, [q % 3 > i % 3]) for i in range(20) for q in range(6)]
         drawn = [*charts(found_in(rows, tmp_path)), contribution(Contribution(**{**TOLD, "verdicts": ()}))]
+        assert [chart.name for chart in drawn] == ["budget", "latency", "categories", "contribution"][-len(drawn) :]
         for chart in drawn:
-            for mark in chart.marks:
-                if isinstance(mark, Text):
-                    width = 7 * len(mark.text)  # of 13 units high, generously
-                    start = mark.x - {"start": 0.0, "middle": width / 2, "end": width}[mark.anchor]
-                    assert 0 <= mark.y <= chart.height
-                    assert -8 <= start <= start + width <= WIDTH + 8, (chart.name, mark)
+            chart.figure.draw_without_rendering()
+            picture = chart.figure.get_tightbbox().transformed(chart.figure.dpi_scale_trans)
+            texts = [text for text in chart.figure.findobj(Text) if text.get_text().strip() and text.get_visible()]
+            boxes = [(text.get_text(), text.get_window_extent()) for text in texts if text.get_in_layout()]
+            for i, (name, box) in enumerate(boxes):
+                assert picture.x0 - 1 <= box.x0 <= box.x1 <= picture.x1 + 1, (chart.name, name)
+                assert picture.y0 - 1 <= box.y0 <= box.y1 <= picture.y1 + 1, (chart.name, name)
+                for other, beside in boxes[i + 1 :]:
+                    width = min(box.x1, beside.x1) - max(box.x0, beside.x0)
+                    height = min(box.y1, beside.y1) - max(box.y0, beside.y0)
+                    assert width <= 1 or height <= 1, (chart.name, name, other)
 
-    def test_colours_can_be_told_from_what_is_behind_them(self) -> None:
-        """Text has a contrast of 4.5 to what is behind it (WCAG 2.2, 1.4.3), light and dark; pictures are light."""
-        style = (Path(charts.__code__.co_filename).parent / "page.css").read_text(encoding="utf-8")
+    def test_charts_have_the_colours_of_the_page(self, tmp_path: Path) -> None:
+        """The SVG in the dark has no colour of the light that differs, and draws names as text in any script."""
+        rows = [row(arm, q, [q > 0]) for arm in ("default", "שלום 电") for q in range(2)]
+        (categories,) = [chart for chart in charts(found_in(rows, tmp_path)) if chart.name == "categories"]
         light, dark = (
-            dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block))
-            for block in re.findall(r":root \{(.*?)\}", style, re.DOTALL)
+            set(re.findall("#[0-9a-f]{6}", categories.svg(dark=is_dark).decode())) for is_dark in (False, True)
         )
-        for colours in (light, dark):
-            for name in ("text", "quiet", "link", "good", "bad", *(n for n in INKS if n[0] == "s" or n == "plain")):
-                for behind in ("page", "raised"):
-                    assert contrast(colours[name], colours[behind]) >= 4.5, (name, behind)
+        assert {LIGHT["s0"], LIGHT["quiet"], LIGHT["zero"]} <= light <= set(LIGHT.values())
+        assert {DARK["s0"], DARK["quiet"], DARK["zero"]} <= dark <= set(DARK.values())
+        assert ">שלום 电</text>" in categories.svg().decode()
+
+    def test_colours_can_be_told_from_the_background(self) -> None:
+        """Text has a contrast of 4.5 to its background (WCAG 2.2, 1.4.3), in the light and in the dark."""
+        for colours in (LIGHT, DARK):
+            for name in ("text", "quiet", "link", "good", "bad", "plain", *(f"s{n}" for n in range(6))):
+                for background in ("page", "raised"):
+                    assert contrast(colours[name], colours[background]) >= 4.5, (name, background)
             assert contrast(colours["zero"], colours["page"]) >= 3
             assert contrast(colours["text"], colours["mark"]) >= 4.5
-        assert {name: light[name] for name in INKS} == INKS
 
 
 def contrast(one: str, other: str) -> float:
@@ -284,6 +297,7 @@ class TestFiles:
         assert policy.startswith("default-src 'none'; script-src 'sha256-")
         assert "unsafe" not in policy
         assert 'style="' not in text
+        assert text.count('<img class="chart" src="data:image/svg+xml;base64,') == 4
         assert not re.search(r"<[^>]* on\w+=", text.partition('<script type="application/json"')[0])
 
     @pytest.mark.feature("… and cannot be written by memories", of="rows become one page to look at")
