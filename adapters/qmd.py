@@ -36,7 +36,7 @@ from fusion.errors import BackendError, InvalidAnswer, SettingsError, Unauthoriz
 from fusion.lib.words import STOP_WORDS, word_list
 
 HEALTH_S = 0.5
-START = "Mend: qmd mcp --http --daemon"
+START = "Fix: qmd mcp --http --daemon"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Qmd:
             return Description(notes=(f"{error}. {START}",), degraded=True)
         if not isinstance(health, dict) or health.get("status") != "ok":
             return Description(
-                notes=(f"{self._http.server} answers, but not as QMD does. Mend: url = that of QMD's daemon",),
+                notes=(f"{self._http.server} answers, but not as QMD does. Fix: url = that of QMD's daemon",),
                 degraded=True,
             )
         return Description()

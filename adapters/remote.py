@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from adapters.hits import hit_of, hits_of
-from adapters.http import Credential, Http, checked, mend_of
+from adapters.http import Credential, Http, checked, fix_of
 from adapters.options import features_of, read, verified, within
 from fusion.contract import DIMENSIONS, Description, Features, Hit, Opening, Query, Scope
 from fusion.errors import BackendError, HttpStatus, SettingsError
@@ -94,7 +94,7 @@ class Remote:
         except BackendError as error:
             if isinstance(error, HttpStatus) and error.status in (404, 405):
                 return Description()  # it gives the same JSON for a search, and need not know this route
-            return Description(notes=(f"{error}. {mend_of(error)}",), degraded=True)
+            return Description(notes=(f"{error}. {fix_of(error)}",), degraded=True)
         rows = reply.get("backends") if isinstance(reply, dict) else None
         known = {row["name"]: row for row in rows or () if isinstance(row, dict) and isinstance(row.get("name"), str)}
         if self._backend is None and len(known) == 1:
@@ -103,18 +103,18 @@ class Remote:
             return _described(known[self._backend])
         lacking = f"it has no backend {self._backend!r}" if self._backend else "it has several backends"
         names = ", ".join(sorted(known)) or "none"
-        return Description(notes=(f"{self._http.server}: {lacking}. Mend: backend = one of {names}",), degraded=True)
+        return Description(notes=(f"{self._http.server}: {lacking}. Fix: backend = one of {names}",), degraded=True)
 
     async def close(self) -> None:
         await self._http.close()
 
 
 def _described(row: Mapping[str, object]) -> Description:
-    """A backend of another server by its row there; what is wrong with it has its mend over there."""
+    """A backend of another server by its row there; what is wrong with it has its fix over there."""
     items, vectors = (count if isinstance(count := row.get(name), int) else 0 for name in ("items", "vectors"))
     status = row.get("status")
     if status in ("ready", None):
         return Description(items, vectors)
     return Description(
-        items, vectors, notes=(f"there it is {str(status)[:40]}. Mend: fusion doctor over there",), degraded=True
+        items, vectors, notes=(f"there it is {str(status)[:40]}. Fix: fusion doctor over there",), degraded=True
     )

@@ -225,7 +225,7 @@ class VectorSqlite:
         return await self.database.read(lambda db: int(db.execute("select count(*) from memory").fetchone()[0]))
 
     async def check(self) -> str | None:
-        """All is in one file, so there is nothing to write anew from: raises ``StoreDamaged`` with the mend."""
+        """All is in one file, so there is nothing to write anew from: raises ``StoreDamaged`` with the fix."""
         await self.database.check()
         return None
 

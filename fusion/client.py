@@ -453,8 +453,8 @@ class Address:
         late = isinstance(error, TimeoutError)
         what = "did not answer in time" if late else f"does not answer ({str(error) or type(error).__name__})"
         where = f"of {self.home}" if self.home else self.url or DEFAULT_URL
-        mend = f"See {self.home / LOG}" if self.home else "Is it running? fusion serve starts it"
-        raise ServerUnreachable(f"The server {where} {what}. {mend}") from error
+        fix = f"See {self.home / LOG}" if self.home else "Is it running? fusion serve starts it"
+        raise ServerUnreachable(f"The server {where} {what}. {fix}") from error
 
 
 class _Either:
@@ -841,8 +841,8 @@ def stop_server(home: Path, *, timeout_s: float = 20.0) -> ServerRecord | None:
         if holder is None or not holder.serves:
             return None
         if time.monotonic() > deadline:
-            mend = f"; end it: kill {holder.pid}; if it stays: kill -9 {holder.pid}" if holder.pid else ""
-            raise ServerUnreachable(f"The server of {home} does not answer within {timeout_s:g} s{mend}")
+            fix = f"; end it: kill {holder.pid}; if it stays: kill -9 {holder.pid}" if holder.pid else ""
+            raise ServerUnreachable(f"The server of {home} does not answer within {timeout_s:g} s{fix}")
         time.sleep(0.05)  # it may be starting: then it is stopped once it can be
     while (holder := owner(home)) is not None and holder.pid == record.pid:
         if time.monotonic() > deadline:

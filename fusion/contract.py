@@ -370,7 +370,7 @@ class Description:
     vectors: int = 0
     vectors_pending: int = 0
     notes: tuple[str, ...] = ()
-    """what is degraded, in words a user understands, with the mend"""
+    """what is degraded, in words a user understands, with the fix"""
     degraded: bool = False
     """whether something fails that is configured to work; what was left out on purpose is only noted"""
 
@@ -562,7 +562,7 @@ class Verifies(Protocol):
     def verify(cls, options: Mapping[str, object]) -> str | None:
         """Returns if all is well; what it is then, in words, where there is more to say than its name.
 
-        Raises ``SettingsError`` or ``ModelMissing``, which say what mends it.
+        Raises ``SettingsError`` or ``ModelMissing``, which say how to fix it.
         """
         ...
 

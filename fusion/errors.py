@@ -35,7 +35,7 @@ from typing import Any
 
 
 class FusionError(Exception):
-    """The root. ``str(error)`` is fit for a user: it says what is wrong and what mends it."""
+    """The root. ``str(error)`` is fit for a user: it says what is wrong and how to fix it."""
 
 
 class SettingsError(FusionError):

@@ -50,7 +50,7 @@ class ScopedGateway(Protocol):
     async def embedder(self, changes: Mapping[str, object]) -> Embedder:
         """What the settings have for this ``provider``, ``model`` and ``dimensions``; it stays open with the home.
 
-        Raises ``SettingsError`` and ``ModelMissing``, which say what mends it.
+        Raises ``SettingsError`` and ``ModelMissing``, which say how to fix it.
         """
         ...
 

@@ -177,12 +177,12 @@ def holds_lock(home: Path, pid: int) -> bool:
 def explain_lock(home: Path, holder: Owner, talk: str = "Talk to it (leave out --direct), or stop it") -> str:
     """One sentence that says who has the home, and one that says what to do about it; ``talk`` if it is a server."""
     who = f"{'this process' if holder.pid == os.getpid() else f'process {holder.pid}'} ({holder.what})"
-    mend = (
+    fix = (
         f"{talk}: fusion stop --home {home}"
         if holder.serves
         else f"Wait until it has finished, or end it: kill {holder.pid}"
     )
-    return f"The home {home} is in use by {who}. {mend}"
+    return f"The home {home} is in use by {who}. {fix}"
 
 
 def sizes(home: Path) -> dict[str, int]:

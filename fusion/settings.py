@@ -461,8 +461,8 @@ def _no_adapter(error: Mapping[str, object]) -> str:
     match error:
         case {"type": "missing", "loc": ("backends", str(name), "adapter")}:
             near = nearest(name, _four())
-            mend = f"is {near} meant?" if near else f"ours are {', '.join(_four())}."
-            return f"{mend} A backend of your own names its adapter, package.module:Class"
+            fix = f"is {near} meant?" if near else f"ours are {', '.join(_four())}."
+            return f"{fix} A backend of your own names its adapter, package.module:Class"
     return ""
 
 

@@ -114,7 +114,7 @@ class Fused(TypedDict):
     query_truncated: bool
     explain: dict[str, Any] | None
     notes: list[str]
-    """what is degraded for the whole home, in words with the mend"""
+    """what is degraded for the whole home, in words with the fix"""
     disputed: list[Dispute]
 
 
@@ -432,7 +432,7 @@ class Requests(TypedDict):
 
 
 class Status(TypedDict):
-    """A home at a glance. ``bytes`` is by part of the home; ``notes`` say what is degraded, with the mend."""
+    """A home at a glance. ``bytes`` is by part of the home; ``notes`` say what is degraded, with the fix."""
 
     version: str
     uptime_s: float

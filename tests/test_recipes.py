@@ -147,7 +147,7 @@ class TestOnesOwn:
         assert all(name in str(caught.value) for name in SIGNALS)
 
     def test_a_signal_of_an_earlier_version_is_told_by_its_name_of_now(self, tmp_path: Path) -> None:
-        """The recipes of a home are looked at when it opens, whichever is used: the mend is one word."""
+        """The recipes of a home are looked at when it opens, whichever is used: the fix is one word."""
         with pytest.raises(SettingsError, match="write own"):
             checked({"mine": read(tmp_path, "[rerank.signals]\nalone = 6\n")})
 

@@ -17,7 +17,7 @@ FULL = ("OutOfMemory", "OutOfDiskSpace")
 
 
 def transient(error: Exception) -> bool:
-    """Whether a pause may mend it: two writers met, or the server is not ready yet."""
+    """Whether a pause may fix it: two writers met, or the server is not ready yet."""
     from neo4j.exceptions import TransientError
 
     return isinstance(error, TransientError) and not _read_only(error) and not _timed_out(error)
@@ -51,7 +51,7 @@ def named(error: Exception, server: str) -> BackendError | SettingsError:
 
     code = getattr(error, "code", None) or type(error).__name__
     if _read_only(error):
-        return BackendUnreachable(f"{server} is a replica that only reads. Mend: name the main instance in url")
+        return BackendUnreachable(f"{server} is a replica that only reads. Fix: name the main instance in url")
     if _timed_out(error):
         return BackendTimeout(f"{server} stopped the query at its own time limit ({code})")
     match error:
@@ -74,22 +74,22 @@ def named(error: Exception, server: str) -> BackendError | SettingsError:
         case ConfigurationError():
             return InvalidAnswer(f"{server} speaks no Bolt that the driver knows")
         case Neo4jError() if "DatabaseNotFound" in code:
-            return SettingsError(f"{server} has no database of that name. Mend: correct the option database")
+            return SettingsError(f"{server} has no database of that name. Fix: correct the option database")
         case Neo4jError() | DriverError():
             return InvalidAnswer(f"{server} failed on a query of ours ({code})")
     return InvalidAnswer(f"{server}: the answer is not Bolt ({code})")
 
 
 def told(error: FusionError, table: str, slow: str = "let it do less besides") -> str:
-    """A failure as a description tells it, with what mends it where its own words do not say that.
+    """A failure as a description tells it, with how to fix it where its own words do not say that.
 
     ``table`` is where the settings have the database; ``slow`` what to do about one that takes too long.
     """
-    mend = _mend(error, table, slow)
-    return str(error) if "Mend: " in str(error) or not mend else f"{error}. Mend: {mend}"
+    fix = _fix(error, table, slow)
+    return str(error) if "Fix: " in str(error) or not fix else f"{error}. Fix: {fix}"
 
 
-def _mend(error: FusionError, table: str, slow: str) -> str:
+def _fix(error: FusionError, table: str, slow: str) -> str:
     match error:
         case Unauthorized():
             return f"correct user and password_env or password_file of {table}, and let the user read"

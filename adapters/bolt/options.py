@@ -51,7 +51,7 @@ class Server:
 
     @classmethod
     def of(cls, options: Mapping[str, object], where: str) -> Self:
-        """The options of ``NAMES`` among ``options``. Raises ``SettingsError`` that names ``where`` and the mend."""
+        """The options of ``NAMES`` among ``options``. Raises ``SettingsError`` that names ``where`` and the fix."""
         chosen = {name: options[name] for name in NAMES if name in options}
         if "url" not in chosen:
             raise SettingsError(f"[{where}] url is missing; write the database's, bolt://host:7687")

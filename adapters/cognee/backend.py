@@ -316,11 +316,11 @@ class Cognee:
             ]
             counts = await asyncio.gather(*(self._api.count(dataset, LOOK_S) for dataset in searched))
         except BackendError as error:
-            return Description(notes=(f"{error}. Mend: {_mend(error, options)}",), degraded=True)
+            return Description(notes=(f"{error}. Fix: {_fix(error, options)}",), degraded=True)
         if missing:
-            notes.append(f"it has no dataset {', '.join(missing)}. Mend: correct datasets, or fill it")
+            notes.append(f"it has no dataset {', '.join(missing)}. Fix: correct datasets, or fill it")
         if self._fault:
-            notes.append(f"{self._fault}. Mend: see Cognee's log; what is remembered next starts it again")
+            notes.append(f"{self._fault}. Fix: see Cognee's log; what is remembered next starts it again")
         degraded = bool(notes)
         if former := [way for way in options.search if way in FORMER]:
             notes.append(f"Cognee no longer has {', '.join(former)}; {GRAPH} is asked instead")
@@ -352,7 +352,7 @@ def _told(reply: object) -> str:
     return " ".join(str(detail or "no reason given").split())[:300]
 
 
-def _mend(error: BackendError, options: Options) -> str:
+def _fix(error: BackendError, options: Options) -> str:
     """What to do about a server that cannot be described."""
     if isinstance(error, Unauthorized):
         return "give it user and password_env, or api_key_env, in fusion.toml" if not options.user else "correct them"

@@ -182,7 +182,7 @@ class Cortex:
         await self.graph.use(native_ids, at)
 
     async def describe(self) -> Description:
-        """What the store holds; a database that does not tell is degraded, with what mends it."""
+        """What the store holds; a database that does not tell is degraded, with how to fix it."""
         try:
             held = await self.graph.holding()
         except (BackendError, SettingsError) as error:

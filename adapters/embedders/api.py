@@ -52,7 +52,7 @@ class Api:
     ``dimensions`` are those of the models that are known; another's are asked for. A request carries at most
     ``most_texts`` texts and about ``most_tokens`` tokens; of a text, ``longest`` tokens are sent. ``media`` is
     the body for one picture or recording (model, MIME type, bytes, wanted dimensions), for models whose name begins as
-    one of ``seeing``. ``down`` says what mends a server that does not answer, ``missing`` a model that it does not have
+    one of ``seeing``. ``down`` says how to fix a server that does not answer, ``missing`` a model that it does not have
     (``{model}`` stands for it).
     """
 

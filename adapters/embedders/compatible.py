@@ -11,4 +11,4 @@ LM_STUDIO = Api(
     down="start the server in LM Studio, on its Developer page",
     missing="lms get {model}",
 )
-COMPATIBLE = Api(name="compatible", down="start the server, or mend [embedder] url")
+COMPATIBLE = Api(name="compatible", down="start the server, or fix [embedder] url")

@@ -62,7 +62,7 @@ class _Window:
 
 
 class Encoder:
-    """Opens model and vocabulary, checking both hashes. Raises ``ModelMissing``, which says what mends it."""
+    """Opens model and vocabulary, checking both hashes. Raises ``ModelMissing``, which says how to fix it."""
 
     def __init__(self, model: Path | None = None, vocabulary: Path = VOCABULARY) -> None:
         model = model or find_model()
@@ -131,14 +131,14 @@ def find_model() -> Path:
     return Path(spec.origin).with_name("model.onnx")
 
 
-def _check(path: Path, digest: str, mend: str) -> None:
+def _check(path: Path, digest: str, fix: str) -> None:
     try:
         with path.open("rb") as file:
             found = file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise ModelMissing(f"{path} cannot be read ({error.strerror}): {mend}") from error
+        raise ModelMissing(f"{path} cannot be read ({error.strerror}): {fix}") from error
     if found != digest:
-        raise ModelMissing(f"{path} is not the file that this program was built for (another sha256): {mend}")
+        raise ModelMissing(f"{path} is not the file that this program was built for (another sha256): {fix}")
 
 
 def _session(model: Path) -> Any:

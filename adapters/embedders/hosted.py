@@ -6,7 +6,7 @@ minute; nothing is asked again here, for whoever fills in vectors does that. Aft
 for a while, so that a question does not wait for a server that is down: it hears at once, and words are searched.
 
 A reply counts only whole: as many vectors as texts, each of the right length, finite and not zero. Otherwise it is
-`InvalidAnswer`, and nothing of it is kept. Errors name the server and what mends it, never a text and never a key.
+`InvalidAnswer`, and nothing of it is kept. Errors name the server and how to fix it, never a text and never a key.
 """
 
 from __future__ import annotations
@@ -293,19 +293,19 @@ def unit(vectors: NDArray[np.float64], server: str, dimensions: int) -> Floats:
 
 
 def explained(error: BackendError, api: Api, model: str) -> BackendError:
-    """The same error, with what mends it."""
+    """The same error, with how to fix it."""
     match error:
         case Unauthorized():
-            mend = f"set {api.key_env or 'the key'}, by [embedder] api_key_env or api_key_file"
+            fix = f"set {api.key_env or 'the key'}, by [embedder] api_key_env or api_key_file"
         case HttpStatus(status=404):
-            mend = api.missing.format(model=model)
+            fix = api.missing.format(model=model)
         case HttpStatus(status=400 | 422):
-            mend = "it accepts neither [embedder] model nor key, or not the text"
+            fix = "it accepts neither [embedder] model nor key, or not the text"
         case BackendUnreachable() | BackendTimeout() if api.down:
-            mend = api.down
+            fix = api.down
         case _:
             return error
-    return _again(error, f"{error}: {mend}")
+    return _again(error, f"{error}: {fix}")
 
 
 def _again(error: BackendError, told: str) -> BackendError:
@@ -325,7 +325,7 @@ async def _dimensions(api: Api, http: Http, model: str, options: Options) -> int
         told = explained(error, api, model) if isinstance(error, BackendError) else error
         raise SettingsError(
             f"[embedder] {api.name}/{model}: how long its vectors are is not known, and it does not say: {told}; "
-            "mend that, or write dimensions = …"
+            "fix that, or write dimensions = …"
         ) from None
 
 

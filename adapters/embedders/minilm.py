@@ -45,7 +45,7 @@ Result = TypeVar("Result")
 
 
 class MiniLM:
-    """The `Embedder` port. ``open`` raises ``ModelMissing``, which says what mends it.
+    """The `Embedder` port. ``open`` raises ``ModelMissing``, which says how to fix it.
 
     Options: ``token_cache_mb`` (64) and ``dense_cache_mb`` (16) bound what is held in memory, ``token_store_mb`` and
     ``dense_store_mb`` (1024 each) what is kept on disk, ``threads`` (the cores, at most 2) how many texts are encoded

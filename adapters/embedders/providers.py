@@ -46,7 +46,7 @@ APIS: Mapping[str, Api] = {api.name: api for api in (*PRIORITY, OLLAMA, LM_STUDI
 
 
 class Providers:
-    """Opens the embedder that ``[embedder]`` chooses. SettingsError and ModelMissing say what mends them."""
+    """Opens the embedder that ``[embedder]`` chooses. SettingsError and ModelMissing say how to fix them."""
 
     @classmethod
     def verify(cls, options: Mapping[str, object]) -> str:
@@ -142,9 +142,9 @@ def choose(options: Mapping[str, object], *, local: type[Verifies] = MiniLM) -> 
     try:
         chosen.key()
     except Unauthorized as error:
-        mend = f"set {chosen.api_key_env}" if chosen.api_key_env else "mend it"
+        fix = f"set {chosen.api_key_env}" if chosen.api_key_env else "fix it"
         raise SettingsError(
-            f"[embedder] provider = {api.name!r}: {error}: {mend}, or name the file that has the key by api_key_file; "
+            f"[embedder] provider = {api.name!r}: {error}: {fix}, or name the file that has the key by api_key_file; "
             'provider = "local" needs none'
         ) from None
     return api, chosen

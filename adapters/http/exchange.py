@@ -208,7 +208,7 @@ class Http:
             pass  # second chance below
         try:
             # What orjson rightly refuses is still told apart item by item: bytes that are not UTF-8 become U+FFFD,
-            # lone surrogates and NaN get through to the gather, which mends and counts them.
+            # lone surrogates and NaN get through to the gather, which fixes and counts them.
             return json.loads(body.decode("utf-8", "replace"))
         except (ValueError, RecursionError):
             raise InvalidAnswer(f"{self.server}: the reply is not JSON") from None
@@ -258,18 +258,18 @@ def checked(url: str) -> str:
     return f"{parts.scheme}://{host}" + (f":{port}" if port else "")
 
 
-def mend_of(error: BackendError) -> str:
+def fix_of(error: BackendError) -> str:
     """What to do about a failed exchange, in the words of a description's note."""
     match error:
         case Unauthorized():
-            return "Mend: give it the key of the server, by api_key_env or api_key_file"
+            return "Fix: give it the key of the server, by api_key_env or api_key_file"
         case RateLimited() | BackendTimeout():
-            return "Mend: wait, or let it be asked less"
+            return "Fix: wait, or let it be asked less"
         case BackendUnreachable():
-            return "Mend: start it, or correct url"
+            return "Fix: start it, or correct url"
         case HttpStatus(status=404):
-            return "Mend: correct url; what answers there has no such route"
-    return "Mend: look at its log; what answers at url may be something else, or another version of it"
+            return "Fix: correct url; what answers there has no such route"
+    return "Fix: look at its log; what answers at url may be something else, or another version of it"
 
 
 def _reason(error: Exception) -> str:

@@ -36,7 +36,7 @@ from typing import Any, Self
 from urllib.parse import quote, urlencode
 
 from adapters.hits import hit_of, hits_of
-from adapters.http.exchange import Credential, Http, checked, mend_of
+from adapters.http.exchange import Credential, Http, checked, fix_of
 from adapters.options import features_of, read, verified, within
 from fusion.contract import DIMENSIONS, UNNAMED, Description, Hit, Opening, Query, Scope
 from fusion.errors import BackendError, HttpStatus, SettingsError
@@ -166,7 +166,7 @@ class HttpMemory:
             # Some answer 404 where they do not know the user, and this one nobody knows: all may be well.
             unsure = bool(whom) and isinstance(error, HttpStatus) and error.status == 404
             why = f"{error}, which may only mean that it knows no user {whom}" if unsure else f"{error}"
-            return Description(notes=(f"{why}. {mend_of(error)}",), degraded=not unsure)
+            return Description(notes=(f"{why}. {fix_of(error)}",), degraded=not unsure)
         return Description()
 
     async def _ask(self, query: Query) -> Sequence[Hit]:

@@ -1,6 +1,6 @@
 """One index: words at once, vectors as they come, both fused.
 
-The folder is derived data. Whoever opens it says what must be in it, and whatever differs is mended, so it may be
+The folder is derived data. Whoever opens it says what must be in it, and whatever differs is repaired, so it may be
 deleted, cut off or damaged at any time.
 """
 
@@ -60,7 +60,7 @@ class Entry:
 class Index:
     """Built by ``open``. Every method may be called from many tasks of one event loop at once.
 
-    Errors of the disk are ``StoreFull`` and ``StoreDamaged``; a damaged index is mended by ``rebuild``, and when it is
+    Errors of the disk are ``StoreFull`` and ``StoreDamaged``; a damaged index is fixed by ``rebuild``, and when it is
     opened again.
     """
 
@@ -95,7 +95,7 @@ class Index:
             if pick is not None and stamp and stamp == index.stamp and not index._lexical_is_lost:
                 await index._resume()
             else:
-                await index._mend(truth)
+                await index._repair(truth)
         except BaseException:
             await index.close()
             raise
@@ -338,11 +338,11 @@ class Index:
         entries = list(truth) if iter(truth) is truth else truth
         try:
             await self._in_thread(lambda: self._begin_anew(fault))
-            await self._mend(entries)
+            await self._repair(entries)
             if await self._in_thread(lambda: self._difference(self._lexical)):
                 # The record was lost, and with it which words are nobody's any more.
                 await self._in_thread(lambda: self._lose_words(fault))
-                await self._mend(entries)
+                await self._repair(entries)
         finally:
             self._rebuilding = None
         self._faults.pop("lexical", None)
@@ -534,7 +534,7 @@ class Index:
             return f"it has {lexical.size} entries, not {self._vectors.size}"
         return None
 
-    async def _mend(self, truth: Iterable[Entry]) -> None:
+    async def _repair(self, truth: Iterable[Entry]) -> None:
         self._mending = True
         try:
             await self._put_truth(truth)

@@ -203,7 +203,7 @@ class Markdown:
         async with self._sync.writing:
             if self._closed:
                 return None
-            damage = await self._sync.mend() or await self._index.damage()
+            damage = await self._sync.repair() or await self._index.damage()
             if damage is not None:
                 await self._index.rebuild(self._sync.shelf, damage)
                 await self._sync.shelf.settle({}, await self._sync.stamp())

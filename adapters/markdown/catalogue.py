@@ -40,7 +40,7 @@ create index item_event on item(event) where event is not null;
 """
 _FILE = "files.sqlite"
 _ANEW = "anew"
-_MEND = "It is derived from the files: delete it, and it is written again"
+_FIX = "It is derived from the files: delete it, and it is written again"
 _AT_ONCE = 500
 _MADE = 2_000
 # Items kept as they were made: to read and make a hundred again was half of a search. About 2 KB each.
@@ -146,7 +146,7 @@ class Shelf:
 
     @classmethod
     async def _opened(cls, folder: Path, reading: str) -> Self:
-        database = await Database.open(folder / _FILE, (_SCHEMA,), mend=_MEND)
+        database = await Database.open(folder / _FILE, (_SCHEMA,), fix=_FIX)
         return cls(folder, reading, database, connect(folder / _FILE))
 
     async def anew(self) -> Shelf:

@@ -41,7 +41,7 @@ def document_of(file: Seen, content: Content, options: Options) -> Document:
     items: list[Item] = []
     if file.root.own:
         page = parse(text)
-        remarks += [f"the entry at line {line} cannot be read: mend or delete its marker" for line in page.unread]
+        remarks += [f"the entry at line {line} cannot be read: fix or delete its marker" for line in page.unread]
         copies: Counter[str] = Counter()
         for note in page.notes:
             copies[note.event.event_id] += 1

@@ -177,7 +177,7 @@ class Sync:
                 self._noticed.set()
         await self.shelf.settle(settled, await self.stamp())
 
-    async def mend(self) -> str | None:
+    async def repair(self) -> str | None:
         """Reads all files anew where the shelf is damaged, and says how; what is on it is served meanwhile. Called by
         whoever holds ``writing``."""
         try:

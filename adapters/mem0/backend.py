@@ -169,7 +169,7 @@ class Mem0:
         if self._embedder is None:
             notes.append(
                 "No embedding model: mem0 is searched by words only, and what is stored now gets its vectors "
-                "when the model is there. Mend: configure [embedder]."
+                "when the model is there. Fix: configure [embedder]."
             )
         elif pending and self._fault:
             notes.append(f"{pending} memories wait for their vectors and are found by their words only: {self._fault}")

@@ -113,7 +113,7 @@ class Mem0Server:
         try:
             await self._asked("memory", {"user_id": NOBODY}, 1, DESCRIBE_S)
         except BackendError as error:
-            return Description(notes=(f"{error}. Mend: {_mend(error)}",), degraded=True)
+            return Description(notes=(f"{error}. Fix: {_fix(error)}",), degraded=True)
         return Description()
 
     async def close(self) -> None:
@@ -208,7 +208,7 @@ def question(version: str, text: str, where: Mapping[str, str], limit: int, thre
     return {"query": text, **whose, "filters": {k: v for k, v in where.items() if k not in OWN}, "limit": limit}
 
 
-def _mend(error: BackendError) -> str:
+def _fix(error: BackendError) -> str:
     if isinstance(error, BackendUnreachable):
         return "start mem0's server, or correct url"
     if isinstance(error, Unauthorized):

@@ -195,15 +195,15 @@ class Plain:
         return local_client(self._folder)
 
     def _check(self) -> None:
-        """Raises HttpStatus where a server's collection is not what mem0 needs, with what mends it."""
+        """Raises HttpStatus where a server's collection is not what mem0 needs, with how to fix it."""
         if not self._options.url:
             return
         where = f"{self._options.url}: the collection {self._collection!r}"
         if not self._client.collection_exists(self._collection):
             if self._options.create:
                 return
-            mend = "Mend: collection = the name of one that is; or create = true, if mem0 is to make it"
-            raise HttpStatus(f"{where} is not there. {mend}", 404)
+            fix = "Fix: collection = the name of one that is; or create = true, if mem0 is to make it"
+            raise HttpStatus(f"{where} is not there. {fix}", 404)
         shape = Shape.of(self._client.get_collection(self._collection).model_dump(mode="json"))
         if fault := shape.fault("", self._options.dimensions or self._embedder.dimensions, "Cosine", ""):
             raise HttpStatus(f"{where} {fault}", 400)

@@ -46,7 +46,7 @@ DEEPER = 16
 """times as many are asked of an index where it knows no scopes and too few of what it found are the question's"""
 
 SLOW = "let it do less besides, or make an index on the names: it reads too much for one question"
-"""what mends a database that takes too long"""
+"""how to fix a database that takes too long"""
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ class Neo4j:
             await self._bolt.reading(work, PLAN_S)
 
     async def describe(self) -> Description:
-        """How many nodes of its labels there are, and what is wrong with how it is set up, with the mend."""
+        """How many nodes of its labels there are, and what is wrong with how it is set up, with the fix."""
 
         async def look(run: Run) -> tuple[list[Row], list[Row]]:
             return await run(self._cypher.count()), await run(self._cypher.sampled())
@@ -149,7 +149,7 @@ class Neo4j:
                 make = self._cypher.make(key)
                 raise InvalidAnswer(
                     f"{self._bolt.shown} has no index {name}, only {', '.join(sorted(found)[:8]) or 'none'}. "
-                    f"Mend: correct {key} of [backends.{self._name}]{f', or make it: {make}' if make else ''}"
+                    f"Fix: correct {key} of [backends.{self._name}]{f', or make it: {make}' if make else ''}"
                 )
         self._indexes = found
 
@@ -176,11 +176,11 @@ class Neo4j:
         size, name = self._size(), self._options.vector_index
         found = [self._fault] if self._fault else []
         if name and self._embedder is None:
-            found.append(f"{name} is not asked, for there is no embedding model. Mend: configure [embedder]")
+            found.append(f"{name} is not asked, for there is no embedding model. Fix: configure [embedder]")
         elif self._embedder is not None and size not in (None, self._embedder.dimensions):
             found.append(
                 f"{name} holds {size} dimensions and the embedding model has {self._embedder.dimensions}: names and "
-                "words are searched alone. Mend: configure [embedder] with the model of its vectors, or leave "
+                "words are searched alone. Fix: configure [embedder] with the model of its vectors, or leave "
                 "vector_index out"
             )
         return found
@@ -190,7 +190,7 @@ class Neo4j:
         if not any(items.values()):
             return []
         found = [
-            f"no node has the label {label}. Mend: correct entities or passages of [backends.{self._name}]"
+            f"no node has the label {label}. Fix: correct entities or passages of [backends.{self._name}]"
             for label, count in items.items()
             if not count
         ]
@@ -199,7 +199,7 @@ class Neo4j:
             key = "names" if label in self._options.entities else "texts"
             if row["looked"] and not row["have"]:
                 properties = " or ".join(getattr(self._options, key))
-                found.append(f"none of {row['looked']} nodes {label} has {properties}. Mend: correct {key}")
+                found.append(f"none of {row['looked']} nodes {label} has {properties}. Fix: correct {key}")
         return found
 
     def _remarks(self) -> list[str]:
@@ -207,13 +207,13 @@ class Neo4j:
         found = []
         if self._options.entities and not self._options.name_index:
             found.append(
-                "names are found as they are written, case aside. Mend: a full-text index on them (name_index), "
+                "names are found as they are written, case aside. Fix: a full-text index on them (name_index), "
                 "which finds more"
             )
         if self._hubs:
             found.append(
                 f"{len(self._hubs)} nodes with more than {self._options.degree} relationships were met: of each the "
-                f"first {self._options.degree} are followed. Mend: a greater degree, where that leaves out too much"
+                f"first {self._options.degree} are followed. Fix: a greater degree, where that leaves out too much"
             )
         return found
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from adapters.http import Http
 from fusion.errors import HttpStatus, InvalidAnswer
 
-NEWER = "Mend: Qdrant 1.13 or newer"
+NEWER = "Fix: Qdrant 1.13 or newer"
 
 Json = Mapping[str, Any]
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class Client:
         return self._part(reply, "points", list)
 
     async def require_search(self, collection: str, deadline_s: float) -> None:
-        """Raises HttpStatus, with what mends it, where a server has the collection and not this way to search it."""
+        """Raises HttpStatus, with how to fix it, where a server has the collection and not this way to search it."""
         try:
             await self.query(collection, {"limit": 1, "with_payload": False}, deadline_s)
         except HttpStatus as error:

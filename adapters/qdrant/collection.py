@@ -49,7 +49,7 @@ class Collection:
         options = read(Theirs, opening)
         if opening.embedder is None and not options.sparse:
             raise SettingsError(
-                f"[backends.{opening.name}] is searched by vectors. Mend: configure [embedder], or sparse"
+                f"[backends.{opening.name}] is searched by vectors. Fix: configure [embedder], or sparse"
             )
         return cls(options.client(), options, opening.embedder)
 
@@ -94,7 +94,7 @@ class Collection:
         await self._client.close()
 
     async def _shape(self, deadline_s: float) -> Shape:
-        """The collection's, looked at once. Raises HttpStatus, as Qdrant itself would answer, with what mends it."""
+        """The collection's, looked at once. Raises HttpStatus, as Qdrant itself would answer, with how to fix it."""
         if self._known is None:
             found = await self._client.info(self._options.collection, deadline_s)
             self._known = checked(found, self._options, self._embedder, self._client.server)
@@ -143,10 +143,10 @@ class Collection:
 
 
 def checked(info: Mapping[str, Any] | None, options: Theirs, embedder: Embedder | None, server: str) -> Shape:
-    """A collection's shape. Raises HttpStatus, as Qdrant itself would answer a search of it, with what mends it."""
+    """A collection's shape. Raises HttpStatus, as Qdrant itself would answer a search of it, with how to fix it."""
     named = f"{server}: the collection {options.collection!r}"
     if info is None:
-        raise HttpStatus(f"{named} is not there. Mend: collection = the name of one that is, or fill it first", 404)
+        raise HttpStatus(f"{named} is not there. Fix: collection = the name of one that is, or fill it first", 404)
     shape = Shape.of(info)
     by_words_alone = embedder is None or bool(options.sparse and not shape.dense)
     wanted = None if by_words_alone else options.vector
@@ -156,13 +156,13 @@ def checked(info: Mapping[str, Any] | None, options: Theirs, embedder: Embedder 
 
 
 def note(error: BackendError, url: str) -> str:
-    """A failure as a description tells it, with the mend."""
+    """A failure as a description tells it, with the fix."""
     if f":{GRPC}" in url and isinstance(error, BackendUnreachable | InvalidAnswer):
-        return f"{error}. Mend: url = that of REST, usually port 6333; {GRPC} is usually gRPC's"
-    return str(error) if "Mend:" in str(error) else f"{error}. Mend: {_mend(error)}"
+        return f"{error}. Fix: url = that of REST, usually port 6333; {GRPC} is usually gRPC's"
+    return str(error) if "Fix:" in str(error) else f"{error}. Fix: {_fix(error)}"
 
 
-def _mend(error: BackendError) -> str:
+def _fix(error: BackendError) -> str:
     if isinstance(error, BackendUnreachable):
         return "start Qdrant (compose/qdrant.yaml), or correct url"
     if isinstance(error, Unauthorized):
@@ -199,7 +199,7 @@ class Reader:
             if scope.admits(hit.scope):
                 found.setdefault(hit.native_id, hit)
         if dropped and dropped == len(points):
-            raise InvalidAnswer(f"none of {dropped} points has a text where fields.text says. Mend: correct fields")
+            raise InvalidAnswer(f"none of {dropped} points has a text where fields.text says. Fix: correct fields")
         return list(found.values()), dropped
 
     def _hit(self, point: Any, rising: bool) -> Hit:

@@ -167,10 +167,10 @@ class Qdrant:
         return [nearest(hit, next(near), span) if hit.place is not None else [] for hit in hits]
 
     async def describe(self) -> Description:
-        """Memories, and those of them that wait for a vector; what is wrong, with the mend."""
+        """Memories, and those of them that wait for a vector; what is wrong, with the fix."""
         notes = []
         if self._embedder is None:
-            notes.append("No embedding model: Qdrant is searched by words only. Mend: configure [embedder].")
+            notes.append("No embedding model: Qdrant is searched by words only. Fix: configure [embedder].")
         try:
             info = await self._client.info(self._name, DESCRIBE_S)
             if info is None and self._ready:
@@ -185,10 +185,8 @@ class Qdrant:
         except BackendError as error:
             return Description(notes=(*notes, note(error, self._options.url)), degraded=True)
         if others:
-            mend = "Mend: delete what no gateway uses any more"
-            notes.append(
-                f"Copied from another model's collection, which is left as it is: {', '.join(others)}. {mend}."
-            )
+            fix = "Fix: delete what no gateway uses any more"
+            notes.append(f"Copied from another model's collection, which is left as it is: {', '.join(others)}. {fix}.")
         if self._fault:
             notes.append(f"{pending} memories wait for their vectors and are found by their words only: {self._fault}")
         return Description(items, items - pending, pending, tuple(notes), self._fault is not None)
@@ -230,8 +228,8 @@ class Qdrant:
         return sorted(name for name in names if name != self._name and ours.fullmatch(name))
 
     def _gone(self) -> HttpStatus:
-        mend = 'Mend: collection = "another name", which the memories of the journal are brought into'
-        return HttpStatus(f"{self._client.server}: the collection {self._name!r} is gone. {mend}", 404)
+        fix = 'Fix: collection = "another name", which the memories of the journal are brought into'
+        return HttpStatus(f"{self._client.server}: the collection {self._name!r} is gone. {fix}", 404)
 
     async def _create(self) -> None:
         options = self._options
@@ -260,9 +258,9 @@ class Qdrant:
         if not fault and not shape.sparse[WORDS]:
             fault = f"does not weigh {WORDS!r} by idf"
         if fault:
-            fault = fault.partition(" Mend:")[0]
-            mend = 'Mend: collection = "another name", which the memories of the journal are brought into'
-            raise HttpStatus(f"{self._client.server}: the collection {self._name!r} {fault}. {mend}", 400)
+            fault = fault.partition(" Fix:")[0]
+            fix = 'Fix: collection = "another name", which the memories of the journal are brought into'
+            raise HttpStatus(f"{self._client.server}: the collection {self._name!r} {fault}. {fix}", 400)
 
     async def _copy(self, other: str) -> None:
         """Brings the memories of another model's collection here that are not, without its vectors."""

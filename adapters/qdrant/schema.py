@@ -42,22 +42,22 @@ class Shape:
             raise InvalidAnswer("the collection is described in another way than Qdrant's") from None
 
     def fault(self, vector: str | None, dimensions: int, distance: str, sparse: str) -> str | None:
-        """What is not as it should be, and what mends it. ``vector`` None and ``sparse`` "" are not looked for."""
+        """What is not as it should be, and how to fix it. ``vector`` None and ``sparse`` "" are not looked for."""
         if vector is not None:
             if (dense := self.dense.get(vector)) is None:
-                return f"has no vector {vector!r}, only {_names(self.dense)}. Mend: vector = one of them"
+                return f"has no vector {vector!r}, only {_names(self.dense)}. Fix: vector = one of them"
             if dense.dimensions != dimensions:
                 return (
                     f"has vectors of {dense.dimensions:,} dimensions, and [embedder] makes {dimensions:,}. "
-                    "Mend: configure the model in [embedder] that the collection was made with"
+                    "Fix: configure the model in [embedder] that the collection was made with"
                 )
             if dense.distance != distance:
                 return (
                     f"compares by {dense.distance}, not by {distance}. "
-                    f'Mend: distance = "{dense.distance}", if its vectors are meant so'
+                    f'Fix: distance = "{dense.distance}", if its vectors are meant so'
                 )
         if sparse and sparse not in self.sparse:
-            return f"has no sparse vector {sparse!r}, only {_names(self.sparse)}. Mend: sparse = one of them, or empty"
+            return f"has no sparse vector {sparse!r}, only {_names(self.sparse)}. Fix: sparse = one of them, or empty"
         return None
 
 

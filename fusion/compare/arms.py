@@ -41,8 +41,8 @@ class Choice:
         if (one.recipe, one.backends) == (other.recipe, other.backends):
             recipe = next((name for name in sorted(self.recipes) if name != one.recipe.name), "")
             others = [recipe] * bool(recipe) + [f"-{name}" for name in self.backends[:1] if len(self.backends) > 1]
-            mend = f": name another one, such as {' or '.join(others)}" if others else ""
-            raise BadInput(f"both arms are {one.recipe.name} over {', '.join(one.backends)}{mend}")
+            fix = f": name another one, such as {' or '.join(others)}" if others else ""
+            raise BadInput(f"both arms are {one.recipe.name} over {', '.join(one.backends)}{fix}")
         return one, other
 
     def arm(self, side: str, text: str) -> Arm:
@@ -61,8 +61,8 @@ class Choice:
         found = self.recipes.get(name or self.recipe)
         if found is None:
             there = f"there are {', '.join(sorted(self.recipes))}"
-            mend = f"; backends are written @{name}" if {*name.split("+")} <= {*self.backends} else ""
-            raise BadInput(f"arm {side}: there is no recipe {name[:64]!r}; {there}{mend}")
+            fix = f"; backends are written @{name}" if {*name.split("+")} <= {*self.backends} else ""
+            raise BadInput(f"arm {side}: there is no recipe {name[:64]!r}; {there}{fix}")
         return found
 
     def _chosen(self, side: str, text: str) -> tuple[str, ...]:

@@ -84,7 +84,7 @@ class Comparison:
     took_ms: float
     query_truncated: bool = False
     notes: tuple[str, ...] = ()
-    """what is degraded for the whole home, in words with the mend"""
+    """what is degraded for the whole home, in words with the fix"""
 
 
 @dataclass(frozen=True, slots=True)

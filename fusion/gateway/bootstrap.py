@@ -124,7 +124,7 @@ class Parts:
     turns: Admission
     distiller: Distiller | None = None
     notes: tuple[str, ...] = ()
-    """what is degraded for the whole home, in words with the mend"""
+    """what is degraded for the whole home, in words with the fix"""
     following: SessionWatcher | None = None
     """what reads agents' sessions on behind; None where nobody asked for that"""
     notes_follower: NoteWatcher | None = None
@@ -182,7 +182,7 @@ async def opened(kind: type[P], common: Shared, tenant: str = DEFAULT) -> AsyncI
             settings.home / "receipts.sqlite", settings.receipts.keep_days, settings.receipts.max_mb * 1_000_000
         )
         stack.push_async_callback(receipts.close)
-        # A folder that is not there was moved away to mend a damaged store, or never was: it holds nothing.
+        # A folder that is not there was moved away to fix a damaged store, or never was: it holds nothing.
         folders = {name: settings.home / "backends" / name for name in settings.backends}
         if not damaged:
             elsewhere, note = ([], _nothing) if tenant == DEFAULT else moved(settings, settings.home)
@@ -258,8 +258,8 @@ def checked(found: Mapping[str, Recipe]) -> Mapping[str, Recipe]:
     for recipe in found.values():
         for name in recipe.rerank.signals:
             if name not in SIGNALS:
-                mend = RENAMED.get(name) or f"there are {', '.join(SIGNALS)}"
-                raise SettingsError(f"recipe {recipe.name}: no signal is called {name!r}; {mend}")
+                fix = RENAMED.get(name) or f"there are {', '.join(SIGNALS)}"
+                raise SettingsError(f"recipe {recipe.name}: no signal is called {name!r}; {fix}")
     return {name: _with_a_model_of_todays_signals(recipe) for name, recipe in found.items()}
 
 

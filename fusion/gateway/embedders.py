@@ -126,7 +126,7 @@ class Embedders:
         try:
             return await self._opened(self._recorded(changes))
         except SettingsError as error:
-            told = f"{folder.name} was moved to another embedder, which cannot be had: {error}; mend that, or remove"
+            told = f"{folder.name} was moved to another embedder, which cannot be had: {error}; fix that, or remove"
             raise SettingsError(f"{told} {file}, and its vectors are made again by [embedder]") from None
 
     def settle(self, folder: Path, changes: Mapping[str, object]) -> None:

@@ -67,7 +67,7 @@ log = logging.getLogger(__name__)
 RETRY_S = 1.0
 """before a failed question is worth asking again, where no breaker says more"""
 RETRY_DISABLED_S = 60.0
-"""…where all that was asked are disabled: somebody has to mend the configuration first"""
+"""…where all that was asked are disabled: somebody has to fix the configuration first"""
 NO_MEMORIES = "no memory is here yet"
 """why an answer is empty where nothing was ever brought: the wrong home, or a new one"""
 NOTES_S = 1.0

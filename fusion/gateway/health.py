@@ -81,7 +81,7 @@ class Health:
         """by backend, what it says that fails, as of the last look"""
         self._leaked: Counter[str] = Counter()
         self.damaged = dict(damaged)
-        """by store, what the last check found and could not mend"""
+        """by store, what the last check found and could not fix"""
         counting = {name: backend for name, backend in usable.items() if isinstance(backend, CountsEvents)}
         folders = {name: settings.home / "backends" / name for name in counting}
         self.losses = Losses(journal, {} if damaged else counting, folders)
@@ -194,7 +194,7 @@ class Health:
         return {"journal": self.damaged["journal"], **lost} if deleted > 0 else lost
 
     def count_leaks(self, backend: str, refused: Mapping[str, int]) -> None:
-        """A backend was asked for one scope and answered with another's: not shown, but somebody must mend it."""
+        """A backend was asked for one scope and answered with another's: not shown, but somebody must fix it."""
         if leaked := refused.get("scope", 0):
             self._leaked[backend] += leaked
             security.warning(

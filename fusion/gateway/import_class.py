@@ -1,4 +1,4 @@
-"""The class that a setting names by its path; and the command that mends it where that cannot be imported."""
+"""The class that a setting names by its path; and the command that fixes it where that cannot be imported."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def resolve(path: str, key: str) -> Any:
             raise SettingsError(
                 f"{key} = {path!r}: there is no module {error.name}{said}; ours are in {beside}"
             ) from None
-        raise PackageMissing(f"{key} = {path!r} needs the package {error.name}: {_mend(str(error.name))}") from None
+        raise PackageMissing(f"{key} = {path!r} needs the package {error.name}: {_fix(str(error.name))}") from None
     except (AttributeError, ValueError):
         loaded = sys.modules.get(module)
         near = hint(name, (one for one in vars(loaded) if one[0].isupper())) if loaded and name else ""
@@ -54,12 +54,12 @@ def _require_our_adapters() -> None:
 
 
 def why(error: Exception) -> str:
-    """What went wrong, with the mend where we know it; a fault of the adapter itself is told with its type."""
+    """What went wrong, with the fix where we know it; a fault of the adapter itself is told with its type."""
     if isinstance(error, ModuleNotFoundError) and error.name:
-        return _mend(error.name)
+        return _fix(error.name)
     return str(error) if isinstance(error, FusionError | OSError) else f"{type(error).__name__}: {error}"
 
 
-def _mend(package: str) -> str:
+def _fix(package: str) -> str:
     extra = _EXTRAS.get(package.partition(".")[0])
     return f'pip install "/path/to/checkout[{extra}]"' if extra else f"pip install {package}"

@@ -41,7 +41,7 @@ def not_one_line(text: str) -> str | None:
     """What keeps a text from being an id or a reference, or None.
 
     Those are cited, so recall takes them only as one line in which nothing is invisible; and they are identities, so
-    they are refused and never mended.
+    they are refused and never fixed.
     """
     if "\n" in text or "\t" in text or clean(text)[1]:
         return "has a line break, a tab or an invisible character; write it as one plain line"

@@ -83,7 +83,7 @@ class Journal:
         """
         guard = Guard(Reachable(file), watermark.COUNT, watermark.STATE)
         database = await Database.open(
-            file, cls.schema, mend=cls.mend(file), guard=guard, wal_bytes=wal_bytes, events="event"
+            file, cls.schema, fix=cls.fix(file), guard=guard, wal_bytes=wal_bytes, events="event"
         )
         journal = cls(database, keys_kept_s)
         await journal.load()
@@ -91,7 +91,7 @@ class Journal:
         return journal
 
     @staticmethod
-    def mend(file: Path) -> str:
+    def fix(file: Path) -> str:
         """What its owner can do when it is damaged."""
         return (
             f"It holds every memory, so it is not replaced. Stop the gateway and restore it from a backup; or make it "

@@ -26,13 +26,13 @@ NOBODY_KNOWS = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ReadOnlyJournal(Journal):
-    """Reads like a journal; whatever would write raises StoreDamaged, with the mend."""
+    """Reads like a journal; whatever would write raises StoreDamaged, with the fix."""
 
     @classmethod
     async def salvage(cls, file: Path) -> Self:
         """Raises StoreDamaged where not even the lines of files that were forgotten can be read, or another version of
         this program wrote it."""
-        journal = cls(await Database.open_damaged(file, cls.schema, mend=cls.mend(file)))
+        journal = cls(await Database.open_damaged(file, cls.schema, fix=cls.fix(file)))
         try:
             await journal.load()
         except BaseException:

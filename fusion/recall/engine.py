@@ -85,7 +85,7 @@ class Fused:
     query_truncated: bool = False
     explain: Mapping[str, Any] | None = None
     notes: tuple[str, ...] = ()
-    """what is degraded for the whole home, in words with the mend"""
+    """what is degraded for the whole home, in words with the fix"""
     disputed: tuple[Dispute, ...] = ()
     """the memories of the block that share most words and disagree"""
 

@@ -2,7 +2,7 @@
 
 What is decided here once: WAL with ``synchronous=FULL`` (nothing acknowledged was lost in repeated ``kill -9``),
 waiting writers share one commit, a read sees one snapshot, deleted content is overwritten, and every fault of SQLite
-comes out as one of our own errors with the mend in its text.
+comes out as one of our own errors with the fix in its text.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ REFILL = (
     "Stop the gateway, restore its folder from a backup or move that away, and start again: an empty store is made, "
     "and the journal has every memory to fill it from"
 )
-"""what mends a store that is derived from the journal"""
+"""how to fix a store that is derived from the journal"""
 
 _PRAGMAS = """
 pragma foreign_keys = on;
@@ -94,9 +94,9 @@ class Database:
     written), ``StoreDamaged`` when the file is corrupt or newer than this program, ``BackendUnreachable`` once closed.
     """
 
-    def __init__(self, path: Path, busy_s: float = BUSY_S, mend: str = REFILL) -> None:
+    def __init__(self, path: Path, busy_s: float = BUSY_S, fix: str = REFILL) -> None:
         self.path = path
-        self._mend = mend
+        self._fix = fix
         self._busy_s = busy_s
         self._writing: Connection | None = None
         self._reading: list[Connection] = []
@@ -122,20 +122,20 @@ class Database:
         steps: Sequence[str],
         *,
         busy_s: float = BUSY_S,
-        mend: str = REFILL,
+        fix: str = REFILL,
         guard: Guard | None = None,
         wal_bytes: int = WAL_BYTES,
         events: str = "",
     ) -> Self:
         """Opens ``path``, checked for damage and brought to the newest schema: ``steps[n]`` is the SQL that leads from
-        version n to n + 1, version 0 being an empty file. ``mend`` says what to do when it is damaged.
+        version n to n + 1, version 0 being an empty file. ``fix`` says what to do when it is damaged.
 
         ``events`` is the table of events, if there is one: it gets the columns that events have gained since the file
         was made.
 
         With a ``guard`` nothing is read or acknowledged once its files are not at ``path`` any more: HomeGone.
         """
-        database = cls(path, busy_s, mend)
+        database = cls(path, busy_s, fix)
         database._guard, database._wal_bytes = guard, wal_bytes
         loop = asyncio.get_running_loop()
         try:
@@ -146,13 +146,13 @@ class Database:
         return database
 
     @classmethod
-    async def open_damaged(cls, path: Path, steps: Sequence[str], *, mend: str = REFILL) -> Self:
+    async def open_damaged(cls, path: Path, steps: Sequence[str], *, fix: str = REFILL) -> Self:
         """A damaged file, to be read as far as it goes and never written to.
 
         Raises StoreDamaged where nothing can be read, or where it is not of the newest schema.
         """
-        database = cls(path, mend=mend)
-        database.refusal = f"{path} is damaged, so it is only read. {mend}"
+        database = cls(path, fix=fix)
+        database.refusal = f"{path} is damaged, so it is only read. {fix}"
         try:
             version = await database.read(lambda db: db.execute("pragma user_version").fetchone()[0])
             if version != len(steps):
@@ -381,7 +381,7 @@ class Database:
             raise self._damaged(str(verdict).splitlines()[-1])
 
     def _damaged(self, what: str) -> StoreDamaged:
-        return StoreDamaged(f"{self.path} is damaged ({what}). {self._mend}")
+        return StoreDamaged(f"{self.path} is damaged ({what}). {self._fix}")
 
     def _translated(self, error: Exception) -> Exception:
         """Our own error for one of SQLite or the file system; any other as it is."""

@@ -246,7 +246,7 @@ async def test_items_that_make_no_sense_are_counted_and_the_others_kept() -> Non
 
 
 async def test_a_daemon_that_wants_another_name_says_so() -> None:
-    """403 is no matter of a key, and the error has the mend."""
+    """403 is no matter of a key, and the error has the fix."""
 
     async def forbidden(call: Call) -> None:
         await call.reply(b'{"jsonrpc":"2.0","error":{"code":-32003}}', 403)

@@ -286,16 +286,16 @@ ROWS = [
     [
         (ROWS[:1], {}, 7, None),
         (ROWS, {"backend": "markdown"}, 7, None),
-        (ROWS, {"backend": "cortex"}, 2, "there it is unauthorized. Mend: fusion doctor over there"),
-        (ROWS, {"backend": "qmd"}, 0, "it has no backend 'qmd'. Mend: backend = one of cortex, markdown"),
-        (ROWS, {}, 0, "it has several backends. Mend: backend = one of cortex, markdown"),
-        ([5, {"name": 3}], {}, 0, "Mend: backend = one of none"),
+        (ROWS, {"backend": "cortex"}, 2, "there it is unauthorized. Fix: fusion doctor over there"),
+        (ROWS, {"backend": "qmd"}, 0, "it has no backend 'qmd'. Fix: backend = one of cortex, markdown"),
+        (ROWS, {}, 0, "it has several backends. Fix: backend = one of cortex, markdown"),
+        ([5, {"name": 3}], {}, 0, "Fix: backend = one of none"),
     ],
 )
 async def test_what_it_holds_is_told_by_its_server(
     rows: list[object], options: dict[str, object], items: int, said: str | None
 ) -> None:
-    """Counts of the backend that is asked there; what keeps it from answering, with what mends it."""
+    """Counts of the backend that is asked there; what keeps it from answering, with how to fix it."""
     async with Chaos(behaviour=chaos.body(orjson.dumps({"backends": rows}))) as server:
         backend = await remote(server.url, **options)
         told = await backend.describe()
@@ -304,7 +304,7 @@ async def test_what_it_holds_is_told_by_its_server(
     assert said is None or said in told.notes[0]
 
 
-async def test_what_is_wrong_with_the_server_is_told_with_its_mend() -> None:
+async def test_what_is_wrong_with_the_server_is_told_with_its_fix() -> None:
     """Nobody there, a key that is refused, something else that answers. A server without that route is well."""
     found = {}
     async with Chaos() as server:
@@ -314,7 +314,7 @@ async def test_what_is_wrong_with_the_server_is_told_with_its_mend() -> None:
             found[name] = (await backend.describe()).notes
     found["gone"] = (await backend.describe()).notes
     await backend.close()
-    assert {name: notes[0].partition("Mend: ")[2].partition(",")[0] for name, notes in found.items() if notes} == {
+    assert {name: notes[0].partition("Fix: ")[2].partition(",")[0] for name, notes in found.items() if notes} == {
         "key": "give it the key of the server",
         "html": "look at its log; what answers at url may be something else",
         "gone": "start it",

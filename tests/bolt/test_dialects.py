@@ -101,7 +101,7 @@ def test_every_dialect_is_found_by_its_name() -> None:
         ({"url": "bolt://h", "user": "u", "password_env": "P", "password_file": "/p"}, "not both"),
     ],
 )  # fmt: skip
-def test_wrong_options_name_the_mend(options: dict[str, object], words: str) -> None:
+def test_wrong_options_name_the_fix(options: dict[str, object], words: str) -> None:
     """Which table it is, what is wrong, what may stand there; and no password."""
     with pytest.raises(SettingsError, match=words) as caught:
         Server.of(options, "backends.cortex")

@@ -103,7 +103,7 @@ async def test_what_nothing_was_added_to_is_empty(servers: SimpleNamespace, pass
 
 
 async def test_who_does_not_log_in_gets_nothing(servers: SimpleNamespace, tmp_path: Path) -> None:
-    """No credential, a wrong password, a wrong key: unauthorized, and `describe` names the mend."""
+    """No credential, a wrong password, a wrong key: unauthorized, and `describe` names the fix."""
     (file := tmp_path / "wrong").write_text("wrong", encoding="utf-8")
     for options in ({}, {"user": USER, "password_file": str(file)}, {"api_key_file": str(file)}):
         backend = await cognee(servers.closed, **options)
@@ -111,7 +111,7 @@ async def test_who_does_not_log_in_gets_nothing(servers: SimpleNamespace, tmp_pa
             await backend.search(make_query("julien"))
         described = await backend.describe()
         assert described.degraded
-        assert "Mend: " in described.notes[0]
+        assert "Fix: " in described.notes[0]
         await backend.close()
 
 

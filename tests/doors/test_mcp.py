@@ -287,7 +287,7 @@ class TestCalls:
             ("memory_recall", {"query": "x"}, "There is no tool 'memory_recall'; there are memory_fuse"),
         ],
     )
-    async def test_a_mistake_is_told_with_its_mend(
+    async def test_a_mistake_is_told_with_its_fix(
         self, fusion: FakeFusion, tool: str, arguments: dict[str, Any], says: str
     ) -> None:
         """A tool error that the model can act on, from here or from the gateway; what was sent is not repeated."""

@@ -373,8 +373,8 @@ async def test_flapping_costs_no_request_anything(home: Path, system: System) ->
 
 
 @pytest.mark.feature("… doctor reports each, with its fix", of="every adapter over HTTP")
-async def test_each_fault_is_told_to_doctor_with_its_mend(home: Path, system: System) -> None:
-    """What a backend says of itself meanwhile: what is wrong, then what mends it."""
+async def test_each_fault_is_told_to_doctor_with_its_fix(home: Path, system: System) -> None:
+    """What a backend says of itself meanwhile: what is wrong, then how to fix it."""
     well = system.saying(system.item("1", THEIRS, 0.9))
     async with Chaos(behaviour=well) as server, home_of(home, system, server.url) as (fusion, _):
 
@@ -384,10 +384,10 @@ async def test_each_fault_is_told_to_doctor_with_its_mend(home: Path, system: Sy
 
         for fault, (server.behaviour, _) in FAULTS.items():
             degraded, note = await said()
-            detail, _, mend = note.partition(". Mend: ")
+            detail, _, fix = note.partition(". Fix: ")
             assert degraded, fault
             assert detail, fault
-            assert mend, f"{fault}: {note}"
+            assert fix, f"{fault}: {note}"
 
 
 def test_every_fault_that_is_tried_is_listed() -> None:

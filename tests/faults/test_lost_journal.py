@@ -138,7 +138,7 @@ async def test_doctor_names_a_lost_journal(home: Path, tmp_path: Path) -> None:
     (finding,) = [one for one in examine(home) if one.check == "journal"]
     assert finding.status == "fail"
     assert "it was cut, or is an older copy of itself" in finding.detail
-    assert "fusion repair" in finding.mend
+    assert "fusion repair" in finding.fix
 
 
 async def test_a_home_without_marks_names_an_empty_journal(home: Path, tmp_path: Path) -> None:

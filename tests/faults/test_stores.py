@@ -272,7 +272,7 @@ def flip(folder: Path, pattern: str) -> None:
     of="a corrupt index at the start",
 )
 async def test_damaged_index_is_found_and_written_again(home: Path) -> None:
-    """Found by the periodic look while the server runs, written again from its source; nothing is left to mend."""
+    """Found by the periodic look while the server runs, written again from its source; nothing is left to fix."""
     settings = settings_of(home, cortex=CORTEX, markdown="adapters.markdown:Markdown")
     async with door(settings) as (fusion, client):
         await fusion.remember([NewMemory(f"The harbour {n} is in Lyon", scope=NADIA) for n in range(30)])
@@ -321,7 +321,7 @@ async def test_the_others_answer_while_an_index_is_written_again(home: Path) -> 
 
 @pytest.mark.feature("corrupt truth of a backend, while the server runs: said in /readyz and in each answer")
 async def test_damaged_truth_is_said_and_never_replaced(home: Path) -> None:
-    """A store that is not derived: the look says which and what mends it, /readyz and every answer say degraded."""
+    """A store that is not derived: the look says which and how to fix it, /readyz and every answer say degraded."""
     async with door(settings_of(home, cortex=CORTEX, triples="adapters.triples:Triples")) as (fusion, client):
         await fusion.remember([NewMemory(f"The harbour {n} is in Lyon", scope=NADIA) for n in range(100)])
         await fusion.settle()
@@ -383,7 +383,7 @@ def ruin(file: Path, *names: str) -> None:
 @pytest.mark.parametrize("part", DAMAGED)
 async def test_damaged_journal_starts_read_only(home: Path, part: str) -> None:
     """Never replaced, never silently empty: questions are answered and say what is wrong; writing is refused with the
-    mend; what was forgotten stays so, though a backend still has it; the file is as it was."""
+    fix; what was forgotten stays so, though a backend still has it; the file is as it was."""
     settings = settings_of(home, cortex=CORTEX)
     async with door(settings) as (fusion, client):
         kept = await fusion.remember(
@@ -422,7 +422,7 @@ async def test_damaged_journal_starts_read_only(home: Path, part: str) -> None:
 
 @pytest.mark.feature("… and one of which nothing can be read", of="a corrupt journal: read only")
 async def test_journal_of_which_nothing_can_be_read(home: Path) -> None:
-    """No database at all: the home does not open, and the file is left as it is with its mend named."""
+    """No database at all: the home does not open, and the file is left as it is with its fix named."""
     async with door(settings_of(home, cortex=CORTEX)) as (fusion, _):
         await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
     (home / "journal.sqlite").write_bytes(b"rubbish " * 4096)

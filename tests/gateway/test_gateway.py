@@ -109,7 +109,7 @@ class Down(InMemory):
         return await super().remember(batch)
 
     async def describe(self) -> Description:
-        return Description(notes=("connection refused. Mend: start it",), degraded=True)
+        return Description(notes=("connection refused. Fix: start it",), degraded=True)
 
 
 class Broken(InMemory):
@@ -273,7 +273,7 @@ class TestACrowd:
 class TestWhatIsMissing:
     @pytest.mark.feature("a damaged backend is disabled, with its fix")
     async def test_a_damaged_backend_costs_its_own_answers(self, home: Path) -> None:
-        """Rubbish instead of its database: disabled with the mend, and the other three answer."""
+        """Rubbish instead of its database: disabled with the fix, and the other three answer."""
         async with Gateway.open(embedded(home)) as fusion:
             await told(fusion, DECIDED)
         for file in (home / "backends" / "cortex").rglob("*"):
@@ -325,7 +325,7 @@ class TestWhatIsMissing:
         of="a damaged backend is disabled",
     )
     async def test_a_refilled_backend_is_whole_again(self, home: Path) -> None:
-        """The mend that the message gives works: with its folder moved away it gets everything from the journal."""
+        """The fix that the message gives works: with its folder moved away it gets everything from the journal."""
         async with Gateway.open(embedded(home)) as fusion:
             await told(fusion, DECIDED)
         shutil.rmtree(home / "backends" / "cortex")
@@ -349,14 +349,14 @@ class TestWhatIsMissing:
         assert Down.told == [DECIDED]
 
     @pytest.mark.parametrize(
-        ("adapter", "mend"),
+        ("adapter", "fix"),
         [
             ("NeedsPackage", 'pip install "/path/to/checkout[mem0]"'),
             ("NoRoom", "Permission denied"),
             ("Broken", "ZeroDivisionError: division"),
         ],
     )
-    async def test_a_backend_that_cannot_be_opened_says_why(self, home: Path, adapter: str, mend: str) -> None:
+    async def test_a_backend_that_cannot_be_opened_says_why(self, home: Path, adapter: str, fix: str) -> None:
         """A missing package names the extra; a fault of the system or of the adapter itself is told as it is."""
         chosen = small(home, one="adapters.inmemory:InMemory", two=f"tests.gateway.test_gateway:{adapter}")
         async with Gateway.open(chosen) as fusion:
@@ -364,7 +364,7 @@ class TestWhatIsMissing:
             states = {state.name: state for state in await fusion.backends()}
             fused = await fusion.fuse(ASKED, scope=NADIA)
         assert (states["one"].status, states["two"].status) == ("ready", "disabled")
-        assert mend in states["two"].detail
+        assert fix in states["two"].detail
         assert DECIDED in fused.block
 
     async def test_wrong_options_of_one_close_the_others(self, home: Path) -> None:
@@ -395,11 +395,11 @@ class TestWhatIsMissing:
                     await fusion.fuse(ASKED, scope=NADIA)
             assert 30 < caught.value.retry_after_s <= 60  # a refused credential is left alone for a minute
             assert fusion.retry_after_s(["one"]) > 30
-            assert fusion.retry_after_s(["two"]) == 60  # somebody has to mend it first
+            assert fusion.retry_after_s(["two"]) == 60  # somebody has to fix it first
 
     @pytest.mark.row("A088", "A104", "without the model everything is found by its words, and says so")
     async def test_a_missing_model_leaves_words(self, home: Path) -> None:
-        """Everything answers lexically; ready() gives the mend, and every answer says that it is degraded."""
+        """Everything answers lexically; ready() gives the fix, and every answer says that it is degraded."""
         chosen = load(home=home, embedder={"adapter": "tests.gateway.test_gateway:NoModel"})
         async with Gateway.open(chosen) as fusion:
             await told(fusion, DECIDED)
@@ -453,7 +453,7 @@ class TestAProvider:
 
     @pytest.mark.model
     async def test_one_that_is_down_costs_the_vectors(self, home: Path) -> None:
-        """Words answer, named as degraded with what mends it; when it is back, the vectors fill in."""
+        """Words answer, named as degraded with how to fix it; when it is back, the vectors fill in."""
         async with Chaos(behaviour=chaos.status(503)) as server:
             chosen = load(home=home, embedder={"provider": "ollama", "url": server.url})
             async with Gateway.open(chosen) as fusion:

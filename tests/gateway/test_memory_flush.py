@@ -97,7 +97,7 @@ class TestWhen:
     )
     @pytest.mark.parametrize("window", [1, 16_000, 24_000])
     def test_a_threshold_of_nothing_is_refused(self, window: int) -> None:
-        """24,000 − 20,000 − 4,000 = 0 would flush at every turn: an error that names the numbers and the mend."""
+        """24,000 − 20,000 − 4,000 = 0 would flush at every turn: an error that names the numbers and the fix."""
         with pytest.raises(BadInput, match=r"reserve_floor_tokens \(20,000\).*lower these two"):
             planned(window=window, total_tokens=1)
         assert planned(window=24_001, total_tokens=1).flush
@@ -141,7 +141,7 @@ class TestWords:
 
     @pytest.mark.parametrize("zone", ["Mars/Olympus", "../../etc/passwd", "/etc/passwd", "\0", "é"])
     def test_a_zone_that_is_none_is_refused(self, zone: str) -> None:
-        """Whatever it looks like, with the mend."""
+        """Whatever it looks like, with the fix."""
         with pytest.raises(BadInput, match="IANA"):
             plan(Context(WINDOW), Rules(), NOW, zone)
 

@@ -382,7 +382,7 @@ class SlowToTell:
 async def test_what_is_forgotten_while_tombstones_are_read_anew_stays_so(tmp_path):
     """A wish to remember has them read again; what is buried meanwhile must not be lost with the older reading."""
     file = tmp_path / "journal.sqlite"
-    database = SlowToTell(await Database.open(file, Journal.schema, mend=Journal.mend(file)))
+    database = SlowToTell(await Database.open(file, Journal.schema, fix=Journal.fix(file)))
     journal = Journal(database)
     await journal.load()
     places = [Place("notes/a.md", line, line, "line") for line in (3, 7)]

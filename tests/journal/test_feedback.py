@@ -146,7 +146,7 @@ async def test_pages_are_oldest_first_and_complete(journal: Journal) -> None:
 
 async def test_a_journal_from_before_takes_feedback(tmp_path: Path) -> None:
     """The table is added to a journal that had none; its memories stay."""
-    database = await Database.open(tmp_path / "journal.sqlite", Journal.schema[:3], mend="")
+    database = await Database.open(tmp_path / "journal.sqlite", Journal.schema[:3], fix="")
     row = event_row(Event("e1", "We moved to Postgres", datetime.now(UTC), ADA))
     insert = f"insert into event({', '.join(EVENT_NAMES)}) values({', '.join('?' * len(EVENT_NAMES))})"
     await database.write(lambda db: db.execute(insert, row))

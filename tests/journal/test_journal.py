@@ -143,8 +143,8 @@ async def test_a_callers_revision_decides_what_is_new(journal):
     stored = await append(
         journal,
         event("draft", 1, revision="a"),
-        event("draft, mended", 1, revision="a"),
-        event("draft, mended", 1, revision="b"),
+        event("draft, edited", 1, revision="a"),
+        event("draft, edited", 1, revision="b"),
     )
     assert [s.state for s in stored] == ["stored", "duplicate", "superseded"]
 
@@ -341,8 +341,8 @@ async def test_what_was_forgotten_or_superseded_is_nobodys_neighbour(journal):
     assert await texts_beside(journal, stored[0], 2) == ["turn 1", "turn 2"]
     await journal.bury(stored[1].ref, ME)
     assert await texts_beside(journal, stored[0], 2) == ["turn 2", "turn 3"]
-    await append(journal, event("turn 2, mended", 2))
-    assert await texts_beside(journal, stored[0], 2) == ["turn 2, mended", "turn 3"]
+    await append(journal, event("turn 2, edited", 2))
+    assert await texts_beside(journal, stored[0], 2) == ["turn 2, edited", "turn 3"]
 
 
 async def test_without_a_document_the_session_gives_the_order(journal):
@@ -703,7 +703,7 @@ async def test_short_lines_of_a_forgotten_part_of_a_file_are_hidden(journal):
 async def test_what_was_forgotten_by_an_earlier_version_stays_hidden(tmp_path):
     """It knew lines of three words or more; a shorter one that stands by such a line goes with it."""
     file = tmp_path / "journal.sqlite"
-    database = await Database.open(file, Journal.schema[: Journal.schema.index(PER_MEMORY)], mend="")
+    database = await Database.open(file, Journal.schema[: Journal.schema.index(PER_MEMORY)], fix="")
     hashed = content_hash("- the heron ledger is under the oak")
     words = words_key("PIN 4711\n- the heron ledger is under the oak", None, Scope())
 

@@ -300,7 +300,7 @@ async def test_what_may_not_be_looked_at_keeps_nothing_else_from_being_read(home
     "… a disk that is away, and a note that cannot be read, retire nothing and are reported", of="`[notes]`: a server"
 )
 async def test_a_note_that_cannot_be_read_is_answered_as_it_was(home, keeps, folder) -> None:
-    """Not UTF-8 any more, say: nothing is retired, the fault is told until it is mended, and the others are read."""
+    """Not UTF-8 any more, say: nothing is retired, the fault is told until it is fixed, and the others are read."""
     follow = follower(home, keeps, folder)
     await follow.round()
     (folder / "bike.md").write_bytes(b"The bike is gr\xfcn.")

@@ -163,7 +163,7 @@ async def test_no_space_left(database: Database) -> None:
 
 
 async def test_rubbish_is_not_a_database(tmp_path: Path) -> None:
-    """A file that is no database is ``StoreDamaged``, names the mend, and is left as it is."""
+    """A file that is no database is ``StoreDamaged``, names the fix, and is left as it is."""
     path = tmp_path / "notes.sqlite"
     path.write_bytes(b"this is no database, " * 500)
     with pytest.raises(StoreDamaged, match="backup"):

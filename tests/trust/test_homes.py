@@ -351,7 +351,7 @@ def test_another_settings_file_of_a_home_is_the_homes(home: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0o602, 0o666, 0o620])
 def test_a_settings_file_that_others_can_write_is_not_read(home: Path, tmp_path: Path, mode: int) -> None:
-    """The message says how to mend it; a user's private group may write it, as some systems have it by default."""
+    """The message says how to fix it; a user's private group may write it, as some systems have it by default."""
     file = tmp_path / "mine.toml"
     write(file, "")
     file.chmod(mode)
@@ -463,7 +463,7 @@ def test_doctor_of_a_home_that_is_not_allowed_looks_at_nothing_in_it(cloned: Pat
     """It names the command that allows it."""
     found = {one.check: one for one in examine(cloned)}
     assert set(found) == {"version", "home"}
-    assert found["home"].mend == f"fusion allow --home {cloned}"
+    assert found["home"].fix == f"fusion allow --home {cloned}"
 
 
 @pytest.mark.feature("… `fusion allow` records what it showed", of="a home that came with a repository")

@@ -151,7 +151,7 @@ def say_if_expanded(words: Sequence[str]) -> None:
 
 
 def run(work: Coroutine[Any, Any, T], as_json: bool) -> T:
-    """Does a command's work; its errors become a line that says what is wrong and what mends it."""
+    """Does a command's work; its errors become a line that says what is wrong and how to fix it."""
     import asyncio
 
     with friendly(as_json):

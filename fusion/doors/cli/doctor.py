@@ -1,4 +1,4 @@
-"""`fusion doctor`: what is wrong with a home, and the command that mends it.
+"""`fusion doctor`: what is wrong with a home, and the command that fixes it.
 
 It changes nothing. A running server is asked; databases are read without writing, beside whoever has them open; no
 backend is opened, for it may be open already, and the home's lock is only looked at.
@@ -62,12 +62,12 @@ _WAL = b"\2\2"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at. ``mend`` is a command, or what to do; empty where nothing is to be mended."""
+    """One thing that was looked at. ``fix`` is a command, or what to do; empty where nothing is to be fixed."""
 
     check: str
     status: Literal["ok", "warn", "fail"]
     detail: str
-    mend: str = ""
+    fix: str = ""
 
 
 def examine(
@@ -96,8 +96,8 @@ def examine(
             )
         found += _keys(settings)
     except (FusionError, OSError) as error:
-        mend = f"correct it in {_file(home, config)}, or in the variable that is named"
-        found.append(Finding("configuration", "fail", str(error), mend))
+        fix = f"correct it in {_file(home, config)}, or in the variable that is named"
+        found.append(Finding("configuration", "fail", str(error), fix))
     status: wire.Status | None = None
     for finding, told in _server(home):
         found.append(finding)
@@ -115,8 +115,9 @@ def examine(
 
 
 def report(findings: list[Finding], home: Path) -> dict[str, Any]:
-    """What ``--json`` prints."""
-    return {"home": str(home), "ok": healthy(findings), "findings": [asdict(one) for one in findings]}
+    """What ``--json`` prints. ``mend`` is the former name of ``fix``, for scripts that read it."""
+    every = [{**asdict(one), "mend": one.fix} for one in findings]
+    return {"home": str(home), "ok": healthy(findings), "findings": every}
 
 
 def healthy(findings: list[Finding]) -> bool:
@@ -147,13 +148,13 @@ def _folder(home: Path) -> Iterator[Finding]:
         return
     about = home.stat()
     if about.st_uid != os.geteuid():
-        mend = f"sudo chown -R {os.geteuid()} {shlex.quote(str(home))}"
-        yield Finding("home", "fail", f"{home} belongs to user {about.st_uid}, and this is {os.geteuid()}", mend)
+        fix = f"sudo chown -R {os.geteuid()} {shlex.quote(str(home))}"
+        yield Finding("home", "fail", f"{home} belongs to user {about.st_uid}, and this is {os.geteuid()}", fix)
     elif not os.access(home, os.R_OK | os.W_OK | os.X_OK):
         yield Finding("home", "fail", f"{home} cannot be written to", f"chmod u+rwx {shlex.quote(str(home))}")
     elif about.st_mode & 0o077:
-        mend = f"chmod go-rwx {shlex.quote(str(home))}"
-        yield Finding("home", "warn", f"{home} can be read by other users of this computer", mend)
+        fix = f"chmod go-rwx {shlex.quote(str(home))}"
+        yield Finding("home", "warn", f"{home} can be read by other users of this computer", fix)
     else:
         yield _ok("home", f"{home}, yours alone")
     free = shutil.disk_usage(home).free
@@ -177,12 +178,12 @@ def _clock(home: Path, now: datetime) -> Iterator[Finding]:
     """Neither before this program was written, nor long before the newest memory."""
     newest = _asked(home, "select max(recorded_at) from event")
     latest = time_of(newest) if isinstance(newest, int) else None
-    mend = "set the clock: timedatectl set-ntp true"
+    fix = "set the clock: timedatectl set-ntp true"
     if now < BUILT:
-        yield Finding("clock", "fail", f"it says {now:%Y-%m-%d %H:%M} UTC", mend)
+        yield Finding("clock", "fail", f"it says {now:%Y-%m-%d %H:%M} UTC", fix)
     elif latest is not None and latest > now + timedelta(hours=1):
         told = f"it says {now:%Y-%m-%d %H:%M} UTC, and a memory was recorded at {latest:%Y-%m-%d %H:%M}"
-        yield Finding("clock", "warn", told, mend)
+        yield Finding("clock", "warn", told, fix)
     else:
         yield _ok("clock", f"{now:%Y-%m-%d %H:%M} UTC")
 
@@ -239,11 +240,11 @@ def _ports(settings: Settings, file: str) -> Iterator[Finding]:
             key = f"backends.{name}.compat_port"
             wanted.append((key, backend.compat_port, "fail", f"choose another {key} in"))
     with ExitStack() as doors:
-        for check, port, status, mend in wanted:
+        for check, port, status, fix in wanted:
             try:
                 doors.enter_context(closing(listen(settings.server.host, port)))
             except SettingsError as error:
-                yield Finding(check, status, str(error).partition(". ")[0], f"{mend} {file}")
+                yield Finding(check, status, str(error).partition(". ")[0], f"{fix} {file}")
             else:
                 yield _ok(check, f"{settings.server.host}:{port} is free" if port else "any that is free")
 
@@ -260,7 +261,7 @@ def _last_start(home: Path) -> Finding:
         return _ok("server", "none runs; the next command starts one")
     at = datetime.fromtimestamp(log.stat().st_mtime, UTC)
     told = f"none runs; the last one did not start ({at:%Y-%m-%d %H:%M} UTC): {said.removeprefix(REFUSED)}"
-    return Finding("server", "warn", told, "where that is mended the next command starts one")
+    return Finding("server", "warn", told, "where that is fixed the next command starts one")
 
 
 # The stores ------------------------------------------------------------------------------------------------------
@@ -431,11 +432,11 @@ def _backends(status: wire.Status) -> Iterator[Finding]:
             yield _ok(name, row["detail"])
         elif row["status"] == "disabled":
             failed = row["detail"].startswith(NOT_OPENED)
-            yield Finding(name, "fail" if failed else "warn", row["detail"], _mend_of(row["detail"]))
+            yield Finding(name, "fail" if failed else "warn", row["detail"], _fix_of(row["detail"]))
         elif row["breaker"] != "closed":
             wait = f"asked again in {row['wait_s']:.0f} s" if row["wait_s"] else "being asked again now"
-            detail, mend = _told(row["detail"] or "no reason known")
-            yield Finding(name, "warn", f"left alone after failures: {detail}; {wait}", mend or "wait")
+            detail, fix = _told(row["detail"] or "no reason known")
+            yield Finding(name, "warn", f"left alone after failures: {detail}; {wait}", fix or "wait")
         elif row["detail"] and not row["reason"]:  # else it is told below, with what waits for it
             yield Finding(name, "warn", *_told(row["detail"]))
         elif not row["degraded"]:
@@ -447,7 +448,7 @@ def _backends(status: wire.Status) -> Iterator[Finding]:
         for note in row["notes"]:
             yield Finding(name, "warn", *_told(note))
     for note in status["notes"]:
-        yield Finding("server", "warn", note, _mend_of(note))
+        yield Finding("server", "warn", note, _fix_of(note))
 
 
 def _late(name: str, waiting: int, trouble: Deliveries | wire.BackendStatus) -> Iterator[Finding]:
@@ -468,12 +469,12 @@ def _late(name: str, waiting: int, trouble: Deliveries | wire.BackendStatus) -> 
 
 
 def _told(note: str) -> tuple[str, str]:
-    """What a backend says of itself, and what mends it, which it says last: behind "Mend:"."""
-    detail, _, mend = note.partition("Mend: ")
-    return detail.rstrip(" .;"), mend.rstrip(".")
+    """What a backend says of itself, and how to fix it, which it says last: behind "Fix:"."""
+    detail, _, fix = note.partition("Fix: ")
+    return detail.rstrip(" .;"), fix.rstrip(".")
 
 
-def _mend_of(told: str) -> str:
+def _fix_of(told: str) -> str:
     """The command in a message of ours, which says it behind a colon."""
     return f"pip install {told.rpartition('pip install ')[2]}" if "pip install " in told else "see the detail"
 

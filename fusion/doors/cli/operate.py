@@ -230,7 +230,7 @@ def backends(home: Home = None, config: Config = None, direct: Direct = False, a
 
 
 def doctor(home: Home = None, config: Config = None, as_json: Json = False) -> None:
-    """What is wrong with a home, and the command that mends it. Changes nothing."""
+    """What is wrong with a home, and the command that fixes it. Changes nothing."""
     with friendly(as_json):
         from fusion.doors.cli.doctor import examine, healthy, report
         from fusion.home import locate_home

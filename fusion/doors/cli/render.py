@@ -434,7 +434,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def findings(found: Sequence[Finding]) -> None:
-    """What was looked at, what is wrong first; under each fault what mends it."""
+    """What was looked at, what is wrong first; under each fault how to fix it."""
     colours = {"ok": "green", "warn": "yellow", "fail": "red"}
     console = _console()
     for status in ("fail", "warn", "ok"):
@@ -442,8 +442,8 @@ def findings(found: Sequence[Finding]) -> None:
             if one.status == status:
                 line = Text.assemble((f"{status:4}", colours[status]), "  ", (one.check, "bold"), "  ", one.detail)
                 console.print(line, soft_wrap=True)
-                if one.mend:
-                    console.print(Text.assemble("      → ", one.mend), soft_wrap=True)
+                if one.fix:
+                    console.print(Text.assemble("      → ", one.fix), soft_wrap=True)
     count = Counter(one.status for one in found)
     _say(f"\n{count['ok']} well, {count['warn']} to watch, {count['fail']} wrong.")
 

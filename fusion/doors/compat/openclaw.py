@@ -20,7 +20,7 @@ Citations = Literal["auto", "on", "off"]
 SNIPPET_CHARS = 700
 """of one result; memory_get has the rest"""
 HEALTHY = frozenset({"ok", "empty", "skipped", "disabled"})
-ACTION = "Answer without memory and say so; `fusion doctor` on the server's machine names what is wrong and its mend."
+ACTION = "Answer without memory and say so; `fusion doctor` on the server's machine names what is wrong and its fix."
 
 
 def searched(

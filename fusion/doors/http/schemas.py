@@ -62,12 +62,12 @@ def _one_line(text: str) -> str:
     return text
 
 
-def _some(mend: str) -> Callable[[str], str]:
-    """A check of a text that must say something; ``mend`` is what its field is for."""
+def _some(fix: str) -> Callable[[str], str]:
+    """A check of a text that must say something; ``fix`` is what its field is for."""
 
     def check(text: str) -> str:
         if not text.strip():
-            raise ValueError(f"is empty; {mend}")
+            raise ValueError(f"is empty; {fix}")
         return _printable(text)
 
     return check

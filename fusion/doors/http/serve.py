@@ -101,8 +101,8 @@ def refuse_open_door(settings: Settings) -> None:
         )
 
 
-def listen(host: str, port: int, mend: str = "Choose another with --port (0 takes a free one)") -> socket.socket:
-    """A listening socket; port 0 takes a free one. Raises SettingsError, with the ``mend``, where it cannot be had."""
+def listen(host: str, port: int, fix: str = "Choose another with --port (0 takes a free one)") -> socket.socket:
+    """A listening socket; port 0 takes a free one. Raises SettingsError, with the ``fix``, where it cannot be had."""
     try:
         # The protocol is named (IPPROTO_TCP), because asyncio sets TCP_NODELAY only then: 40 ms a reply otherwise.
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -117,7 +117,7 @@ def listen(host: str, port: int, mend: str = "Choose another with --port (0 take
         door.listen(2048)
     except OSError as error:
         door.close()
-        raise SettingsError(f"Cannot listen on {host} port {port}: {error.strerror}. {mend}.") from None
+        raise SettingsError(f"Cannot listen on {host} port {port}: {error.strerror}. {fix}.") from None
     door.setblocking(False)
     return door
 
@@ -125,7 +125,7 @@ def listen(host: str, port: int, mend: str = "Choose another with --port (0 take
 async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
     from fusion.gateway.gateway import Gateway
 
-    # Before the port: that is most likely taken by the very server that has the home, and another port is no mend.
+    # Before the port: that is most likely taken by the very server that has the home, and another port is no fix.
     if (holder := owner(settings.home)) is not None:
         record = read_record(settings.home)
         where = f" on {record.url}" if record else ""
@@ -137,8 +137,8 @@ async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
         drop_ins: dict[socket.socket, str] = {}
         for name, chosen in settings.backends.items():
             if chosen.compat_port:
-                mend = f"Choose another: backends.{name}.compat_port"
-                own = listen(settings.server.host, chosen.compat_port, mend)
+                fix = f"Choose another: backends.{name}.compat_port"
+                own = listen(settings.server.host, chosen.compat_port, fix)
                 drop_ins[doors.enter_context(contextlib.closing(own))] = name
         async with Gateway.open(settings) as fusion:
             doors.enter_context(settled_heap())

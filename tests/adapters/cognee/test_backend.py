@@ -286,7 +286,7 @@ async def test_nothing_there_is_nothing_found() -> None:
         backend = await cognee(server.url, datasets=["nope"])
         with pytest.raises(HttpStatus, match=r"Dataset\(s\) not found: 'nope'"):
             await backend.search(make_query("julien"))
-        assert "it has no dataset nope. Mend: correct datasets" in (await backend.describe()).notes[0]
+        assert "it has no dataset nope. Fix: correct datasets" in (await backend.describe()).notes[0]
         await backend.close()
 
 
@@ -358,7 +358,7 @@ async def test_what_it_accepts() -> None:
 @pytest.mark.feature("Cognee: remembers by add and cognify, found once its graph is made; a making that fails is said")
 @pytest.mark.feature("cognee: a graph that is not made", part="faults/adapters")
 async def test_a_graph_that_is_not_made_is_said() -> None:
-    """Documents are kept, searches go on, and `describe` names the mend; what is remembered next mends it."""
+    """Documents are kept, searches go on, and `describe` names the fix; what is remembered next fixes it."""
     served = Served(apart=False, broken=True)
     async with Chaos(behaviour=served) as server:
         backend = await cognee(server.url, dataset="memory")
@@ -368,7 +368,7 @@ async def test_a_graph_that_is_not_made_is_said() -> None:
         assert list(await backend.search(make_query("julien"))) == []
         described = await backend.describe()
         assert (described.items, described.degraded) == (1, True)
-        assert "Mend: see Cognee's log" in described.notes[0]
+        assert "Fix: see Cognee's log" in described.notes[0]
         served.broken = False
         await remembered(backend, ARROW, "marta -> prefers -> peppermint tea")
         assert not (await backend.describe()).degraded
@@ -405,7 +405,7 @@ async def test_more_documents_than_one_page() -> None:
 
 
 @pytest.mark.feature("Cognee: unreachable, refused or without the dataset: each with its fix")
-async def test_it_describes_itself_with_the_mend() -> None:
+async def test_it_describes_itself_with_the_fix() -> None:
     """Documents of the searched datasets; down, without a credential, or somebody else's port."""
     served = Served(datasets={"notes": {}, "memory": {"1": Document("1", "n", "l", "t", None)}})
     os.environ["COGNEE_TEST_KEY"] = served.key
@@ -421,9 +421,9 @@ async def test_it_describes_itself_with_the_mend() -> None:
         await backend.close()
     finally:
         del os.environ["COGNEE_TEST_KEY"]
-    assert "does not accept the credential. Mend: give it user and password_env" in refused.notes[0]
+    assert "does not accept the credential. Fix: give it user and password_env" in refused.notes[0]
     assert "not as Cognee does" in other.notes[0]
-    assert "Mend: start it: docker compose -f compose/cognee.yaml up" in down.notes[0]
+    assert "Fix: start it: docker compose -f compose/cognee.yaml up" in down.notes[0]
     assert refused.degraded
     assert other.degraded
     assert down.degraded
@@ -510,7 +510,7 @@ async def test_each_fault_has_its_error(fault: chaos.Behaviour, error: type[Back
 
 
 async def test_scores_that_are_none_are_left_out() -> None:
-    """NaN, texts and truth values are no distances; invalid UTF-8 is mended."""
+    """NaN, texts and truth values are no distances; invalid UTF-8 is fixed."""
     odd = [{"id": str(n), "text": "tea", "score": score} for n, score in enumerate((True, "near", None, [1]))]
     async with Chaos(
         behaviour=chaos.body(json.dumps(odd).encode()[:-1] + b', {"id": "x", "text": "t\xffa"}]')

@@ -275,8 +275,8 @@ async def test_a_server_that_is_down_when_it_is_opened() -> None:
 
 
 @pytest.mark.feature("Cortex: a database that is down is degraded, and doctor says what fixes it")
-async def test_a_server_that_is_down_is_told_with_its_mend(home: Path) -> None:
-    """To `status`, doctor and every answer: degraded, and the mend is said last."""
+async def test_a_server_that_is_down_is_told_with_its_fix(home: Path) -> None:
+    """To `status`, doctor and every answer: degraded, and the fix is said last."""
     with chaos.refusing() as url:
         table = {"adapter": "adapters.cortex:Cortex", "store": "neo4j", "url": url.replace("http", "bolt")}
         async with Gateway.open(settings_of(home, cortex={**table, "deadline_ms": HOUR_MS})) as fusion:
@@ -285,7 +285,7 @@ async def test_a_server_that_is_down_is_told_with_its_mend(home: Path) -> None:
             degraded = fusion.health.degraded
     assert (row["degraded"], row["detail"], degraded) == (True, "", True)
     [note] = row["notes"]
-    assert note.endswith("connection refused. Mend: start the database, or correct url of its table")
+    assert note.endswith("connection refused. Fix: start the database, or correct url of its table")
 
 
 @pytest.mark.feature("Cortex: a reset in mid-result leaves no half, a replica that only reads says so")
@@ -331,7 +331,7 @@ async def test_what_was_cut_off_is_asked_once_more_behind() -> None:
     "a replica that is read-only: nothing half written; name the main instance in `url`", part="faults/cortex"
 )
 async def test_a_replica_that_only_reads_says_so() -> None:
-    """Nothing is half written: the one transaction fails, and the error names the mend."""
+    """Nothing is half written: the one transaction fails, and the error names the fix."""
     async with Stub() as stub:
         graph = BoltGraph(Bolt(Server(stub.url, connect_ms=30_000), MEMGRAPH), Walking(), None)
         await graph.check()
@@ -509,7 +509,7 @@ async def test_a_move_from_sqlite_and_back_keeps_every_byte(arcade: str, tmp_pat
         ({"store": "memgraph", "url": "bolt://h", "hobs": 2}, "has no option 'hobs'"),
     ],
 )
-async def test_wrong_options_name_the_mend(tmp_path: Path, options: dict[str, object], words: str) -> None:
+async def test_wrong_options_name_the_fix(tmp_path: Path, options: dict[str, object], words: str) -> None:
     """Each says which table it is in."""
     with pytest.raises(SettingsError, match=re.escape(words)) as caught:
         await Cortex.open(Opening("cortex", tmp_path, options))

@@ -331,7 +331,7 @@ async def test_the_index_is_derived(tmp_path: Path) -> None:
 
 
 async def test_damage_is_named(tmp_path: Path) -> None:
-    """A corrupt truth is never silently empty: the error names the file and the mend."""
+    """A corrupt truth is never silently empty: the error names the file and the fix."""
     async with wordy(tmp_path) as cortex:
         await cortex.remember(make_samples())
     (tmp_path / "graph.sqlite").write_bytes(b"garbage" * 1000)

@@ -66,7 +66,7 @@ async def test_a_newer_file_is_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.feature("a corrupted file is named, with its fix, and never taken for an empty one", part="faults/cortex")
 async def test_a_damaged_file_is_named(tmp_path: Path) -> None:
-    """A corrupt file is never silently empty: the error names it and the mend."""
+    """A corrupt file is never silently empty: the error names it and the fix."""
     (tmp_path / "graph.sqlite").write_bytes(b"garbage" * 1000)
     with pytest.raises(StoreDamaged, match=r"graph\.sqlite is damaged.*backup"):
         await opened(tmp_path)

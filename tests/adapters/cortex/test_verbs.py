@@ -158,7 +158,7 @@ class TestKeeping:
 
     @pytest.mark.feature("… of what came by import alone says how it is changed", of="`fusion cortex`: what")
     async def test_what_came_by_import_says_how_it_is_changed(self, tell: Told) -> None:
-        """The journal does not have it: the error names the mend, and nothing changes."""
+        """The journal does not have it: the error names the fix, and nothing changes."""
         await tell("import", lines=[line_of(memory(1, "Elsewhere.", scope=Scope(audience="group")))])
         with pytest.raises(NotFound, match=r"by import or migration.*store what holds now, and forget the old one"):
             await tell("update", id=event_id(1), content="Here.")

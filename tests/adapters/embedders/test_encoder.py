@@ -141,7 +141,7 @@ async def test_open_gives_a_whole_embedder(tmp_path: Path) -> None:
 
 
 def test_verify_reads_the_files_and_loads_nothing() -> None:
-    """The wheel's model has the pinned hash; another file in its place is named with what mends it."""
+    """The wheel's model has the pinned hash; another file in its place is named with how to fix it."""
     MiniLM.verify({})
     with pytest.raises(ModelMissing, match=r"another sha256.*pip install --force-reinstall"):
         verify(VOCABULARY)

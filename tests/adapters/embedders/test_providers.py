@@ -326,7 +326,7 @@ async def test_errors_of_the_documented_form_are_named(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Each says what mends it; neither the reply, nor the text, nor the key is quoted, in the error or in the log."""
+    """Each says how to fix it; neither the reply, nor the text, nor the key is quoted, in the error or in the log."""
     caplog.set_level(logging.DEBUG)
     with environment(PROVIDERS_TEST_KEY=KEY):
         async with (

@@ -242,8 +242,8 @@ async def test_health_is_looked_at_where_there_is_a_route() -> None:
     gone = await backend.describe()
     await backend.close()
     assert (ill.degraded, gone.degraded) == (True, True)
-    assert "Mend: look at its log" in ill.notes[0]
-    assert gone.notes[0].endswith("Mend: start it, or correct url")
+    assert "Fix: look at its log" in ill.notes[0]
+    assert gone.notes[0].endswith("Fix: start it, or correct url")
 
 
 @pytest.mark.feature(
@@ -253,13 +253,13 @@ async def test_health_is_looked_at_where_there_is_a_route() -> None:
 )
 @pytest.mark.parametrize("preset", sorted(RECORDED))
 async def test_a_known_system_that_is_not_there_is_told(preset: str) -> None:
-    """No preset is well without an answer: nobody listening is degraded and says how to mend it."""
+    """No preset is well without an answer: nobody listening is degraded and says how to fix it."""
     with chaos.refusing() as url:
         backend = await notes(url, preset=preset, **NEEDS.get(preset, {}))
         told = await backend.describe()
         await backend.close()
     assert told.degraded
-    assert told.notes[0].endswith("Mend: start it, or correct url")
+    assert told.notes[0].endswith("Fix: start it, or correct url")
 
 
 @pytest.mark.feature(
@@ -286,14 +286,14 @@ async def test_a_look_asks_for_one_hit_of_nobody(preset: str) -> None:
     of="Any HTTP memory with a search route",
 )
 @pytest.mark.parametrize(
-    ("behaviour", "mend"),
+    ("behaviour", "fix"),
     [
         (chaos.status(401), "give it the key of the server"),
         (chaos.body(b'{"memories": {"1": "tea"}}'), "look at its log"),
         (chaos.body(b'{"results": [{"id": 1}]}'), "look at its log"),
     ],
 )
-async def test_a_look_tells_the_key_and_the_form_of_the_reply(behaviour: chaos.Behaviour, mend: str) -> None:
+async def test_a_look_tells_the_key_and_the_form_of_the_reply(behaviour: chaos.Behaviour, fix: str) -> None:
     """A key that is not accepted, a reply without a list, an item without a text: its health route knows of none."""
     well = chaos.body(b"{}")
 
@@ -305,7 +305,7 @@ async def test_a_look_tells_the_key_and_the_form_of_the_reply(behaviour: chaos.B
         told = await backend.describe()
         await backend.close()
     assert told.degraded
-    assert f"Mend: {mend}" in told.notes[0]
+    assert f"Fix: {fix}" in told.notes[0]
 
 
 @pytest.mark.feature(
@@ -324,7 +324,7 @@ async def test_a_look_for_nobody_that_is_not_found_is_only_noted() -> None:
         sure = await bound.describe()
         await bound.close()
     assert not unsure.degraded
-    assert "answered 404, which may only mean that it knows no user _nobody. Mend: correct url" in unsure.notes[0]
+    assert "answered 404, which may only mean that it knows no user _nobody. Fix: correct url" in unsure.notes[0]
     assert sure.degraded
     assert "may only" not in sure.notes[0]
 
@@ -363,4 +363,4 @@ async def test_a_key_that_is_not_there_is_told_without_a_question() -> None:
     await backend.close()
     assert told.degraded
     assert "NOBODYS_KEY" in told.notes[0]
-    assert "Mend: give it the key" in told.notes[0]
+    assert "Fix: give it the key" in told.notes[0]

@@ -1,4 +1,4 @@
-"""The shared index: found at once by words, later by vectors; never across scopes; mended whatever its files suffer."""
+"""The shared index: found at once by words, later by vectors; never across scopes; fixed whatever its files suffer."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ async def test_a_text_without_a_vector_holds_up_no_other(tmp_path: Path) -> None
 
 @both_ways
 async def test_damage_to_words_while_running_leaves_vectors(tmp_path: Path, kind: type[Index]) -> None:
-    """Search goes on by vectors and says so; the next open mends it."""
+    """Search goes on by vectors and says so; the next open fixes it."""
 
     class Broken(Lexical):
         def search(self, text: str, tags: Sequence[int] | None, limit: int) -> list[tuple[str, float]]:
@@ -553,7 +553,7 @@ def test_a_component_that_changed_changes_the_checksum(row: list[int], data: st.
 
 @pytest.mark.feature("the index: words are searched while a lost record is written again")
 async def test_words_are_searched_while_a_lost_record_is_written_again(tmp_path: Path) -> None:
-    """The record is garbage, the words are whole: at each step of the mending they answer, within their scopes."""
+    """The record is garbage, the words are whole: at each step of the repair they answer, within their scopes."""
     gate = asyncio.Event()
     async with opened(tmp_path, embedder := FakeEmbedder()) as index:
         await index.settle()
@@ -834,7 +834,7 @@ async def test_a_list_of_deletions_that_was_never_committed_is_swept_away(tmp_pa
 
 
 @pytest.mark.parametrize("change", ["added", "replaced", "dropped"])
-async def test_a_process_that_died_between_the_two_files_is_mended(tmp_path: Path, change: str) -> None:
+async def test_a_process_that_died_between_the_two_files_is_repaired(tmp_path: Path, change: str) -> None:
     """Words committed, their record not, and the caller knows nothing of it: the next open makes it as it was."""
 
     class Dies(Vectors):

@@ -71,7 +71,7 @@ def test_without_vectors_the_text_score_is_the_score() -> None:
 
 
 def test_the_seeds_formula_loses_the_order_of_words() -> None:
-    """Both .7 × .5 + .3 × 1 = .65 as the seed has it, and the stronger first where the formula is mended."""
+    """Both .7 × .5 + .3 × 1 = .65 as the seed has it, and the stronger first where the formula is fixed."""
     by_words, by_vectors = [("z", 8.0), ("a", 0.2)], [("a", 0.5), ("z", 0.5)]
     legacy = weighted(by_words, by_vectors, score=seed_text_score)
     assert [one.key for one in legacy] == ["a", "z"]

@@ -285,7 +285,7 @@ async def test_where_what_was_told_does_not_tell_all_all_files_are_looked_at(
         assert ("A wren." in found, "A finch." in found) == ((False, True) if told == "many" else (True, False))
 
 
-async def test_a_file_that_was_refused_is_mended(home: Path, vault: Path) -> None:
+async def test_a_file_that_was_refused_is_repaired(home: Path, vault: Path) -> None:
     """Binary, it is skipped with its reason; told of as text, it is found and the reason is gone. And back."""
     ears = Ears()
     reason = "vault/one.md: skipped: binary, or not UTF-8"

@@ -277,7 +277,7 @@ async def told(backend: Mem0) -> str:
     description = await backend.describe()
     await backend.close()
     assert description.degraded
-    assert "Mend: " in description.notes[0]
+    assert "Fix: " in description.notes[0]
     return f"{type(raised.value).__name__} {description.notes[0]}"
 
 
@@ -287,8 +287,8 @@ async def told(backend: Mem0) -> str:
     part="faults/adapters",
 )
 async def test_what_is_wrong_with_a_collection_is_named(qdrant: Qdrant, tmp_path: Path) -> None:
-    """Missing, of another size, compared by another metric: said with the mend, and nothing of it is changed."""
-    assert "is not there. Mend: collection = " in await told(await on_qdrant(qdrant.url, tmp_path))
+    """Missing, of another size, compared by another metric: said with the fix, and nothing of it is changed."""
+    assert "is not there. Fix: collection = " in await told(await on_qdrant(qdrant.url, tmp_path))
     assert not qdrant.client.collection_exists("facts")
     made(qdrant, size=1536)
     assert "has vectors of 1,536 dimensions" in await told(await on_qdrant(qdrant.url, tmp_path))
@@ -309,7 +309,7 @@ async def test_an_older_qdrant_is_told(qdrant: Qdrant, tmp_path: Path) -> None:
         return True
 
     qdrant.before = older
-    assert "Mend: Qdrant 1.13 or newer" in await told(await on_qdrant(qdrant.url, tmp_path))
+    assert "Fix: Qdrant 1.13 or newer" in await told(await on_qdrant(qdrant.url, tmp_path))
 
 
 @pytest.mark.feature("mem0, the library on a Qdrant server: an expired key, a renewed one", part="faults/adapters")
@@ -427,7 +427,7 @@ async def test_a_model_that_fails_fails_the_delivery(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "mend"),
+    ("options", "fix"),
     [
         ({"infer": True}, r"configure \[model\]"),
         ({"preset": "claw"}, "preset is openclaw"),
@@ -438,9 +438,9 @@ async def test_a_model_that_fails_fails_the_delivery(tmp_path: Path) -> None:
         ({"top_k": 5}, "has no option 'top_k'"),
     ],
 )
-async def test_a_wrong_option_is_named(tmp_path: Path, options: dict[str, object], mend: str) -> None:
+async def test_a_wrong_option_is_named(tmp_path: Path, options: dict[str, object], fix: str) -> None:
     """At the start, with what may stand there."""
-    with pytest.raises(SettingsError, match=mend):
+    with pytest.raises(SettingsError, match=fix):
         await Mem0.open(Opening("mem0", tmp_path, options, FakeEmbedder()))
 
 
@@ -580,7 +580,7 @@ async def test_the_servers_key_goes_along(tmp_path: Path) -> None:
             await backend.close()
         finally:
             os.environ.pop("MEM0_TEST_KEY", None)
-    assert "Mend: give it the key" in note
+    assert "Fix: give it the key" in note
     assert "expired-secret" not in note
 
 

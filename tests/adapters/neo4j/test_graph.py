@@ -498,7 +498,7 @@ async def test_near_in_meaning_is_where_a_nameless_question_starts(
 )
 async def test_vectors_of_another_size_leave_words(database: Bolt, arcade: str, tmp_path: Path, opened: Opener) -> None:
     """An index of 1,536 dimensions is not asked with a vector of 32: words and names answer, and doctor's note says
-    what mends it."""
+    how to fix it."""
     options = {**TABLE, "vector_index": VECTORS.name, "text_index": TEXTS.name}
     backend = await opened(OnOther, opening(tmp_path, **located(arcade, tmp_path), **options))
     assert "node/chunk" in await paths(backend, "timeout")
@@ -534,8 +534,8 @@ async def test_labels_and_properties_that_the_graph_has_not(
     backend = await opened(OnArcade, opening(tmp_path, **located(arcade, tmp_path), **options))
     described = await backend.describe()
     assert described.degraded
-    assert any("no node has the label Persn. Mend: correct entities" in note for note in described.notes)
-    assert any("none of 2 nodes City has title. Mend: correct names" in note for note in described.notes)
+    assert any("no node has the label Persn. Fix: correct entities" in note for note in described.notes)
+    assert any("none of 2 nodes City has title. Fix: correct names" in note for note in described.notes)
 
 
 @pytest.mark.feature("neo4j: flapping", part="faults/adapters")
@@ -552,7 +552,7 @@ async def test_a_server_that_comes_back_is_asked_again(tmp_path: Path, opened: O
         await backend.search(make_query("bug gateway"))
     described = await backend.describe()
     assert described.degraded
-    assert "Mend: start the database, or correct url of [backends.subject]" in described.notes[0]
+    assert "Fix: start the database, or correct url of [backends.subject]" in described.notes[0]
     again = start_arcade(tmp_path / "server", int(process.url.rpartition(":")[2]))
     try:
         assert "edge/corrected" in await paths(backend, "bug gateway")
@@ -653,7 +653,7 @@ def test_no_statement_writes(dialect: str, indexes: bool) -> None:
     "that fixes it",
     of="neo4j: anybody's graph",
 )
-async def test_a_missing_index_is_named_with_its_mend(opened: Opener) -> None:
+async def test_a_missing_index_is_named_with_its_fix(opened: Opener) -> None:
     """The question's status and doctor's note say which option is wrong, what there is, and what would make it; once it
     is there the next question is answered."""
     async with Stub() as stub:
@@ -661,7 +661,7 @@ async def test_a_missing_index_is_named_with_its_mend(opened: Opener) -> None:
         backend = await opened(Neo4j, scripted(stub))
         with pytest.raises(InvalidAnswer, match="has no index meanings, only chunks, names") as caught:
             await backend.search(make_query("Julien"))
-        assert "Mend: correct vector_index of [backends.graph], or make it: " in str(caught.value)
+        assert "Fix: correct vector_index of [backends.graph], or make it: " in str(caught.value)
         assert "CREATE VECTOR INDEX meanings ON :Chunk(embedding)" in str(caught.value)
         described = await backend.describe()
         assert described.degraded
@@ -710,16 +710,16 @@ FAULTS = {
     of="neo4j: anybody's graph",
 )
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_a_fault_has_its_name_and_its_mend(fault: str, opened: Opener) -> None:
+async def test_a_fault_has_its_name_and_its_fix(fault: str, opened: Opener) -> None:
     """Each becomes the status of this backend's answer, and a note with what to do; none of their values is in it."""
-    answer, error, mend = FAULTS[fault]
+    answer, error, fix = FAULTS[fault]
     async with Stub(otherwise=answer) as stub:
         backend = await opened(Neo4j, scripted(stub, {"entities": ["Person"]}))
         with pytest.raises(error) as caught:
             await backend.search(make_query("Julien", deadline_s=5.0))
         described = await backend.describe()
     assert described.degraded
-    assert mend in described.notes[0].partition(". Mend: ")[2]
+    assert fix in described.notes[0].partition(". Fix: ")[2]
     assert "secret" not in str(caught.value) + described.notes[0]
 
 
@@ -978,6 +978,6 @@ async def test_fused_beside_another_and_told_what_is_wrong(
     assert "The bug gateway was a timeout." in fused.block
     answers = {row["name"]: row for row in fused.backends}
     assert (answers["graph"]["status"], answers["broken"]["status"]) == ("ok", "invalid")
-    assert "Mend: correct text_index of [backends.broken]" in answers["broken"]["detail"]
+    assert "Fix: correct text_index of [backends.broken]" in answers["broken"]["detail"]
     notes = {row["name"]: row["notes"] for row in status["backends"]}
     assert any("has no index chunk_txt" in note for note in notes["broken"])

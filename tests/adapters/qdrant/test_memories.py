@@ -1,4 +1,4 @@
-"""Qdrant as a backend: the gateway's memories there, and anybody's collection; what goes wrong says what mends it.
+"""Qdrant as a backend: the gateway's memories there, and anybody's collection; what goes wrong says how to fix it.
 
 The server is one of our own on loopback, with Qdrant's REST shapes over qdrant-client's local mode. Against a real one:
 
@@ -246,7 +246,7 @@ async def test_consistency_and_ordering_go_along(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "mend"),
+    ("options", "fix"),
     [
         ({"consistency": "some"}, "majority, quorum, all"),
         ({"merge": "sum"}, "rrf or dbsf"),
@@ -259,14 +259,14 @@ async def test_consistency_and_ordering_go_along(server: Server) -> None:
         ({"connect_ms": 0}, "connect_ms"),
     ],
 )
-async def test_a_wrong_option_is_named(options: dict[str, object], mend: str) -> None:
+async def test_a_wrong_option_is_named(options: dict[str, object], fix: str) -> None:
     """At the start, with what may stand there."""
-    with pytest.raises(SettingsError, match=mend):
+    with pytest.raises(SettingsError, match=fix):
         await ours("http://127.0.0.1:1", None, **options)
 
 
 @pytest.mark.parametrize(
-    ("options", "mend"),
+    ("options", "fix"),
     [
         ({"collection": ""}, "collection is missing"),
         ({"fields": {"user_id": "u"}}, "where text stands"),
@@ -276,14 +276,14 @@ async def test_a_wrong_option_is_named(options: dict[str, object], mend: str) ->
         ({"limit": 2000}, "1000"),
     ],
 )
-async def test_a_wrong_option_of_a_collection_is_named(options: dict[str, object], mend: str) -> None:
+async def test_a_wrong_option_of_a_collection_is_named(options: dict[str, object], fix: str) -> None:
     """…and so are those of a collection that is only read."""
-    with pytest.raises(SettingsError, match=mend):
+    with pytest.raises(SettingsError, match=fix):
         await theirs("http://127.0.0.1:1", FakeEmbedder(), **options)
 
 
 async def test_without_a_model_and_without_words_nothing_could_be_asked() -> None:
-    """Said at the start, with the mend."""
+    """Said at the start, with the fix."""
     with pytest.raises(SettingsError, match=r"configure \[embedder\]"):
         await theirs("http://127.0.0.1:1", None)
 
@@ -401,23 +401,23 @@ def made(server: Server, size: int = 32, distance: str = "Cosine", name: str = "
 
 
 async def told(backend: Collection | Qdrant) -> str:
-    """What a search raises, which its description tells as well, with the mend."""
+    """What a search raises, which its description tells as well, with the fix."""
     with pytest.raises(HttpStatus) as raised:
         await backend.search(make_query("greyhound"))
     description = await backend.describe()
     await backend.close()
     assert description.degraded
     assert str(raised.value) in description.notes[0]
-    assert "Mend: " in description.notes[0]
+    assert "Fix: " in description.notes[0]
     return f"{raised.value.status}: {raised.value}"
 
 
 @pytest.mark.feature("qdrant: a missing collection", part="faults/adapters")
 async def test_a_missing_collection_is_named(server: Server) -> None:
-    """404, as Qdrant says, and what mends it."""
+    """404, as Qdrant says, and how to fix it."""
     found = await told(await theirs(server.url, FakeEmbedder()))
     assert found.startswith("404: ")
-    assert "the collection 'facts' is not there. Mend: collection =" in found
+    assert "the collection 'facts' is not there. Fix: collection =" in found
 
 
 @pytest.mark.feature("Qdrant: wrong dimension, metric, vector, collection: status and fix")
@@ -427,14 +427,14 @@ async def test_a_wrong_dimension_is_named(server: Server) -> None:
     made(server, size=1536)
     found = await told(await theirs(server.url, FakeEmbedder()))
     assert "400: " in found
-    assert "has vectors of 1,536 dimensions, and [embedder] makes 32. Mend: configure the model" in found
+    assert "has vectors of 1,536 dimensions, and [embedder] makes 32. Fix: configure the model" in found
 
 
 @pytest.mark.feature("qdrant: another metric", part="faults/adapters")
 async def test_a_wrong_metric_is_named_and_may_be_meant(server: Server) -> None:
     """Where distances are meant they are best when small: as scores they are below zero."""
     made(server, distance="Euclid")
-    assert 'compares by Euclid, not by Cosine. Mend: distance = "Euclid"' in await told(
+    assert 'compares by Euclid, not by Cosine. Fix: distance = "Euclid"' in await told(
         await theirs(server.url, FakeEmbedder())
     )
     backend = await theirs(server.url, FakeEmbedder(), distance="Euclid")
@@ -456,7 +456,7 @@ async def test_a_vector_of_another_name_is_named(server: Server) -> None:
 
 @pytest.mark.feature("qdrant: a server of an older version", part="faults/adapters")
 async def test_an_older_server_is_told(server: Server) -> None:
-    """One that has the collection and no search of this form, by the search and by the doctor, with the mend."""
+    """One that has the collection and no search of this form, by the search and by the doctor, with the fix."""
     made(server)
     mine = await ours(server.url, FakeEmbedder())
     await mine.remember(make_samples()[:1])
@@ -470,7 +470,7 @@ async def test_an_older_server_is_told(server: Server) -> None:
 
     server.before = older
     for backend in (await theirs(server.url, FakeEmbedder()), mine):
-        assert (await told(backend)).endswith("Mend: Qdrant 1.13 or newer")
+        assert (await told(backend)).endswith("Fix: Qdrant 1.13 or newer")
 
 
 @pytest.mark.feature("qdrant: made anew in another shape", part="faults/adapters")
@@ -506,7 +506,7 @@ async def test_an_expired_key_is_told_and_a_renewed_one_is_used() -> None:
             with pytest.raises(Unauthorized) as raised:
                 await backend.search(make_query("greyhound"))
             description = await backend.describe()
-            assert "Mend: give it the key" in description.notes[0]
+            assert "Fix: give it the key" in description.notes[0]
             assert "expired-secret" not in str(raised.value) + description.notes[0]
             os.environ["QDRANT_TEST_KEY"] = "good"
             assert len(await backend.search(make_query("greyhound"))) == 1
@@ -551,7 +551,7 @@ async def test_a_server_on_a_bad_day(server: Server, behaviour: chaos.Behaviour,
 
 @pytest.mark.feature("qdrant: our own collection, changed", part="faults/adapters")
 async def test_a_changed_collection_of_ours_is_not_written_to(server: Server) -> None:
-    """Somebody made it anew without the words: said, with the mend, and nothing is stored there."""
+    """Somebody made it anew without the words: said, with the fix, and nothing is stored there."""
     from qdrant_client import models
 
     name = collection_of("memories", FakeEmbedder())
@@ -559,7 +559,7 @@ async def test_a_changed_collection_of_ours_is_not_written_to(server: Server) ->
         name, vectors_config={"dense": models.VectorParams(size=16, distance=models.Distance.COSINE)}
     )
     backend = await ours(server.url, FakeEmbedder())
-    with pytest.raises(HttpStatus, match=r"16 dimensions.*Mend: collection = \"another name\""):
+    with pytest.raises(HttpStatus, match=r"16 dimensions.*Fix: collection = \"another name\""):
         await backend.remember(make_samples())
     description = await backend.describe()
     await backend.close()
@@ -610,7 +610,7 @@ async def test_another_model_is_never_mixed_with_the_first(server: Server) -> No
     description = await again.describe()
     assert (description.vectors, description.degraded) == (112, False)
     first = collection_of("memories", FakeEmbedder())
-    assert f"left as it is: {first}. Mend: delete what no gateway uses" in description.notes[0]
+    assert f"left as it is: {first}. Fix: delete what no gateway uses" in description.notes[0]
     assert (await again.search(make_query("Quentin adopted a greyhound called Biscuit.")))[0].event_id == event_id(4)
     await again.close()
     names = {one.name for one in server.client.get_collections().collections}
@@ -644,12 +644,12 @@ async def test_two_gateways_of_two_models_leave_each_other_their_memories(server
 
 @pytest.mark.feature("Qdrant: a collection that is gone is reported, with its fix")
 async def test_a_collection_that_is_gone_is_told(server: Server) -> None:
-    """Somebody deleted it: a search fails and the description says what mends it, where memories were."""
+    """Somebody deleted it: a search fails and the description says how to fix it, where memories were."""
     backend = await ours(server.url, FakeEmbedder())
     await backend.remember(make_samples())
     server.client.delete_collection(collection_of("memories", FakeEmbedder()))
     found = await told(backend)
-    assert "is gone. Mend: collection" in found
+    assert "is gone. Fix: collection" in found
 
 
 async def test_what_is_forgotten_while_it_is_encoded_stays_away(server: Server) -> None:

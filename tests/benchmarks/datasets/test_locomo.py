@@ -78,7 +78,7 @@ def test_questions_know_whether_they_count(file: Path) -> None:
         (["D99:1", "D1:1 D99:1"], (("D1:1",), ("D99:1",))),
     ],
 )
-def test_evidence_is_mended(entries: list[object], expected: tuple[tuple[str, ...], tuple[str, ...]]) -> None:
+def test_evidence_is_repaired(entries: list[object], expected: tuple[tuple[str, ...], tuple[str, ...]]) -> None:
     """Leading zeros and stray colons go, several ids in one string are several, repeats are dropped; what names no turn
     is told apart."""
     assert evidence(entries, {"D30:5", "D11:26", "D1:1", "D1:2"}) == expected

@@ -1,4 +1,4 @@
-"""What is wrong is found, with what mends it, and looking changes nothing."""
+"""What is wrong is found, with how to fix it, and looking changes nothing."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_no_home_yet(home: Path) -> None:
     """Is said, with the command that makes one; nothing is made by looking."""
     found = wrong(examine(home, now=NOW))
     assert list(found) == ["home"]
-    assert found["home"].mend == f"fusion init --home {home}"
+    assert found["home"].fix == f"fusion init --home {home}"
     assert not home.exists()
 
 
@@ -134,15 +134,15 @@ async def test_every_finding_that_is_wrong_says_what_mends_it(filled: Path) -> N
         "server": "warn",
         "journal.sqlite": "fail",
     }
-    assert all(one.mend for one in found.values())
+    assert all(one.fix for one in found.values())
     assert "server.port" in found["configuration"].detail
     assert str(filled / "fusion.toml") in found["configuration"].detail
-    assert found["server"].mend == f"rm {filled / 'server.json'}"
-    assert "backup" in found["journal.sqlite"].mend
+    assert found["server"].fix == f"rm {filled / 'server.json'}"
+    assert "backup" in found["journal.sqlite"].fix
 
 
 async def test_a_damaged_store_is_moved_away(filled: Path) -> None:
-    """Where a page was overwritten SQLite's check fails; the mend is a folder that the next start fills again."""
+    """Where a page was overwritten SQLite's check fails; the fix is a folder that the next start fills again."""
     store = filled / "backends" / "memory"
     store.mkdir(parents=True, exist_ok=True)
     with sqlite3.connect(store / "graph.sqlite") as db:
@@ -154,7 +154,7 @@ async def test_a_damaged_store_is_moved_away(filled: Path) -> None:
     (store / "graph.sqlite").write_bytes(data)
     finding = wrong(examine(filled, now=NOW))["backends/memory/graph.sqlite"]
     assert finding.status == "fail"
-    assert f"mv {store} {store}.damaged" in finding.mend
+    assert f"mv {store} {store}.damaged" in finding.fix
 
 
 async def test_the_backlog_of_a_home_without_a_server(home: Path) -> None:
@@ -179,7 +179,7 @@ async def test_another_process_has_the_home(filled: Path) -> None:
     """One that serves and does not answer is wrong; one that works is named."""
     with HomeLock.take(filled, "fusion serve"):
         found = wrong(examine(filled, now=NOW))
-        assert (found["server"].status, f"kill {os.getpid()}" in found["server"].mend) == ("fail", True)
+        assert (found["server"].status, f"kill {os.getpid()}" in found["server"].fix) == ("fail", True)
     with HomeLock.take(filled, "fusion ingest notes --direct"):
         found = wrong(examine(filled, now=NOW))
         assert (found["server"].status, "fusion ingest notes" in found["server"].detail) == ("warn", True)
@@ -223,23 +223,23 @@ async def test_a_running_server_is_asked(
 
 
 @pytest.mark.feature(
-    '… what a backend says after "Mend:" is the fix',
+    '… what a backend says after "Fix:" is the fix',
     of="`fusion doctor`: what",
 )
 @pytest.mark.parametrize(
     "changes",
     [
-        {"notes": ["no collection facts. Mend: fill it first"], "degraded": True},
-        {"detail": "Unauthorized: it does not accept the credential. Mend: fill it first"},
-        {"breaker": "open", "wait_s": 7.0, "detail": "no collection facts. Mend: fill it first"},
+        {"notes": ["no collection facts. Fix: fill it first"], "degraded": True},
+        {"detail": "Unauthorized: it does not accept the credential. Fix: fill it first"},
+        {"breaker": "open", "wait_s": 7.0, "detail": "no collection facts. Fix: fill it first"},
     ],
 )
-async def test_a_backend_names_its_own_mend(filled: Path, changes: dict[str, Any]) -> None:
-    """What it says behind "Mend:" is what to do, no part of what is wrong; and it is not told as well besides."""
+async def test_a_backend_names_its_own_fix(filled: Path, changes: dict[str, Any]) -> None:
+    """What it says behind "Fix:" is what to do, no part of what is wrong; and it is not told as well besides."""
     async with served(filled, Telling(changes=changes)):
         found = await asyncio.to_thread(examine, filled, now=NOW)
     [finding] = [one for one in found if one.check == "backend markdown"]
-    assert (finding.status, finding.mend, "Mend" in finding.detail) == ("warn", "fill it first", False)
+    assert (finding.status, finding.fix, "Fix" in finding.detail) == ("warn", "fill it first", False)
 
 
 @pytest.mark.feature(
@@ -247,7 +247,7 @@ async def test_a_backend_names_its_own_mend(filled: Path, changes: dict[str, Any
     of="`fusion doctor`: what",
 )
 @pytest.mark.parametrize(
-    ("behaviour", "said", "mend"),
+    ("behaviour", "said", "fix"),
     [
         (chaos.status(401), "does not accept the credential", "give it the key of the server"),
         (chaos.hang, "TimeoutError", ""),
@@ -256,16 +256,16 @@ async def test_a_backend_names_its_own_mend(filled: Path, changes: dict[str, Any
     ],
 )
 async def test_other_peoples_memory_is_asked(
-    filled: Path, tmp_path: Path, behaviour: chaos.Behaviour, said: str, mend: str
+    filled: Path, tmp_path: Path, behaviour: chaos.Behaviour, said: str, fix: str
 ) -> None:
-    """The running server looks at each backend behind HTTP: what ails it, and the line that mends it."""
+    """The running server looks at each backend behind HTTP: what ails it, and the line that fixes it."""
     deadline_ms = 500 if behaviour is chaos.hang else 60_000
     async with Chaos(behaviour=behaviour) as server:
         settings = settings_of(tmp_path / "served", there=remote(server.url, deadline_ms=deadline_ms))
         async with Gateway.open(settings) as fusion, served(filled, cast(FakeFusion, fusion)):
             found = wrong(await asyncio.to_thread(examine, filled, now=NOW))
     assert said in found["backend there"].detail
-    assert found["backend there"].mend.startswith(mend)
+    assert found["backend there"].fix.startswith(fix)
 
 
 async def test_a_missing_package_is_named_with_its_command(filled: Path) -> None:
@@ -273,7 +273,7 @@ async def test_a_missing_package_is_named_with_its_command(filled: Path) -> None
     said = {"status": "disabled", "detail": 'it could not be opened: pip install "/path/to/checkout[mem0]"'}
     async with served(filled, Telling(changes=said)):
         found = wrong(await asyncio.to_thread(examine, filled, now=NOW))
-    assert found["backend markdown"].mend == 'pip install "/path/to/checkout[mem0]"'
+    assert found["backend markdown"].fix == 'pip install "/path/to/checkout[mem0]"'
 
 
 async def test_a_judge_without_a_key(filled: Path) -> None:
@@ -316,7 +316,7 @@ async def test_a_wrong_option_is_found_before_a_start(filled: Path, module: str)
     allow(filled)
     found = wrong(examine(filled, now=NOW))["backends.ours"]
     assert (found.status, said in found.detail) == ("fail", True)
-    assert found.mend == f"correct [backends.ours] in {file}"
+    assert found.fix == f"correct [backends.ours] in {file}"
     with pytest.raises(SettingsError) as refused:
         async with Gateway.open(load(home=filled)):
             pytest.fail("it opened")
@@ -359,7 +359,7 @@ async def test_a_port_that_another_program_has_is_told(filled: Path) -> None:
         }
         for one in found.values():
             assert one.detail.startswith(f"Cannot listen on 127.0.0.1 port {port}: ")
-            assert one.mend.endswith(f"in {filled / 'fusion.toml'}")
+            assert one.fix.endswith(f"in {filled / 'fusion.toml'}")
         async with served(filled, Telling()):
             assert not [one for one in await asyncio.to_thread(examine, filled) if one.check.endswith("port")]
     (filled / "fusion.toml").write_text(f"{SMALL}[server]\nport = 0\n")
@@ -412,12 +412,13 @@ async def test_a_store_that_a_server_writes_is_not_held_up(filled: Path) -> None
 
 
 async def test_the_command(filled: Path) -> None:
-    """0 when all is well and 1 when something is wrong; each finding has four fields; people see the mend below it."""
+    """0 when all is well, 1 when not; each finding has its fields, the fix also as `mend`; people see the fix below."""
     done = CliRunner().invoke(app, ["doctor", "--home", str(filled), "--json"])
     assert done.exit_code == 0
     told = json.loads(done.stdout)
     assert told["ok"] is True
-    assert {tuple(one) for one in told["findings"]} == {("check", "status", "detail", "mend")}
+    assert {tuple(one) for one in told["findings"]} == {("check", "status", "detail", "fix", "mend")}
+    assert all(one["fix"] == one["mend"] for one in told["findings"])
     (filled / "fusion.toml").write_text("nonsense = 1\n")
     allow(filled)
     done = CliRunner().invoke(app, ["doctor", "--home", str(filled)])
@@ -441,12 +442,12 @@ async def test_a_package_that_nobody_asked_for_is_no_fault(filled: Path) -> None
     said = {"status": "disabled", "detail": "the mem0 backend needs mem0ai: pip install 'x[mem0]'"}
     async with served(filled, Telling(changes=said)):
         found = wrong(await asyncio.to_thread(examine, filled, now=NOW))["backend markdown"]
-    assert (found.status, found.mend) == ("warn", "pip install 'x[mem0]'")
+    assert (found.status, found.fix) == ("warn", "pip install 'x[mem0]'")
     chosen = BackendSettings(adapter=f"{__name__}:Uninstalled")
     shipped = load(home=filled, backends={"other": {"adapter": "adapters.inmemory:InMemory"}})
     settings = shipped.model_copy(update={"backends": {"mem0": chosen}})
     (one,) = [one for one in _configured(settings, "fusion.toml") if one.check == "backends.mem0"]
-    assert (one.status, one.mend) == ("warn", "pip install 'x[mem0]'")
+    assert (one.status, one.fix) == ("warn", "pip install 'x[mem0]'")
     named = load(home=filled, backends={"mem0": {"adapter": chosen.adapter}})
     (one,) = [one for one in _configured(named, "fusion.toml") if one.check == "backends.mem0"]
     assert one.status == "fail"
@@ -459,7 +460,7 @@ async def test_a_token_that_others_could_read_is_named(filled: Path) -> None:
     assert "token" not in wrong(examine(filled))
     (filled / TOKEN).chmod(0o644)
     found = wrong(examine(filled))["token"]
-    assert (found.status, found.mend) == ("fail", f"rm {filled / TOKEN}")
+    assert (found.status, found.fix) == ("fail", f"rm {filled / TOKEN}")
 
 
 @pytest.mark.feature("status and doctor count the links in followed folders, which are not read")
