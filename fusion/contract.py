@@ -376,12 +376,26 @@ class Description:
 
 
 @dataclass(frozen=True, slots=True)
+class NoteFolders:
+    """The user's folders and files of notes, and whose they are: the table [notes] of the settings.
+
+    ``ignore`` has patterns as in .gitignore. All files are looked at again every ``every_s`` seconds.
+    """
+
+    paths: tuple[Path, ...] = ()
+    ignore: tuple[str, ...] = ()
+    scope: Scope = field(default_factory=Scope)
+    every_s: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
 class Opening:
     """What a backend is opened with. ``folder`` is its own and may not exist yet.
 
     ``tenant`` is the one whose memories it stores: each tenant opens each backend with a folder of its own. A backend
     that stores outside its folder keeps the tenants apart there, too, or serves one tenant alone (`Features.tenant`).
     ``model`` is there where the configuration names one; it is within its budget, or says so by an error.
+    ``notes`` are the folders that the gateway follows for this tenant; a backend may search them where they are.
     """
 
     name: str
@@ -390,6 +404,7 @@ class Opening:
     embedder: Embedder | None = None
     model: LanguageModel | None = None
     tenant: str = "default"
+    notes: NoteFolders = field(default_factory=NoteFolders)
 
 
 class Backend(Protocol):

@@ -33,6 +33,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as UnreadableVariable
 
+from fusion.contract import NoteFolders, Scope
 from fusion.errors import SettingsError
 from fusion.home import config_root, find_home
 from fusion.lib.did_you_mean import hint, nearest
@@ -183,6 +184,12 @@ class NoteSettings(_Part):
         except re.error as error:
             raise ValueError(f"a pattern makes no sense: {error}") from None
         return ignore
+
+    @property
+    def folders(self) -> NoteFolders:
+        """The value that the note watcher and every backend are opened with."""
+        paths = tuple(path.expanduser() for path in self.paths)
+        return NoteFolders(paths, self.ignore, Scope(user_id=self.user_id or None), self.every_s)
 
 
 class SessionSettings(_Part):

@@ -89,7 +89,7 @@ class Markdown:
         Only files that changed since the last time are read. Where a full disk or a file's owner stands in the way,
         what was known is served, and ``describe`` says so.
         """
-        options = Options.of(opening.options)
+        options = Options.of(opening.options, opening.notes)
         if options.bind.tenant != opening.tenant:  # the user's files are another tenant's; our own folder is this one's
             options = replace(options, paths=(), log_folder=None, bind=Scope(opening.tenant))
         found = roots(opening.folder / "notes", options.paths, tuple(MIMES) if options.media else ())

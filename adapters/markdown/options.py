@@ -11,7 +11,7 @@ from pathlib import Path
 from adapters.index.merge import TEXT_WEIGHT, VECTOR_WEIGHT
 from adapters.markdown.media import mime_of
 from adapters.markdown.ranking import MENTION_LIFT, MERGES, Ranking
-from fusion.contract import DIMENSIONS, Scope
+from fusion.contract import DIMENSIONS, NoteFolders, Scope
 from fusion.errors import SettingsError
 from fusion.lib.did_you_mean import hint
 from fusion.lib.ignore import ALWAYS, matcher
@@ -24,7 +24,8 @@ MEDIA_MB = 14.0
 class Options:
     """The keys of `[backends.markdown]`.
 
-    ``paths``: folders and single files of the user's. ``bind``: whose they are (scope dimensions by name).
+    ``paths``: folders and single files of the user's; without any, those of [notes], with its ``ignore`` added and its
+    owner and interval where these are not set here. ``bind``: whose they are (scope dimensions by name).
     ``private``: names of files that are never shown to a group. ``ignore``: what is left out, in the patterns of
     .gitignore, after those that hold anyway: hidden files and folders (`.obsidian` is one), `node_modules`,
     `__pycache__`; `!name` takes one back. ``remember_turns``: write every turn of a conversation down, not just notes.
@@ -67,13 +68,18 @@ class Options:
         return self.max_bytes, "max_file_mb"
 
     @classmethod
-    def of(cls, given: Mapping[str, object]) -> Options:
-        """Raises ``SettingsError`` for a key that does not exist or a value that makes no sense."""
+    def of(cls, given: Mapping[str, object], notes: NoteFolders | None = None) -> Options:
+        """Reads the table; ``notes`` are the folders of [notes], for a table without ``paths``.
+
+        Raises ``SettingsError`` for a key that does not exist or a value that makes no sense.
+        """
         known = [f.name for f in (*fields(cls), *fields(Ranking)) if f.name != "ranking"]
         for key in given:
             if key not in known:
                 has = f"it has {', '.join(known)}{hint(key, known)}"
                 raise SettingsError(f"[backends.markdown] has no setting {key!r}; {has}")
+        if notes is not None and notes.paths and not given.get("paths"):
+            given = _with_notes(given, notes)
         options = cls(
             paths=tuple(Path(path).expanduser() for path in _texts(given, "paths", ())),
             bind=_scope(given.get("bind", {})),
@@ -102,6 +108,13 @@ class Options:
         if options.chunk_overlap >= options.chunk_tokens:
             raise SettingsError("[backends.markdown] chunk_overlap must be smaller than chunk_tokens")
         return options
+
+
+def _with_notes(given: Mapping[str, object], notes: NoteFolders) -> dict[str, object]:
+    """The table with the folders of [notes] as its ``paths``."""
+    owner = {"bind": {"user_id": notes.scope.user_id}} if notes.scope.user_id else {}
+    ignore = (*notes.ignore, *_texts(given, "ignore", ()))
+    return {"interval_s": notes.every_s, **owner, **given, "paths": notes.paths, "ignore": ignore}
 
 
 def _ranking(given: Mapping[str, object]) -> Ranking:

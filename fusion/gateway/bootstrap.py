@@ -420,7 +420,7 @@ async def _source(name: str, chosen: BackendSettings, settings: Settings, common
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             # Where a backend was moved to another embedder, it was for all tenants.
             embedder = await common.embedders.of(common.settings.home / "backends" / name)
-            opening = Opening(name, folder, chosen.options, embedder, common.model, tenant)
+            opening = Opening(name, folder, chosen.options, embedder, common.model, tenant, settings.notes.folders)
             async with asyncio.timeout(OPEN_S):
                 backend = await kind.open(opening)
             broken = False
@@ -510,15 +510,8 @@ def _following(settings: Settings, intake: Intake) -> SessionWatcher | None:
 
 
 def _notes_follower(settings: Settings, intake: Intake) -> NoteWatcher | None:
-    chosen = settings.notes
-    if not chosen.paths:
+    notes = settings.notes.folders
+    if not notes.paths:
         return None
-    return NoteWatcher(
-        paths=[path.expanduser() for path in chosen.paths],
-        whose=Scope(user_id=chosen.user_id or None),
-        home=settings.home,
-        keeps=intake,
-        ignore=chosen.ignore,
-        every_s=chosen.every_s,
-        limits=Limits.of(settings.ingest, settings.sessions),
-    )
+    limits = Limits.of(settings.ingest, settings.sessions)
+    return NoteWatcher(notes.paths, notes.scope, settings.home, intake, notes.ignore, notes.every_s, limits)

@@ -104,7 +104,7 @@ def init(asking: Asking, gateway: Gateway) -> dict[str, Any]:
         _say(asking, f"Nothing was written. Without --dry-run the settings go to {asking.config}.")
         return _told(asking, found)
     chosen = choose(asking, found)  # outside of any event loop, where a Ctrl-C would not reach the question
-    kept = _added_by_hand(asking.config, found.finds)
+    kept = _kept_paths(asking.config, found.finds)
     return _told(asking, found) | asyncio.run(set_up(asking, chosen, gateway, kept))
 
 
@@ -112,7 +112,7 @@ async def set_up(
     asking: Asking, chosen: Sequence[Find], gateway: Gateway, kept: Mapping[str, Sequence[str]]
 ) -> dict[str, Any]:
     """Writes the configuration, reads in what was chosen, answers a first question. ``kept`` are, by table, the paths
-    that were followed before and are followed on."""
+    of the earlier configuration that stay."""
     _write(asking, new_file(_settings(chosen, kept), _opening()))
     summary = await _read_in(asking, chosen, gateway)
     question, answer = (None, None) if summary is None else await _first_answer(chosen, gateway)
@@ -193,28 +193,37 @@ def _ask(ask: Callable[[str], str], name: str, offered: Mapping[int, Find]) -> l
 # The configuration -----------------------------------------------------------------------------------------------
 
 
-FOLLOWING = {
-    "notes": "what you edit or delete there, every backend answers so",
-    "backends.markdown": "they are followed as you edit them",
-}
-"""the tables whose ``paths`` are the folders of notes, with what is said of it"""
+NOTES = "notes"
+MARKDOWN_ONLY = "backends.markdown"
+"""the tables whose ``paths`` are folders of notes"""
 
 
-def _added_by_hand(config: Path, finds: Sequence[Find]) -> dict[str, list[str]]:
-    """By table, the paths that an earlier configuration follows and that were not found now, as they stand there: what
-    was found is followed if it is chosen, and this would otherwise be lost. None of a file that makes no sense."""
-    offered = {path.resolve() for one in finds for path in one.paths}
+def _kept_paths(config: Path, finds: Sequence[Find]) -> dict[str, list[str]]:
+    """By table, the paths of the earlier configuration that were not found now, as they are written there.
+
+    A folder that was found is followed if it is chosen. Nothing is kept of a file that cannot be read. A path of
+    `MARKDOWN_ONLY` that [notes] has too is named once, in [notes].
+    """
+    seen = {path.resolve() for one in finds for path in one.paths}
     kept: dict[str, list[str]] = {}
-    for name in FOLLOWING:
-        try:
-            table: Any = tomllib.loads(config.read_text(encoding="utf-8"))
-            for part in (*name.split("."), "paths"):
-                table = table[part]
-            paths = [path for path in table if isinstance(path, str)]
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
-        kept[name] = [path for path in paths if (config.parent / Path(path).expanduser()).resolve() not in offered]
+    for name in (NOTES, MARKDOWN_ONLY):
+        for path in _paths_in(config, name):
+            real = (config.parent / Path(path).expanduser()).resolve()
+            if real not in seen:
+                seen.add(real)
+                kept.setdefault(name, []).append(path)
     return kept
+
+
+def _paths_in(config: Path, table: str) -> list[str]:
+    """The ``paths`` of one table of a configuration; none where the file or the table cannot be read."""
+    try:
+        value: Any = tomllib.loads(config.read_text(encoding="utf-8"))
+        for part in (*table.split("."), "paths"):
+            value = value[part]
+        return [path for path in value if isinstance(path, str)]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
 
 
 def _settings(chosen: Sequence[Find], kept: Mapping[str, Sequence[str]]) -> list[Chosen]:
@@ -225,11 +234,15 @@ def _settings(chosen: Sequence[Find], kept: Mapping[str, Sequence[str]]) -> list
         if one.group == "notes"
         for path in one.paths
     ]
+    before = {table: [f"    {toml_text(path)},  # as it was before" for path in paths] for table, paths in kept.items()}
     settings = []
-    for table, reason in FOLLOWING.items():
-        lines = [f"    {toml_text(path)},  # as it was before" for path in kept.get(table, ())] + found
-        if lines:
-            settings.append(Chosen(table, "paths", "\n".join(["[", *lines, "]"]), reason))
+    if notes := [*before.get(NOTES, ()), *found]:
+        settings.append(
+            Chosen(NOTES, "paths", _list(notes), "edits there are searchable in every backend within seconds")
+        )
+    if before.get(MARKDOWN_ONLY):  # its own paths replace those of [notes], so it needs both
+        reason = "only this backend searches the first of these"
+        settings.append(Chosen(MARKDOWN_ONLY, "paths", _list([*before[MARKDOWN_ONLY], *notes]), reason))
     for name, backend in Settings().backends.items():
         try:
             kind = resolve(backend.adapter, f"backends.{name}.adapter")
@@ -238,6 +251,10 @@ def _settings(chosen: Sequence[Find], kept: Mapping[str, Sequence[str]]) -> list
         except FusionError as missing:
             settings.append(Chosen(f"backends.{name}", "enabled", "false", f"{missing}; then make it true"))
     return settings
+
+
+def _list(lines: Sequence[str]) -> str:
+    return "\n".join(["[", *lines, "]"])
 
 
 def _opening() -> str:

@@ -77,8 +77,8 @@ def test_yes_sets_up_reads_in_and_answers(user: Path, home: Path) -> None:
     fusion = FakeFusion()
     told = init(asking(user, home, yes=True), over(fusion))
     settings = load(home=home)
-    assert settings.backends["markdown"].options["paths"] == [str(user / ".openclaw/workspace")]
     assert settings.notes.paths == (user / ".openclaw/workspace",)
+    assert settings.backends["markdown"].options["paths"] == []  # it gets those of [notes]
     assert told["chosen"] == [str(user / ".openclaw/workspace"), str(user / "facts/facts.jsonl")]
     assert told["ingested"]["stored"] == len(fusion.kept) == 36 + 1
     assert told["question"] == fusion.requests[0].query == 'what was decided about "Database: History"?'
@@ -86,7 +86,7 @@ def test_yes_sets_up_reads_in_and_answers(user: Path, home: Path) -> None:
     assert told["answer"]["block"]
     assert (home / "fusion.toml").stat().st_mode & 0o777 == 0o600
     assert home.stat().st_mode & 0o777 == 0o700
-    assert {file.name for file in home.iterdir()} == {"fusion.toml", "ingest.lock"}
+    assert {file.name for file in home.iterdir()} == {"fusion.toml", "ingest.lock", "reader.key"}
 
 
 def test_another_program_is_told_where_the_command_is(
@@ -182,8 +182,10 @@ def test_a_server_that_is_stopped_is_told_of(user: Path, home: Path, capsys: pyt
 )
 @pytest.mark.parametrize("relative", [False, True])
 def test_paths_that_were_added_by_hand_are_followed_on(user: Path, home: Path, relative: bool) -> None:
-    """With --force: what is not found here is kept as it was written; what was found and not chosen this time is not,
-    nor is anything of a file that makes no sense."""
+    """With --force, a path that is not found here stays as it was written, in the table where it was.
+
+    A path that was found and not chosen is dropped; nothing is kept of a file that cannot be read.
+    """
     vault = user / "disk" / "vault"
     vault.mkdir(parents=True)
     (vault / "note.md").write_text("# Kept\n")
@@ -201,6 +203,11 @@ def test_paths_that_were_added_by_hand_are_followed_on(user: Path, home: Path, r
     allow(home)
     init(asking(user, home, force=True, ask=Answers("n", "n")), over(FakeFusion()))
     assert load(home=home).notes.paths == (vault,)
+    (home / "fusion.toml").write_text(f"[notes]\n{paths}[backends.markdown]\n{paths}")
+    allow(home)
+    init(asking(user, home, force=True, ask=Answers("n", "n")), over(FakeFusion()))
+    assert load(home=home).notes.paths == (vault,)
+    assert load(home=home).backends["markdown"].options["paths"] == []  # both tables had it; one is enough
     (home / "fusion.toml").write_text("paths = [")
     allow(home)
     init(asking(user, home, force=True, ask=Answers("n", "n")), over(FakeFusion()))
@@ -367,7 +374,7 @@ async def test_broken_off_while_reading_in(user: Path, home: Path, capsys: pytes
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert {file.name for file in home.iterdir()} == {"fusion.toml", "ingest.lock"}
+    assert {file.name for file in home.iterdir()} == {"fusion.toml", "ingest.lock", "reader.key"}
     load(home=home)
     assert f"fusion ingest --home {home} {user / '.openclaw/workspace'}" in capsys.readouterr().err
 
