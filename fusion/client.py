@@ -37,7 +37,7 @@ import orjson
 
 from fusion import problem, wire
 from fusion.errors import HomeGone, HomeLocked, HomeNotAllowed, ServerUnreachable, StoreFull
-from fusion.home import Located, ServerRecord, explain_lock, holds_lock, locate_home, owner, read_record
+from fusion.home import Located, ServerRecord, explain_lock, holds_lock, locate_home, missing_home, owner, read_record
 from fusion.local_server import (
     CONNECT_S,
     MAX_PROOF,
@@ -186,7 +186,10 @@ def remember(
     batch: str | None = None,
     reader: str | None = None,
 ) -> Call[wire.Remembered]:
-    """Keeps one memory or up to 100. Acknowledged is kept: whatever happens to the server next.
+    """Keep one memory or up to 100. Acknowledged is kept, whatever happens to the server next.
+
+    They reach the backends in the background, usually within 100 ms: a question asked right after this may not find
+    them yet. `settle` waits until they are delivered.
 
     ``batch`` names a run that `undo` can take back. ``reader`` is the key in ``home/reader.key``: without it, a source
     of a kind that only readers of files and sessions name is kept as a claim.
@@ -408,6 +411,8 @@ class Address:
     start_timeout_s: float = START_TIMEOUT_S
     named: bool = True
     """whether the user named the home, as `fusion.trust.require` wants to know"""
+    create: bool = True
+    """whether a home that does not exist is created"""
 
     def resolve(self) -> Endpoint:
         """Where to send, and how. Raises ServerUnreachable, HomeLocked when someone else has the home open, and
@@ -422,6 +427,8 @@ class Address:
         if self.url is not None or self.home is None:
             key = self.api_key or os.environ.get("FUSION_API_KEY")
             return Endpoint(self.url or DEFAULT_URL, _authorization(key)), None
+        if not self.create and not self.home.is_dir():
+            raise missing_home(self.home)
         home = require(self.home, named=self.named, config=self.config)
         proven = self._server(home)
         return _endpoint_of(proven.record, proven.token), proven
@@ -475,11 +482,15 @@ class _Either:
         start_timeout_s: float = START_TIMEOUT_S,
         api_key: str | None = None,
         timeout_s: float = TIMEOUT_S,
+        create: bool = True,
     ) -> Self:
-        """A client of the server that owns a home (`find_home` says which), which is started if ``start``."""
+        """A client of the server that owns a home (`find_home` says which), which is started if ``start``.
+
+        A home that does not exist is created; without ``create`` every call raises SettingsError instead.
+        """
         client = cls(api_key=api_key, timeout_s=timeout_s)
         located = home if isinstance(home, Located) else locate_home(home)
-        client._address = Address(None, api_key, located.path, config, start, start_timeout_s, located.named)
+        client._address = Address(None, api_key, located.path, config, start, start_timeout_s, located.named, create)
         return client
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from fusion.errors import HomeLocked, HomeNotAllowed
+from fusion.errors import HomeLocked, HomeNotAllowed, SettingsError
 from fusion.store.private_files import NAME, read_regular, xdg_folder
 from fusion.trust import make_home
 from fusion.trust.decides import printable
@@ -67,6 +67,13 @@ def locate_home(
         if home.is_dir():
             return Located(home)
     return Located(xdg_folder("XDG_DATA_HOME", ".local/share", environ) / NAME)
+
+
+def missing_home(home: Path, hint: str = ".") -> SettingsError:
+    """The error for a home that the user named and that does not exist, with the command that makes one."""
+    import shlex
+
+    return SettingsError(f"there is no home {home}{hint} To make one: fusion init --home {shlex.quote(str(home))}")
 
 
 def config_root() -> Path:

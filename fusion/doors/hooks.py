@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from fusion import local_server
 from fusion.doors.terminal import plain
 from fusion.errors import BadInput, FusionError, HomeGone, NotFound
-from fusion.home import locate_home
+from fusion.home import locate_home, missing_home
 from fusion.lib.clean import clean
 from fusion.lib.envelope import said, without_own_block, without_private, without_wrappers
 from fusion.trust import require
@@ -343,6 +343,8 @@ def _told(options: Sequence[str]) -> Told:
     cwd = payload.get("cwd")
     inside = Path(cwd) if isinstance(cwd, str) and Path(cwd).is_absolute() else None
     located = locate_home(home, cwd=inside)
+    if located.named and not located.path.is_dir():
+        raise missing_home(located.path)
     return Told(payload, require(located.path, named=located.named), user)
 
 

@@ -611,22 +611,24 @@ def lean(schema: Any) -> Any:
 # Over a pipe -----------------------------------------------------------------------------------------------------
 
 
-async def serve_stdio(home: Path | Located, config: Path | None, fixed: Mapping[str, str]) -> None:
+async def serve_stdio(
+    home: Path | Located, config: Path | None, fixed: Mapping[str, str], *, create: bool = True
+) -> None:
     """Serves a client on stdin and stdout until it closes them; meanwhile finds the home's server, or starts it.
 
-    For a home that may not be opened each tool says so, until the user has allowed it.
+    While the user has not allowed the home, or (without ``create``) while it does not exist, each tool reports that.
     """
     logging.basicConfig(level=logging.WARNING)  # on stderr: stdout is the protocol's
     async with AsyncExitStack() as stack:
-        gateway = await _gateway(home if isinstance(home, Located) else Located(home, named=True), config, stack)
+        located = home if isinstance(home, Located) else Located(home, named=True)
+        gateway = await _gateway(located, config, stack, create)
         looking = asyncio.create_task(gateway.health())
 
         async def caller_of(context: Any) -> Caller:
             """Waits for the server's start, which is under way; once it has failed, each call tries for itself."""
             done, _ = await asyncio.wait({looking}, timeout=START_S)
             if not done:
-                where = home.path if isinstance(home, Located) else home
-                raise ServerUnreachable(f"The server of {where} is still starting; try again in a moment.")
+                raise ServerUnreachable(f"The server of {located.path} is still starting; try again in a moment.")
             return Caller(gateway, fixed)
 
         served = tools_server(caller_of)
@@ -638,14 +640,17 @@ async def serve_stdio(home: Path | Located, config: Path | None, fixed: Mapping[
             await asyncio.gather(looking, return_exceptions=True)
 
 
-async def _gateway(home: Located, config: Path | None, stack: AsyncExitStack) -> AsyncClient:
+async def _gateway(home: Located, config: Path | None, stack: AsyncExitStack, create: bool) -> AsyncClient:
     """A client of the home's server; of the home itself, opened here, where nothing can be written into it."""
-    with suppress(FusionError):  # what is wrong with the home each tool says
+    client = AsyncClient.of_home(home, config=config, create=create)
+    if not create and not home.path.is_dir():
+        return await stack.enter_async_context(client)
+    with suppress(FusionError):  # each tool reports what is wrong with the home
         folder = require(home.path, named=home.named, config=config)
         if await asyncio.to_thread(is_unwritable, folder):
             settings = load(config, home=folder).model_copy(update={"home": folder})
             return await stack.enter_async_context(opened_here(settings))
-    return await stack.enter_async_context(AsyncClient.of_home(home, config=config))
+    return await stack.enter_async_context(client)
 
 
 # Over HTTP -------------------------------------------------------------------------------------------------------

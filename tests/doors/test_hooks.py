@@ -280,6 +280,20 @@ class TestFailOpen:
         assert "fusion ingest --direct" in line
         assert printed.get("systemMessage") == (line if event == "session-start" else None)
 
+    @pytest.mark.feature("a hook that names a home which does not exist says so, and makes none")
+    @pytest.mark.parametrize("event", EVENTS)
+    @pytest.mark.parametrize("by", ["option", "variable"])
+    def test_hook_refuses_a_named_home_that_does_not_exist(self, home: Path, event: str, by: str) -> None:
+        """One line on stderr names the fix, the block is empty, and no home is made."""
+        options = ["--home", home] if by == "option" else []
+        environment = {**os.environ, **({} if options else {"FUSION_HOME": str(home)})}
+        payload = {"prompt": "where do chains come from?", "session_id": "s1", "last_assistant_message": "From Kedjan."}
+        printed, notice = hook(event, payload, *options, environment=environment)
+        assert printed.pop("systemMessage", notice.strip()) == notice.strip()
+        assert is_silent(event, printed)
+        assert notice == f"fusion hook: there is no home {home}. To make one: fusion init --home {home}\n"
+        assert not home.exists()
+
     @pytest.mark.parametrize("event", SPEAKING)
     def test_a_broken_configuration(self, home: Path, event: str) -> None:
         """Told with the key that is wrong; no server is started for it."""
@@ -306,7 +320,7 @@ class TestFailOpen:
         printed, notice = hook(event, told, "--home", "/dev/null/home")
         printed.pop("systemMessage", None)
         assert is_silent(event, printed)
-        assert len(notice.splitlines()) == (0 if event == "session-end" else 1)  # it has answered by then
+        assert len(notice.splitlines()) == 1
 
     @pytest.mark.row("A096", "A104", "a hook whose server does not answer in time is silent, and the agent goes on")
     async def test_a_server_that_never_answers(self, memory: FakeFusion, home: Path) -> None:

@@ -627,6 +627,24 @@ class TestStdio:
             assert done(meant)["memories"] == []
             refused(await berit.call_tool("memory_forget", {"query": "the spare key", "user_id": "ada"}))
 
+    @pytest.mark.feature("`fusion mcp` of a named home that does not exist reports it from each tool, and makes none")
+    async def test_mcp_refuses_a_named_home_that_does_not_exist(self, home: Path) -> None:
+        """Each tool names the fix, and no home is made; once there is one, the same process uses it."""
+        gone = home.parent / "gone"
+        why = f"there is no home {gone}. To make one: fusion init --home {gone}"
+        async with piped(gone) as client:
+            assert why in refused(await client.call_tool("memory_store", {"text": "Chains come from Kedjan."}))
+            found = done(await client.call_tool("memory_fuse", ASKED))
+            assert found["degraded"]
+            assert why in found["notice"]
+            assert not gone.exists()
+            gone.mkdir(mode=0o700)
+            (gone / "fusion.toml").write_text(SMALL)
+            try:
+                done(await client.call_tool("memory_store", {"text": "Chains come from Kedjan."}))
+            finally:
+                stop_server(gone)
+
     @pytest.mark.feature("`fusion mcp` starts the home's server, and two share it")
     async def test_two_on_one_home_share_its_server(self, home: Path) -> None:
         """Started in the same moment: one server comes of it, and each sees what the other stored."""

@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 from hypothesis import HealthCheck, settings
 from pydantic import ValidationError
 
-from fusion.client import ensure_server, stop_server
+from fusion.client import AsyncClient, Client, ensure_server, stop_server
 from fusion.doors.http.openapi import document, examples
 from fusion.doors.http.routes import router
 from fusion.home import ServerRecord
@@ -130,3 +130,13 @@ def test_a_server_with_keys_says_so() -> None:
     assert document(needs_key=True)["security"] == [{"key": []}]
     assert document()["security"] == []
     assert document(needs_key=True)["paths"]["/healthz"]["get"]["security"] == []
+
+
+@pytest.mark.feature("the documentation of remember says that delivery is in the background, and what waits for it")
+def test_remember_documents_delivery_in_the_background() -> None:
+    """A question right after `remember` may not find it: the route and the client's method name `settle`."""
+    described = document()["paths"]["/v1/memories"]["post"]["description"]
+    for text in (described, str(Client.remember.__doc__), str(AsyncClient.remember.__doc__)):
+        assert "in the background" in text
+        assert "settle" in text
+        assert "may not find" in text

@@ -16,7 +16,7 @@ import typer
 from fusion.doors import terminal
 from fusion.doors.cli.usage import USAGE, report
 from fusion.errors import BadInput, FusionError, NotFound, SettingsError
-from fusion.home import Located, locate_home
+from fusion.home import Located, locate_home, missing_home
 from fusion.trust import require
 
 if TYPE_CHECKING:
@@ -63,11 +63,14 @@ def existing(home: Path | None, config: Path | None) -> Path:
     In a home that a typo makes, a question finds nothing, and a memory is never found again.
     """
     folder = home_of(home, config)
-    if (home is not None or os.environ.get("FUSION_HOME")) and not folder.is_dir():
-        named = folder if home is None else home
-        make = f"To make one: fusion init --home {shlex.quote(str(named))}"
-        raise SettingsError(f"there is no home {named}{_named_by(home)}{near_home(folder) or '.'} {make}")
+    if is_named(home) and not folder.is_dir():
+        raise missing_home(folder if home is None else home, f"{_named_by(home)}{near_home(folder) or '.'}")
     return folder
+
+
+def is_named(home: Path | None) -> bool:
+    """Whether an option or a variable names the home, so that a home that does not exist is a mistake."""
+    return home is not None or bool(os.environ.get("FUSION_HOME"))
 
 
 def _named_by(home: Path | None) -> str:

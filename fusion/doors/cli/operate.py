@@ -294,11 +294,11 @@ def mcp(
     with friendly(as_json=False):
         import asyncio
 
-        from fusion.doors.cli.connect import located_home
+        from fusion.doors.cli.connect import is_named, located_home
         from fusion.doors.http.schemas import Scoped, in_query
         from fusion.doors.mcp import serve_stdio
 
         given = {"user_id": user, "agent_id": agent, "session_id": session, "project": project, "audience": audience}
         fixed = {name: value for name, value in given.items() if value is not None}
         in_query(Scoped, list(fixed.items()))
-        asyncio.run(serve_stdio(located_home(home, config), config, fixed))
+        asyncio.run(serve_stdio(located_home(home, config), config, fixed, create=not is_named(home)))

@@ -212,7 +212,11 @@ async def remember(
     ] = None,
     reader: Annotated[str | None, Header(alias=READER_HEADER, include_in_schema=False)] = None,
 ) -> Response:
-    """Remember one memory or up to a hundred; acknowledged is kept"""
+    """Remember one memory or up to a hundred; acknowledged is kept
+
+    The reply comes once the memories are on disk. They reach the backends in the background, usually within 100 ms: a
+    question asked right after this may not find them yet. POST /v1/settle waits until they are delivered.
+    """
     items = [one.memory() for one in (body if isinstance(body, list) else [body])]
     if here.tenant != "default" or not await asyncio.to_thread(is_reader, here.settings.home, reader):
         items = [unread(item) for item in items]
