@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 if TYPE_CHECKING:
-    from benchmarks.datasets import Corpus
     from benchmarks.options import Run
 
 DATASETS = {
@@ -32,18 +31,16 @@ MORE_BASELINES = f"{BASELINES},mem0,mnemostack"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     from benchmarks.datasets import DataError
-    from fusion.errors import BadInput, SettingsError
+    from fusion.errors import BadInput, NotFound, SettingsError
 
     options = _parser().parse_args(arguments)
     try:
         figures: Mapping[str, Any] = options.measure(options)
-    except (BadInput, DataError, SettingsError) as error:
+    except (BadInput, DataError, NotFound, SettingsError) as error:
         print(f"benchmarks: {error}", file=sys.stderr)
         return 2
     if not options.json:
-        from benchmarks.show import show
-
-        show(figures)
+        options.show(figures)
     print(json.dumps(figures, ensure_ascii=False))
     return 0
 
@@ -88,6 +85,29 @@ def _parser() -> argparse.ArgumentParser:
     which.add_argument("--scattered", action="store_true", help="a folder: each file in one or two of the backends")
     contribution.add_argument("--rows", type=Path, help="write a JSON object a line for each question and subset")
     contribution.set_defaults(measure=_contribution)
+
+    tune = commands.add_parser("tune", help="a recipe by your own questions: `fusion tune` does it by feedback")
+    tune.add_argument("--data", type=Path, required=True, help="a data set, or a folder of Markdown")
+    tune.add_argument("--format", choices=sorted(DATASETS), help="locomo; folder where --queries is given")
+    tune.add_argument("--queries", type=Path, help='[{"query": …, "files": […]}, …]')
+    tune.add_argument("--learner", action="store_true", help="learn trees over the signals, not numbers")
+    tune.add_argument("--name", help="of the recipe: tuned, or learned with --learner")
+    tune.add_argument("--recipe", help="what to begin with; the home's own by default")
+    tune.add_argument(
+        "--only", action="append", default=[], help="try only numbers with this in their name; repeatable"
+    )
+    tune.add_argument(
+        "--conversation", "--conversations", action="append", default=[], help="use only this corpus; repeatable"
+    )
+    tune.add_argument("--limit", type=_positive, help="questions of each corpus")
+    tune.add_argument("--recordings", type=Path, help="keep recorded answers here; below the home by default")
+    tune.add_argument("--answers", type=Path, help="write the held-out answers, a JSON object a line, for a referee")
+    tune.add_argument(
+        "--force", action="store_true", help="write over a recipe of this name; write it even if not better"
+    )
+    tune.add_argument("--home", type=Path, help="the home whose recipes get the new one; yours by default")
+    tune.add_argument("--config", type=Path, help="your fusion.toml; the one that `fusion` would read by default")
+    tune.set_defaults(measure=_tune, show=_show_tuning)
 
     graph = commands.add_parser("graph", help="triples: questions of several hops with and without it, a large graph")
     _what(graph, queries=False)
@@ -139,6 +159,7 @@ def _parser() -> argparse.ArgumentParser:
     fire.set_defaults(measure=_fire)
 
     for command in commands.choices.values():
+        command.set_defaults(show=command.get_default("show") or _show)
         command.add_argument("--json", action="store_true", help="print nothing but the JSON object")
     return parser
 
@@ -158,6 +179,12 @@ def _what(command: argparse.ArgumentParser, *, queries: bool) -> None:
     command.add_argument("--jobs", type=_positive, default=1, help="processes; latency is best measured with one")
     command.add_argument("--home", type=Path, help="keep the stores here between runs")
     command.add_argument("--recordings", type=Path, help="keep what was recorded here; what is there is replayed")
+
+
+def _show(figures: Mapping[str, Any]) -> None:
+    from benchmarks.show import show
+
+    show(figures)
 
 
 def _positive(text: str) -> int:
@@ -231,6 +258,31 @@ def _contribution(options: argparse.Namespace) -> Mapping[str, Any]:
     return run(replace(_run(options, dataset), scattered=scattered))
 
 
+def _tune(options: argparse.Namespace) -> Mapping[str, Any]:
+    from benchmarks.tune import Data, run
+
+    dataset = options.format or ("folder" if options.queries else "locomo")
+    conversations = tuple(name for text in options.conversation for name in _names(text))
+    return run(
+        Data(dataset, options.data, options.queries, conversations, options.limit, options.recordings),
+        home=options.home,
+        config=options.config,
+        quiet=options.json,
+        recipe=options.recipe,
+        name=options.name or ("learned" if options.learner else "tuned"),
+        learner=options.learner,
+        force=options.force,
+        answers=options.answers,
+        only=tuple(options.only),
+    )
+
+
+def _show_tuning(figures: Mapping[str, Any]) -> None:
+    from fusion.doors.cli.tune import show
+
+    show(figures)
+
+
 def _graph(options: argparse.Namespace) -> Mapping[str, Any]:
     from benchmarks.graph import run
 
@@ -238,12 +290,13 @@ def _graph(options: argparse.Namespace) -> Mapping[str, Any]:
 
 
 def _run(options: argparse.Namespace, dataset: str) -> Run:
+    from benchmarks.datasets.load import load
     from benchmarks.options import Run
     from benchmarks.store import BACKENDS
 
     return Run(
         dataset=options.data.resolve().stem,
-        corpora=load_dataset(dataset, options.data, getattr(options, "queries", None)),
+        corpora=load(dataset, options.data, getattr(options, "queries", None)),
         recipe=options.recipe,
         recipes_folder=options.recipes,
         backends=options.backends or BACKENDS,
@@ -256,26 +309,6 @@ def _run(options: argparse.Namespace, dataset: str) -> Run:
         recordings=options.recordings,
         seed=options.seed,
     )
-
-
-def load_dataset(dataset: str, data: Path, queries: Path | None = None) -> tuple[Corpus, ...]:
-    """A data set by its format's name. Raises DataError."""
-    from benchmarks.datasets import DataError, beam, beir, folder, locomo, longmemeval, musique
-
-    if dataset == "folder":
-        if queries is None:
-            raise DataError("a folder needs --queries FILE: a JSON list of queries with the files that answer them")
-        return folder.load(data, queries)
-    loaders = {
-        "locomo": locomo.load,
-        "musique": musique.load,
-        "longmemeval": longmemeval.load,
-        "beam": beam.load,
-        "beir": beir.load,
-    }
-    if dataset not in loaders:
-        raise DataError(f"no format is called {dataset!r}; there are folder, {', '.join(loaders)}")
-    return loaders[dataset](data)
 
 
 def _report(options: argparse.Namespace) -> Mapping[str, Any]:

@@ -1,18 +1,20 @@
-"""What `fusion tune` learns from: a data set's questions, recorded once, as cases that any recipe can be tried on.
+"""`python -m benchmarks tune`: chooses a recipe by a data set's questions, which are recorded once.
 
-`fusion` does not import this: it asks for it by name where it is there. Data sets need stores of their own, many homes
-filled and thrown away again, and that is what the benchmarks are; they lie beside the sources, not in the wheel.
+`fusion` does not import this module: the questions are handed to it as a value. A data set needs stores of its own,
+many homes that are filled and thrown away again, which is what the benchmarks are for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from benchmarks.__main__ import load_dataset
 from benchmarks.arms import Arm
-from benchmarks.datasets import DataError, Question
+from benchmarks.datasets import Question
+from benchmarks.datasets.load import load
 from benchmarks.figures import commit
 from benchmarks.live import recording
 from benchmarks.options import Run, checked, unbiased
@@ -20,51 +22,67 @@ from benchmarks.progress import bar
 from benchmarks.recorded import Recorded, Tape, scope_of
 from benchmarks.rows import Scorer
 from benchmarks.store import BACKENDS, TIMEOUT_MS
-from fusion.compare.tune import Case
-from fusion.errors import BadInput
+from fusion.compare.tune import Case, Questions
+from fusion.doors.cli.connect import settings_of
+from fusion.doors.cli.tune import from_questions, job_of
 from fusion.recall.engine import FuseRequest, Outcome
 from fusion.recipe import ExpandSettings, Recipe
+from fusion.trust import changing
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
-    """The cases, and where they are from, for the recipe's first lines."""
+class Data:
+    """Which questions to ask, and where their recordings are kept: below the home without ``recordings``."""
 
-    cases: tuple[Case, ...]
-    data: str
-    commit: str | None
+    format: str
+    path: Path
+    queries: Path | None = None
+    conversations: tuple[str, ...] = ()
+    limit: int | None = None
+    """questions of each corpus"""
+    recordings: Path | None = None
 
 
-def material(options: Mapping[str, Any], base: Recipe, span: int) -> Material:
-    """Records what is not recorded yet. Raises BadInput for data, a corpus or a format that cannot be had."""
-    try:
-        corpora = load_dataset(options["format"], options["data"], options["queries"])
-        run = Run(
-            dataset=options["data"].resolve().stem,
-            corpora=corpora,
-            conversations=options["conversations"],
-            limit=options["limit"],
-            recordings=options["recordings"],
-            cache=options["cache"],
+def run(data: Data, *, home: Path | None, config: Path | None, quiet: bool, **job: Any) -> dict[str, Any]:
+    """Tunes or learns, writes the recipe into the home if it is better, and gives the figures; ``job`` is of `job_of`.
+
+    Raises DataError, BadInput, NotFound, SettingsError.
+    """
+    settings = settings_of(home, config)
+    read = partial(read_questions, data, settings.home / "tuning")
+    with changing(settings.home):
+        return from_questions(job_of(settings, data.path, **job), read, quiet=quiet)
+
+
+def read_questions(data: Data, cache: Path, base: Recipe, span: int) -> Questions:
+    """Records what is not recorded yet; recordings in ``cache`` are replaced where data or questions have changed.
+
+    Raises DataError for data that cannot be asked, and for questions on which ``base`` was tuned.
+    """
+    run, _ = checked(
+        Run(
+            dataset=data.path.resolve().stem,
+            corpora=load(data.format, data.path, data.queries),
+            conversations=data.conversations,
+            limit=data.limit,
+            recordings=data.recordings or cache,
+            cache=data.recordings is None,
         )
-        run, _ = checked(run)
-        unbiased(base, run.corpora, run.limit)
-        wide = replace(base, expand=ExpandSettings(max(base.expand.span, span), base.expand.max_pool))
-        cases: list[Case] = []
-        recorders: set[str] = set()
-        with bar("recording", sum(len(c.memories) + len(c.asked(run.limit)) for c in run.corpora)) as advance:
-            for corpus in run.corpora:
-                one, _ = recording(corpus, run, [Arm(base.name, wide, BACKENDS)], advance)
-                recorders |= {one.made.get("commit") or ""} - {""}
-                items = {item.id: item for item in corpus.memories}
-                scorer = Scorer(run.dataset, corpus, {ref: items[item] for ref, item in one.stored.items()})
-                request = FuseRequest("", scope_of(corpus), backends=BACKENDS, timeout_ms=TIMEOUT_MS)
-                cases += [_case(corpus.id, q, request, one, scorer) for q in corpus.asked(run.limit)]
-    except DataError as error:
-        raise BadInput(str(error)) from None
-    return Material(
-        tuple(cases), f"{run.dataset} ({', '.join(c.id for c in run.corpora)})", _commits(commit(), recorders)
     )
+    unbiased(base, run.corpora, run.limit)
+    wide = replace(base, expand=ExpandSettings(max(base.expand.span, span), base.expand.max_pool))
+    cases: list[Case] = []
+    recorders: set[str] = set()
+    with bar("recording", sum(len(c.memories) + len(c.asked(run.limit)) for c in run.corpora)) as advance:
+        for corpus in run.corpora:
+            one, _ = recording(corpus, run, [Arm(base.name, wide, BACKENDS)], advance)
+            recorders |= {one.made.get("commit") or ""} - {""}
+            items = {item.id: item for item in corpus.memories}
+            scorer = Scorer(run.dataset, corpus, {ref: items[item] for ref, item in one.stored.items()})
+            request = FuseRequest("", scope_of(corpus), backends=BACKENDS, timeout_ms=TIMEOUT_MS)
+            cases += [_case(corpus.id, q, request, one, scorer) for q in corpus.asked(run.limit)]
+    name = f"{run.dataset} ({', '.join(c.id for c in run.corpora)})"
+    return Questions(tuple(cases), name, _commits(commit(), recorders))
 
 
 def _commits(now: str | None, recorders: Set[str]) -> str | None:

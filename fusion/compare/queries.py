@@ -4,7 +4,7 @@
     {"query": "…", "expected": {"refs": ["m1k"], "texts": ["…"], "files": ["database.md"]}, "user_id": "ada"}
 
 What stands in a plain list may be any of the three. Files are matched by their end, texts by their words in order.
-The lists of ``{"query", "files", "category"}`` that the benchmarks and `fusion tune` read are read here, too.
+The lists of ``{"query", "files", "category"}`` of the benchmarks are read here, too.
 """
 
 from __future__ import annotations

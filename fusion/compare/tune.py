@@ -18,7 +18,7 @@ from typing import Any
 from fusion.compare.verdict import paired
 from fusion.errors import BadInput
 from fusion.recall.engine import FuseRequest, Outcome, World, fuse
-from fusion.recipe import Recipe
+from fusion.recipe import Recipe, mark
 
 FOLDS = 5
 """where all questions are of one conversation or folder"""
@@ -44,6 +44,25 @@ class Case:
     """whether the memory of this ref is evidence"""
     answer: Callable[[Outcome, int], Mapping[str, Any]] = lambda outcome, budget: {"block": outcome.fused.block}
     """an answer of so many characters at most, as a referee is to see it"""
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """The cases to tune on, the name of the data that they are from, and the commit that recorded them."""
+
+    cases: tuple[Case, ...]
+    data: str
+    commit: str | None
+
+    def remembered_by(self, recipe: Recipe) -> Recipe:
+        """The recipe with these questions in ``tuned_on``, so that no figure is reported on them."""
+        hashes = {*recipe.tuned_on, *(mark(case.request.query) for case in self.cases)}
+        return replace(recipe, tuned_on=tuple(sorted(hashes)))
+
+
+ReadQuestions = Callable[[Recipe, int], Questions]
+"""Gives the questions, recorded under a recipe with at least so many neighbours. The command passes it:
+a data set needs stores of its own, which are outside this package."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +109,19 @@ KNOBS = (
     Knob("rerank.floor", (0.0, 0.2, 0.3, 0.35, 0.4), thrifty=True),
     Knob("rerank.abstain", (0.0, 0.2, 0.3, 0.35, 0.4), thrifty=True),
 )
+
+
+def select_knobs(only: Sequence[str]) -> tuple[Knob, ...]:
+    """The numbers whose name has one of these texts; without texts all. Raises BadInput for a text that none has."""
+    for name in only:
+        if not any(name in knob.name for knob in KNOBS):
+            raise BadInput(f"--only {name}: there are {', '.join(knob.name for knob in KNOBS)}")
+    return tuple(knob for knob in KNOBS if not only or any(name in knob.name for name in only))
+
+
+def largest_span(knobs: Sequence[Knob]) -> int:
+    """The most neighbours to each side that any value of these numbers asks for: recordings must reach as far."""
+    return max((int(value) for knob in knobs if knob.name == "expand.span" for value in knob.values), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,3 +333,14 @@ def _point(
 
 def _error(values: Sequence[float]) -> float:
     return float(stdev(values) / len(values) ** 0.5)
+
+
+def is_better(figures: Mapping[str, Any]) -> bool:
+    """Whether held-out questions speak for what was chosen: more evidence, beyond chance; or as much, and more of the
+    unanswerable questions left empty. Of votes: more pairs ordered correctly.
+    """
+    if "cross_validated_pairs_right" in figures:
+        return bool(figures["cross_validated_pairs_right"] > figures["base_pairs_right"])
+    emptier = (figures["cross_validated_left_empty"] or 0) > (figures["base_left_empty"] or 0)
+    better = figures["verdict"]["better"]
+    return better == "tuned" or (better is None and emptier)

@@ -302,7 +302,7 @@ def test_a_data_set_with_broken_ids_is_named_and_ends_with_2(
 @pytest.mark.feature(
     "… a tuned recipe remembers its questions: the benchmarks and `tune` do not report on these, and `compare` "
     "does not count them",
-    of="`fusion tune` moves a number where it gains more than its error",
+    of="`tune` moves a number where it gains more than its error",
 )
 @pytest.mark.parametrize("command", [["locomo", "--arms", "mine"], ["contribution", "--recipe", "mine"]])
 def test_no_figure_is_told_of_what_a_recipe_was_tuned_on(

@@ -12,9 +12,10 @@ import pytest
 if find_spec("mem0") is None:
     pytest.skip("needs mem0ai: pip install '/path/to/checkout[mem0]'", allow_module_level=True)
 
-from benchmarks.__main__ import _parser, load_dataset
+from benchmarks.__main__ import _parser
 from benchmarks.__main__ import _run as run_of
 from benchmarks.datasets import DataError
+from benchmarks.datasets.load import load
 from benchmarks.graph import Sizes, large_graph, run, sentences_per_s
 from benchmarks.options import Run
 from tests.benchmarks.datasets.test_others import HOPS
@@ -34,7 +35,7 @@ def test_input_is_checked_before_anything_is_built(tmp_path: Path) -> None:
     """A graph of minutes is not drawn for a recipe that does not exist; one without edges cannot be drawn at all."""
     file = tmp_path / "hops.json"
     file.write_text(json.dumps(HOPS), encoding="utf-8")
-    options = Run("hops", load_dataset("musique", file), recipe="nowhere")
+    options = Run("hops", load("musique", file), recipe="nowhere")
     with pytest.raises(DataError, match="nowhere"):
         run(options, replace(TINY, entities=0))
 
@@ -62,7 +63,7 @@ def test_every_figure_is_printed(tmp_path: Path) -> None:
     sides find all: the gain is 0, and so is each end of its interval."""
     file = tmp_path / "hops.json"
     file.write_text(json.dumps(HOPS), encoding="utf-8")
-    figures = json.loads(json.dumps(run(Run("hops", load_dataset("musique", file)), TINY)))
+    figures = json.loads(json.dumps(run(Run("hops", load("musique", file)), TINY)))
     assert (figures["musique_r5_with"], figures["musique_r5_without"]) == (1.0, 1.0)
     assert {figures["musique_r5_gain"][part] for part in ("difference", "low", "high")} == {0.0}
     for name in ("hop2_cpu_ms", "hub_cpu_ms", "rules_sentences_per_s", "mem0_latency_ratio", "parse_cpu_ms"):

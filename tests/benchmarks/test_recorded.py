@@ -153,7 +153,7 @@ async def test_an_arm_that_wants_more_than_was_recorded_is_named(kitchen: tuple[
 
 @pytest.mark.feature(
     "… a recording answers no other question than it was asked",
-    of="`fusion tune` moves a number where it gains more than its error",
+    of="`tune` moves a number where it gains more than its error",
 )
 @pytest.mark.model
 async def test_a_recording_answers_no_other_question(kitchen: tuple[Gateway, Recorded], tmp_path: Path) -> None:

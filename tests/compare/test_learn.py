@@ -29,7 +29,7 @@ def labels(file: Path, answers: int) -> Path:
     return file
 
 
-@pytest.mark.feature("… and from votes", of="`fusion tune --learner` learns")
+@pytest.mark.feature("… and from votes", of="`tune --learner` learns")
 def test_votes_teach_an_order(tmp_path: Path) -> None:
     """What had no say is ordered rightly in nearly all of its 8 pairs an answer; a local score of .5 for all is half.
     The shares of the model hold with a floor of ½: what is useful lies over it."""
@@ -53,7 +53,7 @@ def test_our_reading_of_the_trees_is_lightgbms_own(tmp_path: Path) -> None:
     assert trees.sums(rows).tolist() == pytest.approx(lightgbm.Booster(model_str=taught.text).predict(values).tolist())
 
 
-@pytest.mark.feature("… a node may part what is there from what is missing", of="`fusion tune --learner` learns")
+@pytest.mark.feature("… a node may part what is there from what is missing", of="`tune --learner` learns")
 def test_a_signal_that_only_some_memories_have_teaches_whether_it_is_there() -> None:
     """LightGBM parts those that have it from those that lack it at infinity, and we read that as it does."""
     lightgbm = pytest.importorskip("lightgbm")
@@ -72,7 +72,7 @@ def test_a_signal_that_only_some_memories_have_teaches_whether_it_is_there() -> 
     assert min(sums[:3]) > max(sums[3:])
 
 
-@pytest.mark.feature("`fusion tune --learner` learns from questions, held out by conversation")
+@pytest.mark.feature("`tune --learner` learns from questions, held out by conversation")
 def test_questions_teach_and_are_held_out() -> None:
     """The evidence has the words and comes second: the base finds 0 of 60, trees that a fold had no say in all 20."""
     pytest.importorskip("lightgbm")

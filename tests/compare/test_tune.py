@@ -18,8 +18,7 @@ BM25 = Knob("rerank.signals.bm25", (0, 2))
 
 
 @pytest.mark.feature(
-    "`fusion tune` moves a number where it gains more than its error, and tells what that is worth on questions "
-    "without a say"
+    "`tune` moves a number where it gains more than its error, and tells what that is worth on questions without a say"
 )
 def test_a_number_that_helps_is_chosen_and_validated() -> None:
     """In all 12 questions the evidence has the words and comes second: 0 of 12 without bm25, 12 with."""
@@ -44,7 +43,7 @@ def test_a_number_that_helps_is_chosen_and_validated() -> None:
     assert sum(ticks) <= steps(cases, [BM25])
 
 
-@pytest.mark.feature("… luck moves nothing", of="`fusion tune` moves a number where it gains more than its error")
+@pytest.mark.feature("… luck moves nothing", of="`tune` moves a number where it gains more than its error")
 def test_luck_is_not_chosen() -> None:
     """In half of the questions the words mislead: two gains, two losses a fold, so the mean gain of 0 moves nothing."""
     cases = [question(fold, n, evidence_has_the_words=n < 2) for fold in ("a", "b", "c") for n in range(4)]
@@ -55,7 +54,7 @@ def test_luck_is_not_chosen() -> None:
 
 @pytest.mark.feature(
     "… a fold has no say in what answers it, also where that makes the choice look bad",
-    of="`fusion tune` moves a number where it gains more than its error",
+    of="`tune` moves a number where it gains more than its error",
 )
 def test_a_fold_has_no_say_in_what_answers_it() -> None:
     """Words help all 4 questions of a and of b, and mislead the 4 of c, which the order of the backend answers.
@@ -75,7 +74,7 @@ def test_a_fold_has_no_say_in_what_answers_it() -> None:
 
 
 @pytest.mark.feature(
-    "… a floor rises only by enough questions", of="`fusion tune` moves a number where it gains more than its error"
+    "… a floor rises only by enough questions", of="`tune` moves a number where it gains more than its error"
 )
 def test_a_thrifty_number_is_as_high_as_costs_nothing() -> None:
     """A floor of .3 costs nothing, .4 half a thousandth, .5 a tenth: .4 it is, by 150 questions.

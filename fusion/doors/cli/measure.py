@@ -118,60 +118,43 @@ def feedback(
     run(tell(), as_json)
 
 
+Moved = typer.Option(hidden=True)
+"""an option that `fusion tune` had: read so that the reply names `python -m benchmarks tune`, which has it"""
+
+
 def tune(
-    data: Annotated[Path, typer.Option(help="Your labels: a data set, a folder, or an export of feedback.")],
-    form: Annotated[
-        str, typer.Option("--format", help="locomo, folder, feedback; or longmemeval, beam, beir, musique.")
-    ] = "locomo",
-    queries: Annotated[
-        Path | None, typer.Option(help="With folder: a JSON list of queries with the files that answer them.")
-    ] = None,
-    learner: Annotated[bool, typer.Option("--learner", help="Learn trees over the signals, not numbers.")] = False,
-    name: Annotated[str | None, typer.Option(help="Of the recipe: tuned, or learned with --learner.")] = None,
-    recipe: Annotated[str | None, typer.Option(help="What to begin with; the home's own by default.")] = None,
-    only: Annotated[
-        list[str] | None, typer.Option(help="Try only numbers with this in their name; again, too.")
-    ] = None,
-    conversation: Annotated[list[str] | None, typer.Option(help="Use only this one of the data; again, too.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Questions of each conversation.")] = None,
-    recordings: Annotated[Path | None, typer.Option(help="Keep recorded answers here; else below the home.")] = None,
-    answers: Annotated[Path | None, typer.Option(help="Write the held-out answers here, for a referee.")] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Write over a recipe of this name; write what does not pay.")
+    data: Annotated[Path, typer.Option(help="Your labels: what `fusion feedback --export` wrote.")],
+    form: Annotated[str, typer.Option("--format", help="feedback.")] = "feedback",
+    learner: Annotated[
+        bool, typer.Option("--learner", help="Learn trees over the signals; feedback needs it.")
     ] = False,
+    name: Annotated[str | None, typer.Option(help="Of the recipe: learned by default.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="What to begin with; the home's own by default.")] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write over a recipe of this name; write it even if it is not better.")
+    ] = False,
+    queries: Annotated[Path | None, Moved] = None,
+    only: Annotated[list[str] | None, Moved] = None,
+    conversation: Annotated[list[str] | None, Moved] = None,
+    limit: Annotated[int | None, Moved] = None,
+    recordings: Annotated[Path | None, Moved] = None,
+    answers: Annotated[Path | None, Moved] = None,
     home: Home = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Choose a recipe's numbers by your own questions, or learn from your labels; say what that is worth."""
+    """Learn a recipe from your feedback, and say what it is worth. By questions: `python -m benchmarks tune`."""
     with friendly(as_json):
-        from fusion.doors.cli.tune import Wanted
-        from fusion.doors.cli.tune import run as run_tuning
-        from fusion.settings import recipes
+        from fusion.doors.cli.tune import from_feedback, job_of, show
         from fusion.trust import changing
 
+        if form != "feedback" or any((queries, only, conversation, limit, recordings, answers)):
+            raise BadInput(
+                "fusion tune learns from feedback. Questions of a data set or of a folder of notes are asked by the "
+                "benchmarks, in a checkout of the sources: python -m benchmarks tune, with the same options"
+            )
         settings = settings_of(home, config)
-        known = recipes(settings)
-        base = recipe or settings.recipe
-        if base not in known:
-            raise BadInput(f"--recipe {base!r}: there are {', '.join(sorted(known))}")
-        wanted = Wanted(
-            data=data,
-            format=form,
-            queries=queries,
-            name=name or ("learned" if learner else "tuned"),
-            base=known[base],
-            folder=settings.home / "recipes",
-            recordings=recordings or settings.home / "tuning",
-            cache=recordings is None,
-            answers=answers,
-            learner=learner,
-            force=force,
-            limit=limit,
-            conversations=tuple(conversation or ()),
-            only=tuple(only or ()),
-        )
+        job = job_of(settings, data, recipe=recipe, name=name or "learned", learner=learner, force=force)
         with changing(settings.home):
-            told = run_tuning(wanted, quiet=as_json)
-        if as_json:
-            print_json(told)
+            report = from_feedback(job)
+        print_json(report) if as_json else show(report)

@@ -157,7 +157,7 @@ def test_what_cannot_be_is_named(tmp_path: Path, place: tuple[str | int, ...], v
 
 @pytest.mark.feature(
     "… a broken data set is named by file and entry; evidence that names nothing is counted",
-    of="`fusion tune` moves a number where it gains more than its error",
+    of="`tune` moves a number where it gains more than its error",
 )
 def test_ids_that_name_no_turn_are_counted(file: Path) -> None:
     """Question 3 names D and D9:9: neither is there, so it is not asked, and both are told."""

@@ -248,7 +248,7 @@ def test_many_questions_get_a_verdict(home: Path, tmp_path: Path) -> None:
 @pytest.mark.feature(
     "… a tuned recipe remembers its questions: the benchmarks and `tune` do not report on these, and `compare` "
     "does not count them",
-    of="`fusion tune` moves a number where it gains more than its error",
+    of="`tune` moves a number where it gains more than its error",
 )
 def test_what_an_arm_was_tuned_on_does_not_count(home: Path, tmp_path: Path) -> None:
     """Of two questions one chose the recipe's numbers: the verdict is over the other; of both, there is none."""
