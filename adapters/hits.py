@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, get_args
 
-from fusion.contract import DIMENSIONS, KINDS, Hit, Moment, Partial, Place, Precision, Scope, Unit
+from fusion.contract import DIMENSIONS, KINDS, Hit, Moment, PartialHits, Place, Precision, Scope, Unit
 from fusion.errors import InvalidAnswer
 
 _PRECISIONS = frozenset(get_args(Precision))
@@ -30,7 +30,7 @@ def hits_of(items: object, limit: int, read: Callable[[Any], Hit], server: str) 
             continue  # counted below, as what is missing
     if asked and not hits:
         raise InvalidAnswer(f"{server}: none of {len(asked)} items is a hit")
-    return Partial(hits, len(asked) - len(hits)) if len(hits) < len(asked) else hits
+    return PartialHits(hits, len(asked) - len(hits)) if len(hits) < len(asked) else hits
 
 
 def hit_of(item: Any, assumed: Scope = Scope()) -> Hit:  # noqa: B008  # frozen

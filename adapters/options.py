@@ -7,7 +7,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fusion.contract import DIMENSIONS, UNNAMED, Features, Opening
+from fusion.contract import DIMENSIONS, NAME_PLACEHOLDER, Features, Opening
 from fusion.errors import SettingsError
 from fusion.lib.did_you_mean import hint
 
@@ -50,7 +50,7 @@ def read(kind: type[T], opening: Opening) -> T:
 
 def verified(kind: type[T], options: Mapping[str, object]) -> T:
     """The options as they stand in a file, before anything is opened. Raises what ``read`` raises."""
-    return read(kind, Opening(UNNAMED, Path(), options))
+    return read(kind, Opening(NAME_PLACEHOLDER, Path(), options))
 
 
 def _fits(value: object, default: object) -> bool:

@@ -31,7 +31,7 @@ from typing import Any, Self
 
 from adapters.http import Http, checked
 from adapters.options import read, verified
-from fusion.contract import DIMENSIONS, Description, Features, Hit, Moment, Opening, Partial, Place, Query, Scope
+from fusion.contract import DIMENSIONS, Description, Features, Hit, Moment, Opening, PartialHits, Place, Query, Scope
 from fusion.errors import BackendError, InvalidAnswer, SettingsError, Unauthorized
 from fusion.lib.words import STOP_WORDS, word_list
 
@@ -106,7 +106,7 @@ class Qmd:
                 found.setdefault(hit.native_id, hit)
         if read and dropped == len(read):
             raise InvalidAnswer(f"{self._http.server}: none of {dropped} items is a result")
-        return Partial(found.values(), dropped) if dropped else list(found.values())
+        return PartialHits(found.values(), dropped) if dropped else list(found.values())
 
     async def describe(self) -> Description:
         """That it runs; QMD does not say over HTTP what it holds."""

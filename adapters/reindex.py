@@ -101,12 +101,12 @@ class Reindex:
         if self.dry_run:
             return {**result, "moved": False}
         refused = await self._build(index, embedder, call.progress)
-        await call.gateway.settle_on(changes)
+        await call.gateway.use_embedder(changes)
         await index.turn(embedder)
         why = next((str(fault) for fault in refused.values()), None)
         return {**result, "moved": True, "without": len(refused), "why": why}
 
-    def tell(self, result: Any) -> str:
+    def render(self, result: Any) -> str:
         if result["from"] == result["to"]:
             return f"It has the vectors of {result['to']} already."
         way = f"from {result['from'] or 'words only'} to {result['to']}"

@@ -29,7 +29,7 @@ from adapters.index.merge import text_score
 from fusion.contract import (
     DIMENSIONS,
     KINDS,
-    UNNAMED,
+    NAME_PLACEHOLDER,
     Captured,
     Description,
     Embedder,
@@ -164,7 +164,7 @@ class VectorSqlite:
     @classmethod
     def verify(cls, options: Mapping[str, object]) -> None:
         """Its options are right."""
-        Options.of(Opening(UNNAMED, Path(), options))
+        Options.of(Opening(NAME_PLACEHOLDER, Path(), options))
 
     @classmethod
     async def open(cls, opening: Opening) -> Self:

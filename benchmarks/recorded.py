@@ -322,8 +322,13 @@ def _differing(have: Mapping[str, Any], want: Mapping[str, Any]) -> list[str]:
     return [key for key in want if key not in AT_LEAST and have.get(key) != want[key]]
 
 
+def hits_of(stored: Sequence[Mapping[str, Any]]) -> tuple[Hit, ...]:
+    """The hits of a recording. Earlier recordings have `graph_score` under the name ``linked``."""
+    return _HITS.validate_python([{"graph_score": hit.get("linked"), **hit} for hit in stored])
+
+
 def _read(table: Mapping[str, Any], arrays: Mapping[str, Any]) -> Recorded:
-    hits = _HITS.validate_python(table["hits"])
+    hits = hits_of(table["hits"])
     records: dict[str, Record] = {kept.event.event_id: kept for kept in _KEPT.validate_python(table["records"])}
     beside: dict[tuple[str, str], Sequence[Hit]] = {
         (name, native): [hits[place] for place in places] for name, native, places in table["beside"]

@@ -1,12 +1,12 @@
-"""The contract between the gateway and everything outside it.
+"""The contract between the gateway and everything outside it: values, and the ports of backends and models.
 
-Values are frozen; ports are small protocols. A memory system joins by implementing
-``Backend`` (two methods) and whichever of ``Remembers``, ``Forgets``, ``Expands``, ``Reads``,
-``Used`` and ``Describes`` it can honour; `tests/backend_contract.py` is the suite that it
-then inherits, and `adapters/inmemory.py` the reference. What it can do beyond that, its folder
-exports: ``VERBS`` in a module ``cli``, drop-in ``ROUTES`` in a module ``routes``.
+A memory system becomes a backend by implementing ``Backend`` (``open``, ``search``, ``close``) and those capabilities
+that it has: ``Remembers``, ``Forgets``, ``FindsNeighbours``, ``ReadsDocuments``, ``TracksUse``, ``Describes`` and the
+others below. Each capability is a small protocol, recognised by its methods. An adapter inherits the tests of
+`tests/backend_contract.py`; `adapters/inmemory.py` is the reference implementation. `fusion.extension` declares the
+commands and routes that an adapter may add.
 
-Times are timezone-aware UTC. Ranks start at 1. Scores are comparable only within one answer.
+Values are immutable. Times are timezone-aware UTC. Ranks start at 1. Scores are comparable within one answer only.
 """
 
 from __future__ import annotations
@@ -48,13 +48,12 @@ DIMENSIONS: tuple[Dimension, ...] = ("user_id", "agent_id", "run_id", "session_i
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Whose memory: the tenant, and four dimensions that filter where a query names them.
+    """The owner of a memory, or the owner that a query asks for: a tenant and four optional dimensions.
 
-    On a query, a dimension that is ``None`` does not filter. On an item, ``None`` says that
-    the item belongs to nobody in particular, and a query that names the dimension does not
-    get it: nothing crosses from one user to another by a default. ``project`` only boosts.
-    ``audience`` of a query is where the answer will be read; of an item, the widest
-    audience that may read it.
+    On a query, a dimension that is ``None`` does not filter. On an item, ``None`` means that the item belongs to no
+    particular user (agent, run, session), and a query that names the dimension does not return it: no default moves a
+    memory from one user to another. ``project`` only raises a score. ``audience`` of a query is where the answer will
+    be read; of an item, the widest audience that may read it.
     """
 
     tenant: str = "default"
@@ -83,7 +82,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A point in time as precisely as it is known; ``zone`` is the IANA name it was said in."""
+    """A point in time with its precision; ``zone`` is the IANA name of the speaker's time zone."""
 
     utc: datetime
     precision: Precision = "second"
@@ -92,9 +91,9 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a memory stands in its document: ``start`` to ``end``, both included.
+    """The position of a memory in its document: lines or turns ``start`` to ``end``, both included.
 
-    Lines start at 1; turns are counted as the source counts them.
+    Lines start at 1; turns have the numbers that the source gives them.
     """
 
     document: str
@@ -104,7 +103,7 @@ class Place:
 
 
 class Timed(Protocol):
-    """What has times: since when it holds, until when, and when it was recorded; None where that is not known."""
+    """A value with a period of validity and a time of recording; None where a time is not known."""
 
     @property
     def began(self) -> datetime | None: ...
@@ -119,7 +118,11 @@ OutOfTime = Literal["no longer valid", "no longer valid then", "not yet true the
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is asked of a backend. ``limit`` is how many hits it may return; ``deadline_s`` how long it has."""
+    """A search request to a backend.
+
+    ``limit`` is the largest number of hits to return, ``deadline_s`` the time to answer in seconds. ``as_of`` asks for
+    what held at that time, ``known_at`` for what was recorded by then.
+    """
 
     text: str
     scope: Scope
@@ -130,14 +133,15 @@ class Query:
     known_at: datetime | None = None
 
     def admits(self, hit: Hit) -> bool:
-        """Whether an answer may have ``hit``, by its scope and its times. What is not admitted uses up no ``limit``."""
+        """Whether ``hit`` may be in the answer, by scope and time. A hit that is not admitted does not count for
+        ``limit``."""
         return self.scope.admits(hit.scope) and self.out_of_time(hit) is None
 
     def out_of_time(self, item: Timed) -> OutOfTime | None:
-        """Why an item does not hold at the time that is asked about, or None. A time that is not known hides nothing.
+        """The reason why an item is outside the query's time, or None. An unknown time excludes nothing.
 
-        Without ``as_of``, what has ended by ``now`` does not hold. With it, neither does what had ended by then, nor
-        what began later. With ``known_at``, what was recorded later was not known.
+        Without ``as_of``, an item that has ended by ``now`` is excluded. With ``as_of``, an item that had ended by then
+        or began later is excluded. With ``known_at``, an item that was recorded later is excluded.
         """
         ended = item.valid_to
         if self.as_of is None:
@@ -154,11 +158,11 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened and is to be remembered; never changed, only superseded or forgotten.
+    """One memory as the journal stores it: immutable; it can be superseded or forgotten.
 
-    ``event_id`` is a UUIDv7. ``source`` names where it came from and, with ``place`` and
-    ``revision``, is its natural key: the same key is the same event. ``stated`` is what its caller said of it beyond
-    these fields, name and value, for the backends that understand it: the cortex knows lifetime, confidence and tag.
+    ``event_id`` is a UUIDv7. ``source`` names the origin; ``source``, ``place`` and ``revision`` together are the
+    natural key: the same key is the same event. ``stated`` has further fields (name, value) from the caller for
+    backends that support them: the cortex reads lifetime, confidence and tag.
     """
 
     event_id: str
@@ -182,15 +186,15 @@ class Event:
 
     @property
     def began(self) -> datetime:
-        """Since when it holds: as it says, else since it happened, else since it was recorded."""
+        """The beginning of validity: ``valid_from``, else the time of the event, else the time of recording."""
         return self.valid_from or (self.at.utc if self.at else self.recorded_at)
 
     @property
     def stated_by(self) -> str | None:
-        """Who states the place: the file that was read for lines of it, else the kind of source ("jsonl", "web").
+        """The source that vouches for ``place``: the file for lines of it, else the kind of source ("jsonl", "web").
 
-        Places of one document belong together only where the same one states them. A tool, and an untrusted memory,
-        never speaks for the others of its kind.
+        Places of one document are combined only if the same source vouches for them. Output of tools and untrusted
+        memories count as sources of their own.
         """
         kind, colon, _ = (self.source or "").partition(":")
         if kind == "file" and colon and self.place is not None and self.place.unit == "line":
@@ -201,6 +205,8 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
+    """A named thing that a memory mentions."""
+
     name: str
     type: str = "concept"
     """person, project, system, tool, decision, date or concept"""
@@ -208,6 +214,8 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
+    """A subject–predicate–object triple that a memory states."""
+
     subject: str
     predicate: str
     object: str
@@ -215,7 +223,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """Something that happens in time, from ``start`` until before ``end``; ``entities`` are the names in it."""
+    """Something that happens from ``start`` (included) to ``end`` (excluded); ``entities`` are the names in it."""
 
     start: datetime
     end: datetime
@@ -224,10 +232,10 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What capture learnt from one event, once, for every store.
+    """The structure that capture extracted from one event; it is made once and sent to every backend.
 
-    ``confidence``, 0 to 1, is how sure it is that the event's text holds: 1 for what was said, less for what a model
-    made of it.
+    ``confidence``, 0 to 1, is the probability that the event's text is true: 1 for a quoted text, less for a text that
+    a model wrote.
     """
 
     kind: Kind = "note"
@@ -240,31 +248,34 @@ class Extraction:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
+    """An event with its extraction, as backends store it."""
+
     event: Event
     extraction: Extraction = Extraction()
 
 
-FILE, BACKEND = "file:", "backend:"
-"""what `Hit.stated_by` begins with where a file was read, and where only a backend says so"""
-CLAIMED = "claimed:"
-"""what a source begins with that a caller named who may not: it joins no file, no session and no talk of others"""
-READERS = frozenset({"file", "jsonl", "claude-code", "openclaw"})
-"""kinds of sources that only the gateway's own readers name: of notes, of JSONL, of sessions"""
+FILE_PREFIX, BACKEND_PREFIX = "file:", "backend:"
+"""prefixes of `Hit.stated_by`: a file that was read, or a backend without further evidence"""
+CLAIMED_PREFIX = "claimed:"
+"""prefix of a source name that the caller was not entitled to use: such an event joins no file and no conversation"""
+READER_KINDS = frozenset({"file", "jsonl", "claude-code", "openclaw"})
+"""kinds of sources that are reserved for the gateway's own readers of notes, JSONL and sessions"""
 
 
-# Not frozen, as every other value here is: a frozen one takes five times as long to make, and a question makes
-# hundreds. Nobody changes one all the same, for they are shared and remembered: `dataclasses.replace` makes another.
+# Not frozen, unlike the other values: a frozen dataclass takes five times as long to make, and a question makes
+# hundreds of hits.
 @dataclass(slots=True, unsafe_hash=True)
 class Hit:
-    """One thing a backend found. Hits come best first; ``score`` is for the receipt only.
+    """One search result of a backend. Treat as immutable: instances are cached and shared.
 
-    ``event_id`` is set when the memory came through the gateway; otherwise
-    ``(backend, native_id)`` is its identity. ``path`` justifies a hit that a graph found
-    ("julien", "corrected_by", "bug gateway"). ``linked``, 0 to 1, is how strongly the graph leads there from what the
-    query names and from what is like it, whatever words the hit shares with the query; `None` where there is no graph.
+    An answer lists its hits best first; ``score`` is shown in the receipt and not used for ranking. ``event_id`` is set
+    if the memory came through the gateway; otherwise ``(backend, native_id)`` is its identity. ``path`` is the way
+    through a graph that led to the hit
+    ("julien", "corrected_by", "bug gateway"). ``graph_score``, 0 to 1, is how strongly a graph connects the hit with
+    what the query names and with memories that are similar to it; `None` if the backend has no graph.
 
-    ``stated_by`` says who states the place. An adapter that reads the user's files sets it to ``file:`` and the path of
-    the file; every other adapter leaves it out, and the gateway sets it to ``backend:`` and the backend's name.
+    ``stated_by`` is the source that vouches for ``place``. An adapter that reads the user's files sets it to ``file:``
+    and the file's path; other adapters leave it out, and the gateway sets it to ``backend:`` and the backend's name.
     """
 
     native_id: str
@@ -284,60 +295,61 @@ class Hit:
     origin: Origin = "owner"
     derived_from: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
-    linked: float | None = None
+    graph_score: float | None = None
     stated_by: str | None = None
 
     @classmethod
     def of(
         cls, event: Event, native_id: str | None = None, score: float | None = None, path: tuple[str, ...] = ()
     ) -> Hit:
-        """The hit that an event itself is; ``native_id`` is the event's id unless the backend has another."""
-        values: tuple[Any, ...] = (native_id or event.event_id, *_SAID(event), score, *_TOLD(event), path)
+        """Make the hit for an event; ``native_id`` is the event's id unless the backend has another."""
+        before, after = _shared_before_score(event), _shared_after_score(event)
+        values: tuple[Any, ...] = (native_id or event.event_id, *before, score, *after, path)
         return cls(*values)
 
     def scored(self, score: float | None) -> Hit:
-        """The same hit with this score: an eighth of what `dataclasses.replace` takes."""
-        hit = Hit(*_VALUES(self))
+        """A copy with this score, made eight times as fast as by `dataclasses.replace`."""
+        hit = Hit(*_all_fields(self))
         hit.score = score
         return hit
 
     def found_as(self, found: Hit) -> Hit:
-        """This hit as a backend found it: under its native id, with its score and the way to it."""
-        hit = Hit(*_VALUES(self))
-        hit.native_id, hit.score, hit.path, hit.linked = found.native_id, found.score, found.path, found.linked
+        """A copy with the native id, score, path and graph score of ``found``, the backend's own hit."""
+        hit = Hit(*_all_fields(self))
+        hit.native_id, hit.score = found.native_id, found.score
+        hit.path, hit.graph_score = found.path, found.graph_score
         return hit
 
     def external_to(self, backend: str) -> Hit:
-        """This hit as the word of ``backend`` alone: it cannot raise its trust, nor say what its own graph is worth."""
-        hit = Hit(*_VALUES(self))
-        hit.linked = None
+        """A copy for a memory that ``backend`` alone vouches for: never trusted, and without a graph score."""
+        hit = Hit(*_all_fields(self))
+        hit.graph_score = None
         if hit.trust == "trusted":
             hit.trust = "unknown"
-        if hit.place is None or hit.place.unit != "line" or not (hit.stated_by or "").startswith(FILE):
-            hit.stated_by = BACKEND + backend
+        if hit.place is None or hit.place.unit != "line" or not (hit.stated_by or "").startswith(FILE_PREFIX):
+            hit.stated_by = BACKEND_PREFIX + backend
         return hit
 
     @property
     def began(self) -> datetime | None:
-        """Since when it holds: as it says, else since it happened, else since it was recorded."""
+        """The beginning of validity: ``valid_from``, else the time of the event, else the time of recording."""
         return self.valid_from or (self.at.utc if self.at else self.recorded_at)
 
     @property
     def external(self) -> bool:
-        """Whether a backend alone vouches for it: the journal has no such event, and no file of the user's has it."""
-        return self.stated_by is not None and self.stated_by.startswith(BACKEND)
+        """Whether a backend alone vouches for it: neither the journal nor a file of the user has it."""
+        return self.stated_by is not None and self.stated_by.startswith(BACKEND_PREFIX)
 
 
-_NAMES = tuple(one.name for one in fields(Hit))
-_VALUES = attrgetter(*_NAMES)
-# What an event and its hit have in common, before and behind the score: by place, which takes two thirds of the time
-# that it takes by name.
-_SAID = attrgetter(*_NAMES[_NAMES.index("text") : _NAMES.index("score")])
-_TOLD = attrgetter(*_NAMES[_NAMES.index("kind") : _NAMES.index("path")])
+_names = tuple(one.name for one in fields(Hit))
+_all_fields = attrgetter(*_names)
+# The fields that an event shares with its hit. Positional arguments take two thirds of the time of keywords.
+_shared_before_score = attrgetter(*_names[_names.index("text") : _names.index("score")])
+_shared_after_score = attrgetter(*_names[_names.index("kind") : _names.index("path")])
 
 
-class Partial(list[Hit]):
-    """What `search` may return when ``dropped`` items of a reply made no sense: the others, and how many were lost."""
+class PartialHits(list[Hit]):
+    """The valid hits of a reply of which ``dropped`` items could not be read."""
 
     def __init__(self, hits: Iterable[Hit], dropped: int) -> None:
         super().__init__(hits)
@@ -346,11 +358,11 @@ class Partial(list[Hit]):
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What a backend can honour. Where a query needs more, it is skipped with that reason.
+    """The kinds of queries and events that a backend supports; it is skipped, with the reason, if a query needs more.
 
-    ``filters`` are the scope dimensions that its search filters by. ``bound`` gives fixed
-    values to dimensions it cannot filter: it then answers only queries that name just that value.
-    ``tenants`` says whether it keeps tenants apart; otherwise it serves ``tenant`` alone.
+    ``filters`` are the scope dimensions that its search filters by. ``bound`` has fixed values of dimensions that it
+    cannot filter by: such a backend answers only queries that name exactly these values. ``tenants`` says whether it
+    separates tenants; otherwise it serves ``tenant`` alone. ``as_of`` says whether it answers for a time in the past.
     """
 
     filters: frozenset[Dimension] = frozenset()
@@ -359,20 +371,20 @@ class Features:
     tenant: str = "default"
     as_of: bool = False
     kinds: frozenset[Kind] = frozenset()
-    """kinds that it remembers; empty when it is read only"""
+    """kinds of events that it stores; empty if it is read-only"""
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a backend holds now: for `/v1/backends` and `coverage`."""
+    """The contents and the state of a backend now, for `/v1/backends` and `coverage`."""
 
     items: int = 0
     vectors: int = 0
     vectors_pending: int = 0
     notes: tuple[str, ...] = ()
-    """what is degraded, in words a user understands, with the fix"""
+    """limitations and faults, in words for users, each with its fix"""
     degraded: bool = False
-    """whether something fails that is configured to work; what was left out on purpose is only noted"""
+    """whether something fails that is configured to work; a part that was left out on purpose is only noted"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,12 +402,12 @@ class NoteFolders:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What a backend is opened with. ``folder`` is its own and may not exist yet.
+    """The arguments of `Backend.open`. ``folder`` belongs to this backend alone and may not exist yet.
 
-    ``tenant`` is the one whose memories it stores: each tenant opens each backend with a folder of its own. A backend
-    that stores outside its folder keeps the tenants apart there, too, or serves one tenant alone (`Features.tenant`).
-    ``model`` is there where the configuration names one; it is within its budget, or says so by an error.
-    ``notes`` are the folders that the gateway follows for this tenant; a backend may search them where they are.
+    Each tenant opens each backend separately, with a folder of its own. A backend that stores outside its folder must
+    separate the tenants there as well, or serve one tenant alone (`Features.tenant`). ``model`` is the configured
+    language model or None; its calls raise an error once its budget is spent. ``notes`` are the folders that the
+    gateway follows for this tenant; a backend may search them in place.
     """
 
     name: str
@@ -408,13 +420,12 @@ class Opening:
 
 
 class Backend(Protocol):
-    """A memory system. Built by ``open``; every method may be called from many tasks at once.
+    """A memory system, built by ``open``. Every method may be called from many tasks at once.
 
-    ``search`` returns at most ``query.limit`` hits, best first, each of which `Query.admits` as far
-    as the system knows whose it is and when it holds, and changes nothing; nothing found is ``[]``.
-    It raises ``BackendUnreachable`` when nobody
-    answers, ``InvalidAnswer`` when the answer makes no sense, and the other ``BackendError``s
-    of `fusion.errors` where they fit. ``close`` may be called twice.
+    ``search`` changes nothing and returns at most ``query.limit`` hits, best first, or ``[]``. `Query.admits` must hold
+    for each of them, as far as the system knows its scope and times. It raises ``BackendUnreachable`` if the system
+    does not answer, ``InvalidAnswer`` if the answer cannot be read, and the other ``BackendError``s of `fusion.errors`
+    where they fit. ``close`` may be called twice.
     """
 
     features: Features
@@ -431,10 +442,12 @@ class Backend(Protocol):
 class Remembers(Protocol):
     """A backend that stores events. Storing the same ``event_id`` again changes nothing."""
 
-    def accepts(self, event: Event) -> bool: ...
+    def accepts(self, event: Event) -> bool:
+        """Whether it stores events like this one."""
+        ...
 
     async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
-        """Native ids for each of ``batch``, in its order; durable when it returns. All or an error."""
+        """Store all of ``batch`` durably, or raise. Returns the native ids for each event, in the same order."""
         ...
 
 
@@ -443,10 +456,10 @@ Forgotten = Literal["deleted", "hidden", "absent"]
 
 @runtime_checkable
 class Forgets(Protocol):
-    """A backend that can delete. ``hidden``: it is a user's own file, left as it is.
+    """A backend that can delete a memory. ``hidden`` means that the text is in a user's own file, which stays as it is.
 
-    Afterwards no search returns it: the gateway asks, and asks to forget again until that is so. An item that did not
-    come through the gateway is named by its one native id, and by an ``event_id`` that the backend does not know.
+    Afterwards no search returns the memory: the gateway verifies that and repeats the deletion if necessary. A memory
+    that did not come through the gateway is identified by its native id, with an ``event_id`` unknown to the backend.
     """
 
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten: ...
@@ -454,52 +467,52 @@ class Forgets(Protocol):
 
 @runtime_checkable
 class ForgetsMany(Protocol):
-    """A backend that deletes many memories with a few commits. It also `Forgets`.
+    """A backend that deletes many memories in a few commits. It also `Forgets`.
 
-    ``has_files``: a search also finds a user's own files, which may say what was forgotten.
+    ``has_files``: its search also returns text from a user's own files, which may repeat a forgotten memory.
     """
 
     @property
     def has_files(self) -> bool: ...
 
     async def forget_all(self, items: Sequence[tuple[str, Sequence[str]]]) -> Sequence[Forgotten]:
-        """As `Forgets.forget` of each (event id, native ids), in their order; durable when it returns.
+        """Do `Forgets.forget` for each (event id, native ids), durably. Returns the outcomes in the same order.
 
-        What was deleted when it fails halfway is absent when it is asked again.
+        It may be called again after an error: what was deleted by then is reported as absent.
         """
         ...
 
 
 @runtime_checkable
-class Holds(Protocol):
-    """A backend that can say which events it keeps, so that a lost journal can be made anew."""
+class ListsEvents(Protocol):
+    """A backend that can list the events it stores, so that a lost journal can be rebuilt."""
 
-    async def held(self, after: str, limit: int) -> Sequence[tuple[Event, tuple[str, ...]]]:
-        """Up to ``limit`` events with their native ids, as far as it keeps them, by event id, behind ``after``."""
+    async def events(self, after: str, limit: int) -> Sequence[tuple[Event, tuple[str, ...]]]:
+        """The next ``limit`` events after the event id ``after``, ordered by event id, with their native ids."""
         ...
 
 
 @runtime_checkable
 class CountsEvents(Protocol):
-    """A backend that can say cheaply how many events its own files hold, so that a loss is noticed."""
+    """A backend that can cheaply count the events in its own files, so that losses are noticed."""
 
     async def count(self) -> int | None:
-        """How many events the files hold now; ``None`` where other programs add and delete memories, too."""
+        """The number of events in its files now; ``None`` if other programs also add and delete memories."""
         ...
 
 
 @runtime_checkable
-class Expands(Protocol):
-    """A backend that knows what stands beside a hit in its document."""
+class FindsNeighbours(Protocol):
+    """A backend that can return the neighbours of a hit in its document."""
 
     async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:
-        """For each hit, up to ``span`` hits before it and after it, in document order, without it."""
+        """For each hit, up to ``span`` hits before it and ``span`` after it, in document order, without the hit."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """A document that hits name in their ``place``, as it is now; its lines count from 1. ``scope`` is whose it is."""
+class StoredDocument:
+    """The current text of a document that hits name in their ``place``, with its scope. Lines start at 1."""
 
     name: str
     text: str
@@ -507,88 +520,89 @@ class Reading:
 
 
 @runtime_checkable
-class Reads(Protocol):
-    """A backend that can show the documents that its hits stand in."""
+class ReadsDocuments(Protocol):
+    """A backend that can read the documents of its hits."""
 
-    async def read(self, name: str) -> Reading | None:
-        """The document of that name as it is now; ``None`` for every other name, whatever it looks like.
+    async def read(self, name: str) -> StoredDocument | None:
+        """The document of that name as it is now; ``None`` if the backend has no such document.
 
-        A name is the caller's text: nothing outside the backend's own documents may be reached by it.
+        The name is untrusted input: it must not give access to anything but the backend's own documents.
         """
         ...
 
 
 @runtime_checkable
-class Logs(Protocol):
-    """A backend that can keep a log of each day which people read as well."""
+class KeepsDailyLog(Protocol):
+    """A backend that can keep a log file for each day, which people read as well."""
 
     async def append(self, text: str, scope: Scope, day: date) -> Place | None:
-        """Appends lines to the log of ``day`` and changes nothing else: where they stand, once they are durable.
+        """Append lines durably to the log of ``day``, change nothing else, and return their place.
 
-        ``None`` where it keeps no log that whoever is in ``scope`` would read: then the text is a memory like others.
-        Raises ``StoreFull``; then nothing of it is left behind.
+        ``None`` if it keeps no log for ``scope``: the gateway then stores the text as a memory. Raises ``StoreFull``
+        without having written a part of the text.
         """
         ...
 
 
 @runtime_checkable
-class Used(Protocol):
-    """A backend that wants to know which of its memories reached a prompt. Called after the reply."""
+class TracksUse(Protocol):
+    """A backend that records which of its memories reached a prompt. Called after the reply."""
 
     async def used(self, native_ids: Sequence[str], at: datetime) -> None: ...
 
 
 @runtime_checkable
 class Describes(Protocol):
+    """A backend that can report its contents and state."""
+
     async def describe(self) -> Description: ...
 
 
 @runtime_checkable
 class Checks(Protocol):
-    """A backend that can look for damage in what it keeps, without stopping."""
+    """A backend that can look for damage in its files while it runs."""
 
     async def check(self) -> str | None:
-        """What was damaged, in words; it is written again when this returns. ``None`` when all is well.
+        """Repair derived data and return a description of the damage; ``None`` if there was none.
 
-        Searches go on meanwhile, on what is whole. Raises ``StoreDamaged`` where the damage is to the truth itself.
+        Searches continue meanwhile on the undamaged data. Raises ``StoreDamaged`` if the damaged data cannot be derived
+        from other data.
         """
         ...
 
 
 @runtime_checkable
 class Settles(Protocol):
-    """A backend that works behind (vectors filling in) and can be waited for."""
+    """A backend that works in the background (it computes vectors, for example) and can wait for the end of that."""
 
     async def settle(self) -> None:
-        """Returns when everything remembered so far is found in every way the backend knows."""
+        """Return once everything remembered so far can be found in every way that the backend supports."""
         ...
 
 
-UNNAMED = "…"
-"""what stands for a backend's name in an error of `Verifies.verify`, which is not told it"""
+NAME_PLACEHOLDER = "…"
+"""replaces the backend's name in errors of `VerifiesOptions.verify`, which does not know the name"""
 
 
 @runtime_checkable
-class Verifies(Protocol):
-    """An adapter's class that can say whether its options are right, as opening it would, and whether what it needs is
-    installed. Nothing is opened, nothing loaded."""
+class VerifiesOptions(Protocol):
+    """An adapter class that can check its options and installed packages without opening or loading anything."""
 
     @classmethod
     def verify(cls, options: Mapping[str, object]) -> str | None:
-        """Returns if all is well; what it is then, in words, where there is more to say than its name.
+        """Return a short description of what the options select, or None.
 
-        Raises ``SettingsError`` or ``ModelMissing``, which say how to fix it.
+        Raises ``SettingsError`` or ``ModelMissing``, which name the fix.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TokenVectors:
-    """One text as a late-interaction model sees it: a unit vector a token, quantised to int8.
+    """The token embeddings of one text from a late-interaction model, quantised to int8.
 
-    ``vectors`` has shape (tokens, dimensions); ``vectors * scale`` restores unit length.
-    ``tokens`` are the word pieces, without the model's special ones; ``words`` gives, for each
-    piece, the lower-case word of the text it is part of.
+    ``vectors`` has shape (tokens, dimensions); ``vectors * scale`` restores unit length. ``tokens`` are the word pieces
+    without the model's special tokens; ``words`` has, for each piece, the lower-case word that it is part of.
     """
 
     vectors: NDArray[np.int8]
@@ -598,19 +612,18 @@ class TokenVectors:
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors. One for all backends, so that a text is encoded once.
+    """A model that turns texts into vectors. All backends share one, so that a text is encoded once.
 
-    ``identity`` names model and version; an index that was built under another identity
-    must not be mixed with it.
+    ``identity`` names model and version; vectors of different identities must not be in one index.
     """
 
     identity: str
     dimensions: int
 
     async def embed(self, texts: Sequence[str], *, keep: bool = True) -> Floats:
-        """Dense vectors of unit length, shape (len(texts), dimensions); cached by content on disk.
+        """Dense vectors of unit length, shape (len(texts), dimensions); cached on disk by content.
 
-        ``keep=False`` is for queries: they go before what is being stored, and leave no trace on disk.
+        ``keep=False`` is for queries: they come before texts that are being stored, and are not cached on disk.
         """
         ...
 
@@ -619,31 +632,31 @@ class Embedder(Protocol):
         ...
 
     async def tokens(self, texts: Sequence[str], deadline_s: float) -> Sequence[TokenVectors | None]:
-        """Token vectors of texts; ``None`` where none were cached and time did not allow to encode them."""
+        """Token vectors of texts; ``None`` for a text that is not cached and could not be encoded in time."""
         ...
 
     async def forget(self, texts: Sequence[str]) -> None:
-        """Removes these texts from every cache, in memory and on disk."""
+        """Remove these texts from every cache, in memory and on disk."""
         ...
 
     async def close(self) -> None: ...
 
 
 @runtime_checkable
-class Knows(Protocol):
-    """An embedder that has a vocabulary."""
+class HasVocabulary(Protocol):
+    """An embedder whose vocabulary can be asked for words."""
 
     def knows(self, word: str) -> bool:
-        """Whether the vocabulary has this lower-case word as a whole; at once."""
+        """Whether the vocabulary has this lower-case word as one token; answers immediately."""
         ...
 
 
 @runtime_checkable
-class Delegates(Protocol):
-    """An embedder whose dense vectors come from elsewhere.
+class HasLocalModel(Protocol):
+    """An embedder whose dense vectors come from a remote provider.
 
-    ``local`` is the model at hand, which compares a question with its candidates: at once, and with nothing sent.
-    ``None``: there is none, and they are compared by their words.
+    ``local`` is the model in this process that compares a question with its candidates without sending them anywhere.
+    ``None``: there is no such model, and words alone are compared.
     """
 
     local: Embedder | None
@@ -651,7 +664,7 @@ class Delegates(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """A picture or a recording. ``key`` stands for its content; ``read`` gives it, and is called only if need be."""
+    """An image or audio file. ``key`` identifies its content; ``read`` loads it and is called only if necessary."""
 
     key: str
     mime: str
@@ -659,22 +672,22 @@ class Media:
 
 
 @runtime_checkable
-class Sees(Protocol):
-    """An embedder whose model may put pictures and recordings among its texts; ``sees`` says whether it does."""
+class EmbedsMedia(Protocol):
+    """An embedder that may embed images and audio in the same space as texts; ``sees`` says whether its model can."""
 
     sees: bool
 
     async def embed_media(self, media: Sequence[Media]) -> Floats:
-        """A vector each, near to texts that say what they show; zero for what the model does not take.
+        """One vector each, close to texts that describe the content; zeros for a type that the model does not support.
 
-        Cached by key, as texts are. Raises what ``embed`` raises, and what ``read`` does.
+        Cached by key. Raises the errors of ``embed`` and of ``Media.read``.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One text that a judge scores; ``id`` is opaque and new for each call."""
+    """One text for a judge to score; ``id`` is opaque and new for each call."""
 
     id: str
     text: str
@@ -682,10 +695,9 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A judge's scores, 0 to 10, by passage id; a passage without one was not scored.
+    """A judge's scores, 0 to 10, by passage id; a passage that is not listed was not scored.
 
-    ``status`` is ok, timeout, skipped_budget, cooldown, disabled, invalid or error; ``fault`` says
-    in words what went wrong; ``input_tokens`` and ``output_tokens`` are what the call cost.
+    ``fault`` describes an error in words; ``input_tokens`` and ``output_tokens`` are the tokens that the call used.
     """
 
     status: Literal["ok", "timeout", "skipped_budget", "cooldown", "disabled", "invalid", "error"]
@@ -695,11 +707,11 @@ class Verdict:
     input_tokens: int = 0
     output_tokens: int = 0
     ignored: int = 0
-    """scores that named no passage, named one twice, or were not a number from 0 to 10"""
+    """number of scores that were discarded: unknown or repeated passage, or not a number from 0 to 10"""
 
 
 class Judge(Protocol):
-    """Scores passages for a query. Never raises (but for cancellation): a fault is a ``Verdict``."""
+    """A model that scores passages for a query. It never raises except when cancelled: a fault is a ``Verdict``."""
 
     name: str
 
@@ -709,10 +721,10 @@ class Judge(Protocol):
 
 
 class LanguageModel(Protocol):
-    """A text model behind one call, for capture and upkeep. ``name`` is the model's, as its server knows it.
+    """A text model with one call, for capture and upkeep. ``name`` is the model's name on its server.
 
-    ``complete`` gives the whole answer as text. It raises the `fusion.errors.BackendError` that fits, also where the
-    answer was cut at ``max_tokens`` or refused: `InvalidAnswer`.
+    ``complete`` returns the whole answer as text. It raises the `fusion.errors.BackendError` that fits; `InvalidAnswer`
+    if the answer was cut at ``max_tokens`` or refused.
     """
 
     name: str

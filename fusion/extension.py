@@ -54,7 +54,7 @@ class ScopedGateway(Protocol):
         """
         ...
 
-    async def settle_on(self, changes: Mapping[str, object]) -> None:
+    async def use_embedder(self, changes: Mapping[str, object]) -> None:
         """From now on this backend is opened with that embedder, until `[embedder]` itself names another."""
         ...
 
@@ -99,10 +99,10 @@ class Operates(Protocol):
 
 
 @runtime_checkable
-class Tells(Protocol):
+class RendersResult(Protocol):
     """A verb that can say its result to a person; others are printed field by field."""
 
-    def tell(self, result: Any) -> str: ...
+    def render(self, result: Any) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,9 +31,9 @@ from fusion.contract import (
     Dimension,
     Entity,
     Event,
-    Expands,
     Extraction,
     Fact,
+    FindsNeighbours,
     Forgets,
     ForgetsMany,
     Hit,
@@ -45,7 +45,7 @@ from fusion.contract import (
     Remembers,
     Scope,
     Settles,
-    Used,
+    TracksUse,
 )
 from fusion.errors import BackendUnreachable, InvalidAnswer
 
@@ -540,8 +540,8 @@ class BackendContract(ABC):
 
     async def test_neighbours_stand_beside_the_hit(self, backend: Backend) -> None:
         """For each hit, what stands up to ``span`` before and after it in its document, in order, without it."""
-        self.require(backend, Expands)
-        assert isinstance(backend, Expands)
+        self.require(backend, FindsNeighbours)
+        assert isinstance(backend, FindsNeighbours)
         kind = self.kind(backend)
         await self.fill(
             backend,
@@ -559,8 +559,8 @@ class BackendContract(ABC):
 
     async def test_use_may_be_reported(self, backend: Backend) -> None:
         """``used`` takes what was packed, known or not, and the memories are still found."""
-        self.require(backend, Used)
-        assert isinstance(backend, Used)
+        self.require(backend, TracksUse)
+        assert isinstance(backend, TracksUse)
         await self.fill(backend, self.samples(backend))
         hit = (await self.ask(backend, SAMPLES[0][0]))[0]
         await backend.used([hit.native_id, "unknown"], NOW)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from adapters.inmemory import InMemory
-from fusion.contract import Place, Reading, Scope
+from fusion.contract import Place, Scope, StoredDocument
 from fusion.errors import BackendUnreachable, BadInput, NobodyAnswered, NotFound
 from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
@@ -23,7 +23,7 @@ ANYONE = Scope(audience="private")
 class Silent(InMemory):
     """A backend whose documents cannot be had at the moment."""
 
-    async def read(self, name: str) -> Reading | None:
+    async def read(self, name: str) -> StoredDocument | None:
         raise BackendUnreachable("refused")
 
 

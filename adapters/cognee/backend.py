@@ -33,7 +33,7 @@ from adapters.cognee.api import Api, Login
 from adapters.cognee.replies import apart, document, passages, results, triplets, woven
 from adapters.http import Credential, checked
 from adapters.options import features_of, read, verified, within
-from fusion.contract import KINDS, Captured, Description, Event, Forgotten, Hit, Opening, Partial, Query, Scope
+from fusion.contract import KINDS, Captured, Description, Event, Forgotten, Hit, Opening, PartialHits, Query, Scope
 from fusion.errors import (
     BackendError,
     BackendTimeout,
@@ -150,7 +150,7 @@ class Cognee:
         dropped = sum(lost for _, lost in found)
         if dropped and not any(hits for hits, _ in found):
             raise InvalidAnswer(f"{self._api.server}: none of {dropped} results is in a form of Cognee's that is known")
-        return Partial(hits[: query.limit], dropped) if dropped else hits[: query.limit]
+        return PartialHits(hits[: query.limit], dropped) if dropped else hits[: query.limit]
 
     async def _asked(self, way: str, text: str, limit: int, query: Query) -> tuple[list[Hit], int]:
         """What one search type found in all datasets, best first, and how much of it made no sense."""

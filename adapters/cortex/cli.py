@@ -73,7 +73,7 @@ class Recall:
             "memories": [shaped(memory) for memory in context.memories],
         }
 
-    def tell(self, result: Any) -> str:
+    def render(self, result: Any) -> str:
         return str(result["context"]) or "nothing"
 
 
@@ -109,7 +109,7 @@ class Search:
             ]
         }
 
-    def tell(self, result: Any) -> str:
+    def render(self, result: Any) -> str:
         from adapters.cortex.shapes import told
 
         return "\n".join(f"{row['score']:.3f}  {told([row['memory']])}" for row in result["results"]) or "nothing"
@@ -296,7 +296,7 @@ class History:
             shown += chain([one for one in versions if call.scope.admits(one.event.scope)])
         return {"versions": sorted(shown, key=lambda one: (one["valid_from"], one["id"]))}
 
-    def tell(self, result: Any) -> str:
+    def render(self, result: Any) -> str:
         return _told(result["versions"])
 
 
@@ -325,7 +325,7 @@ class List:
         found = found[: self.limit]
         return {"memories": [shaped(one) for one in found], "next": found[-1].id if len(found) == self.limit else None}
 
-    def tell(self, result: Any) -> str:
+    def render(self, result: Any) -> str:
         more = f"\nmore: --after {result['next']}" if result["next"] else ""
         return _told(result["memories"]) + more
 
@@ -351,7 +351,7 @@ class Entities:
         shown = [one for one in known if self.every or _is_named(one)]
         return {"entities": shown[: max(1, self.limit)], "unnamed": len(known) - len(shown)}
 
-    def tell(self, result: Any) -> str:
+    def render(self, result: Any) -> str:
         lines = [f"{e['mentions']:>6}  {e['name']} ({e['type']})" for e in result["entities"]]
         if result["unnamed"]:
             lines.append(f"{result['unnamed']:>6}  more, in one memory each and in small letters: --every shows them")

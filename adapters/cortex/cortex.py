@@ -23,7 +23,7 @@ from adapters.index import vectors_of
 from fusion.contract import (
     DIMENSIONS,
     KINDS,
-    UNNAMED,
+    NAME_PLACEHOLDER,
     Captured,
     Description,
     Embedder,
@@ -81,7 +81,7 @@ class Cortex:
     def verify(cls, options: Mapping[str, object]) -> None:
         """Its options are right, and what the store that they choose needs is installed."""
         verify(options)
-        Options.of(without_store(Opening(UNNAMED, Path(), options)))
+        Options.of(without_store(Opening(NAME_PLACEHOLDER, Path(), options)))
 
     @property
     def embedder(self) -> Embedder | None:
@@ -159,7 +159,7 @@ class Cortex:
         """Deletes the memory with its mentions and relations. What other memories assert as well stays theirs."""
         return "deleted" if await self.graph.delete([event_id, *native_ids]) else "absent"
 
-    async def held(self, after: str, limit: int) -> Sequence[tuple[Event, tuple[str, ...]]]:
+    async def events(self, after: str, limit: int) -> Sequence[tuple[Event, tuple[str, ...]]]:
         return [(memory.event, (memory.id,)) for memory in await self.graph.page(after, limit)]
 
     async def count(self) -> int | None:

@@ -16,7 +16,7 @@ from adapters.cortex.bolt import BoltGraph
 from adapters.cortex.port import Graph
 from adapters.cortex.sqlite import SqliteGraph
 from adapters.graph import Walking
-from fusion.contract import UNNAMED, Opening
+from fusion.contract import NAME_PLACEHOLDER, Opening
 from fusion.errors import SettingsError
 
 SQLITE = "sqlite"
@@ -60,7 +60,7 @@ def target_of(opening: Opening, store: str) -> Opening:
 
 def verify(options: Mapping[str, object]) -> None:
     """Raises ``SettingsError`` for a wrong option, and where what the chosen store needs is not installed."""
-    where = f"backends.{UNNAMED}"
+    where = f"backends.{NAME_PLACEHOLDER}"
     _server(options, _store(options, where), where)
 
 

@@ -150,7 +150,7 @@ class Hosted:
         return np.array([found[text] for text in texts])
 
     async def embed_media(self, media: Sequence[Media]) -> Floats:
-        """As `fusion.contract.Sees` has it: one request each, for what is not cached."""
+        """As `fusion.contract.EmbedsMedia` has it: one request each, for what is not cached."""
         if not self.sees or self._api.media is None:
             raise ModelMissing(f"{self.identity} takes texts only")
         if self._closed:

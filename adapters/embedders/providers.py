@@ -29,7 +29,7 @@ from adapters.embedders.openai import OPENAI
 from adapters.embedders.options import Options
 from adapters.embedders.voyage import VOYAGE
 from adapters.http import checked
-from fusion.contract import Embedder, Media, TokenVectors, Verifies
+from fusion.contract import Embedder, Media, TokenVectors, VerifiesOptions
 from fusion.errors import ModelMissing, SettingsError, Unauthorized
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Composed:
         return self.local
 
 
-def choose(options: Mapping[str, object], *, local: type[Verifies] = MiniLM) -> tuple[Api | None, Options]:
+def choose(options: Mapping[str, object], *, local: type[VerifiesOptions] = MiniLM) -> tuple[Api | None, Options]:
     """The provider, ``None`` for the model on this machine (``local``), and what to open it with, complete.
 
     Raises SettingsError where what is named cannot be had.
@@ -150,7 +150,7 @@ def choose(options: Mapping[str, object], *, local: type[Verifies] = MiniLM) -> 
     return api, chosen
 
 
-def _first(given: Options, options: Mapping[str, object], local: type[Verifies]) -> Api | None:
+def _first(given: Options, options: Mapping[str, object], local: type[VerifiesOptions]) -> Api | None:
     """The first that can be had, in the order of seed 001; ``None`` is the local model."""
     if given.model or given.url or given.api_key_env or given.api_key_file or given.dimensions:
         raise SettingsError(

@@ -38,7 +38,7 @@ from urllib.parse import quote, urlencode
 from adapters.hits import hit_of, hits_of
 from adapters.http.exchange import Credential, Http, checked, fix_of
 from adapters.options import features_of, read, verified, within
-from fusion.contract import DIMENSIONS, UNNAMED, Description, Hit, Opening, Query, Scope
+from fusion.contract import DIMENSIONS, NAME_PLACEHOLDER, Description, Hit, Opening, Query, Scope
 from fusion.errors import BackendError, HttpStatus, SettingsError
 
 DESCRIBE_S = 1.0
@@ -125,7 +125,7 @@ class HttpMemory:
     @classmethod
     def verify(cls, options: Mapping[str, object]) -> str:
         """Its options are right, with those of its preset."""
-        return checked(verified(Options, _with_preset(Opening(UNNAMED, Path(), options))).url)
+        return checked(verified(Options, _with_preset(Opening(NAME_PLACEHOLDER, Path(), options))).url)
 
     @classmethod
     async def open(cls, opening: Opening) -> Self:

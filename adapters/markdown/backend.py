@@ -40,8 +40,8 @@ from fusion.contract import (
     Opening,
     Place,
     Query,
-    Reading,
     Scope,
+    StoredDocument,
 )
 from fusion.errors import BadInput, InvalidAnswer, SettingsError
 
@@ -150,7 +150,7 @@ class Markdown:
     async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:
         return [await self._sync.shelf.beside(hit.native_id, span) for hit in hits]
 
-    async def read(self, name: str) -> Reading | None:
+    async def read(self, name: str) -> StoredDocument | None:
         """A file as it is on disk now, if a scan would read it.
 
         The name is looked up among those of the last scan and never made into a path by itself; then the file is opened
@@ -166,7 +166,7 @@ class Markdown:
         except Unreadable:
             return None
         text = text_of(root, content.data)
-        return Reading(name, text, scope_of(root, path, self._options)) if text.strip() else None
+        return StoredDocument(name, text, scope_of(root, path, self._options)) if text.strip() else None
 
     def _bytes(self, name: str, digest: bytes) -> bytes:
         """A picture or recording, as it was when it was last looked at. Raises InvalidAnswer where it changed since."""
@@ -295,8 +295,8 @@ class Markdown:
         (outcome,) = await self._finished(self._forget([(event_id, native_ids)]))
         return outcome
 
-    async def held(self, after: str, limit: int) -> Sequence[tuple[Event, tuple[str, ...]]]:
-        """What stands in the folder of the gateway's own: a user's files are nobody's events."""
+    async def events(self, after: str, limit: int) -> Sequence[tuple[Event, tuple[str, ...]]]:
+        """The events in the gateway's own folder; a user's files hold none."""
         found = await asyncio.to_thread(self._notes.events)
         beyond = sorted((event.event_id, path) for path, events in found.items() for event in events)
         by_id = {event.event_id: event for events in found.values() for event in events}

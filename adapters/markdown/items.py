@@ -16,7 +16,7 @@ from adapters.markdown.media import SUFFIX as MEDIA
 from adapters.markdown.media import handle, mime_of, shown
 from adapters.markdown.notes import parse
 from adapters.markdown.options import Options
-from fusion.contract import FILE, Event, Hit, Moment, Place, Scope
+from fusion.contract import FILE_PREFIX, Event, Hit, Moment, Place, Scope
 from fusion.lib.chunk import chunks, tokens
 from fusion.lib.front_matter import front_matter
 from fusion.lib.ignore import matcher
@@ -100,7 +100,9 @@ def _chunk_items(file: Seen, text: str, options: Options) -> list[Item]:
         place = Place(file.document, chunk.start, chunk.end, "line")
         way = " › ".join(dict.fromkeys(filter(None, [title, *chunk.headings])))
         searched = f"{way}\n{chunk.searched}" if way else chunk.searched
-        hit = Hit(native, chunk.text, scope, at=at, place=place, stated_by=f"{FILE}{file.root.folder / file.path}")
+        hit = Hit(
+            native, chunk.text, scope, at=at, place=place, stated_by=f"{FILE_PREFIX}{file.root.folder / file.path}"
+        )
         items.append(Item(hit, (keyed(native, scope, searched),), chunk.headings))
     return items
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fusion.contract import Embedder, Media, Sees, TokenVectors
+from fusion.contract import Embedder, EmbedsMedia, Media, TokenVectors
 from fusion.errors import InvalidAnswer, SettingsError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Beholder:
     """
 
     def __init__(self, embedder: Embedder, read: Callable[[str, bytes], bytes]) -> None:
-        if not isinstance(embedder, Sees) or not embedder.sees:
+        if not isinstance(embedder, EmbedsMedia) or not embedder.sees:
             raise SettingsError(
                 f"[backends.markdown] media = true: {embedder.identity} takes texts only; write [embedder] "
                 'provider = "gemini", model = "gemini-embedding-2", or leave media out'

@@ -125,7 +125,7 @@ class Mem0:
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
         return "deleted" if await self._run(self._shelf.delete, {event_id, *native_ids}) else "absent"
 
-    async def held(self, after: str, limit: int) -> Sequence[tuple[Event, tuple[str, ...]]]:
+    async def events(self, after: str, limit: int) -> Sequence[tuple[Event, tuple[str, ...]]]:
         """Of a folder of ours. On a server other programs keep memories, too."""
         shelf = self._shelf
         return await self._run(shelf.held, after, limit) if isinstance(shelf, Shelf) else []

@@ -54,7 +54,7 @@ class History:
         except NotFound:
             return ()
 
-    def tell(self, result: Any) -> str:
+    def render(self, result: Any) -> str:
         return "\n".join(map(_line, result["changes"])) or "nothing"
 
 

@@ -147,7 +147,7 @@ class Shelf:
             self._client.delete_collection(emptied)
 
     def held(self, after: str, limit: int) -> list[tuple[Event, tuple[str, ...]]]:
-        """As `fusion.contract.Holds.held`."""
+        """As `fusion.contract.ListsEvents.events`."""
         ours = ((hit.event_id, native_id) for native_id, hit in self._hits.items() if hit.event_id is not None)
         ids = {event_id: native_id for event_id, native_id in ours if event_id > after}
         wanted = {ids[event_id]: event_id for event_id in sorted(ids)[:limit]}

@@ -22,7 +22,7 @@ from adapters.mem0.options import ServerOptions
 from adapters.mem0.replies import Change, changes_of, deeper, hit_of_item, hits_of, items_of
 from adapters.options import read, verified
 from adapters.qdrant.payload import NOBODY, conditions, payload_of
-from fusion.contract import DIMENSIONS, Captured, Description, Event, Forgotten, Hit, Opening, Partial, Query, Scope
+from fusion.contract import DIMENSIONS, Captured, Description, Event, Forgotten, Hit, Opening, PartialHits, Query, Scope
 from fusion.errors import BackendError, BackendUnreachable, HttpStatus, InvalidAnswer, NotFound, Unauthorized
 from fusion.lib.words import spoken
 
@@ -67,7 +67,7 @@ class Mem0Server:
             items = (await self._asked(text, where, asked, left, self._options.threshold))[:asked]
             hits, dropped = hits_of(items, query, self.features.tenant)
             if not (more := deeper(limit, len(hits), len(items), asked)):
-                return Partial(hits[:limit], dropped) if dropped else hits[:limit]
+                return PartialHits(hits[:limit], dropped) if dropped else hits[:limit]
             asked = more
 
     def accepts(self, event: Event) -> bool:

@@ -22,7 +22,7 @@ from adapters.mem0.replies import Change, changes_of, changes_said, deeper, hits
 from adapters.qdrant.client import NEWER
 from adapters.qdrant.payload import NOBODY, conditions, hit_of, payload_of
 from adapters.qdrant.schema import Shape, is_id
-from fusion.contract import DIMENSIONS, Embedder, Event, Hit, LanguageModel, Opening, Partial, Query, Scope
+from fusion.contract import DIMENSIONS, Embedder, Event, Hit, LanguageModel, Opening, PartialHits, Query, Scope
 from fusion.errors import (
     BackendError,
     BackendUnreachable,
@@ -121,7 +121,7 @@ class Plain:
                 items = items_of(asked_of(memory, text, where, asked))
                 hits, dropped = hits_of(items, query, self._options.tenant)
                 if not (more := deeper(limit, len(hits), len(items), asked)):
-                    return Partial(hits[:limit], dropped) if dropped else hits[:limit]
+                    return PartialHits(hits[:limit], dropped) if dropped else hits[:limit]
                 asked = more
 
     def history(self, native_id: str, scope: Scope) -> tuple[list[Change], str | None]:

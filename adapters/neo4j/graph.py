@@ -23,7 +23,7 @@ from adapters.neo4j.entity_linking import linked, spellings, telling_words
 from adapters.neo4j.options import Options, server_of
 from adapters.neo4j.rows import Node, Rows
 from adapters.neo4j.traversal import Walk
-from fusion.contract import Description, Embedder, Hit, Opening, Partial, Query
+from fusion.contract import Description, Embedder, Hit, Opening, PartialHits, Query
 from fusion.errors import BackendTimeout, FusionError, InvalidAnswer
 from fusion.lib.rank_fusion import rank_fusion, ranked
 
@@ -247,7 +247,7 @@ class _Search:
         dropped = self.dropped + walk.dropped
         if dropped and not hits:
             raise InvalidAnswer(f"none of {dropped} rows is a node or a relationship")
-        return Partial(hits, dropped) if dropped else hits
+        return PartialHits(hits, dropped) if dropped else hits
 
     async def _candidates(self) -> list[tuple[Node, Sequence[str]]]:
         """Entities that the question may name, with their names."""

@@ -14,7 +14,19 @@ from adapters.qdrant.client import NEWER, Client
 from adapters.qdrant.options import Theirs
 from adapters.qdrant.query import matching, question
 from adapters.qdrant.schema import Shape
-from fusion.contract import DIMENSIONS, KINDS, Description, Embedder, Hit, Kind, Moment, Opening, Partial, Query, Scope
+from fusion.contract import (
+    DIMENSIONS,
+    KINDS,
+    Description,
+    Embedder,
+    Hit,
+    Kind,
+    Moment,
+    Opening,
+    PartialHits,
+    Query,
+    Scope,
+)
 from fusion.errors import (
     BackendError,
     BackendUnreachable,
@@ -77,7 +89,7 @@ class Collection:
             self._known = None  # it may have been made anew, of another shape
             raise await self._explained(error) from None
         hits, dropped = self._reader.hits(points[:limit], query.scope, rising=self._is_distance(shape))
-        return Partial(hits, dropped) if dropped else hits
+        return PartialHits(hits, dropped) if dropped else hits
 
     async def describe(self) -> Description:
         """How many points there are, and what is wrong with the collection."""

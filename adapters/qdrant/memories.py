@@ -37,7 +37,7 @@ from fusion.contract import (
     Forgotten,
     Hit,
     Opening,
-    Partial,
+    PartialHits,
     Query,
     Scope,
 )
@@ -112,7 +112,7 @@ class Qdrant:
             raise self._gone() from None
         hits, dropped = hits_of_points(points)
         seen = [hit for hit in hits if query.admits(hit)][: query.limit]
-        return Partial(seen, dropped) if dropped else seen
+        return PartialHits(seen, dropped) if dropped else seen
 
     def accepts(self, event: Event) -> bool:
         """Blank memories are refused: nothing finds them."""

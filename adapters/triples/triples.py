@@ -28,7 +28,7 @@ from adapters.triples.relations import ALSO_CALLED, asked, relation, types
 from fusion.contract import (
     DIMENSIONS,
     KINDS,
-    UNNAMED,
+    NAME_PLACEHOLDER,
     Captured,
     Description,
     Entity,
@@ -101,7 +101,7 @@ class Triples(GraphStore):
     @classmethod
     def verify(cls, options: Mapping[str, object]) -> None:
         """Its options are right."""
-        Options.of(Opening(UNNAMED, Path(), options))
+        Options.of(Opening(NAME_PLACEHOLDER, Path(), options))
 
     @classmethod
     async def open(cls, opening: Opening) -> Self:
@@ -151,7 +151,7 @@ class Triples(GraphStore):
         self._read = {}
         return "deleted" if gone else "absent"
 
-    async def held(self, after: str, limit: int) -> Sequence[tuple[Event, tuple[str, ...]]]:
+    async def events(self, after: str, limit: int) -> Sequence[tuple[Event, tuple[str, ...]]]:
         return await self._database.read(lambda db: held_in(db, after, limit))
 
     @property

@@ -17,18 +17,18 @@ from pydantic import ValidationError
 
 from fusion.contract import (
     Backend,
-    Delegates,
     Describes,
     Embedder,
     Features,
+    HasLocalModel,
     Hit,
-    Holds,
     Judge,
     LanguageModel,
+    ListsEvents,
     Opening,
     Query,
     Scope,
-    Used,
+    TracksUse,
 )
 from fusion.errors import (
     BackendUnreachable,
@@ -118,7 +118,7 @@ class Parts:
     receipts: Receipts
     live: Live
     health: Health
-    users: Mapping[str, Used]
+    users: Mapping[str, TracksUse]
     """the backends that want to know what reached a prompt; looked for once, for to look is slow"""
     embedders: Embedders
     turns: Admission
@@ -231,7 +231,7 @@ async def opened(kind: type[P], common: Shared, tenant: str = DEFAULT) -> AsyncI
             forgetter=Forgetter(journal, deliverer, embedders.forget),
             receipts=receipts,
             live=live,
-            users={n: b for n, b in stores.items() if isinstance(b, Used)},
+            users={n: b for n, b in stores.items() if isinstance(b, TracksUse)},
             embedders=embedders,
             turns=common.turns,
             notes=common.notes,
@@ -298,9 +298,9 @@ async def _unknown_to(journal: Journal, stores: Mapping[str, Backend]) -> str | 
     if (await journal.mark()).events:
         return None
     for name, store in stores.items():
-        if isinstance(store, Holds):
+        if isinstance(store, ListsEvents):
             try:
-                if await store.held("", 1):
+                if await store.events("", 1):
                     return f"it is empty, and {name} keeps memories that came through a journal"
             except (FusionError, OSError) as error:
                 log.warning("backend %s does not say which events it keeps: %s", name, type(error).__name__)
@@ -356,7 +356,7 @@ async def _embedder(settings: Settings) -> tuple[Embedder | None, tuple[str, ...
 
 def _at_hand(embedder: Embedder | None) -> Embedder | None:
     """The model that compares a question with what was found: a provider's server is too far for that."""
-    if isinstance(embedder, Delegates):
+    if isinstance(embedder, HasLocalModel):
         return embedder.local
     return embedder
 

@@ -21,7 +21,7 @@ from typing import Any, TypeVar, cast
 import fusion as package
 from fusion.compare.arms import Choice
 from fusion.compare.pair import Comparison, Side, compare
-from fusion.contract import Backend, Logs, Query, Scope, Settles
+from fusion.contract import Backend, KeepsDailyLog, Query, Scope, Settles
 from fusion.errors import (
     BackendUnreachable,
     BadInput,
@@ -325,7 +325,7 @@ class Gateway(Parts):
         asked = Query("", scope, event.recorded_at)
         for source in self.sources.values():
             log_of = source.backend
-            if source.disabled is None and isinstance(log_of, Logs) and not unable(asked, log_of.features):
+            if source.disabled is None and isinstance(log_of, KeepsDailyLog) and not unable(asked, log_of.features):
                 place = await log_of.append(event.text, scope, day)
                 if place is not None:
                     lines = {"startLine": place.start, "endLine": place.end}

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from fusion.contract import Event, Holds, Remembers
+from fusion.contract import Event, ListsEvents, Remembers
 from fusion.gateway.bootstrap import DEFAULT, Shared, of_tenant, open_sources, shared
 from fusion.gateway.tenants import NAME
 from fusion.home import TENANTS
@@ -76,7 +76,7 @@ async def _tenant(common: Shared, tenant: str, dry_run: bool, now: datetime) -> 
         sources = await open_sources(settings, common, tenant, stack)
         held, stores = {}, {}
         for name, source in sources.items():
-            if source.disabled is not None or not isinstance(source.backend, Holds):
+            if source.disabled is not None or not isinstance(source.backend, ListsEvents):
                 stores[name] = Store(reason=source.disabled or "it cannot say which events it keeps")
                 continue
             held[name] = await _held(source.backend)
@@ -120,9 +120,9 @@ async def _tenant(common: Shared, tenant: str, dry_run: bool, now: datetime) -> 
         await asyncio.to_thread(rebuild.discard, folder)
 
 
-async def _held(store: Holds) -> list[tuple[Event, tuple[str, ...]]]:
+async def _held(store: ListsEvents) -> list[tuple[Event, tuple[str, ...]]]:
     """All events that a store keeps."""
     found: list[tuple[Event, tuple[str, ...]]] = []
-    while page := await store.held(found[-1][0].event_id if found else "", PAGE):
+    while page := await store.events(found[-1][0].event_id if found else "", PAGE):
         found += page
     return found

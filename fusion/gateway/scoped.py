@@ -56,7 +56,7 @@ class Scoped:
     async def embedder(self, changes: Mapping[str, object]) -> Embedder:
         return await self.fusion.embedders.other(changes)
 
-    async def settle_on(self, changes: Mapping[str, object]) -> None:
+    async def use_embedder(self, changes: Mapping[str, object]) -> None:
         folder = self.fusion.settings.home / "backends" / self.backend
         await asyncio.to_thread(self.fusion.embedders.settle, folder, changes)
 

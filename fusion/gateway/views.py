@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from fusion.contract import Event, Hit, Query, Reads, Scope
+from fusion.contract import Event, Hit, Query, ReadsDocuments, Scope
 from fusion.errors import BadInput, FusionError, NobodyAnswered, NotFound
 from fusion.journal import Journal
 from fusion.lib.ids import parse_cursor
@@ -59,7 +59,7 @@ async def document(
     failed: list[str] = []
     for source in sources:
         reader = source.backend
-        if not isinstance(reader, Reads) or unable(Query("", scope, datetime.now(UTC)), reader.features):
+        if not isinstance(reader, ReadsDocuments) or unable(Query("", scope, datetime.now(UTC)), reader.features):
             continue
         try:
             async with asyncio.timeout(source.deadline_s):

@@ -10,20 +10,20 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from fusion.contract import CLAIMED, READERS
+from fusion.contract import CLAIMED_PREFIX, READER_KINDS
 from fusion.ingest.intake import NewMemory
 
 
 def unread(item: NewMemory) -> NewMemory:
     """The memory as a caller that is no reader may state it."""
-    return _claimed(item, READERS)
+    return _claimed(item, READER_KINDS)
 
 
 def unread_line(item: NewMemory) -> NewMemory:
     """The memory as a line of JSONL may state it: any file may hold such lines, whatever they say of other files."""
-    return _claimed(item, READERS - {"jsonl"})
+    return _claimed(item, READER_KINDS - {"jsonl"})
 
 
 def _claimed(item: NewMemory, kinds: Collection[str]) -> NewMemory:
     kind, colon, _ = (item.source or "").partition(":")
-    return replace(item, source=f"{CLAIMED}{item.source}") if colon and kind in kinds else item
+    return replace(item, source=f"{CLAIMED_PREFIX}{item.source}") if colon and kind in kinds else item

@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from secrets import token_hex
 
-from fusion.contract import CLAIMED, Event, Extraction, LanguageModel, Trust
+from fusion.contract import CLAIMED_PREFIX, Event, Extraction, LanguageModel, Trust
 from fusion.errors import HttpStatus, InvalidAnswer, RateLimited
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil_prompt import MAX_TOKENS, SYSTEM, Distilled, ask, read
@@ -229,7 +229,7 @@ def _conversation(event: Event) -> tuple[object, ...]:
     document = event.place.document if event.place else None
     scope = event.scope
     owner = (scope.tenant, scope.user_id, scope.agent_id, scope.run_id, scope.session_id, scope.audience)
-    return (*owner, document, (event.source or "").startswith(CLAIMED))
+    return (*owner, document, (event.source or "").startswith(CLAIMED_PREFIX))
 
 
 def _order(event: Event) -> tuple[int, str]:

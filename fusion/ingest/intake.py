@@ -11,7 +11,7 @@ from typing import Literal
 
 import orjson
 
-from fusion.contract import CLAIMED, Event, Kind, Moment, Origin, Place, Scope, Trust
+from fusion.contract import CLAIMED_PREFIX, Event, Kind, Moment, Origin, Place, Scope, Trust
 from fusion.errors import BadInput, KeyInUse
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
@@ -314,7 +314,7 @@ def _acknowledge(prepared: Sequence[Prepared], stored: Sequence[Stored]) -> list
             if one.withheld:
                 held = f"{_counted(one.withheld, 'line')} left out, forgotten in this file before"
                 changes = "; ".join(filter(None, (changes, held)))
-            if fresh and (one.event.source or "").startswith(CLAIMED):
+            if fresh and (one.event.source or "").startswith(CLAIMED_PREFIX):
                 changes = "; ".join(
                     filter(None, (changes, f"its source is kept as {one.event.source!r}: {WHY_CLAIMED}"))
                 )

@@ -2,14 +2,14 @@
 
 A talk whose first turns come from one source takes turns from that source alone. One whose turns each have a source of
 their own (the ids of its messages) takes any source of that kind, but none at a place that is taken. Another turn is
-kept as a claim (`fusion.contract.CLAIMED`), which stands in no talk.
+kept as a claim (`fusion.contract.CLAIMED_PREFIX`), which stands in no talk.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from fusion.contract import CLAIMED, READERS, Event
+from fusion.contract import CLAIMED_PREFIX, READER_KINDS, Event
 from fusion.store.rows import storable
 from fusion.store.sqlite import Connection
 
@@ -26,7 +26,7 @@ def placed(db: Connection, event: Event) -> Event:
     """The event, as a claim if it is a turn of a talk that others began. What readers name was read, and stands."""
     kind, colon, _ = (event.source or "").partition(":")
     place = event.place
-    if place is None or place.unit != "turn" or (colon and (kind in READERS or kind + colon == CLAIMED)):
+    if place is None or place.unit != "turn" or (colon and (kind in READER_KINDS or kind + colon == CLAIMED_PREFIX)):
         return event
     if event.trust == "untrusted" or event.origin == "tool":
         return event  # it speaks for itself alone already
@@ -51,4 +51,4 @@ def placed(db: Connection, event: Event) -> Event:
     begun_by_one = len(first) == 2 and first[0] == first[1] and first[0] != source
     if taken is None and not begun_by_one:
         return event
-    return replace(event, source=CLAIMED + (event.source or "no source"))
+    return replace(event, source=CLAIMED_PREFIX + (event.source or "no source"))

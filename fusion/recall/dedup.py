@@ -99,7 +99,7 @@ class Answered:
                 known.add(i)
                 kept[i] = []
             found = item.found or item.hit
-            linked = None if item.hit.external else found.linked
+            linked = None if item.hit.external else found.graph_score
             sighting = SourceHit(backend, item.ref, found.native_id, item.rank, found.score, reason, linked)
             kept[first].append((item.hit, sighting))
         same = dict(zip(kept, _in_their_fullest_document(list(kept.values())), strict=True))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from fusion.contract import BACKEND, Hit
+from fusion.contract import BACKEND_PREFIX, Hit
 from fusion.lib.budget import clip
 from fusion.recall.dedup import Candidate
 from fusion.recall.fence import escape
@@ -94,7 +94,7 @@ def _when(candidate: Candidate) -> datetime | None:
 def _source(hit: Hit) -> str:
     """Where a memory comes from, in a word or a name."""
     if hit.external:
-        name = (hit.stated_by or "").removeprefix(BACKEND)
+        name = (hit.stated_by or "").removeprefix(BACKEND_PREFIX)
     else:
         name = hit.place.document if hit.place else hit.stated_by or "what was remembered"
     return clip(" ".join(escape(name).split()), NAME_CHARS)

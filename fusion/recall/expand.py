@@ -1,7 +1,7 @@
 """Ranked → Pool: what stands beside a find joins the pool, through the same filter and dedup.
 
-Neighbours come from the journal, which has every event in its order, or from a backend that `Expands`; this stage is
-handed them and only decides which are new.
+Neighbours come from the journal, which has every event in its order, or from a backend that `FindsNeighbours`; this
+stage is handed them and only decides which are new.
 """
 
 from __future__ import annotations

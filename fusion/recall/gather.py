@@ -18,7 +18,7 @@ from math import isfinite
 from operator import attrgetter, is_
 from typing import Any, Literal, SupportsFloat
 
-from fusion.contract import KINDS, Backend, Features, Hit, Moment, Partial, Place, Query, Scope
+from fusion.contract import KINDS, Backend, Features, Hit, Moment, PartialHits, Place, Query, Scope
 from fusion.errors import (
     BackendTimeout,
     BackendUnreachable,
@@ -74,7 +74,7 @@ class Bulkhead:
         return self.under_way >= self.limit
 
 
-_SAME = attrgetter(*(one.name for one in fields(Hit) if one.name not in ("score", "path", "linked")))
+_SAME = attrgetter(*(one.name for one in fields(Hit) if one.name not in ("score", "path", "graph_score")))
 """what of a hit does not depend on the question"""
 
 
@@ -402,7 +402,7 @@ def _sanitised(found: Sequence[Hit], limit: int, sound: Sound) -> _Found:
             raise InvalidAnswer("it answered with something else than hits")
         found = list(islice(found, limit + 1))
     counts: Counter[str] = Counter()
-    if isinstance(found, Partial):
+    if isinstance(found, PartialHits):
         counts["malformed"] = found.dropped
     if len(found) > limit:
         counts["over_limit"] = len(found) - limit
@@ -454,8 +454,8 @@ def _mended(hit: object, counts: Counter[str], sound: Sound) -> Hit | None:
             changes["score"] = _number(score)
             if changes["score"] is None:
                 counts["bad_score"] += 1
-        if hit.linked is not None and not (type(hit.linked) is float and 0.0 <= hit.linked <= 1.0):
-            changes["linked"] = None
+        if hit.graph_score is not None and not (type(hit.graph_score) is float and 0.0 <= hit.graph_score <= 1.0):
+            changes["graph_score"] = None
             counts["bad_score"] += 1
         if hit.path:
             steps = [_cleaned(step[:NAME_CHARS]) for step in hit.path]

@@ -16,7 +16,7 @@ from functools import cached_property
 from operator import is_
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from fusion.contract import Embedder, Expands, Hit, Judge, Knows, Passage, Query, Scope, Verdict
+from fusion.contract import Embedder, FindsNeighbours, HasVocabulary, Hit, Judge, Passage, Query, Scope, Verdict
 from fusion.errors import FusionError, ReplayGap
 from fusion.lib.bm25 import Frequencies
 from fusion.lib.words import spoken
@@ -73,9 +73,9 @@ class Live:
     """whether to do without a model is the configuration's choice, and so no degradation"""
 
     @cached_property
-    def expanding(self) -> Mapping[str, Expands]:
+    def expanding(self) -> Mapping[str, FindsNeighbours]:
         """The backends that know what stands beside their hits; looked for once, because looking is slow."""
-        return {name: s.backend for name, s in self.sources.items() if isinstance(s.backend, Expands)}
+        return {name: s.backend for name, s in self.sources.items() if isinstance(s.backend, FindsNeighbours)}
 
     def now(self) -> datetime:
         return datetime.now(UTC)
@@ -174,7 +174,7 @@ class Live:
         except (FusionError, OSError, RuntimeError) as error:
             log.warning("the embedding model failed; other words count as other statements: %s", type(error).__name__)
             return ()
-        knows = self.embedder.knows if isinstance(self.embedder, Knows) else None
+        knows = self.embedder.knows if isinstance(self.embedder, HasVocabulary) else None
         return reworded(pairs, dict(zip(texts, tokens, strict=True)), knows)
 
     @property

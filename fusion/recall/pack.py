@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from fusion.contract import BACKEND, FILE, Hit, Place
+from fusion.contract import BACKEND_PREFIX, FILE_PREFIX, Hit, Place
 from fusion.lib.budget import clip
 from fusion.lib.words import spoken
 from fusion.recall.decision import Decision
@@ -202,11 +202,11 @@ def _document(hit: Hit) -> str:
 
 def stater(hit: Hit) -> str:
     """The name of the backend that alone vouches for a hit."""
-    return " ".join(escape((hit.stated_by or "").removeprefix(BACKEND)).split())
+    return " ".join(escape((hit.stated_by or "").removeprefix(BACKEND_PREFIX)).split())
 
 
 def _was_read(hit: Hit) -> bool:
-    return (hit.stated_by or "").startswith(FILE)
+    return (hit.stated_by or "").startswith(FILE_PREFIX)
 
 
 def _line(judged: Scored, limit: int) -> _Line:

@@ -186,10 +186,10 @@ def kept_in(columns: Sequence[Any]) -> Kept:
     return kept
 
 
-def hit_in(kept: Kept, score: float | None = None, path: tuple[str, ...] = (), linked: float | None = None) -> Hit:
+def hit_in(kept: Kept, score: float | None = None, path: tuple[str, ...] = (), graph_score: float | None = None) -> Hit:
     """The hit that echoes an event; its native id is the event's id."""
     # By place, which takes a sixth of the time that `replace` takes, a hundred times a question.
-    values: tuple[Any, ...] = (*kept[:_SCORE_AT], score, *kept[_SCORE_AT:], path, linked)
+    values: tuple[Any, ...] = (*kept[:_SCORE_AT], score, *kept[_SCORE_AT:], path, graph_score)
     return Hit(*values)
 
 

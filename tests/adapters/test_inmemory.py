@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from adapters.inmemory import InMemory
-from fusion.contract import Backend, Expands, Forgets, Hit, Moment, Remembers, Settles, Used
+from fusion.contract import Backend, FindsNeighbours, Forgets, Hit, Moment, Remembers, Settles, TracksUse
 from fusion.lib.words import stems
 from tests.backend_contract import (
     BackendContract,
@@ -30,7 +30,7 @@ class TestInMemory(BackendContract):
 
     async def test_has_every_port(self, backend: Backend) -> None:
         """It shows how each optional port is written."""
-        for port in (Remembers, Forgets, Expands, Used, Settles):
+        for port in (Remembers, Forgets, FindsNeighbours, TracksUse, Settles):
             assert isinstance(backend, port)
 
     async def test_knows_what_was_true_then(self, folder: Path) -> None:
@@ -72,6 +72,6 @@ def test_a_hit_under_another_score_is_otherwise_the_same() -> None:
     """Every field is taken over, and the hit itself stays as it was: others may have it, too."""
     at = datetime(2025, 4, 1, tzinfo=UTC)
     hit = Hit.of(make_event(1, "Ada lives in Bath.", at=Moment(at), valid_from=at, derived_from=("e",)), "n", 0.5)
-    hit = replace(hit, path=("ada", "bath"), linked=0.25)
+    hit = replace(hit, path=("ada", "bath"), graph_score=0.25)
     assert hit.scored(0.75) == replace(hit, score=0.75)
     assert hit.score == 0.5

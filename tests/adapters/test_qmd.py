@@ -18,7 +18,7 @@ import pytest
 
 from adapters.inmemory import InMemory
 from adapters.qmd import Options, Qmd, request_of
-from fusion.contract import Backend, Captured, Hit, Moment, Opening, Partial, Place, Query, Scope
+from fusion.contract import Backend, Captured, Hit, Moment, Opening, PartialHits, Place, Query, Scope
 from fusion.errors import InvalidAnswer, SettingsError, Unauthorized
 from fusion.gateway.gateway import Gateway
 from tests import chaos
@@ -237,7 +237,7 @@ async def test_items_that_make_no_sense_are_counted_and_the_others_kept() -> Non
     async with Chaos(behaviour=mixed) as server:
         backend = await qmd(server.url)
         found = await backend.search(make_query("tea", Scope(audience="private")))
-        assert isinstance(found, Partial)
+        assert isinstance(found, PartialHits)
         assert (len(found), found.dropped) == (2, 4)
         del items[:2]
         with pytest.raises(InvalidAnswer, match="none of 4 items"):

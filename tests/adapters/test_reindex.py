@@ -124,7 +124,7 @@ async def test_a_dry_run_counts_what_would_be_sent(home: Path) -> None:
         assert found["texts"] >= len(TEXTS)
         assert found["characters"] >= sum(map(len, TEXTS))
         assert not Providers.opened["other"].encoded
-        assert "would be sent" in verb.tell(found)
+        assert "would be sent" in verb.render(found)
 
 
 @pytest.mark.row("A163", "A052", "… reembed: to another model, without a gap", of="`fusion cortex`: what")
@@ -138,7 +138,7 @@ async def test_one_backend_moves_and_stays_moved(backend: str, kind: type[Reinde
         found = await told(fusion, verb := kind(model="other"), backend)
         assert found["moved"] is True
         assert found["progress"][-1] == (found["texts"], found["texts"])
-        assert "Moved from fake/usual@32 to fake/other@16" in verb.tell(found)
+        assert "Moved from fake/usual@32 to fake/other@16" in verb.render(found)
         assert (await told(fusion, kind(model="other"), backend))["texts"] == 0
         await fusion.search(backend, "which tree did Nadia plant?", Scope())
         assert "which tree did Nadia plant?" in Providers.opened["other"].encoded
@@ -164,7 +164,7 @@ async def test_a_text_without_a_vector_is_told_of(home: Path) -> None:
         await filled(fusion)
         found = await told(fusion, verb := Reindex(model="poisoned"), "markdown")
         assert (found["moved"], found["texts"], found["without"]) == (True, len(TEXTS), 1)
-        assert "1 of them have no vector and are found by their words: fake/poisoned@32 gave" in verb.tell(found)
+        assert "1 of them have no vector and are found by their words: fake/poisoned@32 gave" in verb.render(found)
         states = {state.name: state for state in await fusion.backends()}
         assert (states["markdown"].vectors, states["markdown"].vectors_pending) == (len(TEXTS) - 1, 1)
 

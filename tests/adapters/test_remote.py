@@ -16,7 +16,7 @@ import pytest
 from adapters.http import Http
 from adapters.inmemory import InMemory
 from adapters.remote import Remote, hit_of
-from fusion.contract import Backend, Captured, Features, Moment, Opening, Partial, Place, Query, Scope
+from fusion.contract import Backend, Captured, Features, Moment, Opening, PartialHits, Place, Query, Scope
 from fusion.errors import HttpStatus, InvalidAnswer, RateLimited, SettingsError, Unauthorized
 from tests import chaos
 from tests.backend_contract import NOW, RemoteBackendContract, make_query
@@ -97,7 +97,7 @@ async def test_valid_items_are_kept() -> None:
         hits = await backend.search(make_query("tea"))
         await backend.close()
     assert [hit.native_id for hit in hits] == ["1", "9"]
-    assert isinstance(hits, Partial)
+    assert isinstance(hits, PartialHits)
     assert hits.dropped == len(bad)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.arms import Arm, subsets
 from benchmarks.datasets import Corpus, DataError, Item, Question
-from benchmarks.recorded import Recorded, load, made_by, record, replay, save, scope_of, widest
+from benchmarks.recorded import Recorded, hits_of, load, made_by, record, replay, save, scope_of, widest
 from benchmarks.rows import Row, Scorer
 from benchmarks.store import TIMEOUT_MS, opened, store
 from fusion import FuseRequest, Gateway
@@ -117,6 +117,12 @@ async def test_a_recording_comes_back_from_disk(kitchen: tuple[Gateway, Recorded
     assert (back.costs, back.rankings, back.timed) == (one.costs, one.rankings, one.timed)
     arms = [Arm("default", _recipes()["default"], BACKENDS), Arm("seed003", _recipes()["seed003"], ("cortex",))]
     assert [_same(r) for r in await _replayed(back, arms)] == [_same(r) for r in await _replayed(one, arms)]
+
+
+def test_graph_scores_of_earlier_recordings_are_read() -> None:
+    """They are stored under the field's earlier name."""
+    stored = [{"native_id": "1", "text": "tea", "linked": 0.5}, {"native_id": "2", "text": "tea", "graph_score": 0.25}]
+    assert [hit.graph_score for hit in hits_of(stored)] == [0.5, 0.25]
 
 
 @pytest.mark.feature("a recording of other memories or another model is refused")

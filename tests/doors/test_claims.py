@@ -15,7 +15,7 @@ import pytest
 
 from fusion import Gateway
 from fusion.client import AsyncClient
-from fusion.contract import READERS, Event, Place, Scope
+from fusion.contract import READER_KINDS, Event, Place, Scope
 from fusion.doors.cli.ingest import ingest
 from fusion.doors.http.app import create_app
 from fusion.gateway.scoped import Scoped
@@ -181,4 +181,4 @@ async def test_a_line_of_jsonl_claims_no_line_of_a_note(tmp_path: Path) -> None:
 
 
 def test_every_agent_whose_sessions_are_read_is_a_reader() -> None:
-    assert set(get_args(Agent)) | {"file", "jsonl"} == READERS
+    assert set(get_args(Agent)) | {"file", "jsonl"} == READER_KINDS

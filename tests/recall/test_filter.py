@@ -122,9 +122,9 @@ def test_a_long_event_is_shown_around_what_was_found() -> None:
 )
 def test_an_external_item_is_its_backends_word_alone() -> None:
     """It cannot raise its trust, rate its own graph, or stand in the place of a document that others state."""
-    item = lone("n", "x", trust="trusted", linked=1.0, place=Place("notes/a.md", 1, 1, "line"), speaker="Ada")
+    item = lone("n", "x", trust="trusted", graph_score=1.0, place=Place("notes/a.md", 1, 1, "line"), speaker="Ada")
     ((_, hit, *_),), _ = admit("mem0", [item], query(), {})
-    assert (hit.trust, hit.linked, hit.stated_by, hit.external) == ("unknown", None, "backend:mem0", True)
+    assert (hit.trust, hit.graph_score, hit.stated_by, hit.external) == ("unknown", None, "backend:mem0", True)
     assert admit("mem0", [lone("n", "x", trust="untrusted")], query(), {})[0][0].hit.trust == "untrusted"
 
 

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion.contract import DIMENSIONS, Features, Hit, Moment, Opening, Partial, Place, Query, Scope
+from fusion.contract import DIMENSIONS, Features, Hit, Moment, Opening, PartialHits, Place, Query, Scope
 from fusion.errors import BackendUnreachable, HttpStatus, InvalidAnswer, Overloaded, RateLimited, Unauthorized
 from fusion.lib.bm25 import counted
 from fusion.lib.breaker import Breaker
@@ -549,8 +549,8 @@ def test_a_flood_is_cut_to_the_limit_first() -> None:
 def test_a_graphs_word_is_a_share_or_nothing() -> None:
     """How strongly a graph leads to a memory lies from 0 to 1; anything else is left out, and the memory stays."""
     said: list[Any] = [0.0, 1.0, 0.25, None, math.nan, math.inf, -0.1, 1.5, "1", True, 1]
-    answer = one(says(*(Hit(str(n), "tea", linked=linked) for n, linked in enumerate(said))))
-    assert [hit.linked for hit in answer.hits] == [0.0, 1.0, 0.25] + [None] * 8
+    answer = one(says(*(Hit(str(n), "tea", graph_score=linked) for n, linked in enumerate(said))))
+    assert [hit.graph_score for hit in answer.hits] == [0.0, 1.0, 0.25] + [None] * 8
     assert answer.dropped == {"bad_score": 7}
 
 
@@ -604,7 +604,7 @@ def test_clean_hits_are_not_copied() -> None:
         ({"path": ("te\u200ba",)}, {"invisible": 1}),
         ({"path": None}, {"malformed": 1}),
         ({"score": float("nan")}, {"bad_score": 1}),
-        ({"linked": 7.0}, {"bad_score": 1}),
+        ({"graph_score": 7.0}, {"bad_score": 1}),
     ],
 )
 def test_a_hit_that_was_sound_is_looked_at_again_when_it_changes(changed: dict[str, Any], dropped: object) -> None:
@@ -679,7 +679,7 @@ def test_an_adapter_counts_its_own_losses() -> None:
     """What an adapter could not make a hit of is counted with the rest."""
 
     async def search(query: Query) -> Sequence[Hit]:
-        return Partial([Hit("1", "tea")], dropped=4)
+        return PartialHits([Hit("1", "tea")], dropped=4)
 
     assert one(Does(search)).dropped == {"malformed": 4}
 

@@ -19,7 +19,7 @@ from adapters.markdown import Markdown
 from adapters.mem0 import Mem0
 from adapters.triples import Triples
 from adapters.vector_sqlite import VectorSqlite
-from fusion.contract import KINDS, Captured, Event, Hit, Holds, Moment, Opening, Origin, Place, Scope, Trust
+from fusion.contract import KINDS, Captured, Event, Hit, ListsEvents, Moment, Opening, Origin, Place, Scope, Trust
 from fusion.journal import Journal
 from fusion.store.rows import EVENT_COLUMNS, INSERT_EVENT, event_of, event_row, hit_of, microseconds, time_of
 from fusion.store.sqlite import Database
@@ -82,8 +82,8 @@ async def _held_by(store: Any, folder: Path, batch: Sequence[Event]) -> dict[str
         if isinstance(backend, VectorSqlite):
             rows = await backend.database.read(lambda db: db.execute("select * from memory").fetchall())
             return {event.event_id: event for event in map(event_of, rows)}
-        assert isinstance(backend, Holds)
-        return {event.event_id: event for event, _ in await backend.held("", 100)}
+        assert isinstance(backend, ListsEvents)
+        return {event.event_id: event for event, _ in await backend.events("", 100)}
     finally:
         await backend.close()
 

@@ -23,7 +23,7 @@ from typer.core import TyperGroup
 
 from fusion.doors.cli.usage import OneLine
 from fusion.errors import BadInput, FusionError, NotFound
-from fusion.extension import Lines, Tells, Verb
+from fusion.extension import Lines, RendersResult, Verb
 from fusion.gateway.extensions import has_verbs, verbs_of
 from fusion.home import config_root, locate_home
 from fusion.lib.did_you_mean import nearest
@@ -287,8 +287,8 @@ def _added(total: dict[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
 def _told(kind: type[Verb], arguments: Mapping[str, Any], result: Mapping[str, Any]) -> str:
     """A result for people: in the verb's own words, or a line a field."""
     verb = kind(**{name: value for name, value in arguments.items() if value is not None})
-    if isinstance(verb, Tells):
-        return verb.tell(result)
+    if isinstance(verb, RendersResult):
+        return verb.render(result)
     width = max(map(len, result), default=0)
     return "\n".join(f"{name:<{width}}  {_worded(value)}" for name, value in result.items())
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import fusion as package
 from fusion.client import LOG, Client
-from fusion.contract import UNNAMED, Scope, Verifies
+from fusion.contract import NAME_PLACEHOLDER, Scope, VerifiesOptions
 from fusion.doors.cli import render
 from fusion.doors.cli.plural import counted
 from fusion.errors import FusionError, HomeNotAllowed, PackageMissing, SettingsError
@@ -407,10 +407,11 @@ def _configured(settings: Settings, file: str) -> Iterator[Finding]:
         found = path
         try:
             kind = resolve(path, f"{key}.adapter")
-            if isinstance(kind, Verifies):
+            if isinstance(kind, VerifiesOptions):
                 found = kind.verify(options) or path
         except FusionError as error:
-            told, _, command = str(error).replace(f"[backends.{UNNAMED}]", f"[{key}]").partition(": pip install ")
+            text = str(error).replace(f"[backends.{NAME_PLACEHOLDER}]", f"[{key}]")
+            told, _, command = text.partition(": pip install ")
             optional = isinstance(error, PackageMissing) and key.removeprefix("backends.") not in settings.asked_for
             status: Literal["warn", "fail"] = "warn" if optional and key.startswith("backends.") else "fail"
             yield Finding(key, status, told, f"pip install {command}" if command else f"correct [{key}] in {file}")

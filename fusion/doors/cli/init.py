@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import fusion as package
 from fusion.client import stop_server
-from fusion.contract import Scope, Verifies
+from fusion.contract import Scope, VerifiesOptions
 from fusion.discover import PORTS, Discovery, Find, Group, Topic, discover, topics
 from fusion.doors import terminal
 from fusion.doors.cli import render
@@ -246,7 +246,7 @@ def _settings(chosen: Sequence[Find], kept: Mapping[str, Sequence[str]]) -> list
     for name, backend in Settings().backends.items():
         try:
             kind = resolve(backend.adapter, f"backends.{name}.adapter")
-            if isinstance(kind, Verifies):
+            if isinstance(kind, VerifiesOptions):
                 kind.verify(backend.options)
         except FusionError as missing:
             settings.append(Chosen(f"backends.{name}", "enabled", "false", f"{missing}; then make it true"))

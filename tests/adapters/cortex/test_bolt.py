@@ -53,7 +53,7 @@ class Moving:
     async def embedder(self, changes: object) -> Embedder:
         return self.other
 
-    async def settle_on(self, changes: object) -> None:
+    async def use_embedder(self, changes: object) -> None:
         self.settled.append(changes)
         assert self.graph is not None
         assert self.graph.embedder is not None

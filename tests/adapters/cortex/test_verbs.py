@@ -302,8 +302,8 @@ class TestLooking:
         assert {e["name"] for e in named["entities"]} == {"Marta", "Ben", "tea"}
         assert {e["name"] for e in every["entities"]} == {"Marta", "Ben", "tea", "old typewriter"}
         assert (named["unnamed"], every["unnamed"]) == (1, 0)
-        assert Entities().tell(named).splitlines()[-1].lstrip().startswith("1  more, in one memory each")
-        assert "more, in one" not in Entities().tell(every)
+        assert Entities().render(named).splitlines()[-1].lstrip().startswith("1  more, in one memory each")
+        assert "more, in one" not in Entities().render(every)
         assert len((await tell("entities", limit=1))["entities"]) == 1
 
     async def test_the_report_of_a_lifecycle(self, tell: Told) -> None:
@@ -331,7 +331,7 @@ async def test_told_twice_contradicted_and_decayed_it_reads_as_a_person_expects(
 
     def read(verb: Any, told: Any) -> list[str]:
         """The lines that a person sees, from the text on."""
-        return [line.split("  ", 2)[2] for line in verb.tell(json.loads(json.dumps(told))).splitlines()]
+        return [line.split("  ", 2)[2] for line in verb.render(json.loads(json.dumps(told))).splitlines()]
 
     async with telling(home, "tests.adapters.test_reindex:Providers") as tell:
         first = await tell("store", content="Mara lives in Bergen.", type="fact")
@@ -414,7 +414,7 @@ async def test_a_conversation_of_the_sample_reads_as_a_person_expects(home: Path
 
     def read(told: Any) -> list[str]:
         """What a person sees of each line, from the text on."""
-        return [line.split("  ", 2)[2] for line in History("").tell(json.loads(json.dumps(told))).splitlines()]
+        return [line.split("  ", 2)[2] for line in History("").render(json.loads(json.dumps(told))).splitlines()]
 
     async with telling(home, "tests.adapters.test_reindex:Providers") as tell:
         first = await tell("capture", **exchange)

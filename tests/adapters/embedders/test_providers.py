@@ -26,7 +26,7 @@ from adapters.embedders.options import Options
 from adapters.embedders.providers import Composed, Providers, choose
 from adapters.embedders.rate_limit import Pace
 from adapters.embedders.voyage import VOYAGE
-from fusion.contract import Delegates, Embedder
+from fusion.contract import Embedder, HasLocalModel
 from fusion.errors import (
     BackendError,
     BackendTimeout,
@@ -720,7 +720,7 @@ async def test_token_vectors_stay_the_local_models(tmp_path: Path) -> None:
     local = FakeEmbedder()
     async with Chaos(behaviour=embedding) as server, hosted(tmp_path, server) as dense:
         both: Embedder = Composed(dense, local)
-        assert isinstance(both, Delegates)
+        assert isinstance(both, HasLocalModel)
         assert (both.identity, both.dimensions) == (dense.identity, 4)
         assert (await both.embed(["a"])).shape == (1, 4)
         (tokens,) = await both.tokens(["b c"], 1.0)

@@ -14,7 +14,7 @@ from adapters.http import HttpMemory
 from adapters.http.exchange import Credential, Http
 from adapters.http.memory import Options, presets
 from adapters.inmemory import InMemory
-from fusion.contract import Backend, Captured, Describes, Hit, Opening, Partial, Query, Scope
+from fusion.contract import Backend, Captured, Describes, Hit, Opening, PartialHits, Query, Scope
 from fusion.errors import HttpStatus, InvalidAnswer, SettingsError
 from tests import chaos
 from tests.backend_contract import NOW, RemoteBackendContract, make_query
@@ -186,7 +186,7 @@ async def test_items_that_are_none_are_counted() -> None:
     async with Chaos(behaviour=chaos.body(b'{"results": [5, {"id": 1}, {"id": 2, "text": "tea"}]}')) as server:
         backend = await notes(server.url)
         hits = await backend.search(make_query("tea"))
-        assert isinstance(hits, Partial)
+        assert isinstance(hits, PartialHits)
         assert ([hit.native_id for hit in hits], hits.dropped) == (["2"], 2)
         server.behaviour = chaos.body(b'{"results": {"upgraded": true}}')
         with pytest.raises(InvalidAnswer, match="no list of hits"):

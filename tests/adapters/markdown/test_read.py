@@ -12,7 +12,7 @@ import pytest
 
 from adapters.markdown import Markdown
 from adapters.markdown.files import Root, Unreadable, below, read
-from fusion.contract import Reads, Scope
+from fusion.contract import ReadsDocuments, Scope
 from tests.adapters.markdown.test_backend import opened
 from tests.backend_contract import make_captured, make_event
 
@@ -36,7 +36,7 @@ def notes(tmp_path: Path) -> Path:
 async def test_a_file_is_read_as_it_is_now(tmp_path: Path, notes: Path) -> None:
     """By the name that its hits have as their document; an edit is seen, and a byte order mark is none of the text."""
     async with opened(tmp_path / "home", notes) as backend:
-        assert isinstance(backend, Reads)
+        assert isinstance(backend, ReadsDocuments)
         found = await backend.read("memories/projects/chains.md")
         assert found is not None
         assert (found.name, found.text) == ("memories/projects/chains.md", "# Chains\n\nChains come from Kedjan.\n")

@@ -24,7 +24,7 @@ from fusion.contract import (
     Backend,
     Describes,
     Embedder,
-    Expands,
+    FindsNeighbours,
     Forgets,
     Moment,
     Opening,
@@ -78,7 +78,7 @@ class TestMem0(BackendContract):
 
     async def test_has_its_ports(self, backend: Backend) -> None:
         """It stores, forgets, expands, describes, and can be waited for."""
-        for port in (Remembers, Forgets, Expands, Describes, Settles):
+        for port in (Remembers, Forgets, FindsNeighbours, Describes, Settles):
             assert isinstance(backend, port)
 
 

@@ -113,7 +113,7 @@ async def test_what_others_changed_on_the_server(tmp_path: Path) -> None:
                 ("ADD", "Tea at four", None),
                 ("UPDATE", "Tea at five", "Tea at four"),
             ]
-            shown = History(ref).tell(told).splitlines()
+            shown = History(ref).render(told).splitlines()
             assert shown[1] == "2999-03-02T00:00:00+00:00  UPDATE  Tea at five   (was: Tea at four)"
         for ref, scope in (("m1", BEN), (native_id, BEN), (event_id(99), ADA), ("../search", ADA)):
             with pytest.raises(NotFound):

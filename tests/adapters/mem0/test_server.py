@@ -35,7 +35,7 @@ from fusion.contract import (
     Forgets,
     LanguageModel,
     Opening,
-    Partial,
+    PartialHits,
     Query,
     Remembers,
     Scope,
@@ -545,7 +545,7 @@ async def test_a_recorded_reply_is_read(reply: object, dropped: int) -> None:
     [hit] = hits
     assert (hit.text, hit.scope) == ("Likes to play cricket on weekends", Scope("blue", user_id="alice"))
     assert hit.event_id is None
-    assert (hits.dropped if isinstance(hits, Partial) else 0) == dropped
+    assert (hits.dropped if isinstance(hits, PartialHits) else 0) == dropped
 
 
 @pytest.mark.row("A113", "Mem0: a server that was upgraded is asked as it wants")

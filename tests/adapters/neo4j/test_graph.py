@@ -22,7 +22,7 @@ from adapters.neo4j.cypher import Cypher
 from adapters.neo4j.entity_linking import linked, spellings
 from adapters.neo4j.graph import fused
 from adapters.neo4j.rows import Rows, time_of
-from fusion.contract import Backend, Captured, Hit, Opening, Partial, Query, Scope
+from fusion.contract import Backend, Captured, Hit, Opening, PartialHits, Query, Scope
 from fusion.errors import (
     BackendTimeout,
     BackendUnreachable,
@@ -800,7 +800,7 @@ async def test_rows_that_make_no_sense_are_dropped(row: object, opened: Opener) 
             stub.schedule.extend([found, Said(RELATED.fields, rows)])
         backend = await opened(Neo4j, scripted(stub, {"entities": ["Person"], "hops": 1}))
         hits = await backend.search(make_query("Julien"))
-        assert isinstance(hits, Partial)
+        assert isinstance(hits, PartialHits)
         assert (len(hits), hits.dropped) == (1, 2)
         with pytest.raises(InvalidAnswer, match="none of 1 rows"):
             await backend.search(make_query("Julien"))

@@ -33,11 +33,11 @@ from fusion.contract import (
     Captured,
     Describes,
     Embedder,
-    Expands,
+    FindsNeighbours,
     Forgets,
     Moment,
     Opening,
-    Partial,
+    PartialHits,
     Place,
     Remembers,
     Scope,
@@ -117,7 +117,7 @@ class TestQdrant(RemoteBackendContract):
 
     async def test_has_its_ports(self, backend: Backend) -> None:
         """It stores, forgets, knows what stands beside what, describes, and can be waited for."""
-        for port in (Remembers, Forgets, Expands, Describes, Settles):
+        for port in (Remembers, Forgets, FindsNeighbours, Describes, Settles):
             assert isinstance(backend, port)
 
 
@@ -357,7 +357,7 @@ async def test_a_recorded_reply_is_read(server: Server) -> None:
     hits = await backend.search(make_query("tea?", Scope(user_id="ada")))
     asked = server.calls[-1].json
     await backend.close()
-    assert isinstance(hits, Partial)
+    assert isinstance(hits, PartialHits)
     assert hits.dropped == 1
     assert [(hit.native_id, hit.text, hit.scope.user_id) for hit in hits] == [
         ("5c56c793-69f3-4fbf-87e6-c4bf54c28c26", "Prefers tea in the morning", "ada"),

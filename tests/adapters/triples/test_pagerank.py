@@ -94,7 +94,7 @@ async def test_a_bridge_leads_to_the_passage_that_is_about_it(triples: Triples) 
     passages, _ = await ask(triples, "Where did the performer of Hello Love live?")
     assert [hit.event_id for hit in passages] == [event_id(1), event_id(2), event_id(3)]
     assert passages[1].path == ("Hello Love", "sung by", "Hank Snow", "lived in", "Nashville")
-    assert (passages[1].linked or 0) > (passages[2].linked or 0) > 0
+    assert (passages[1].graph_score or 0) > (passages[2].graph_score or 0) > 0
 
 
 @pytest.mark.feature("triples: aliases are edges, seen and forgotten as their memory is")
@@ -150,8 +150,8 @@ async def test_a_hub_is_bounded_and_reported(tmp_path: Path) -> None:
             [told(n, "Hub", "was joined long ago by", f"Spoke{n}", text=f"note {n}") for n in range(1, 31)]
         )
         passages, _ = await ask(triples, "Hub")
-        assert [hit.event_id for hit in passages if hit.linked] == [event_id(n) for n in (30, 29, 28, 27)]
-        linked = [hit.event_id for hit in (await ask(triples, "Spoke3"))[0] if hit.linked]
+        assert [hit.event_id for hit in passages if hit.graph_score] == [event_id(n) for n in (30, 29, 28, 27)]
+        linked = [hit.event_id for hit in (await ask(triples, "Spoke3"))[0] if hit.graph_score]
         assert linked == [event_id(3)]
         notes = (await triples.describe()).notes
     assert "hubs (names of more than 4 mentions): 1; of each the newest 4 are walked" in notes

@@ -96,7 +96,7 @@ async def test_linked_passages_without_a_common_word(triples: Triples) -> None:
     assert passages[0].path == ("bug gateway", "fixed by", "Julien")
     assert passages[1].path == ("Julien", "mentioned with", "Release 4", "shipped", "spring")
     assert passages[2].path == ("Julien", "mentioned with", "Release 4", "shipped", "spring", "city", "Lisbon")
-    strengths = [hit.linked or 0.0 for hit in passages]
+    strengths = [hit.graph_score or 0.0 for hit in passages]
     assert 1 > strengths[0] > strengths[1] > strengths[2] > 0
 
 

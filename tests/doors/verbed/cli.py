@@ -58,7 +58,7 @@ class Look:
         hits = await backend.search(Query(self.query, call.scope, call.now))
         return {"found": [hit.text for hit in hits], "kinds": self.kinds}
 
-    def tell(self, result: Any) -> str:
+    def render(self, result: Any) -> str:
         return " and ".join(result["found"]) or "nothing"
 
 
