@@ -53,7 +53,7 @@ def is_reader(home: Path, key: str | None) -> bool:
     if not key:
         return False
     try:
-        known = _read_secret(home, READER)
+        known = read_reader_key(home)
     except SettingsError as error:
         import logging
 
@@ -65,6 +65,11 @@ def is_reader(home: Path, key: str | None) -> bool:
 def read_token(home: Path) -> str | None:
     """The home's token; None where there is none. Raises SettingsError as `_read_secret`."""
     return _read_secret(home, TOKEN)
+
+
+def read_reader_key(home: Path) -> str | None:
+    """The key of the home's readers; None where there is none. Raises SettingsError as `_read_secret`."""
+    return _read_secret(home, READER)
 
 
 def _made(home: Path, name: str) -> str:

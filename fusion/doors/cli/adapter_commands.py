@@ -69,7 +69,9 @@ class Commands(OneLine):
         return f"No such command {args[0]!r}."
 
     def _backends(self) -> Mapping[str, BackendCommands]:
-        return {name: BackendCommands(name, adapter) for name, adapter in backends().items() if has_verbs(adapter)}
+        """Backends with verbs. A name with control characters is left out: Rich writes it to a terminal as it is."""
+        named = {name: adapter for name, adapter in backends().items() if name.isprintable()}
+        return {name: BackendCommands(name, adapter) for name, adapter in named.items() if has_verbs(adapter)}
 
 
 class BackendCommands(TyperGroup):
@@ -180,7 +182,9 @@ def command(backend: str, name: str, kind: type[Verb]) -> Callable[..., None]:
             if said["as_json"] and not lines:
                 connect.print_json(result)
             elif told := _told(kind, arguments, result):
-                typer.echo(told, err=lines)  # lines on stdout are for a file, and nothing else belongs in it
+                print(
+                    told, file=sys.stderr if lines else sys.stdout
+                )  # lines on stdout are for a file, and nothing else belongs in it
 
         connect.run(tell(), said["as_json"])
 

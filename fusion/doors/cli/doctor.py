@@ -38,7 +38,7 @@ from fusion.store.rows import time_of
 from fusion.trust import require
 from fusion.trust.decides import printable
 from fusion.trust.survey import repository_of, traps_in
-from fusion.trust.token import TOKEN, read_token
+from fusion.trust.token import READER, TOKEN, read_reader_key, read_token
 
 if TYPE_CHECKING:
     from fusion import wire
@@ -83,7 +83,7 @@ def examine(
         names = ", ".join(map(printable, traps))
         detail = f"links or special files are in it, and nothing is opened through these: {names}"
         return [*_machine(), Finding("home", "fail", detail[:500], "put the files themselves there")]
-    found = [*_machine(), *_folder(home), *_token(home), *_clock(home, now)]
+    found = [*_machine(), *_folder(home), *_secrets(home), *_clock(home, now)]
     settings: Settings | None = None
     try:
         settings = load(config, home=home).model_copy(update={"home": home})
@@ -166,12 +166,14 @@ def _folder(home: Path) -> Iterator[Finding]:
         yield _ok("disk", told)
 
 
-def _token(home: Path) -> Iterator[Finding]:
-    """Nothing, unless the token cannot be believed: then no server of the home starts."""
-    try:
-        read_token(home)
-    except SettingsError as error:
-        yield Finding("token", "fail", str(error), f"rm {shlex.quote(str(home / TOKEN))}")
+def _secrets(home: Path) -> Iterator[Finding]:
+    """Secrets of the home that others can read or change: no server starts with such a token, and no ingest with such
+    a key of the readers."""
+    for name, file, read in (("token", TOKEN, read_token), ("reader key", READER, read_reader_key)):
+        try:
+            read(home)
+        except SettingsError as error:
+            yield Finding(name, "fail", str(error), f"rm {shlex.quote(str(home / file))}")
 
 
 def _clock(home: Path, now: datetime) -> Iterator[Finding]:

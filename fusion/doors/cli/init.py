@@ -27,10 +27,10 @@ import fusion as package
 from fusion.client import stop_server
 from fusion.contract import Scope, VerifiesOptions
 from fusion.discover import PORTS, Discovery, Find, Group, Topic, discover, topics
-from fusion.doors import terminal
 from fusion.doors.cli import render
 from fusion.doors.cli.ingest import Summary, ingest
 from fusion.doors.cli.plural import counted
+from fusion.doors.cli.progress import spinner
 from fusion.errors import FusionError, HomeLocked, SettingsError
 from fusion.gateway.import_class import resolve
 from fusion.home import explain_lock, find_home, owner
@@ -137,8 +137,7 @@ def _refuse(asking: Asking) -> None:
 
 async def look(asking: Asking) -> Discovery:
     """What is on this computer, with a spinner."""
-    console = terminal.console(stderr=True, quiet=asking.quiet)
-    with console.status("looking for notes, sessions and memory servers on this computer"):
+    with spinner("looking for notes, sessions and memory servers on this computer", asking.quiet):
         return await discover(asking.user, asking.cwd, asking.scan, never=[asking.home], ports=asking.ports)
 
 

@@ -12,6 +12,8 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
+    SpinnerColumn,
     TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
@@ -57,7 +59,29 @@ def drawn(console: Console, *, quiet: bool = False, counted: bool = True, transi
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    return Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=transient)
+    return _in_place(console, *columns, disable=quiet or not console.is_terminal, transient=transient)
+
+
+def spinner(title: str, quiet: bool) -> Progress:
+    """A sign of life for a terminal, to be started with ``with``; it leaves nothing on the screen."""
+    console = terminal.console(stderr=True, quiet=quiet)
+    hidden = quiet or not console.is_terminal
+    shown = _in_place(console, SpinnerColumn(), TextColumn("{task.description}"), disable=hidden, transient=True)
+    shown.add_task(title, total=None)
+    return shown
+
+
+def _in_place(console: Console, *columns: ProgressColumn, disable: bool, transient: bool) -> Progress:
+    """Rich would redirect stdout and stderr to this console: lines for a file would go to the terminal instead, and
+    escape sequences of others would come back as colours."""
+    return Progress(
+        *columns,
+        console=console,
+        disable=disable,
+        transient=transient,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
 
 
 def on_stderr(line: str) -> None:

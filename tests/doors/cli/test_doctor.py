@@ -7,7 +7,7 @@ import json
 import os
 import socket
 import sqlite3
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,7 +28,7 @@ from fusion.home import HomeLock, ServerRecord, write_record
 from fusion.ingest.intake import NewMemory
 from fusion.settings import BackendSettings
 from fusion.trust import allow
-from fusion.trust.token import TOKEN, home_token
+from fusion.trust.token import READER, TOKEN, home_token, reader_key
 from tests import chaos
 from tests.chaos import Chaos
 from tests.doors.fakes import SMALL, FakeFusion, serving_home
@@ -453,14 +453,17 @@ async def test_a_package_that_nobody_asked_for_is_no_fault(filled: Path) -> None
     assert one.status == "fail"
 
 
-@pytest.mark.feature("`fusion doctor` names a token that others could read")
-async def test_a_token_that_others_could_read_is_named(filled: Path) -> None:
-    """No server of the home starts until it is gone; the command that removes it is there."""
-    home_token(filled)
-    assert "token" not in wrong(examine(filled))
-    (filled / TOKEN).chmod(0o644)
-    found = wrong(examine(filled))["token"]
-    assert (found.status, found.fix) == ("fail", f"rm {filled / TOKEN}")
+@pytest.mark.feature("`fusion doctor` names a token or a reader key that others can read")
+@pytest.mark.parametrize(("check", "file", "make"), [("token", TOKEN, home_token), ("reader key", READER, reader_key)])
+async def test_doctor_names_a_secret_that_others_can_read(
+    filled: Path, check: str, file: str, make: Callable[[Path], object]
+) -> None:
+    """It fails, and its hint is the command that removes the file; the next start makes a new one."""
+    make(filled)
+    assert check not in wrong(examine(filled))
+    (filled / file).chmod(0o644)
+    found = wrong(examine(filled))[check]
+    assert (found.status, found.fix) == ("fail", f"rm {filled / file}")
 
 
 @pytest.mark.feature("status and doctor count the links in followed folders, which are not read")
