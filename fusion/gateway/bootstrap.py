@@ -165,16 +165,16 @@ async def opened(kind: type[P], common: Shared, tenant: str = DEFAULT) -> AsyncI
     embedders, embedder = common.embedders, common.embedders.configured
     async with AsyncExitStack() as stack:
         keys_kept_s = settings.journal.idempotency_keep_days * 86_400
-        await asyncio.to_thread(rebuild.finish, settings.home)
+        await asyncio.to_thread(rebuild.finish_exchange, settings.home)
         journal, damaged = await _journal(
             settings.home / "journal.sqlite", keys_kept_s, int(settings.journal.wal_mb * 1_000_000)
         )
         stack.push_async_callback(journal.close)
         if common.unwritable and not damaged:
-            journal.refuse(common.unwritable, StoreFull)
+            journal.refuse_writes(common.unwritable, StoreFull)
             damaged = {"home": common.unwritable}
         places = store_watermarks.places_of(settings.home, settings.backends)
-        if not damaged and (what := store_watermarks.lost(await journal.mark(), places)):
+        if not damaged and (what := store_watermarks.lost(await journal.watermark(), places)):
             damaged = only_read(journal, what, settings.home)
         if tenant == DEFAULT and not damaged:
             await move_tenants(journal, settings.home, places)
@@ -195,7 +195,7 @@ async def opened(kind: type[P], common: Shared, tenant: str = DEFAULT) -> AsyncI
             damaged = only_read(journal, what, settings.home)
         # What cannot be marked as delivered is not delivered.
         noted = partial(_noted, journal, places)
-        deliverer = Deliverer(journal, {} if damaged else stores, ask=_asking(sources), noted=noted)
+        deliverer = Deliverer(journal, {} if damaged else stores, ask=_asking(sources), on_change=noted)
         if not damaged:
             await noted(*places)
             await _refill(journal, [name for name in stores if await _emptied(journal, sources[name])], places)
@@ -215,7 +215,7 @@ async def opened(kind: type[P], common: Shared, tenant: str = DEFAULT) -> AsyncI
             judge_timeout_s=settings.judge.timeout_ms / 1000,
             lexical=settings.embedder.none or (embedder is not None and _at_hand(embedder) is None),
         )
-        noting = ExternalRefs(lambda items: journal.note_shown(items, datetime.now(UTC)))
+        noting = ExternalRefs(lambda items: journal.keep_external_items(items, datetime.now(UTC)))
         stack.push_async_callback(noting.close)
         intake = Intake(journal, deliverer, distiller=distiller, ids=ids)
         yield kind(
@@ -290,12 +290,12 @@ async def _refill(journal: Journal, names: Sequence[str], places: Mapping[str, P
     """Has everything delivered to these stores again, which hold nothing any more and are counted anew."""
     for name in names:
         await asyncio.to_thread(store_watermarks.remove_count, places[name])
-    await journal.outbox.refill(names)
+    await journal.outbox.redeliver(names)
 
 
 async def _unknown_to(journal: Journal, stores: Mapping[str, Backend]) -> str | None:
     """What an empty journal without a mark in any store has lost: one of them keeps events."""
-    if (await journal.mark()).events:
+    if (await journal.watermark()).events:
         return None
     for name, store in stores.items():
         if isinstance(store, ListsEvents):
@@ -312,9 +312,9 @@ async def _noted(journal: Journal, places: Mapping[str, Path], *names: str) -> N
 
     A journal that lost events writes none, so that the last one says what it had.
     """
-    if await journal.deleted() > 0:
+    if await journal.deleted_externally() > 0:
         return
-    mark = await journal.mark()
+    mark = await journal.watermark()
     for name in {store_watermarks.HOME, *names}:
         await asyncio.to_thread(store_watermarks.write_mark, places[name], mark)
 
@@ -467,7 +467,7 @@ class Absent:
 
 async def _emptied(journal: Journal, source: Source) -> bool:
     """Whether a backend that was told of memories holds nothing: its files were emptied, or it keeps none."""
-    if not isinstance(source.backend, Describes) or not await journal.outbox.has_told(source.name):
+    if not isinstance(source.backend, Describes) or not await journal.outbox.has_delivered(source.name):
         return False
     try:
         async with asyncio.timeout(source.deadline_s):

@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from fusion.contract import Scope
-from fusion.ingest.forget import Forgetter, Found, preview_of
+from fusion.ingest.forget import Forgetter, Preview, external_preview
 from fusion.journal import Journal
-from fusion.journal.external_refs import ExternalItem, is_foreign
+from fusion.journal.external_refs import ExternalItem, is_external
 from fusion.recall.decision import TOO_WEAK
 from fusion.recall.engine import FuseRequest, Outcome, fuse
 from fusion.recall.io import Live
@@ -21,7 +21,7 @@ MEANT = 0.8
 
 async def meant_by(
     query: str, scope: Scope, recipe: Recipe, *, live: Live, journal: Journal, forgetter: Forgetter
-) -> list[Found]:
+) -> list[Preview]:
     """What a question finds, the likeliest first: every sighting of it, nothing that only stands beside it.
 
     Nor what has none of its words: to be of like meaning is enough to be recalled, and too little to be deleted.
@@ -38,15 +38,17 @@ async def meant_by(
     least = MEANT * max((row["local"] for row in rows), default=0.0)
     rows = [row for row in rows if row["local"] >= least]
     refs = list(dict.fromkeys(ref for row in rows for _, ref, *_ in row["sightings"]))
-    foreign = {item.ref: item for item in foreign_items(outcome, scope, frozenset(filter(is_foreign, refs)))}
+    foreign = {item.ref: item for item in foreign_items(outcome, scope, frozenset(filter(is_external, refs)))}
     # A fact goes with the memories that it was learnt from.
     sources = await journal.records([i for item in foreign.values() for i in item.hit.derived_from])
     meant = {event_id for event_id, record in sources.items() if record.ref in refs}
     foreign = {r: i for r, i in foreign.items() if not i.hit.derived_from or not meant.issuperset(i.hit.derived_from)}
-    await journal.note_shown(list(foreign.values()), datetime.now(UTC))
-    found = await forgetter.previews([ref for ref in refs if not is_foreign(ref)], scope)
+    await journal.keep_external_items(list(foreign.values()), datetime.now(UTC))
+    found = await forgetter.previews([ref for ref in refs if not is_external(ref)], scope)
     ours = {one.ref: one for one in found}
-    return [ours[ref] if ref in ours else preview_of(foreign[ref]) for ref in refs if ref in ours or ref in foreign]
+    return [
+        ours[ref] if ref in ours else external_preview(foreign[ref]) for ref in refs if ref in ours or ref in foreign
+    ]
 
 
 def foreign_items(outcome: Outcome, scope: Scope, refs: Collection[str]) -> list[ExternalItem]:

@@ -41,11 +41,11 @@ from fusion.gateway.scoped import Scoped
 from fusion.gateway.tenants import Tenants
 from fusion.gateway.views import beginning, document, public
 from fusion.home import locate_home, sizes
-from fusion.ingest.forget import ForgetReceipt, ForgetRequest, Forgetting, Found, Undoing
+from fusion.ingest.forget import ForgetReceipt, ForgetRequest, ForgetResult, Preview, UndoResult
 from fusion.ingest.intake import Acknowledged, NewMemory
 from fusion.ingest.verify import PROBE_CHARS
 from fusion.journal.batches import Batch
-from fusion.journal.external_refs import ExternalItem, is_foreign
+from fusion.journal.external_refs import ExternalItem, is_external
 from fusion.journal.feedback import labelled
 from fusion.journal.outbox import Deliveries
 from fusion.journal.retire import SourceCount, Whole
@@ -341,15 +341,15 @@ class Gateway(Parts):
 
         Raises NotFound, also for another's and for a forgotten one; NobodyAnswered where the item's backend is down.
         """
-        if not is_foreign(ref):
+        if not is_external(ref):
             record = await self.journal.find(ref, scope)
-            held = await self.journal.outbox.holding([record.ref])
+            held = await self.journal.outbox.holders([record.ref])
             current = record.superseded_by is None
             more = {"backends": held[record.ref], "supersedes": record.event.supersedes, "current": current}
-            said = await self.journal.said(ref, scope)
+            said = await self.journal.times_remembered(ref, scope)
             return {"ref": record.ref, **public(record.event), **more, "said": said, "said_at": record.said_at}
         await self.noting.flush()
-        item = await self.journal.shown(ref, scope)
+        item = await self.journal.external_item(ref, scope)
         if item.backend not in self.sources:
             raise NotFound(f"there is no memory {ref!r} here: its backend {item.backend} is not configured any more")
         answer = await self.search(item.backend, spoken(item.hit.text, item.hit.speaker)[:PROBE_CHARS], scope, 100)
@@ -398,7 +398,7 @@ class Gateway(Parts):
             self.noting.forget()
 
     @in_its_tenant
-    async def forget_many(self, request: ForgetRequest) -> Forgetting:
+    async def forget_many(self, request: ForgetRequest) -> ForgetResult:
         """Deletes what a request means, or shows what it would delete. Raises BadInput, which says what to change."""
         await self.noting.flush()
         try:
@@ -409,7 +409,7 @@ class Gateway(Parts):
     @in_its_tenant
     async def undo(
         self, scope: Scope, batch: str | None = None, *, limit: int = 1000, dry_run: bool = False
-    ) -> Undoing:
+    ) -> UndoResult:
         """Takes back what a run of an ingest added, by default the last run; raises NotFound as `Forgetter.undo`."""
         self.require_home()
         return await self.forgetter.undo(scope, batch, limit=limit, dry_run=dry_run)
@@ -482,7 +482,7 @@ class Gateway(Parts):
         """The sources of a scope's memories that begin with ``prefix``, by name, after the one named."""
         return await self.intake.sources(scope, prefix, after, limit)
 
-    async def _recall(self, query: str, scope: Scope) -> list[Found]:
+    async def _recall(self, query: str, scope: Scope) -> list[Preview]:
         recipe = self._recipe(FuseRequest(query, scope))
         return await meant_by(query, scope, recipe, live=self.live, journal=self.journal, forgetter=self.forgetter)
 
@@ -510,7 +510,7 @@ class Gateway(Parts):
             self.journal.counts(self.tenant),
             self.receipts.kept(self.tenant),
             asyncio.to_thread(sizes, self.settings.home),
-            self.journal.held_back(self.tenant),
+            self.journal.withheld(self.tenant),
         )
         return {
             "version": package.__version__,

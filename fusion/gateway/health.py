@@ -183,7 +183,7 @@ class Health:
         It costs a count of rows in threads of the stores' own. A journal that lost events is only read from then on.
         """
         try:
-            deleted = 0 if self.damaged else await self._journal.deleted()
+            deleted = 0 if self.damaged else await self._journal.deleted_externally()
         except FusionError as error:  # another check says what is wrong with it
             log.debug("the journal could not be counted: %s", type(error).__name__)
             deleted = 0
@@ -227,6 +227,6 @@ def only_read(journal: Journal, what: str, home: Path) -> dict[str, str]:
         f"forgotten until the journal is made anew from them: stop the server and run fusion repair --home "
         f"{home}; with --dry-run it only says what that would do"
     )
-    journal.refuse(text)
+    journal.refuse_writes(text)
     log.error("the journal is only read, nothing is remembered or forgotten: %s", text)
     return {"journal": f"journal: {text}"}

@@ -57,7 +57,7 @@ class Losses:
         """How much a store holds now and how much it lacks; the last count where deletions are under way."""
         folder = self._folders[name]
         last = await asyncio.to_thread(read_count, folder)
-        journal = (await self._journal.mark()).id
+        journal = (await self._journal.watermark()).id
         before = (await self._journal.outbox.removals()).get(name, Removals())
         events = await store.count()
         after = (await self._journal.outbox.removals()).get(name, Removals())

@@ -61,7 +61,7 @@ async def repair(settings: Settings, *, dry_run: bool, now: datetime | None = No
     """
     async with shared(settings) as common:
         for folder in [settings.home, *sorted((settings.home / TENANTS).glob("*"))]:
-            await asyncio.to_thread(rebuild.finish, folder)
+            await asyncio.to_thread(rebuild.finish_exchange, folder)
         found = [await _tenant(common, DEFAULT, dry_run, now or datetime.now(UTC))]
         for file in sorted((settings.home / TENANTS).glob(f"*/{NAME}")):
             tenant = json.loads(file.read_text(encoding="utf-8"))
@@ -87,7 +87,7 @@ async def _tenant(common: Shared, tenant: str, dry_run: bool, now: datetime) -> 
     try:
         lost = store_watermarks.lost(copied.mark, places) or ""
         last = max((mark.seq for mark in known), default=0)
-        became = await asyncio.to_thread(rebuild.add, file, rebuild.merged(held), remembers, last)
+        became = await asyncio.to_thread(rebuild.add, file, rebuild.merge_copies(held), remembers, last)
         for name, events in held.items():
             beyond = sum(became[event.event_id] != "known" for event, _ in events)
             stores[name] = Store(len(events), beyond)
@@ -109,7 +109,7 @@ async def _tenant(common: Shared, tenant: str, dry_run: bool, now: datetime) -> 
         if dry_run or not done.needed:
             return done
         journal = await Journal.open(file)  # as it will be opened: what cannot be is not exchanged
-        fresh = await journal.mark()
+        fresh = await journal.watermark()
         await journal.close()
         aside = f"{rebuild.FILE}.lost-{now:%Y%m%dT%H%M%S}"
         await asyncio.to_thread(rebuild.exchange, folder, aside)
@@ -117,7 +117,7 @@ async def _tenant(common: Shared, tenant: str, dry_run: bool, now: datetime) -> 
             store_watermarks.write_mark(place, fresh)
         return replace(done, kept_as=aside if (folder / aside).exists() else None)
     finally:
-        await asyncio.to_thread(rebuild.discard, folder)
+        await asyncio.to_thread(rebuild.discard_unfinished, folder)
 
 
 async def _held(store: ListsEvents) -> list[tuple[Event, tuple[str, ...]]]:

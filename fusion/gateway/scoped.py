@@ -11,7 +11,7 @@ from fusion.contract import DIMENSIONS, Embedder, Event, Scope
 from fusion.errors import NotFound
 from fusion.ingest.claims import unread
 from fusion.ingest.intake import NewMemory
-from fusion.journal.external_refs import is_foreign
+from fusion.journal.external_refs import is_external
 
 if TYPE_CHECKING:
     from fusion.gateway.gateway import Gateway
@@ -42,10 +42,10 @@ class Scoped:
         return await self.fusion.journal.forgotten(event_ids)
 
     async def ids(self, ref: str) -> Sequence[str]:
-        if not is_foreign(ref):
-            return await self.fusion.journal.outbox.ids(self.backend, ref, self.scope)
+        if not is_external(ref):
+            return await self.fusion.journal.outbox.native_ids(self.backend, ref, self.scope)
         await self.fusion.noting.flush()
-        item = await self.fusion.journal.shown(ref, self.scope)
+        item = await self.fusion.journal.external_item(ref, self.scope)
         if item.backend != self.backend:
             raise NotFound(f"{ref} is a memory of {item.backend}, not of {self.backend}")
         return (item.hit.native_id,)

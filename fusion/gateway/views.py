@@ -69,7 +69,7 @@ async def document(
             failed.append(source.name)
             continue
         if reading is not None and scope.admits(reading.scope):
-            forgotten = partial(journal.lines_left, reading.scope, path)
+            forgotten = partial(journal.visible_lines, reading.scope, path)
             return page(path, "line", await asyncio.to_thread(lines_of_file, reading.text, forgotten), start, lines)
     events = [record.event for record in await journal.document(path, scope, start, MAX_LINES + 1)]
     places = [(event.place, spoken(event.text, event.speaker)) for event in events if event.place is not None]

@@ -11,27 +11,27 @@ from collections.abc import Sequence
 from itertools import islice
 
 from fusion.contract import Entity, Episode, Event, Extraction, Kind, Moment
-from fusion.ingest.entities import MOST_ENTITIES, entities
-from fusion.ingest.facts import LONGEST_PART_WORDS, MOST_FACTS, facts
+from fusion.ingest.entities import MAX_ENTITIES, entities
+from fusion.ingest.facts import MAX_FACTS, MAX_PART_WORDS, facts
 from fusion.lib.times import Window, windows
 
-READ_CHARS = 20_000
+MAX_CAPTURE_CHARS = 20_000
 """of a text; what is longer is an export, and its beginning tells what it is"""
 
-MOST_TIMES = 8
+MAX_TIMES = 8
 SENTENCE_CHARS = 300
 """of a sentence before a time in which names are looked for"""
 
-__all__ = ["KEYWORDS", "LONGEST_PART_WORDS", "MOST_ENTITIES", "MOST_FACTS", "MOST_TIMES", "capture", "classify"]
+__all__ = ["KEYWORDS", "MAX_PART_WORDS", "MAX_ENTITIES", "MAX_FACTS", "MAX_TIMES", "capture", "classify"]
 
 
 def capture(event: Event) -> Extraction:
     """Learns what is in one event. A kind that its caller chose stands; a "note" is classified."""
-    text = event.text[:READ_CHARS]
+    text = event.text[:MAX_CAPTURE_CHARS]
     prose = _prose(text)
     stated = facts(prose, event.speaker)
     names = entities(text, prose, event.speaker, stated)
-    said = list(islice(windows(text, event.at or Moment(event.recorded_at)), MOST_TIMES))
+    said = list(islice(windows(text, event.at or Moment(event.recorded_at)), MAX_TIMES))
     return Extraction(
         kind=classify(text) if event.kind == "note" else event.kind,
         entities=tuple(names),

@@ -1,7 +1,7 @@
 """Brings each event, with what capture learnt from it, to every backend that accepts it, until it is acknowledged.
 
 One task a backend, so that a slow or dead one holds up nobody. Deliveries are idempotent by event id, so a crash
-between a store and the mark that it stored is harmless: it is told again.
+between a store and the mark that it stored is harmless: it is acknowledged again.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from datetime import UTC, datetime, timedelta
 from fusion.contract import Backend, Captured, Event, Extraction, Forgets, ForgetsMany, Forgotten, Hit, Query, Remembers
 from fusion.errors import FusionError, HttpStatus, InvalidAnswer, StillThere
 from fusion.ingest.capture import capture
-from fusion.ingest.verify import Ask, all_verified, verified
-from fusion.ingest.wakeup import for_news
+from fusion.ingest.verify import Ask, verify_deletion, verify_deletions
+from fusion.ingest.wakeup import wait_for_news
 from fusion.journal import Journal
 from fusion.journal.outbox import Due
 from fusion.lib.backoff import backoff_s
 
 log = logging.getLogger(__name__)
 
-BATCH = 200
-"""events told at once: stores commit once a batch"""
-TELL_S = 300.0
+BATCH_EVENTS = 200
+"""events acknowledged at once: stores commit once a batch"""
+DELIVERY_TIMEOUT_S = 300.0
 """for one batch; a store that takes longer hangs"""
-FIRST_S, CAP_S, SPREAD = 0.5, 60.0, 0.2
+FIRST_BACKOFF_S, MAX_BACKOFF_S, BACKOFF_SPREAD = 0.5, 60.0, 0.2
 """between tries while a backend fails: half a second, doubled up to a minute, ± 20 %"""
-ATTEMPTS, ATTEMPT_CAP_S = 24, 7200.0
+MAX_ATTEMPTS, MAX_ATTEMPT_BACKOFF_S = 24, 7200.0
 """of one event that a backend takes for nonsense; half a second apart at first, two hours at last: a day in all"""
-CAPTURED = 4096
+MAX_CACHED_EXTRACTIONS = 4096
 """extractions kept in memory, so that capture runs once an event however many backends there are"""
 
 
-SOUGHT = 10_000
+MAX_SOUGHT_TEXTS = 10_000
 """memories whose text is kept in this process until their deletion is verified by it"""
 
 
@@ -50,26 +50,26 @@ class Deliverer:
         journal: Journal,
         stores: Mapping[str, Backend],
         *,
-        learn: Callable[[Event], Extraction] = capture,
+        extract: Callable[[Event], Extraction] = capture,
         ask: Ask | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        noted: Callable[[str], Awaitable[None]] | None = None,
+        on_change: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
-        """``noted`` is called with a backend's name when something was delivered to it, or forgotten in it."""
+        """``on_change`` is called with a backend's name when something was delivered to it, or forgotten in it."""
         self._journal = journal
-        self._noted = noted
+        self._on_change = on_change
         self._outbox = journal.outbox
-        self._every = stores
+        self._backends = stores
         self._stores = {name: s for name, s in stores.items() if isinstance(s, Remembers | Forgets)}
-        self._learn = learn
+        self._extract = extract
         self._ask: Ask = ask or self._search
         self._clock = clock
         self._sleep = sleep
         self._busy = {name: asyncio.Lock() for name in self._stores}
-        """one call that writes at a time: what is being told is not forgotten beside it, but after it"""
-        self._news = {name: asyncio.Event() for name in self._stores}
-        self._quiet = {name: asyncio.Event() for name in self._stores}
+        """one call that writes at a time: what is being acknowledged is not forgotten beside it, but after it"""
+        self._wakeups = {name: asyncio.Event() for name in self._stores}
+        self._idle = {name: asyncio.Event() for name in self._stores}
         self._captured: OrderedDict[str, Extraction] = OrderedDict()
         self._sought: OrderedDict[tuple[str, str], Event] = OrderedDict()
         """what a backend has not verifiably forgotten, as it was: the journal has its text no more"""
@@ -79,7 +79,7 @@ class Deliverer:
 
     async def start(self) -> None:
         """Lists what is due, also to a backend that is new, and begins."""
-        await self._outbox.enlist([name for name, store in self._stores.items() if isinstance(store, Remembers)])
+        await self._outbox.register([name for name, store in self._stores.items() if isinstance(store, Remembers)])
         self._tasks = [asyncio.create_task(self._serve(name), name=f"deliver to {name}") for name in self._stores]
         self.wake()
 
@@ -92,12 +92,12 @@ class Deliverer:
     def wake(self) -> None:
         """There is something new."""
         for name in self._stores:
-            self._quiet[name].clear()
-            self._news[name].set()
+            self._idle[name].clear()
+            self._wakeups[name].set()
 
     async def settle(self) -> None:
         """Returns when every backend has everything, or is failing and will be tried again later."""
-        await asyncio.gather(*(quiet.wait() for quiet in self._quiet.values()))
+        await asyncio.gather(*(quiet.wait() for quiet in self._idle.values()))
 
     async def backlog(self) -> Mapping[str, int]:
         """By backend, how many deliveries it has not acknowledged."""
@@ -106,24 +106,26 @@ class Deliverer:
     async def _serve(self, name: str) -> None:
         failures = 0
         while True:
-            self._news[name].clear()
+            self._wakeups[name].clear()
             try:
-                busy = await self._round(name)
-                if busy and self._noted is not None:
-                    await self._noted(name)
+                busy = await self._deliver_round(name)
+                if busy and self._on_change is not None:
+                    await self._on_change(name)
             except Exception as error:  # noqa: BLE001 — whatever is wrong with one store must not end its deliveries
                 failures += 1
                 self.faults[name] = f"{type(error).__name__}: {error}"
                 log.warning("backend %s did not take a delivery (try %d): %s", name, failures, type(error).__name__)
-                self._quiet[name].set()
+                self._idle[name].set()
                 asked_s = getattr(error, "retry_after_s", None) or 0.0
-                await self._sleep(max(backoff_s(failures, FIRST_S, CAP_S, spread=SPREAD), asked_s))
+                await self._sleep(
+                    max(backoff_s(failures, FIRST_BACKOFF_S, MAX_BACKOFF_S, spread=BACKOFF_SPREAD), asked_s)
+                )
                 continue
             self.faults.pop(name, None)
             failures = 0
             if not busy:
-                if not self._news[name].is_set():
-                    self._quiet[name].set()
+                if not self._wakeups[name].is_set():
+                    self._idle[name].set()
                 await self._wait(name)
 
     async def _wait(self, name: str) -> None:
@@ -132,40 +134,40 @@ class Deliverer:
         pause_s = None if next_at is None else (next_at - self._clock()).total_seconds()
         if pause_s is not None and pause_s <= 0:
             return
-        await for_news(self._news[name], pause_s, self._sleep)
+        await wait_for_news(self._wakeups[name], pause_s, self._sleep)
 
-    async def _round(self, name: str) -> bool:
+    async def _deliver_round(self, name: str) -> bool:
         """Tells what is urgent, or has one batch forgotten and tells one; whether there was anything to do."""
-        if urgent := await self._outbox.due(name, self._clock(), BATCH, urgent=True):
-            self._quiet[name].clear()
-            await self._tell_accepted(name, urgent)
+        if urgent := await self._outbox.due(name, self._clock(), BATCH_EVENTS, urgent=True):
+            self._idle[name].clear()
+            await self._deliver_accepted(name, urgent)
             return True
-        buried = await self._outbox.due_to_forget(name, self._clock(), BATCH)
-        due = await self._outbox.due(name, self._clock(), BATCH)
-        forgetting = bool(buried)
-        if buried or due:
-            self._quiet[name].clear()
-        if len(buried) > 1 and self.forgets_many(name):
-            asked = [(one.seq, one.event, one.native_ids) for one in buried]
-            attempts = {one.seq: one.attempts for one in buried}
+        forgotten = await self._outbox.due_deletions(name, self._clock(), BATCH_EVENTS)
+        due = await self._outbox.due(name, self._clock(), BATCH_EVENTS)
+        forgetting = bool(forgotten)
+        if forgotten or due:
+            self._idle[name].clear()
+        if len(forgotten) > 1 and self.forgets_many(name):
+            asked = [(one.seq, one.event, one.native_ids) for one in forgotten]
+            attempts = {one.seq: one.attempts for one in forgotten}
             for seq, outcome in (await self.forget_all(name, asked)).items():
                 if isinstance(outcome, StillThere):
-                    await self.refused(name, seq, attempts[seq], outcome)
+                    await self.retry_later(name, seq, attempts[seq], outcome)
                     log.warning("backend %s has not forgotten an event: %s", name, outcome)
-            buried = []
-        for one in buried:
+            forgotten = []
+        for one in forgotten:
             try:
                 await self.forget(name, one.seq, one.event, one.native_ids)
             except Exception as error:
-                if not _is_nonsense(error):
+                if not _is_rejection(error):
                     raise
-                await self.refused(name, one.seq, one.attempts, error)  # never given up: it is to be gone
+                await self.retry_later(name, one.seq, one.attempts, error)  # never given up: it is to be gone
                 log.warning("backend %s has not forgotten an event: %s", name, error)
         if due:
-            await self._tell_accepted(name, due)
+            await self._deliver_accepted(name, due)
         return bool(due or forgetting)
 
-    async def _tell_accepted(self, name: str, due: Sequence[Due]) -> None:
+    async def _deliver_accepted(self, name: str, due: Sequence[Due]) -> None:
         """Tells those of a batch that the backend accepts, and marks the others as declined."""
         store = self._stores[name]
         assert isinstance(store, Remembers)  # noqa: S101 — only those have something due
@@ -174,9 +176,9 @@ class Deliverer:
         if declined := [d.seq for d in due if d.seq not in chosen]:
             await self._outbox.give_up(name, declined, "declined")
         if wanted:
-            await self._tell(name, wanted)
+            await self._deliver(name, wanted)
 
-    async def _tell(self, name: str, wanted: Sequence[Due]) -> None:
+    async def _deliver(self, name: str, wanted: Sequence[Due]) -> None:
         """Tells a batch; where the backend takes it for nonsense, halves it until those to blame are alone.
 
         They are tried again later, each on its own; the others do not wait for them. Raises what ails the backend as a
@@ -187,17 +189,19 @@ class Deliverer:
             batch = batches.popleft()
             try:
                 async with self._busy[name]:
-                    # What was forgotten since it was read is gone from the store by now: told again, and killed before
-                    # the mark, it would stay there, and nobody would know.
-                    open_still = await self._outbox.begin(name, [d.seq for d in batch])
+                    # Deliver nothing that was forgotten since the batch was read: a crash before the next commit would
+                    # leave it in the backend with nothing to delete it.
+                    open_still = await self._outbox.mark_sent(name, [d.seq for d in batch])
                     batch = [d for d in batch if d.seq in open_still]
                     if not batch:
                         continue
-                    told = await self._remember(name, batch)
-                    await self._outbox.delivered(name, [(d.seq, ids) for d, ids in zip(batch, told, strict=True)])
+                    acknowledged = await self._remember(name, batch)
+                    await self._outbox.mark_delivered(
+                        name, [(d.seq, ids) for d, ids in zip(batch, acknowledged, strict=True)]
+                    )
                 taken += len(batch)
             except Exception as error:
-                if not _is_nonsense(error):
+                if not _is_rejection(error):
                     raise
                 if len(batch) > 1:
                     middle = len(batch) // 2
@@ -205,8 +209,8 @@ class Deliverer:
                     continue
                 (one,) = batch
                 refused += 1
-                if one.attempts + 1 < ATTEMPTS:
-                    await self.refused(name, one.seq, one.attempts, error)
+                if one.attempts + 1 < MAX_ATTEMPTS:
+                    await self.retry_later(name, one.seq, one.attempts, error)
                 else:
                     log.error("backend %s never took event %s: %s", name, one.event.event_id, type(error).__name__)
                     await self._outbox.give_up(name, [one.seq], "failed", f"{type(error).__name__}: {error}")
@@ -218,52 +222,54 @@ class Deliverer:
         assert isinstance(store, Remembers)  # noqa: S101
         # What a model made of others is kept; everything else is the same whenever it is learnt.
         made = [d.event.event_id for d in batch if d.event.derived_from]
-        learnt = await self._journal.learnt(made) if made else {}
+        learnt = await self._journal.extractions(made) if made else {}
         captured = [Captured(d.event, learnt.get(d.event.event_id) or self._extraction(d.event)) for d in batch]
-        async with asyncio.timeout(TELL_S):
-            told = await store.remember(captured)
-        if len(told) != len(batch):
-            raise InvalidAnswer(f"{name} acknowledged {len(told)} of {len(batch)} events")
-        return told
+        async with asyncio.timeout(DELIVERY_TIMEOUT_S):
+            acknowledged = await store.remember(captured)
+        if len(acknowledged) != len(batch):
+            raise InvalidAnswer(f"{name} acknowledged {len(acknowledged)} of {len(batch)} events")
+        return acknowledged
 
-    async def refused(self, name: str, seq: int, attempts: int, error: Exception) -> None:
+    async def retry_later(self, name: str, seq: int, attempts: int, error: Exception) -> None:
         """One more try of this failed, after so many; the next is later each time."""
-        next_at = self._clock() + timedelta(seconds=backoff_s(attempts + 1, FIRST_S, ATTEMPT_CAP_S, spread=SPREAD))
-        await self._outbox.attempted(name, seq, f"{type(error).__name__}: {error}", next_at)
+        next_at = self._clock() + timedelta(
+            seconds=backoff_s(attempts + 1, FIRST_BACKOFF_S, MAX_ATTEMPT_BACKOFF_S, spread=BACKOFF_SPREAD)
+        )
+        await self._outbox.postpone(name, seq, f"{type(error).__name__}: {error}", next_at)
 
-    def seek(self, event: Event, names: Container[str] | None = None) -> None:
+    def keep_text(self, event: Event, names: Container[str] | None = None) -> None:
         """Has it verified by its text that the backends called ``names``, or all, forgot this, and no other, whenever
         that will be in the life of this process."""
-        for name in self._every:
+        for name in self._backends:
             if names is None or name in names:
                 self._sought[name, event.event_id] = event
             else:
                 self._sought.pop((name, event.event_id), None)
-        while len(self._sought) > SOUGHT:
+        while len(self._sought) > MAX_SOUGHT_TEXTS:
             self._sought.popitem(last=False)
 
-    def knows(self, name: str) -> bool:
+    def has_backend(self, name: str) -> bool:
         """Whether there is a backend of that name now."""
-        return name in self._every
+        return name in self._backends
 
     async def forget(self, name: str, seq: int, event: Event, native_ids: Sequence[str]) -> Forgotten:
         """Has one backend forget one event, asks it again, and marks it; what is done already is not asked again.
 
         Raises StillThere where it returns it nevertheless, and what the backend raises: then it stays due.
         """
-        store = self._every[name]
+        store = self._backends[name]
         if not isinstance(store, Forgets):
-            await self._outbox.undone(name, seq, "hidden")
+            await self._outbox.mark_forgotten(name, seq, "hidden")
             self._sought.pop((name, event.event_id), None)
             return "hidden"
         self._captured.pop(event.event_id, None)
         async with self._busy[name]:
-            done = await self._outbox.outcome(name, seq)
+            done = await self._outbox.deletion_outcome(name, seq)
             if done is None:
                 done = await store.forget(event.event_id, native_ids)
                 if done != "hidden":
                     known = self._sought.get((name, event.event_id), event)
-                    done = await verified(
+                    done = await verify_deletion(
                         name,
                         store,
                         known,
@@ -273,16 +279,16 @@ class Deliverer:
                         records=self._journal.records,
                         now=self._clock(),
                     )
-                await self._outbox.undone(name, seq, done)
+                await self._outbox.mark_forgotten(name, seq, done)
         self._sought.pop((name, event.event_id), None)
         return done
 
     async def _search(self, name: str, query: Query) -> Sequence[Hit]:
-        return await self._every[name].search(query)
+        return await self._backends[name].search(query)
 
     def forgets_many(self, name: str) -> bool:
         """Whether a backend deletes many at once."""
-        return isinstance(self._every.get(name), ForgetsMany)
+        return isinstance(self._backends.get(name), ForgetsMany)
 
     async def forget_all(
         self, name: str, items: Sequence[tuple[int, Event, Sequence[str]]]
@@ -291,18 +297,18 @@ class Deliverer:
 
         By number, what became of each; StillThere, which stays due, where the backend still has it.
         """
-        store = self._every[name]
+        store = self._backends[name]
         assert isinstance(store, ForgetsMany)  # noqa: S101 — the caller has asked `forgets_many`
         for _, event, _ in items:
             self._captured.pop(event.event_id, None)
         found: dict[int, Forgotten | StillThere] = {}
         async with self._busy[name]:
-            known = await self._outbox.open_to_forget(name, [seq for seq, *_ in items])
+            known = await self._outbox.deletion_outcomes(name, [seq for seq, *_ in items])
             found.update({seq: outcome for seq, outcome in known.items() if outcome is not None})
             asked = [one for one in items if known.get(one[0], "absent") is None]
             if asked:
                 done = await store.forget_all([(event.event_id, native_ids) for _, event, native_ids in asked])
-                outcomes = await all_verified(
+                outcomes = await verify_deletions(
                     name,
                     store,
                     [
@@ -316,7 +322,7 @@ class Deliverer:
                 ends = [(seq, outcome) for (seq, *_), outcome in zip(asked, outcomes, strict=True)]
                 found.update(ends)
                 kept = [(seq, outcome) for seq, outcome in ends if not isinstance(outcome, StillThere)]
-                await self._outbox.undone_all(name, kept)
+                await self._outbox.mark_all_forgotten(name, kept)
         for seq, event, _ in items:
             if not isinstance(found.get(seq), StillThere):
                 self._sought.pop((name, event.event_id), None)
@@ -325,14 +331,14 @@ class Deliverer:
     def _extraction(self, event: Event) -> Extraction:
         found = self._captured.get(event.event_id)
         if found is None:
-            found = self._captured[event.event_id] = self._learn(event)
-            while len(self._captured) > CAPTURED:
+            found = self._captured[event.event_id] = self._extract(event)
+            while len(self._captured) > MAX_CACHED_EXTRACTIONS:
                 self._captured.popitem(last=False)
         return found
 
 
-def _is_nonsense(error: Exception) -> bool:
-    """Whether a fault is about what was said rather than about the backend that was told."""
+def _is_rejection(error: Exception) -> bool:
+    """Whether a fault is about what was said rather than about the backend that was acknowledged."""
     if isinstance(error, HttpStatus):
         return 400 <= error.status < 500 and error.status not in (408, 425, 429)
     return isinstance(error, InvalidAnswer | StillThere) or not isinstance(error, (FusionError, OSError, TimeoutError))

@@ -18,8 +18,8 @@ from secrets import token_hex
 from fusion.contract import CLAIMED_PREFIX, Event, Extraction, LanguageModel, Trust
 from fusion.errors import HttpStatus, InvalidAnswer, RateLimited
 from fusion.ingest.deliver import Deliverer
-from fusion.ingest.distil_prompt import MAX_TOKENS, SYSTEM, Distilled, ask, read
-from fusion.ingest.wakeup import for_news
+from fusion.ingest.distil_prompt import MAX_ANSWER_TOKENS, SYSTEM, Distilled, ask, read
+from fusion.ingest.wakeup import wait_for_news
 from fusion.journal import Journal
 from fusion.journal.distil_queue import DistilJob
 from fusion.lib.backoff import backoff_s
@@ -31,18 +31,18 @@ log = logging.getLogger(__name__)
 SOURCE = "distilled"
 """what `Event.source` says of a memory that a model made"""
 
-TURNS, EXCHANGE_CHARS = 8, 12_000
+MAX_EXCHANGE_TURNS, MAX_EXCHANGE_CHARS = 8, 12_000
 """of one exchange: so much is shown to a model at once, some 3,500 tokens at most"""
-BEFORE = 3
+CONTEXT_TURNS = 3
 """turns before an exchange that are shown with it, to say who "she" is (seed 000)"""
-LEAST_CHARS = 20
+MIN_SIDE_CHARS = 20
 """that each side of an exchange says: below, there is nothing to learn from it (seed 000)"""
-LOOKED_AT = 500
+MAX_JOBS_READ = 500
 """turns on the list, oldest first, among which an exchange is looked for"""
 
-ATTEMPTS, ATTEMPT_S = 3, 60.0
+MAX_ATTEMPTS, FIRST_RETRY_S = 3, 60.0
 """answers about one turn that make no sense; a minute after the first, two after the second"""
-FIRST_S, CAP_S = 0.5, 60.0
+FIRST_BACKOFF_S, MAX_BACKOFF_S = 0.5, 60.0
 """between tries while the model cannot be asked; doubled each time"""
 
 _TRUST: tuple[Trust, ...] = ("quarantined", "untrusted", "unknown", "trusted")
@@ -82,7 +82,7 @@ class Distiller:
 
     def start(self) -> None:
         """From now on turns are listed; those that were listed before are distilled first."""
-        self._journal.distil()
+        self._journal.enable_distillation()
         self._task = asyncio.create_task(self._serve(), name="distil")
 
     async def close(self) -> None:
@@ -113,7 +113,7 @@ class Distiller:
                     log.warning("the model did not distil a conversation (try %d): %s", failures, type(error).__name__)
                 self._idle.set()
                 asked_s = getattr(error, "retry_after_s", None) or 0.0
-                await self._sleep(max(backoff_s(failures + 1, FIRST_S, CAP_S), asked_s))
+                await self._sleep(max(backoff_s(failures + 1, FIRST_BACKOFF_S, MAX_BACKOFF_S), asked_s))
                 continue
             self.fault, failures = "", 0
             if pause_s != 0:
@@ -124,13 +124,13 @@ class Distiller:
         if self._news.is_set():
             return
         self._idle.set()
-        await for_news(self._news, pause_s, self._sleep)
+        await wait_for_news(self._news, pause_s, self._sleep)
 
     async def _round(self) -> float | None:
         """Distils one exchange: 0 then, else the seconds until one may be ready, None when there is nothing at all."""
         now = self._clock()
         ready_at: list[datetime] = []
-        for exchange, full in exchanges(await self._journal.lessons(LOOKED_AT)):
+        for exchange, full in exchanges(await self._journal.distil_jobs(MAX_JOBS_READ)):
             at = self._ready_at(exchange, full)
             if at <= now:
                 self._idle.clear()
@@ -141,17 +141,17 @@ class Distiller:
 
     def _ready_at(self, exchange: Sequence[DistilJob], full: bool) -> datetime:
         """At once when it is as long as it may be; else when nothing was added for a while."""
-        newest = max(lesson.event.recorded_at for lesson in exchange)
-        return max(*(lesson.next_at for lesson in exchange), newest if full else newest + self._quiet)
+        newest = max(job.event.recorded_at for job in exchange)
+        return max(*(job.next_at for job in exchange), newest if full else newest + self._quiet)
 
     async def _distil(self, exchange: Sequence[DistilJob]) -> None:
-        seqs, turns = [lesson.seq for lesson in exchange], [lesson.event for lesson in exchange]
+        seqs, turns = [job.seq for job in exchange], [job.event for job in exchange]
         if not worth_it(turns):
-            await self._journal.distilled(seqs, [])
+            await self._journal.keep_distilled(seqs, [])
             return
         before = await self._before(turns[0])
         try:
-            answer = await self._model.complete(SYSTEM, ask(turns, before, token_hex(8)), MAX_TOKENS)
+            answer = await self._model.complete(SYSTEM, ask(turns, before, token_hex(8)), MAX_ANSWER_TOKENS)
             found = read(answer, turns)
         except (InvalidAnswer, HttpStatus) as error:
             if isinstance(error, HttpStatus) and not 400 <= error.status < 500:
@@ -159,23 +159,23 @@ class Distiller:
             await self._refused(exchange, error)
             return
         made = [self._event(one, [turns[n] for n in one.sources]) for one in found]
-        if any(one.state == "stored" for one in await self._journal.distilled(seqs, made)):
+        if any(one.state == "stored" for one in await self._journal.keep_distilled(seqs, made)):
             self._deliverer.wake()
 
     async def _before(self, first: Event) -> list[Event]:
         """What was said before an exchange, the latest few."""
-        beside = (await self._journal.neighbours([first.event_id], BEFORE)).get(first.event_id, ())
+        beside = (await self._journal.neighbours([first.event_id], CONTEXT_TURNS)).get(first.event_id, ())
         return [record.event for record in beside if _order(record.event) < _order(first)]
 
     async def _refused(self, exchange: Sequence[DistilJob], error: Exception) -> None:
         """An answer that makes no sense counts against the turns it was about; after three they are given up."""
         log.warning("a conversation was not distilled: %s", error)
-        last = [lesson.seq for lesson in exchange if lesson.attempts + 1 >= ATTEMPTS]
+        last = [job.seq for job in exchange if job.attempts + 1 >= MAX_ATTEMPTS]
         if last:
-            await self._journal.never_distilled(last, f"{type(error).__name__}: {error}")
-        pause_s = backoff_s(1 + max(lesson.attempts for lesson in exchange), ATTEMPT_S)
-        rest = [lesson.seq for lesson in exchange if lesson.seq not in last]
-        await self._journal.not_distilled(rest, self._clock() + timedelta(seconds=pause_s))
+            await self._journal.give_up_distillation(last, f"{type(error).__name__}: {error}")
+        pause_s = backoff_s(1 + max(job.attempts for job in exchange), FIRST_RETRY_S)
+        rest = [job.seq for job in exchange if job.seq not in last]
+        await self._journal.retry_distillation(rest, self._clock() + timedelta(seconds=pause_s))
 
     def _event(self, one: Distilled, sources: Sequence[Event]) -> tuple[Event, Extraction]:
         """The event that a memory is: of its sources' owner, and no more to be trusted or shown than they are."""
@@ -206,18 +206,18 @@ def exchanges(listed: Sequence[DistilJob]) -> Iterator[tuple[list[DistilJob], bo
     time: the longer an exchange, the more there is to stumble over.
     """
     by_conversation: dict[tuple[object, ...], list[DistilJob]] = {}
-    for lesson in listed:
-        by_conversation.setdefault(_conversation(lesson.event), []).append(lesson)
+    for job in listed:
+        by_conversation.setdefault(_conversation(job.event), []).append(job)
     for turns in by_conversation.values():
-        turns.sort(key=lambda lesson: _order(lesson.event))
+        turns.sort(key=lambda job: _order(job.event))
         attempts, chars = turns[0].attempts, 0
-        most = max(1, TURNS >> attempts)
+        most = max(1, MAX_EXCHANGE_TURNS >> attempts)
         exchange: list[DistilJob] = []
-        for lesson in turns[:most]:
-            chars += len(lesson.event.text)
-            if exchange and (lesson.attempts != attempts or chars > EXCHANGE_CHARS):
+        for job in turns[:most]:
+            chars += len(job.event.text)
+            if exchange and (job.attempts != attempts or chars > MAX_EXCHANGE_CHARS):
                 break
-            exchange.append(lesson)
+            exchange.append(job)
         yield exchange, len(exchange) == most or len(exchange) < len(turns)
 
 
@@ -241,4 +241,4 @@ def worth_it(turns: Sequence[Event]) -> bool:
     said: dict[str | None, int] = {}
     for turn in turns:
         said[turn.speaker] = said.get(turn.speaker, 0) + len(turn.text.strip())
-    return min(said.values()) >= LEAST_CHARS
+    return min(said.values()) >= MIN_SIDE_CHARS

@@ -12,22 +12,22 @@ from typing import Any, cast
 
 from fusion.contract import Entity, Episode, Event, Extraction, Fact, Kind, Moment
 from fusion.errors import InvalidAnswer
-from fusion.ingest.capture import MOST_ENTITIES, MOST_FACTS, capture
+from fusion.ingest.capture import MAX_ENTITIES, MAX_FACTS, capture
 from fusion.lib.budget import clip
 from fusion.lib.clean import clean
 from fusion.lib.moment import end_of, moment
 from fusion.lib.prompt import parsed, tagged
 from fusion.lib.words import normalise, spoken
 
-MAX_TOKENS = 2048
+MAX_ANSWER_TOKENS = 2048
 """of one answer (seed 000)"""
-LEAST_CONFIDENCE = 0.5
+MIN_CONFIDENCE = 0.5
 """below, a memory is dropped (seed 000)"""
-MOST_MEMORIES = 16
-TURN_CHARS = 4_000
+MAX_MEMORIES = 16
+MAX_TURN_CHARS = 4_000
 """of one turn that are shown; what is longer is a paste, and its beginning tells what it is"""
-MEMORY_CHARS = 1_000
-NAME_CHARS = 120
+MAX_MEMORY_CHARS = 1_000
+MAX_NAME_CHARS = 120
 """of an entity and of each part of a fact; what is longer is a sentence, not a thing"""
 
 KINDS: tuple[Kind, ...] = ("rule", "procedure", "fact", "episode", "preference", "decision", "plan")
@@ -76,7 +76,7 @@ def _shown(name: str, nonce: str, turn: Event, number: str) -> str:
     attributes = {"speaker": turn.speaker or "unknown", "time": f"{at.utc:%Y-%m-%d %H:%M, %A}"}
     if number:
         attributes = {"number": number, **attributes}
-    return tagged(name, nonce, clip(turn.text, TURN_CHARS), **attributes)
+    return tagged(name, nonce, clip(turn.text, MAX_TURN_CHARS), **attributes)
 
 
 def read(answer: str, turns: Sequence[Event]) -> list[Distilled]:
@@ -85,14 +85,14 @@ def read(answer: str, turns: Sequence[Event]) -> list[Distilled]:
     entries = found.get("memories") if isinstance(found, dict) else found
     if not isinstance(entries, list):
         raise InvalidAnswer("the model's answer has no memories")
-    memories = [memory for entry in entries[:MOST_MEMORIES] if (memory := _memory(entry, turns)) is not None]
+    memories = [memory for entry in entries[:MAX_MEMORIES] if (memory := _memory(entry, turns)) is not None]
     if entries and not memories:
         raise InvalidAnswer("no memory in the model's answer is in the form that was asked for")
     said = {normalise(form) for turn in turns for form in (turn.text.strip(), spoken(turn.text, turn.speaker).strip())}
     return [
         memory
         for memory in memories
-        if memory.extraction.confidence >= LEAST_CONFIDENCE and normalise(memory.text) not in said
+        if memory.extraction.confidence >= MIN_CONFIDENCE and normalise(memory.text) not in said
     ]
 
 
@@ -101,7 +101,7 @@ def _memory(entry: Any, turns: Sequence[Event]) -> Distilled | None:
     if not isinstance(entry, dict):
         return None
     text, confidence, sources = _line(entry.get("text")), entry.get("confidence"), _sources(entry.get("from"), turns)
-    if not text or len(text) > MEMORY_CHARS or not sources or isinstance(confidence, bool):
+    if not text or len(text) > MAX_MEMORY_CHARS or not sources or isinstance(confidence, bool):
         return None
     if not isinstance(confidence, int | float) or not 0 <= confidence <= 1:
         return None
@@ -131,7 +131,7 @@ def _line(value: object) -> str:
 
 def _name(value: object) -> str:
     name = _line(value)
-    return name if len(name) <= NAME_CHARS and any(map(str.isalnum, name)) else ""
+    return name if len(name) <= MAX_NAME_CHARS and any(map(str.isalnum, name)) else ""
 
 
 def _sources(value: object, turns: Sequence[Event]) -> tuple[int, ...]:
@@ -147,7 +147,7 @@ def _sources(value: object, turns: Sequence[Event]) -> tuple[int, ...]:
 
 def _entities(value: object) -> Iterator[Entity]:
     seen = set()
-    for one in value[:MOST_ENTITIES] if isinstance(value, list) else ():
+    for one in value[:MAX_ENTITIES] if isinstance(value, list) else ():
         given = one if isinstance(one, dict) else {"name": one}
         name, type_ = _name(given.get("name")), given.get("type")
         if name and name.casefold() not in seen:
@@ -156,7 +156,7 @@ def _entities(value: object) -> Iterator[Entity]:
 
 
 def _facts(value: object) -> Iterator[Fact]:
-    for one in value[:MOST_FACTS] if isinstance(value, list) else ():
+    for one in value[:MAX_FACTS] if isinstance(value, list) else ():
         given = [one.get(part) for part in ("subject", "predicate", "object")] if isinstance(one, dict) else one
         if isinstance(given, list) and len(given) == 3 and all(parts := [_name(part) for part in given]):
             yield Fact(*parts)

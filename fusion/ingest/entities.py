@@ -11,7 +11,7 @@ from fusion.contract import Entity, Fact
 from fusion.lib.times import DAYS, MONTHS
 from fusion.lib.words import STOP_WORDS
 
-MOST_ENTITIES = 16
+MAX_ENTITIES = 16
 
 
 def _classes(characters: Iterator[int]) -> str:
@@ -86,7 +86,7 @@ def entities(text: str, prose: str, speaker: str | None, stated: Sequence[Fact] 
     for fact in stated:
         if _NAME.fullmatch(fact.subject):
             add(fact.subject)
-    return list(found.values())[:MOST_ENTITIES]
+    return list(found.values())[:MAX_ENTITIES]
 
 
 def _types(prose: str, stated: Sequence[Fact]) -> Iterator[tuple[str, str]]:

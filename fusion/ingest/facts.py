@@ -15,9 +15,9 @@ from fusion.contract import Fact
 from fusion.ingest.entities import COMMON, LINK, WORD, is_common
 from fusion.lib.times import find_time
 
-MOST_FACTS = 8
+MAX_FACTS = 8
 
-LONGEST_PART_WORDS = 6
+MAX_PART_WORDS = 6
 """of a fact's subject and object; longer, and it is a sentence, not a thing"""
 
 # Verbs -------------------------------------------------------------------------------------------------------------
@@ -223,17 +223,17 @@ def facts(prose: str, speaker: str | None) -> list[Fact]:
     for line in prose.split("\n") if "->" in prose or "→" in prose or "⟶" in prose else ():
         found.update(dict.fromkeys(_chain(line)))
     for sentence in _SENTENCE_END.split(prose):
-        if len(found) >= MOST_FACTS:
+        if len(found) >= MAX_FACTS:
             break
         if not sentence.endswith(("?", "？")) and _SEEN.search(sentence) and not _ARROW.search(sentence):
             found.update(dict.fromkeys(_statements(sentence, speaker)))
-    return list(found)[:MOST_FACTS]
+    return list(found)[:MAX_FACTS]
 
 
 def _chain(line: str) -> Iterator[Fact]:
     """``A -> rel -> B -> rel -> C`` states two facts."""
     parts = [LINK.sub(r"\1", part).strip(_TRIM) for part in _ARROW.split(_BULLET.sub("", line, count=1))]
-    if len(parts) >= 3 and len(parts) % 2 and all(0 < len(p.split()) <= LONGEST_PART_WORDS for p in parts):
+    if len(parts) >= 3 and len(parts) % 2 and all(0 < len(p.split()) <= MAX_PART_WORDS for p in parts):
         for i in range(0, len(parts) - 2, 2):
             yield Fact(*parts[i : i + 3])
 
@@ -328,7 +328,7 @@ def _fact(subject: str, predicate: str, object_: str, speaker: str | None) -> Fa
             return None
         thing = f"{speaker}'s {thing.split(maxsplit=1)[1]}"
     subject = subject.strip(_TRIM)
-    short = all(0 < len(part.split()) <= LONGEST_PART_WORDS + len((speaker or "").split()) for part in (subject, thing))
+    short = all(0 < len(part.split()) <= MAX_PART_WORDS + len((speaker or "").split()) for part in (subject, thing))
     return Fact(subject, predicate, thing) if short and thing.lower() not in COMMON else None
 
 

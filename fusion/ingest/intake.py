@@ -27,7 +27,7 @@ from fusion.lib.redact import redact
 MAX_TEXT_CHARS = 100_000
 """of one memory; a longer text is a document, and documents are ingested as files, in sections"""
 
-URGENT = 25
+MAX_URGENT_MEMORIES = 25
 """memories of one request: so few are what somebody has just said, and do not wait behind files that are read in"""
 
 WHY_CLAIMED = "only what read the file or the session, or began the talk, says what stands there"
@@ -102,7 +102,7 @@ class Acknowledged:
 
 
 class Replayed(list[Acknowledged]):
-    """What the first request of an Idempotency-Key was told, told again: this one stored nothing."""
+    """What the first request of an Idempotency-Key was replies, replies again: this one stored nothing."""
 
 
 class Intake:
@@ -121,7 +121,7 @@ class Intake:
         self._deliverer = deliverer
         self._distiller = distiller
         self._clock = clock
-        self._under_way: dict[tuple[str, str], str] = {}
+        self._in_flight: dict[tuple[str, str], str] = {}
         """by tenant and Idempotency-Key, the hash of the request that is being kept now"""
 
     async def remember(
@@ -151,8 +151,12 @@ class Intake:
             # The hash is of what was asked, before ids and times of ours were added.
             body = sha256(orjson.dumps(list(items), default=str)).hexdigest()
             guard = (tenant, idempotency_key, body)
-        with self._alone(guard):
-            urgent = batch is None and len(events) <= URGENT and all(event.origin != "import" for event in events)
+        with self._exclusive(guard):
+            urgent = (
+                batch is None
+                and len(events) <= MAX_URGENT_MEMORIES
+                and all(event.origin != "import" for event in events)
+            )
             outcome = await self._journal.append(
                 events, guard=guard, reply=reply, batch=batch, urgent=urgent, apart=apart
             )
@@ -175,13 +179,13 @@ class Intake:
         return await self._journal.sources(scope, prefix, after, limit)
 
     @contextmanager
-    def _alone(self, guard: tuple[str, str, str] | None) -> Iterator[None]:
+    def _exclusive(self, guard: tuple[str, str, str] | None) -> Iterator[None]:
         """Keeps a second request of a key out while the first is under way; nobody knows its reply yet."""
         if guard is None:
             yield
             return
         tenant, key, body = guard
-        if (first := self._under_way.get((tenant, key))) is not None:
+        if (first := self._in_flight.get((tenant, key))) is not None:
             raise (
                 reused(key)
                 if first != body
@@ -189,11 +193,11 @@ class Intake:
                     f"The first request with Idempotency-Key {key!r} is still under way; send it again in a second."
                 )
             )
-        self._under_way[tenant, key] = body
+        self._in_flight[tenant, key] = body
         try:
             yield
         finally:
-            del self._under_way[tenant, key]
+            del self._in_flight[tenant, key]
 
     def prepared(self, item: NewMemory, tenant: str) -> Prepared:
         """What an item would be kept as."""
@@ -274,14 +278,16 @@ def _without_recalled(item: NewMemory) -> tuple[str, int]:
 
 def _changes(recalled: int, cleaned: int, redacted: int) -> str:
     """How what is kept differs from what was sent, in words; empty where it does not."""
-    told = []
+    replies = []
     if recalled:
-        told.append(f"{_counted(recalled, 'character')} of recalled memories left out")
+        replies.append(f"{_counted(recalled, 'character')} of recalled memories left out")
     if cleaned:
-        told.append(f"{_counted(cleaned, 'character')} replaced or removed (line ends, controls, invisible or broken)")
+        replies.append(
+            f"{_counted(cleaned, 'character')} replaced or removed (line ends, controls, invisible or broken)"
+        )
     if redacted:
-        told.append(f"{_counted(redacted, 'secret')} masked")
-    return "; ".join(told)
+        replies.append(f"{_counted(redacted, 'secret')} masked")
+    return "; ".join(replies)
 
 
 def _counted(count: int, thing: str) -> str:
@@ -299,15 +305,15 @@ def _nothing_left(text: str, recalled: int) -> str:
 
 def _acknowledge(prepared: Sequence[Prepared], stored: Sequence[Stored]) -> list[Acknowledged]:
     kept = iter(stored)
-    told = []
+    replies = []
     for item in prepared:
         if item.event is None:
-            told.append(Acknowledged("", "", "skipped", reason=item.changes))
+            replies.append(Acknowledged("", "", "skipped", reason=item.changes))
             continue
         one = next(kept)
         if one.state == "blocked":
             why = "it was forgotten; remember it explicitly, without source and document, to lift that"
-            told.append(Acknowledged("", "", "blocked", reason=why))
+            replies.append(Acknowledged("", "", "blocked", reason=why))
         else:
             fresh = one.state != "duplicate"
             redacted, changes = (item.redacted, item.changes) if fresh else (0, "")
@@ -320,7 +326,7 @@ def _acknowledge(prepared: Sequence[Prepared], stored: Sequence[Stored]) -> list
                 )
             if one.said > 1:
                 changes = f"said again: it was remembered before, {one.said} times in all"
-            told.append(
+            replies.append(
                 Acknowledged(
                     one.ref,
                     one.event.event_id,
@@ -331,4 +337,4 @@ def _acknowledge(prepared: Sequence[Prepared], stored: Sequence[Stored]) -> list
                     said=one.said,
                 )
             )
-    return told
+    return replies

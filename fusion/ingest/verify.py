@@ -28,7 +28,7 @@ Ask = Callable[[str, Query], Awaitable[Sequence[Hit]]]
 Records = Callable[[Sequence[str]], Awaitable[Mapping[str, Record]]]
 
 
-async def verified(
+async def verify_deletion(
     name: str,
     store: Backend,
     event: Event,
@@ -56,12 +56,12 @@ async def verified(
             outcome = "hidden" if itself else outcome
         elif itself or (hit.event_id is None and event.event_id in hit.derived_from):
             raise StillThere(f"{name} says that it is {outcome}, and still returns it")
-        elif hit.event_id is None and mine.says(name, hit):
+        elif hit.event_id is None and mine.affects(name, hit):
             outcome = "hidden"
     return outcome
 
 
-async def all_verified(
+async def verify_deletions(
     name: str,
     store: Backend,
     items: Sequence[tuple[Event, Sequence[str], Forgotten]],
@@ -86,7 +86,9 @@ async def all_verified(
             found.append(outcome)
         else:
             try:
-                found.append(await verified(name, store, event, native_ids, outcome, ask=ask, records=records, now=now))
+                found.append(
+                    await verify_deletion(name, store, event, native_ids, outcome, ask=ask, records=records, now=now)
+                )
             except StillThere as error:
                 found.append(error)
             except BackendError:

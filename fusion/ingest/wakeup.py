@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 
-async def for_news(news: asyncio.Event, pause_s: float | None, sleep: Callable[[float], Awaitable[None]]) -> None:
+async def wait_for_news(news: asyncio.Event, pause_s: float | None, sleep: Callable[[float], Awaitable[None]]) -> None:
     """Returns when there is news, at the latest after a pause; without one it waits for news alone."""
     waits: list[asyncio.Future[object]] = [asyncio.ensure_future(news.wait())]
     if pause_s is not None:

@@ -1,4 +1,4 @@
-"""One event into the journal: once, in the place of what it supersedes, and not at all where it was forgotten."""
+"""Appending events: each is stored once, supersedes what is at its place, and is refused if it was forgotten."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ State = Literal["stored", "duplicate", "superseded", "blocked"]
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What became of one event that was handed in. ``event`` is the one that is kept, maybe an earlier one.
+    """The outcome for one appended event. ``event`` is the stored one, which may be an earlier duplicate.
 
-    ``retired`` does not hold any more since: it was made of what this one superseded. ``withheld`` lines of it said
-    what was forgotten in its file, and are not kept.
+    ``retired`` are memories that were distilled from the event that this one superseded. ``withheld`` is the number of
+    its lines that were left out because they were forgotten in its file before.
     """
 
     ref: str
@@ -33,37 +33,68 @@ class Stored:
     retired: tuple[Event, ...] = ()
     withheld: int = 0
     said: int = 1
-    """how often it was remembered on purpose, this time included"""
+    """how often it was remembered explicitly, this time included"""
     supersedes: str | None = None
-    """the ref of the one that it takes the place of"""
+    """the ref of the event that it replaces"""
 
 
-def append(
+def append_all(
+    db: Connection,
+    events: Sequence[Event],
+    *,
+    stores: Sequence[str],
+    tombstones: Tombstones,
+    distils: bool,
+    urgent: bool = False,
+    apart: bool = False,
+) -> list[Stored]:
+    """Store events, each with its deliveries to ``stores``.
+
+    With ``distils`` their turns are queued for the language model; ``urgent`` ones are delivered first. With ``apart``,
+    words that were remembered explicitly before become another memory.
+    """
+    # Of several texts for one place only the last can be a return to an earlier version.
+    last = {keys_of(event)[0]: event.event_id for event in events}
+    return [
+        _append(
+            db,
+            event,
+            last=last[keys_of(event)[0]] == event.event_id,
+            stores=stores,
+            tombstones=tombstones,
+            distils=distils,
+            urgent=urgent,
+            apart=apart,
+        )
+        for event in events
+    ]
+
+
+def _append(
     db: Connection,
     event: Event,
     *,
     last: bool,
     stores: Sequence[str],
-    barred: Tombstones,
+    tombstones: Tombstones,
     distils: bool,
-    urgent: bool = False,
-    apart: bool = False,
+    urgent: bool,
+    apart: bool,
 ) -> Stored:
-    """Keeps an event, with its deliveries to ``stores``; ``last``: no other event of its call has its place.
+    """Store one event; ``last`` says that no later event of the call has its place.
 
-    Nothing is written of one that is there already, or that ``barred`` or a tombstone keeps out. With ``distils`` a
-    turn is listed for the model; ``urgent`` ones are delivered first. ``apart``: words said before are another memory.
+    Nothing is written for a duplicate, or for an event that a tombstone blocks.
     """
     place_key, natural, words = keys_of(event)
     if natural is not None and db.execute("select 1 from event where natural = ?", (natural,)).fetchone() is None:
-        event = talks.placed(db, event)
+        event = talks.claim_if_uninvited(db, event)
         place_key, natural, words = keys_of(event)
     withheld = 0
     if natural is not None:
-        event, withheld = _without_forgotten(event, barred)
+        event, withheld = _without_forgotten(event, tombstones)
         row = db.execute("select * from event where natural = ?", (natural,)).fetchone()
         if row is not None and not row["forgotten"]:
-            # What is kept of a piece of a file depends on what was forgotten there by then, and on what was lifted.
+            # The stored text of a piece of a file depends on which of its statements were forgotten at that time.
             other = _is_piece(event) and row["text"] != event.text
             if row["superseded_by"] == RETIRED:
                 if not other:
@@ -79,13 +110,13 @@ def append(
         ).fetchone()
         if found is not None or not event.text:
             return Stored("", event, "blocked")
-        # What is said anew, or was forgotten and is wanted again, is another event: the key is the newest's.
+        # A return to an earlier text, or one that was forgotten and is allowed again, is a new event with the key.
         db.execute("update event set natural = null where natural = ?", (natural,))
     else:
         lift(db, words)
-        if not apart and (row := repeats.said_before(db, event)) is not None:
+        if not apart and (row := repeats.find_repeat(db, event)) is not None:
             return Stored(
-                short_ref(row["seq"]), event_of(row), "duplicate", said=repeats.note(db, row, event.recorded_at)
+                short_ref(row["seq"]), event_of(row), "duplicate", said=repeats.count_repeat(db, row, event.recorded_at)
             )
     event, state = _superseding(db, event, place_key)
     columns = ", ".join((*EVENT_NAMES, "natural", "place_key", "stated"))
@@ -112,11 +143,11 @@ def _is_piece(event: Event) -> bool:
     return event.place is not None and event.place.unit == "line"
 
 
-def _without_forgotten(event: Event, barred: Tombstones) -> tuple[Event, int]:
-    """A piece of a file without what was forgotten there, and how many lines that were; empty if it says no more."""
+def _without_forgotten(event: Event, tombstones: Tombstones) -> tuple[Event, int]:
+    """A piece of a file without its forgotten statements, and the number of lines left out; its text may be empty."""
     if event.place is None:
         return event, 0
-    text, place = barred.rest(event.text, event.place, event.scope)
+    text, place = tombstones.remainder(event.text, event.place, event.scope)
     if text == event.text:
         return event, 0
     return replace(event, text=text, place=place), max(1, _said_lines(event.text) - _said_lines(text))
@@ -127,33 +158,33 @@ def _said_lines(text: str) -> int:
 
 
 def _replace(db: Connection, old_id: str, new_id: str, distils: bool) -> Sequence[Event]:
-    """Marks what is superseded, and retires what was made of it, which is returned.
+    """Mark an event as superseded; retire and return the memories that were distilled from it.
 
-    A memory that was made of several turns goes with the first that is edited; the others are listed again, so that a
-    model learns what they say beside the new text.
+    A memory of several turns is retired with the first that is edited. The other turns are queued again, so that the
+    model reads them together with the new text.
     """
     old = db.execute("select * from event where event_id = ?", (old_id,)).fetchone()
     if old["superseded_by"] is None:
         count(db, event_of(old), -1)
     db.execute("update event set superseded_by = ? where seq = ?", (new_id, old["seq"]))
-    distil_queue.take_off(db, old["seq"])
+    distil_queue.remove(db, old["seq"])
     made = retire.made_of(db, old_id)
     retire.retire(db, made)
     events = [event_of(row) for row in made]
     if distils:
-        distil_queue.anew(db, [source for event in events for source in event.derived_from])
+        distil_queue.requeue(db, [source for event in events for source in event.derived_from])
     return events
 
 
 def _superseding(db: Connection, event: Event, place_key: str | None) -> tuple[Event, State]:
-    """The event, superseding what stands at its place, or what its caller named by ref or id."""
+    """The event with ``supersedes`` set to the current event at its place, or to the one that its caller named."""
     if event.supersedes is not None:
-        # One's own private memory can be superseded by one for all; another owner's cannot be superseded at all.
+        # A group memory may supersede a private one of the same owner, and nothing of another owner.
         row = row_of(db, event.supersedes, replace(event.scope, audience="private"))
         if row["user_id"] != event.scope.user_id:
             raise NotFound(f"there is no memory {event.supersedes!r} of this user")
         return replace(event, supersedes=row["event_id"]), "superseded"
-    # Lines of a file move when something is written above them, so only turns hold their place.
+    # Lines of a file move when something is inserted above them, so only turns keep their place.
     if place_key is None or (event.place is not None and event.place.unit == "line"):
         return event, "stored"
     there = _current(db, place_key, event)
@@ -161,7 +192,7 @@ def _superseding(db: Connection, event: Event, place_key: str | None) -> tuple[E
 
 
 def _current(db: Connection, place_key: str | None, event: Event) -> str | None:
-    """The id of the event at a place now, among those stated by the one that states ``event``: nobody else edits it."""
+    """The id of the current event at a place, if it was stated by the same party as ``event``: no other may edit it."""
     rows = db.execute(
         "select * from event where place_key = ? and superseded_by is null and forgotten = 0 order by seq desc",
         (place_key,),

@@ -13,7 +13,7 @@ from typing import Any
 
 from fusion.contract import Scope
 from fusion.journal import audit, distil_queue, feedback, outbox, retire
-from fusion.journal.rows import RETIRED, Record, count, record_of, whose
+from fusion.journal.rows import RETIRED, Record, count, record_of, visible_to
 from fusion.store.rows import event_of, storable, time_of
 from fusion.store.sqlite import Connection, Row
 
@@ -52,7 +52,7 @@ def enter(db: Connection, batch: str, event_ids: Sequence[str]) -> None:
 
 def batches(db: Connection, scope: Scope, limit: int) -> list[Batch]:
     """The runs of which a scope has memories, the latest first."""
-    terms, values = whose(scope)
+    terms, values = visible_to(scope)
     rows = db.execute(
         f"select batch, min(recorded_at) as at, count(*) as n, min(source) as first, max(source) as last from event "
         f"where batch is not null and {terms} and {_THERE} group by batch order by max(seq) desc limit ?",
@@ -85,7 +85,7 @@ def undo(db: Connection, scope: Scope, batch: str, limit: int, now: datetime) ->
 
 
 def _rows(db: Connection, scope: Scope, batch: str, limit: int) -> tuple[list[Row], int]:
-    terms, values = whose(scope)
+    terms, values = visible_to(scope)
     which = f"from event where batch = ? and {terms} and {_THERE}"
     wanted: list[Any] = [storable(batch), *values]
     (total,) = db.execute(f"select count(*) {which}", wanted).fetchone()

@@ -37,7 +37,7 @@ class JournalCache:
         self._database = database
         self._records: OrderedDict[str, Record] = OrderedDict()
         self._orders: OrderedDict[tuple[object, ...], _Order] = OrderedDict()
-        self._beside: dict[tuple[str, int], tuple[Record, ...]] = {}
+        self._neighbours: dict[tuple[str, int], tuple[Record, ...]] = {}
         self._counts: dict[tuple[str, str | None], Frequencies] = {}
         self._changes = 0
         """counts what was written: what a reader saw before a change must not be cached after it"""
@@ -64,25 +64,25 @@ class JournalCache:
 
     async def neighbours(self, event_ids: Sequence[str], span: int) -> Mapping[str, Sequence[Record]]:
         """By event id, up to ``span`` events before it and after it in its order; what is unknown is not in it."""
-        found = {i: beside for i in event_ids if (beside := self._beside.get((i, span))) is not None}
+        found = {i: near for i in event_ids if (near := self._neighbours.get((i, span))) is not None}
         if missing := [i for i in event_ids if i not in found]:
             changes = self._changes
-            ids = await self._ids_beside((await self.records(missing)).values(), span)
+            ids = await self._neighbour_ids((await self.records(missing)).values(), span)
             every = await self.records(list(dict.fromkeys(i for near in ids.values() for i in near)))
             read = {event_id: tuple(every[i] for i in near if i in every) for event_id, near in ids.items()}
             found |= read
             if changes == self._changes:
-                if len(self._beside) > CACHED_RECORDS:
-                    self._beside.clear()
-                self._beside |= {(event_id, span): records for event_id, records in read.items()}
+                if len(self._neighbours) > CACHED_RECORDS:
+                    self._neighbours.clear()
+                self._neighbours |= {(event_id, span): records for event_id, records in read.items()}
         return found
 
-    async def _ids_beside(self, records: Iterable[Record], span: int) -> Mapping[str, Sequence[str]]:
+    async def _neighbour_ids(self, records: Iterable[Record], span: int) -> Mapping[str, Sequence[str]]:
         """By event id, those of up to ``span`` events before each and after it in its order."""
         found: dict[str, list[str]] = {}
         orders: dict[tuple[object, ...], _Order] = {}
         for record in records:
-            key = _shelf(record.event)
+            key = _order_key(record.event)
             if key is None:
                 continue
             if key not in orders:
@@ -133,16 +133,16 @@ class JournalCache:
                 self._counts[whose] = replace(known, counts={**before, **known.counts})
         return replace(known, counts={term: n for term in asked if (n := known.counts[term])})
 
-    def changed(self) -> None:
+    def invalidate(self) -> None:
         """Something was written: what is being read at this moment is not kept; what was counted is not so any more."""
         self._changes += 1
-        self._beside.clear()
+        self._neighbours.clear()
         self._counts.clear()
 
     def drop(self, event: Event) -> None:
         """An event is new, or not what it was; so is the order that it stands in."""
         self._records.pop(event.event_id, None)
-        key = _shelf(event)
+        key = _order_key(event)
         if key is not None:
             self._orders.pop(key, None)
 
@@ -152,17 +152,17 @@ class JournalCache:
         self._orders.clear()
 
 
-def _shelf(event: Event) -> tuple[object, ...] | None:
+def _order_key(event: Event) -> tuple[object, ...] | None:
     """What an event stands in order in: its document as the same one states it, or else its session."""
     scope = event.scope
     if event.place is not None:
         document = (event.place.document, event.place.unit)
-        return ("document", scope.tenant, scope.user_id, *document, *_teller(event), event.stated_by)
+        return ("document", scope.tenant, scope.user_id, *document, *_agent_and_run(event), event.stated_by)
     if scope.session_id is not None:
-        return ("session", scope.tenant, scope.user_id, scope.session_id, *_teller(event), event.stated_by)
+        return ("session", scope.tenant, scope.user_id, scope.session_id, *_agent_and_run(event), event.stated_by)
     return None
 
 
-def _teller(event: Event) -> tuple[str | None, str | None]:
+def _agent_and_run(event: Event) -> tuple[str | None, str | None]:
     """Who told it: two agents' accounts of one conversation are two orders of turns."""
     return event.scope.agent_id, event.scope.run_id

@@ -47,7 +47,7 @@ def add(db: Connection, seq: int) -> None:
     db.execute("insert or ignore into lesson(seq) values(?)", (seq,))
 
 
-def anew(db: Connection, event_ids: Sequence[str]) -> None:
+def requeue(db: Connection, event_ids: Sequence[str]) -> None:
     """Lists those of these events that are current turns: what was to be learnt of them, or was, does not hold."""
     db.execute(
         "insert or ignore into lesson(seq) select seq from event where kind = 'turn' and trust <> 'quarantined' "
@@ -56,7 +56,7 @@ def anew(db: Connection, event_ids: Sequence[str]) -> None:
     )
 
 
-def take_off(db: Connection, seq: int) -> None:
+def remove(db: Connection, seq: int) -> None:
     """Takes a turn off the list, also one that was given up: another text stands in its place."""
     db.execute("delete from lesson where seq = ?", (seq,))
 
@@ -79,7 +79,7 @@ def oldest(db: Connection, limit: int) -> list[DistilJob]:
     return [DistilJob(r["seq"], event_of(r), r["attempts"], time_of(r["next_at"])) for r in rows]
 
 
-def again(db: Connection, seqs: Sequence[int], next_at: datetime) -> None:
+def postpone(db: Connection, seqs: Sequence[int], next_at: datetime) -> None:
     """One more answer about these made no sense; the next try is not before ``next_at``."""
     db.execute(
         f"update lesson set attempts = attempts + 1, next_at = ? where {_THESE}",
@@ -91,13 +91,13 @@ def give_up(db: Connection, seqs: Sequence[int], reason: str) -> None:
     db.execute(f"update lesson set given_up = ? where {_THESE}", (storable(reason), json.dumps(list(seqs))))
 
 
-def keep(db: Connection, event_id: str, extraction: Extraction) -> None:
+def save_extraction(db: Connection, event_id: str, extraction: Extraction) -> None:
     """Keeps what was learnt of a distilled memory."""
     written = storable(orjson.dumps(extraction).decode())
     db.execute("insert or replace into learnt values(?, ?)", (event_id, written))
 
 
-def kept(db: Connection, event_ids: Sequence[str]) -> dict[str, Extraction]:
+def extractions(db: Connection, event_ids: Sequence[str]) -> dict[str, Extraction]:
     """What is kept of these, by event id."""
     rows = db.execute(
         "select event_id, extraction from learnt where event_id in (select value from json_each(?))",
@@ -109,4 +109,4 @@ def kept(db: Connection, event_ids: Sequence[str]) -> dict[str, Extraction]:
 def drop(db: Connection, event_id: str, seq: int) -> None:
     """Forgets what was to be learnt, and what was learnt, of an event."""
     db.execute("delete from learnt where event_id = ?", (event_id,))
-    take_off(db, seq)
+    remove(db, seq)

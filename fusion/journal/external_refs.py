@@ -68,7 +68,7 @@ class ExternalRefs:
     def unknown(self, refs: Iterable[str], scope: Scope) -> frozenset[str]:
         """Those of ``refs`` that cite no event of ours and were not noted lately."""
         late = time.monotonic() - self.AGAIN_S
-        return frozenset(ref for ref in refs if is_foreign(ref) and self._noted.get((ref, scope), late) <= late)
+        return frozenset(ref for ref in refs if is_external(ref) and self._noted.get((ref, scope), late) <= late)
 
     def note(self, items: Sequence[ExternalItem]) -> None:
         """Takes what was shown; returns at once."""
@@ -108,7 +108,7 @@ class ExternalRefs:
         await self.flush()
 
 
-def is_foreign(ref: str) -> bool:
+def is_external(ref: str) -> bool:
     """Whether a ref could be one of an item that is no event of ours."""
     return len(ref) == 11 and ref[0] in "xX"
 

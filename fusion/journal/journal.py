@@ -1,9 +1,13 @@
-"""The journal's front: one SQLite file, what is written to it and read of it, and what of it is kept in memory.
+"""The journal of one home: the SQLite file that holds the truth about every memory, and the caches over it.
 
-WAL mode with ``synchronous=FULL``: what `append` returned is on the disk. One row an event, never changed but for being
-superseded, retired or forgotten. Each table has a module beside this one; here stand the transactions, and what is
-brought into line in memory after each: what the read path asks on every request (`records`, `neighbours`), and the
-tombstones that every answer is held against.
+An event goes through the journal like this. `append` writes its row, its terms and one delivery per backend in one
+transaction (`fusion.journal.append`) and returns when that is on the disk. `Journal.outbox` then hands them to
+`fusion.ingest.deliver`. A row never changes after that, except that it is superseded by a newer event, retired with its
+file, or forgotten: `forget` empties its text, stores tombstones and turns its deliveries into deletions.
+
+Each table has a module in this package with functions of a connection. This class runs them in transactions, and after
+each write brings its caches in line: the records and neighbours that every question needs, and the tombstones that
+every answer is checked against.
 """
 
 from __future__ import annotations
@@ -15,13 +19,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 
 from fusion.contract import Event, Extraction, Hit, Scope
 from fusion.errors import FusionError, NotFound, StoreDamaged
 from fusion.journal import (
     audit,
     batches,
+    deletion,
     distil_queue,
     external_refs,
     feedback,
@@ -29,33 +34,41 @@ from fusion.journal import (
     listing,
     outbox,
     retire,
+    rows,
     split_tenants,
+    tombstones,
     watermark,
 )
-from fusion.journal.append import Stored, append
+from fusion.journal.append import Stored, append_all
 from fusion.journal.audit import Audited
 from fusion.journal.batches import Batch, Undone
 from fusion.journal.cache import JournalCache
-from fusion.journal.deletion import Deletion, doomed, forget, in_the_same_words
+from fusion.journal.deletion import Deletion
 from fusion.journal.distil_queue import DistilJob
-from fusion.journal.duplicates import Duplicates
-from fusion.journal.external_refs import ExternalItem, is_foreign
+from fusion.journal.external_refs import ExternalItem, is_external
 from fusion.journal.feedback import Vote, VotePage
 from fusion.journal.listing import Counts, Criteria, Page
 from fusion.journal.outbox import Deliveries, Outbox
 from fusion.journal.retire import CURRENT, SourceCount, Whole
-from fusion.journal.rows import Record, all_are, forgotten, keys_of, record_of, row_of
+from fusion.journal.rows import Record, all_match, keys_of, record_of, row_of
 from fusion.journal.schema import STEPS
-from fusion.journal.tombstones import Tombstones, Withheld, held_back
+from fusion.journal.tombstones import Tombstones, Withheld
 from fusion.journal.watermark import Watermark
 from fusion.lib.bm25 import Frequencies
 from fusion.store.reachable import Reachable
 from fusion.store.rows import event_of
 from fusion.store.sqlite import WAL_BYTES, Connection, Database, Guard
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 
 class Journal:
-    """The journal of one home; its ``outbox`` has what the backends are still to be told."""
+    """The journal of one home. ``outbox`` holds what the backends still have to be sent.
+
+    The file is in WAL mode with ``synchronous=FULL``. Methods that write raise StoreFull and StoreBusy with nothing
+    written, and all methods raise HomeGone once the file, its log or its folder is no longer at its path.
+    """
 
     schema: ClassVar[Sequence[str]] = STEPS
 
@@ -63,48 +76,48 @@ class Journal:
         self._database = database
         self._keys_kept_s = keys_kept_s
         self.outbox = Outbox(database)
-        self._distils = False
-        self._known = JournalCache(database)
-        self._barred = Tombstones()
-        self._barring = asyncio.Lock()  # what is read anew must not replace what was added meanwhile
-        self._unused = 0
-        """`mark.unused` when it was opened"""
-        self._counted = False
-        """whether any memory ever came in: a gateway over other people's stores alone need not look"""
+        self._distils_turns = False
+        self._cache = JournalCache(database)
+        self._tombstones = Tombstones()
+        self._tombstone_lock = asyncio.Lock()  # a reload must not drop what was added since it read
+        self._unused_at_open = 0
+        """event numbers that had no row when the file was opened"""
+        self._has_events = False
+        """false in a gateway over external stores alone, which then skips the term counts"""
 
     @classmethod
     async def open(cls, file: Path, *, keys_kept_s: float = idempotency.KEPT_S, wal_bytes: int = WAL_BYTES) -> Self:
-        """Raises StoreDamaged when the file is corrupt or newer than this program.
+        """Open or create a journal. Raises StoreDamaged when the file is corrupt or newer than this program.
 
-        ``keys_kept_s`` is for how long a second request of an Idempotency-Key is known for one.
-
-        A damaged journal is never replaced by an empty one: it is the truth, and what became of it is its owner's to
-        decide. Once the file, its log or its folder is not at its path any more, everything raises HomeGone.
+        ``keys_kept_s`` is how long the reply to an Idempotency-Key is kept. A damaged journal is never replaced by an
+        empty one: only its owner can decide what to do with it.
         """
         guard = Guard(Reachable(file), watermark.COUNT, watermark.STATE)
         database = await Database.open(
-            file, cls.schema, fix=cls.fix(file), guard=guard, wal_bytes=wal_bytes, events="event"
+            file, cls.schema, fix=cls.fix_for(file), guard=guard, wal_bytes=wal_bytes, events="event"
         )
         journal = cls(database, keys_kept_s)
         await journal.load()
-        journal._unused = await database.read(watermark.unused)
+        journal._unused_at_open = await journal._read(watermark.unused)
         return journal
 
     @staticmethod
-    def fix(file: Path) -> str:
-        """What its owner can do when it is damaged."""
+    def fix_for(file: Path) -> str:
+        """What the owner of a damaged journal can do."""
         return (
             f"It holds every memory, so it is not replaced. Stop the gateway and restore it from a backup; or make it "
             f"anew from what can be read of it and from the stores: fusion repair --home {file.parent}"
         )
 
     async def load(self) -> None:
-        """Reads what is asked of memory later."""
-        self._barred = await self._database.read(Tombstones.of)
-        self._counted = bool(await self._database.read(lambda db: db.execute("select 1 from owner limit 1").fetchone()))
+        """Load the in-memory tombstones."""
+        self._tombstones = await self._database.read(Tombstones.of)
+        self._has_events = bool(
+            await self._database.read(lambda db: db.execute("select 1 from owner limit 1").fetchone())
+        )
 
     async def check(self) -> None:
-        """Looks through the file. Raises StoreDamaged when it is not what was written, and HomeGone."""
+        """Read the whole file. Raises StoreDamaged when it is not what was written, and HomeGone."""
         if self._database.refusal:
             raise self._database.refused(self._database.refusal)
         await self._database.compare_with_files()
@@ -114,30 +127,38 @@ class Journal:
     def file(self) -> Path:
         return self._database.path
 
-    def refuse(self, why: str, error: type[FusionError] = StoreDamaged) -> None:
-        """From now on every write raises this error with this reason; reading goes on."""
+    def refuse_writes(self, why: str, error: type[FusionError] = StoreDamaged) -> None:
+        """From now on every write raises ``error`` with this reason; reads go on."""
         self._database.refusal, self._database.refused = why, error
 
     def require_reachable(self) -> None:
-        """Raises HomeGone when the journal is not at its path any more; some microseconds."""
+        """Raises HomeGone when the journal is no longer at its path; takes some microseconds."""
         self._database.require_reachable()
 
     async def compare_with_files(self) -> None:
-        """Raises HomeGone when another process wrote to the files, and they do not hold what was acknowledged."""
+        """Raises HomeGone when another process wrote to the files and they lack what was acknowledged."""
         await self._database.compare_with_files()
 
-    async def mark(self) -> Watermark:
-        """The journal's id and how much it holds, now."""
-        return await self._database.read(watermark.read)
+    async def watermark(self) -> Watermark:
+        """The journal's id and how much it holds now."""
+        return await self._read(watermark.read)
 
-    async def deleted(self) -> int:
-        """How many events another program has deleted from the file since it was opened; this one deletes none."""
-        return await self._database.read(watermark.unused) - self._unused
+    async def deleted_externally(self) -> int:
+        """How many events another program has deleted from the file since it was opened; the journal deletes none."""
+        return await self._read(watermark.unused) - self._unused_at_open
 
     async def close(self) -> None:
         await self._database.close()
 
-    # Writing
+    async def _read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a table's function over one snapshot."""
+        return await self._database.read(lambda db: query(db, *args, **kwargs))
+
+    async def _write(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a table's function in one transaction; durable when it returns."""
+        return await self._database.write(lambda db: work(db, *args, **kwargs))
+
+    # Writing events
 
     async def append(
         self,
@@ -149,111 +170,99 @@ class Journal:
         urgent: bool = False,
         apart: bool = False,
     ) -> Sequence[Stored] | str:
-        """Keeps events, all or none, in one transaction; durable when it returns.
+        """Store all events or none, in one transaction; durable when it returns.
 
-        The same natural key is the same event, and comes back as a duplicate. Another text at a place that is taken is
-        a new event that supersedes the one there, also when it stood there before. The second request of a
-        ``guard``'s key gets the first one's ``reply`` as JSON text, or KeyReused when it asks for something else.
-        ``batch`` is the id of the run that they came with; ``urgent`` ones are delivered before all others.
-        ``apart``: the same words remembered on purpose before are another memory.
-        Raises StoreFull and StoreBusy with nothing written.
+        An event whose natural key is known comes back as a duplicate. Another text at a taken place is a new event that
+        supersedes the current one, also when that text was there before. A repeated request of a ``guard``'s key
+        returns the first one's ``reply`` as JSON, or raises KeyReused when it asks for something else. ``batch`` is the
+        id of the ingest run; ``urgent`` events are delivered before all others; with ``apart``, words that were
+        remembered explicitly before become another memory.
         """
 
         def work(db: Connection) -> Sequence[Stored] | str:
             now = int(datetime.now(UTC).timestamp())
             if guard is not None:
                 idempotency.expire(db, now - self._keys_kept_s)
-                if (again := idempotency.replayed(db, guard)) is not None:
-                    return again
-            # Of several texts for one place the last is meant: those before it are only what it was sent with.
-            last = {keys_of(event)[0]: event.event_id for event in events}
-            stored = [
-                self._append(db, event, last[keys_of(event)[0]] == event.event_id, urgent=urgent, apart=apart)
-                for event in events
-            ]
+                if (known := idempotency.replayed(db, guard)) is not None:
+                    return known
+            stored = self._append(db, events, urgent=urgent, apart=apart)
             if batch is not None:
-                batches.enter(
-                    db, batch, [one.event.event_id for one in stored if one.state in ("stored", "superseded")]
-                )
+                new = [one.event.event_id for one in stored if one.state in ("stored", "superseded")]
+                batches.enter(db, batch, new)
             if guard is not None and reply is not None:
                 idempotency.keep(db, guard, reply(stored), now)
             return stored
 
         outcome = await self._database.write(work)
         if not isinstance(outcome, str):
-            self._note(outcome)
-            if any(keys_of(stored.event)[1] is None for stored in outcome) and (
-                self._barred.keys or self._barred.lines
-            ):
-                async with self._barring:
-                    self._barred = await self._database.read(
-                        Tombstones.of
-                    )  # an explicit wish may have lifted something
+            self._update_caches(outcome)
+            if self._tombstones and any(keys_of(stored.event)[1] is None for stored in outcome):
+                async with self._tombstone_lock:  # an explicit memory may have lifted some
+                    self._tombstones = await self._database.read(Tombstones.of)
         return outcome
 
-    def _note(self, outcome: Sequence[Stored]) -> None:
-        """What is remembered of the journal in memory is brought into line with what was written."""
-        self._known.changed()
-        self._counted = self._counted or bool(outcome)
-        for stored in outcome:
-            self._known.drop(stored.event)
-            if stored.event.supersedes is not None:
-                self._known.drop_superseded(stored.event.supersedes)
-            self._lay_off(stored.retired)
-
-    def _lay_off(self, retired: Iterable[Event]) -> None:
-        for event in retired:
-            self._known.drop(event)
-
     def _append(
-        self, db: Connection, event: Event, last: bool = True, *, urgent: bool = False, apart: bool = False
-    ) -> Stored:
-        return append(
+        self, db: Connection, events: Sequence[Event], *, urgent: bool = False, apart: bool = False
+    ) -> list[Stored]:
+        return append_all(
             db,
-            event,
-            last=last,
+            events,
             stores=self.outbox.stores,
-            barred=self._barred,
-            distils=self._distils,
+            tombstones=self._tombstones,
+            distils=self._distils_turns,
             urgent=urgent,
             apart=apart,
         )
 
-    # Reading
+    def _update_caches(self, outcome: Sequence[Stored]) -> None:
+        """Drop from the caches what a write changed."""
+        self._cache.invalidate()
+        self._has_events = self._has_events or bool(outcome)
+        for stored in outcome:
+            self._cache.drop(stored.event)
+            if stored.event.supersedes is not None:
+                self._cache.drop_superseded(stored.event.supersedes)
+            self._drop_cached(stored.retired)
+
+    def _drop_cached(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self._cache.drop(event)
+
+    # Reading events
 
     async def records(self, event_ids: Sequence[str]) -> Mapping[str, Record]:
-        """What is known of each event; one that never came through here is not in it, a forgotten one is.
+        """By event id, the records of known events, forgotten ones included.
 
-        Without what was forgotten in its file; where nothing else is left it counts as forgotten.
+        The text leaves out statements that were forgotten in its file; with nothing left the record is forgotten.
         """
-        found = await self._known.records(event_ids)
-        if not self._barred.lines:
+        found = await self._cache.records(event_ids)
+        if not self._tombstones.lines:
             return found
-        return {i: self._barred.rest_of(one) or _as_forgotten(one) for i, one in found.items()}
+        return {i: self._tombstones.visible_record(one) or _as_forgotten(one) for i, one in found.items()}
 
     async def forgotten(self, event_ids: Collection[str]) -> frozenset[str]:
-        """Those of these events that were forgotten. Kept in memory of none, for a whole store may be asked about."""
-        return await self._database.read(lambda db: forgotten(db, event_ids))
+        """Those of these events that were forgotten. Not cached, since the ids may be a whole store's."""
+        return await self._read(rows.forgotten, event_ids)
 
     async def neighbours(self, event_ids: Sequence[str], span: int) -> Mapping[str, Sequence[Record]]:
-        """By event id, up to ``span`` events before it and after it in its document, or else session, in order.
+        """By event id, up to ``span`` events before it and after it in its document or session, in reading order.
 
-        Without what was forgotten in their files: no answer shows it either.
+        Forgotten statements of their files are left out.
         """
-        beside = await self._known.neighbours(event_ids, span)
-        if not self._barred.lines:
-            return beside
-        return {i: self._left(records) for i, records in beside.items()}
+        found = await self._cache.neighbours(event_ids, span)
+        if not self._tombstones.lines:
+            return found
+        return {i: self._visible(records) for i, records in found.items()}
 
-    def _left(self, records: Iterable[Record]) -> list[Record]:
-        """Records without what was forgotten in their files, and without those of which nothing is left."""
-        return [left for record in records if (left := self._barred.rest_of(record)) is not None]
+    def _visible(self, records: Iterable[Record]) -> list[Record]:
+        """The records without forgotten statements of their files; those with nothing left are dropped."""
+        return [left for record in records if (left := self._tombstones.visible_record(record)) is not None]
 
     async def frequencies(self, scope: Scope, asked: Sequence[str]) -> Frequencies:
-        """How common each term is among the memories of the scope's user, or of the whole tenant."""
-        if not self._counted:
+        """The document frequency of each term among the memories of the scope's user, or of the whole tenant."""
+        if not self._has_events:
             return Frequencies()
-        return await self._known.frequencies(scope, asked)
+        return await self._cache.frequencies(scope, asked)
 
     async def page(
         self,
@@ -264,29 +273,23 @@ class Journal:
         document: str | None = None,
         source: str | None = None,
     ) -> Page:
-        """Up to ``limit`` memories that ``scope`` may see, newest first: what is kept now, in its latest version.
+        """Up to ``limit`` current memories that ``scope`` may see, newest first.
 
-        ``before`` is where the page before this one ended. Whatever is added meanwhile stands before the first page,
-        so no later page repeats or misses a memory.
+        ``before`` is where the previous page ended. Memories added meanwhile come before the first page, so no later
+        page repeats or misses one.
         """
-        page = await self._database.read(
-            lambda db: listing.page(db, scope, limit, before=before, document=document, source=source)
-        )
-        return replace(page, records=tuple(self._left(page.records)))
+        page = await self._read(listing.page, scope, limit, before=before, document=document, source=source)
+        return replace(page, records=tuple(self._visible(page.records)))
 
     async def find(self, ref: str, scope: Scope) -> Record:
-        """The event of a short ref or event id. Raises NotFound, also for another's and for a forgotten one."""
-
-        def work(db: Connection) -> Record:
-            return record_of(row_of(db, ref, scope))
-
-        found = self._barred.rest_of(await self._database.read(work))
+        """The event of a short ref or event id. Raises NotFound, also for another owner's and for a forgotten one."""
+        found = self._tombstones.visible_record(record_of(await self._read(row_of, ref, scope)))
         if found is None:
             raise NotFound(f"there is no memory {ref!r} here: all that it says was forgotten in its file")
         return found
 
-    async def found(self, refs: Sequence[str], scope: Scope) -> Mapping[str, Record]:
-        """As `find`, of many: by ref, those that are there."""
+    async def find_all(self, refs: Sequence[str], scope: Scope) -> Mapping[str, Record]:
+        """By ref, the events of those refs that name one."""
 
         def work(db: Connection) -> dict[str, Record]:
             found = {}
@@ -297,280 +300,232 @@ class Journal:
 
         return await self._database.read(work)
 
-    async def said(self, ref: str, scope: Scope) -> int:
-        """How often a memory was remembered on purpose. Raises NotFound, as `find`."""
-        return int(await self._database.read(lambda db: row_of(db, ref, scope)["said"]))
+    async def times_remembered(self, ref: str, scope: Scope) -> int:
+        """How often a memory was remembered explicitly. Raises NotFound, as `find`."""
+        return int((await self._read(row_of, ref, scope))["said"])
 
     async def matching(
         self, scope: Scope, criteria: Criteria, limit: int, *, beyond: int = 0, among: Sequence[str] | None = None
     ) -> Sequence[Record]:
-        """What is kept of a scope and meets all criteria, oldest first, from the one after the number ``beyond``.
+        """The scope's memories that meet all criteria, oldest first, with a number greater than ``beyond``.
 
-        With ``among``, only of these refs.
+        ``among`` restricts them to these refs.
         """
-        return await self._database.read(
-            lambda db: listing.matching(db, scope, criteria, limit, beyond=beyond, among=among)
-        )
+        return await self._read(listing.matching, scope, criteria, limit, beyond=beyond, among=among)
 
     async def document(self, name: str, scope: Scope, start: int, limit: int) -> Sequence[Record]:
-        """The memories that stand in a document at or after ``start``, in its order, at most ``limit``.
+        """At most ``limit`` memories of a document from position ``start`` on, in its order.
 
-        Where it ends before ``start`` its last one, and nothing where there is no such document. Raises BadInput when
-        several users have one of that name and ``scope`` does not say whose.
+        The last one where the document ends before ``start``; nothing where there is none. Raises BadInput when several
+        users have a document of that name and ``scope`` does not name one.
         """
-        records = await self._database.read(lambda db: listing.document(db, name, scope, start, limit))
-        return self._left(records)
+        return self._visible(await self._read(listing.document, name, scope, start, limit))
+
+    # Visibility of what backends return
 
     def hides(self, backend: str, hit: Hit) -> bool:
-        """Whether all that a hit says was forgotten, though the journal does not know it by an id.
+        """Whether all that a hit says was forgotten, by its text: the journal may not know it by an id.
 
-        A piece of a user's own file, which is never edited, by its statements, wherever they stand by now; another
-        backend's own item by itself, or by its words within its owner.
+        A piece of a user's own file is judged by its statements, since that file is never edited; another item by its
+        native id and by its words within their owner.
         """
-        return self._barred.hides(backend, hit)
+        return self._tombstones.hides(backend, hit)
 
     def without_forgotten(self, backend: str, hits: Sequence[Hit]) -> Sequence[Hit]:
-        """What of a backend's hits may be shown: pieces of files without their forgotten statements; see `hides`."""
-        if not self._barred:
+        """The hits that may be shown, pieces of files without their forgotten statements; see `hides`."""
+        if not self._tombstones:
             return hits
-        return [left for hit in hits if (left := self._barred.visible(backend, hit)) is not None]
+        return [left for hit in hits if (left := self._tombstones.visible(backend, hit)) is not None]
 
-    def lines_left(self, scope: Scope, document: str, lines: Sequence[str]) -> Mapping[int, str]:
-        """Of each line of a user's own file that says what was forgotten, by number from 1, what may be shown."""
-        return self._barred.lines_left(document, lines, scope)
+    def visible_lines(self, scope: Scope, document: str, lines: Sequence[str]) -> Mapping[int, str]:
+        """By number from 1, each line of a user's own file that has forgotten statements, without them."""
+        return self._tombstones.visible_lines(document, lines, scope)
 
-    async def held_back(self, tenant: str) -> Sequence[Withheld]:
-        """What was forgotten in documents and is kept out of them, by document."""
-        return await self._database.read(lambda db: held_back(db, tenant))
+    async def withheld(self, tenant: str) -> Sequence[Withheld]:
+        """By document, the forgotten memories whose statements are left out of it."""
+        return await self._read(tombstones.withheld_documents, tenant)
 
-    # Other people's memories
+    async def keep_external_items(self, items: Sequence[ExternalItem], now: datetime) -> None:
+        """Remember which external items were shown under which refs."""
+        await self._write(external_refs.note, items, now)
 
-    async def note_shown(self, items: Sequence[ExternalItem], now: datetime) -> None:
-        """Remembers what stands behind refs that cite no event of ours."""
-        await self._database.write(lambda db: external_refs.note(db, items, now))
+    async def external_item(self, ref: str, scope: Scope) -> ExternalItem:
+        """The external item that was shown under a ref. Raises NotFound, also where only others were shown it."""
+        return await self._read(external_refs.resolve, ref, scope)
 
-    async def shown(self, ref: str, scope: Scope) -> ExternalItem:
-        """What stands behind such a ref. Raises NotFound, also where it was shown to others only."""
-        return await self._database.read(lambda db: external_refs.resolve(db, ref, scope))
-
-    # How far it is
+    # Counts
 
     async def backlog(self) -> Mapping[str, int]:
         """By backend, how many deliveries are open."""
         return await self.outbox.backlog()
 
     async def deliveries(self) -> Mapping[str, Deliveries]:
-        """By backend, how far it is."""
-        return await self._database.read(outbox.deliveries)
+        """By backend, the state of its deliveries."""
+        return await self._read(outbox.deliveries)
 
     async def counts(self, tenant: str) -> Counts:
-        """How much a tenant has."""
-        return await self._database.read(lambda db: listing.counts(db, tenant))
+        """How many memories a tenant has."""
+        return await self._read(listing.counts, tenant)
 
-    # What a model is to learn
+    # Distillation
 
-    def distil(self) -> None:
-        """From now on every turn that is kept is listed for a model; those from before are not."""
-        self._distils = True
+    def enable_distillation(self) -> None:
+        """From now on queue every new turn for the language model; earlier turns are not queued."""
+        self._distils_turns = True
 
-    async def lessons(self, limit: int) -> Sequence[DistilJob]:
-        """The turns that have been on the list for longest, whether it is time for them or not."""
-        return await self._database.read(lambda db: distil_queue.oldest(db, limit))
+    async def distil_jobs(self, limit: int) -> Sequence[DistilJob]:
+        """The oldest turns of the queue, whether they are due or not."""
+        return await self._read(distil_queue.oldest, limit)
 
-    async def distilled(self, seqs: Sequence[int], found: Sequence[tuple[Event, Extraction]]) -> Sequence[Stored]:
-        """Keeps what was distilled from these turns and takes them off the list, in one transaction: once a turn.
+    async def keep_distilled(self, seqs: Sequence[int], found: Sequence[tuple[Event, Extraction]]) -> Sequence[Stored]:
+        """Store what was distilled from these turns and remove them from the queue, in one transaction.
 
-        Nothing is kept of turns that are not on the list any more, and no memory of which a source was forgotten or
-        edited meanwhile; beside an edited one, its other turns are listed again. What was made of these turns alone
-        before, when one beside them said something else, gives way.
+        Nothing is stored for turns that have left the queue, and no memory that has a source which was forgotten or
+        edited meanwhile; the other sources of an edited one are queued again. Memories made earlier from these turns
+        alone, which share a turn with a new one, are retired.
         """
 
         def work(db: Connection) -> tuple[list[Stored], list[Event]]:
             taken = distil_queue.take(db, seqs)
             stored = []
             for event, extraction in found if taken else ():
-                if all_are(db, event.derived_from, CURRENT):
-                    one = self._append(db, event)
+                if all_match(db, event.derived_from, CURRENT):
+                    (one,) = self._append(db, [event])
                     if one.state == "stored":
-                        distil_queue.keep(db, one.event.event_id, extraction)
+                        distil_queue.save_extraction(db, one.event.event_id, extraction)
                     stored.append(one)
-                elif all_are(db, event.derived_from, "forgotten = 0"):
-                    distil_queue.anew(db, event.derived_from)
+                elif all_match(db, event.derived_from, "forgotten = 0"):
+                    distil_queue.requeue(db, event.derived_from)
             earlier = retire.replaced(db, taken, [one.event for one in stored])
             retire.retire(db, earlier)
             return stored, [event_of(row) for row in earlier]
 
         outcome, earlier = await self._database.write(work)
-        self._note(outcome)
-        self._lay_off(earlier)
+        self._update_caches(outcome)
+        self._drop_cached(earlier)
         return outcome
 
-    async def not_distilled(self, seqs: Sequence[int], next_at: datetime) -> None:
-        """An answer about these turns made no sense; the next try is not before ``next_at``."""
-        await self._database.write(lambda db: distil_queue.again(db, seqs, next_at))
+    async def retry_distillation(self, seqs: Sequence[int], next_at: datetime) -> None:
+        """Count an invalid answer about these turns; the next try is not before ``next_at``."""
+        await self._write(distil_queue.postpone, seqs, next_at)
 
-    async def never_distilled(self, seqs: Sequence[int], reason: str) -> None:
-        """These turns are given up: what the rules learnt of them stands."""
-        await self._database.write(lambda db: distil_queue.give_up(db, seqs, reason))
+    async def give_up_distillation(self, seqs: Sequence[int], reason: str) -> None:
+        """Give up on these turns; the rules' extraction of them stays."""
+        await self._write(distil_queue.give_up, seqs, reason)
 
-    async def learnt(self, event_ids: Sequence[str]) -> Mapping[str, Extraction]:
-        """What a model learnt of those of these events that it made."""
-        return await self._database.read(lambda db: distil_queue.kept(db, event_ids))
+    async def extractions(self, event_ids: Sequence[str]) -> Mapping[str, Extraction]:
+        """By event id, the model's extraction of those of these events that it made."""
+        return await self._read(distil_queue.extractions, event_ids)
 
     # Feedback
 
     async def label(self, scope: Scope, receipt_id: str, votes: Sequence[Vote]) -> None:
-        """Keeps the votes on an answer in place of earlier ones; durable when it returns. Raises BadInput."""
-        now = datetime.now(UTC)
-        await self._database.write(lambda db: feedback.put(db, scope, receipt_id, votes, now))
+        """Store the votes on an answer in place of earlier ones; durable when it returns. Raises BadInput."""
+        await self._write(feedback.put, scope, receipt_id, votes, datetime.now(UTC))
 
     async def labels(self, tenant: str, limit: int, *, after: int = 0) -> VotePage:
-        """Up to ``limit`` of a tenant's labels, oldest first, from behind ``after``."""
-        return await self._database.read(lambda db: feedback.page(db, tenant, limit, after))
+        """Up to ``limit`` of a tenant's labels, oldest first, with a number greater than ``after``."""
+        return await self._read(feedback.page, tenant, limit, after)
 
     # Forgetting
 
-    async def bury(self, ref: str, scope: Scope, by: str = "ref") -> Sequence[Deletion]:
-        """Forgets a memory here: its text is gone, its tombstone stands. Raises NotFound.
+    async def forget(self, refs: Sequence[str], scope: Scope, by: str = "ref") -> Mapping[str, Sequence[Deletion]]:
+        """Forget memories by ref, in one transaction: their texts are gone and their tombstones stored.
 
-        With it go what its owner keeps in the same words, the earlier versions that it superseded, and what was derived
-        from nothing else: they say the same. It comes first in what is returned. ``by`` names the criteria that it met,
-        for the audit.
+        With each go its duplicates, the earlier versions that it superseded, and what was derived from it alone.
+        Returns by ref what was forgotten, the named memory first; nothing for a ref that names no memory, or one that
+        an earlier ref took with it. ``by`` names the criteria for the audit.
         """
-        (burials,) = (await self.bury_all([ref], scope, by)).values()
-        if not burials:
-            raise NotFound(f"there is no memory {ref!r} here")
-        return burials
-
-    async def bury_all(self, refs: Sequence[str], scope: Scope, by: str = "ref") -> Mapping[str, Sequence[Deletion]]:
-        """As `bury`, all in one transaction. By ref; nothing for what is not there, or went with an earlier one."""
-        now = datetime.now(UTC)
-
-        def work(db: Connection) -> dict[str, Sequence[Deletion]]:
-            copies = Duplicates(db)
-            return {ref: forget(db, ref, scope, by, now, copies) for ref in dict.fromkeys(refs)}
-
-        async with self._barring:
-            buried = await self._database.write(work)
-            self._known.changed()
-            for ref, burials in buried.items():
-                for burial in burials:
-                    event = burial.record.event
-                    self._known.drop(event)
-                    item, backend = Hit.of(event), None
-                    if is_foreign(ref):
-                        ((backend, (_, (native_id,))),) = burial.due.items()
+        async with self._tombstone_lock:
+            forgotten = await self._write(deletion.forget_all, refs, scope, by, datetime.now(UTC))
+            self._cache.invalidate()
+            for ref, deletions in forgotten.items():
+                for one in deletions:
+                    self._cache.drop(one.record.event)
+                    item, backend = Hit.of(one.record.event), None
+                    if is_external(ref):
+                        ((backend, (_, (native_id,))),) = one.due.items()
                         item = replace(item, native_id=native_id)
-                    self._barred.add(item, backend)
-        # The text must not be left in the write-ahead log either.
-        await self._database.checkpoint()
-        return buried
+                    self._tombstones.add(item, backend)
+        await self._database.checkpoint()  # the text must not be left in the write-ahead log either
+        return forgotten
 
-    async def doomed(self, refs: Sequence[str], scope: Scope) -> Sequence[Event]:
-        """What `bury_all` would forget of our own, with its text; changes nothing."""
+    async def to_be_deleted(self, refs: Sequence[str], scope: Scope) -> Sequence[Event]:
+        """The journal's own events that `forget` would forget, with their texts; changes nothing."""
+        return await self._read(deletion.events_to_delete, refs, scope)
 
-        def work(db: Connection) -> list[Event]:
-            found: dict[str, Event] = {}
-            copies = Duplicates(db)
-            for ref in refs:
-                with contextlib.suppress(NotFound):
-                    found.update({row["event_id"]: event_of(row) for row in doomed(db, ref, scope, copies)})
-            return list(found.values())
-
-        return await self._database.read(work)
-
-    async def copies(self, refs: Sequence[str], scope: Scope) -> Sequence[tuple[str, Record]]:
-        """What goes with what refs name for the same words, is current and not named itself: each once, with the ref
-        that it goes with."""
-
-        def work(db: Connection) -> list[tuple[str, Record]]:
-            meant = {}
-            copies = Duplicates(db)
-            for ref in refs:
-                with contextlib.suppress(NotFound):
-                    meant[ref] = in_the_same_words(db, ref, scope, copies)
-            told = {rows[0]["seq"] for ref, rows in meant.items() if not is_foreign(ref)}
-            found = []
-            for ref, row in ((ref, row) for ref, rows in meant.items() for row in rows):
-                if row["seq"] not in told and row["superseded_by"] is None:
-                    told.add(row["seq"])
-                    found.append((ref, record_of(row)))
-            return found
-
-        return await self._database.read(work)
+    async def duplicates(self, refs: Sequence[str], scope: Scope) -> Sequence[tuple[str, Record]]:
+        """Current memories in the words of what refs name and not named themselves: each once, with that ref."""
+        return await self._read(deletion.duplicates_of, refs, scope)
 
     async def audit(self, scope: Scope, limit: int, before: int | None = None) -> Sequence[tuple[int, Audited]]:
         """What was forgotten of a scope's user, or of the whole tenant, newest first; with each entry's number."""
-        return await self._database.read(lambda db: audit.page(db, scope, limit, before))
+        return await self._read(audit.page, scope, limit, before)
 
     # Tenants
 
     async def other_tenants(self, own: str) -> Sequence[str]:
-        """The tenants but ``own`` that this journal has anything of: it is from before each had its own."""
-        return await self._database.read(lambda db: split_tenants.others(db, own))
+        """The tenants other than ``own`` in a journal from before each tenant had its own."""
+        return await self._read(split_tenants.others, own)
 
     async def move_tenant(self, tenant: str, target: Path) -> bool:
-        """Moves a tenant's memories to a journal of its own, as far as that was not done; whether it is done now."""
+        """Move a tenant's memories to a journal of its own, or continue that; whether it is complete."""
         if not target.exists():
             await asyncio.to_thread(split_tenants.copy, self._database.path, tenant, target)
         kept = await asyncio.to_thread(split_tenants.events_in, target)
-        moved = await self._database.write(lambda db: split_tenants.release(db, tenant, kept))
+        moved = await self._write(split_tenants.release, tenant, kept)
         await self._database.checkpoint()
         await self.load()
-        self._unused = await self._database.read(watermark.unused)
+        self._unused_at_open = await self._read(watermark.unused)
         return moved
 
-    # Batches
+    # Ingest runs
 
     async def batches(self, scope: Scope, limit: int) -> Sequence[Batch]:
-        """The runs of an ingest of which a scope has memories, the latest first."""
-        return await self._database.read(lambda db: batches.batches(db, scope, limit))
+        """The ingest runs of which a scope has memories, the latest first."""
+        return await self._read(batches.batches, scope, limit)
 
-    async def of_batch(self, scope: Scope, batch: str, limit: int) -> tuple[Sequence[Record], int]:
+    async def batch_records(self, scope: Scope, batch: str, limit: int) -> tuple[Sequence[Record], int]:
         """The first memories of a run that `undo` would take back, and how many there are."""
-        return await self._database.read(lambda db: batches.of_batch(db, scope, batch, limit))
+        return await self._read(batches.of_batch, scope, batch, limit)
 
     async def undo(self, scope: Scope, batch: str, limit: int) -> Undone:
-        """Takes back up to ``limit`` memories that a run added; no tombstone stands in the way of another run."""
-        now = datetime.now(UTC)
-        undone = await self._database.write(lambda db: batches.undo(db, scope, batch, limit, now))
-        self._known.changed()
+        """Take back up to ``limit`` memories that a run added, without tombstones, so the run can be repeated."""
+        undone = await self._write(batches.undo, scope, batch, limit, datetime.now(UTC))
+        self._cache.invalidate()
         for record in undone.records:
-            self._known.drop(record.event)
+            self._cache.drop(record.event)
             if record.event.supersedes is not None:
-                self._known.drop_superseded(record.event.supersedes)
-        await self._database.checkpoint()  # as with what is forgotten: the texts are not left in the log either
+                self._cache.drop_superseded(record.event.supersedes)
+        await self._database.checkpoint()  # as in `forget`
         return undone
 
-    # What a file does not have any more
+    # Files
 
     async def retire(self, scope: Scope, files: Sequence[Whole], *, dry_run: bool = False) -> Mapping[str, int]:
-        """Retires what exactly this owner has of files, but for what they have now; by source, how many that are.
+        """Retire the memories of exactly this owner that their files no longer contain; counts by source.
 
-        The same text in the file later is current again.
+        When the same text is in the file again, its memory is current again.
         """
-
-        def look(db: Connection) -> list[Any]:
-            return [row for file in files for row in retire.gone(db, scope, file)]
-
-        def work(db: Connection) -> list[Any]:
-            rows = look(db)
-            retire.retire(db, rows)
-            return rows
-
         if dry_run:
-            rows = await self._database.read(look)
+            gone = await self._read(retire.missing_from, scope, files)
         else:
-            rows = await self._database.write(work)
-            self._known.changed()
-            self._lay_off(map(event_of, rows))
-        return Counter(row["source"] for row in rows)
+            gone = await self._write(_retire_missing, scope, files)
+            self._cache.invalidate()
+            self._drop_cached(map(event_of, gone))
+        return Counter(row["source"] for row in gone)
 
     async def sources(self, scope: Scope, prefix: str, after: str, limit: int) -> Sequence[SourceCount]:
-        """The sources of a scope's current memories that begin with ``prefix``, by name, after the one named."""
-        return await self._database.read(lambda db: retire.sources(db, scope, prefix, after, limit))
+        """The sources of a scope's current memories that begin with ``prefix``, sorted, after ``after``."""
+        return await self._read(retire.sources, scope, prefix, after, limit)
+
+
+def _retire_missing(db: Connection, scope: Scope, files: Sequence[Whole]) -> list[Any]:
+    gone = retire.missing_from(db, scope, files)
+    retire.retire(db, gone)
+    return gone
 
 
 def _as_forgotten(record: Record) -> Record:
-    """A record of which all that it says was forgotten where it stands."""
+    """The record with its text emptied and marked as forgotten."""
     return replace(record, forgotten=True, event=replace(record.event, text="", speaker=None))

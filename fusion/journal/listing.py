@@ -9,7 +9,7 @@ from datetime import datetime
 
 from fusion.contract import Scope
 from fusion.errors import BadInput
-from fusion.journal.rows import Record, record_of, whose
+from fusion.journal.rows import Record, record_of, visible_to
 from fusion.lib.ids import parse_short_ref
 from fusion.store.rows import microseconds, storable
 from fusion.store.sqlite import Connection, Row
@@ -86,7 +86,7 @@ def matching(
 
     With ``among``, only of these refs.
     """
-    terms, values = whose(scope)
+    terms, values = visible_to(scope)
     if among is not None:
         terms += " and seq in (select value from json_each(?))"
         values.append(json.dumps([parse_short_ref(ref) for ref in among]))

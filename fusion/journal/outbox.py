@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from fusion.contract import Event, Forgotten, Scope
-from fusion.journal.rows import BORN_FORGOTTEN, LIVE, row_of, whole
+from fusion.journal.rows import BORN_FORGOTTEN, LIVE, delivered_event, row_of
 from fusion.lib.ids import parse_short_ref
 from fusion.store.rows import microseconds, time_of
 from fusion.store.sqlite import Connection, Database
@@ -63,7 +63,7 @@ class Outbox:
         self._database = database
         self.stores: tuple[str, ...] = ()
 
-    async def enlist(self, stores: Sequence[str]) -> None:
+    async def register(self, stores: Sequence[str]) -> None:
         """From now on events are delivered to ``stores``; what they have not been told yet is due.
 
         So is what was given up before: the program may have learnt better since.
@@ -89,7 +89,7 @@ class Outbox:
 
         await self._database.write(work)
 
-    async def has_told(self, backend: str) -> bool:
+    async def has_delivered(self, backend: str) -> bool:
         """Whether ``backend`` keeps anything, as far as it was told."""
         return bool(
             await self._database.read(
@@ -99,7 +99,7 @@ class Outbox:
             )
         )
 
-    async def refill(self, stores: Sequence[str]) -> None:
+    async def redeliver(self, stores: Sequence[str]) -> None:
         """Has everything that is kept delivered to ``stores`` again: they hold nothing any more.
 
         What they are still to forget stays due, for it may be kept elsewhere than in the folder that is gone.
@@ -117,7 +117,7 @@ class Outbox:
         """What ``backend`` is to be told by ``now``, oldest first; with ``urgent`` only what goes before the rest."""
         return await self._open(backend, "pending", now, limit, "and d.urgent = 1" if urgent else "")
 
-    async def begin(self, backend: str, seqs: Sequence[int]) -> set[int]:
+    async def mark_sent(self, backend: str, seqs: Sequence[int]) -> set[int]:
         """Those of ``seqs`` that are still to be delivered to ``backend``. From now on it may hold them."""
         these = (backend, json.dumps(list(seqs)))
         which = "where backend = ? and state = 'pending' and seq in (select value from json_each(?))"
@@ -128,7 +128,7 @@ class Outbox:
 
         return await self._database.write(work)
 
-    async def due_to_forget(self, backend: str, now: datetime, limit: int) -> Sequence[Due]:
+    async def due_deletions(self, backend: str, now: datetime, limit: int) -> Sequence[Due]:
         """What ``backend`` is to forget by ``now``."""
         return await self._open(backend, "forget", now, limit)
 
@@ -150,9 +150,9 @@ class Outbox:
                 (backend, state, microseconds(now), limit),
             ).fetchall()
         )
-        return [Due(r["seq"], whole(r), r["attempts"], tuple(json.loads(r["native_ids"]))) for r in rows]
+        return [Due(r["seq"], delivered_event(r), r["attempts"], tuple(json.loads(r["native_ids"]))) for r in rows]
 
-    async def delivered(self, backend: str, told: Iterable[tuple[int, Sequence[str]]]) -> None:
+    async def mark_delivered(self, backend: str, told: Iterable[tuple[int, Sequence[str]]]) -> None:
         """``backend`` keeps these, as (seq, native ids). What is gone here meanwhile is due to be forgotten there."""
         rows = [(json.dumps(list(ids)), backend, seq) for seq, ids in told]
         await self._database.write(
@@ -173,11 +173,11 @@ class Outbox:
             )
         )
 
-    async def undone(self, backend: str, seq: int, outcome: Forgotten) -> None:
+    async def mark_forgotten(self, backend: str, seq: int, outcome: Forgotten) -> None:
         """``backend`` was asked to forget this, and that is what it did; unless it is wanted again by now."""
-        await self._database.write(lambda db: db.execute(_UNDONE, (outcome, backend, seq)))
+        await self._database.write(lambda db: db.execute(_MARK_FORGOTTEN, (outcome, backend, seq)))
 
-    async def outcome(self, backend: str, seq: int) -> Forgotten | None:
+    async def deletion_outcome(self, backend: str, seq: int) -> Forgotten | None:
         """What ``backend`` did when it was asked to forget this; None while it has to be asked.
 
         Absent where it is not to forget it any more: then it is told it again instead.
@@ -187,7 +187,7 @@ class Outbox:
         )
         return _outcome(row["state"])
 
-    async def open_to_forget(self, backend: str, seqs: Sequence[int]) -> Mapping[int, Forgotten | None]:
+    async def deletion_outcomes(self, backend: str, seqs: Sequence[int]) -> Mapping[int, Forgotten | None]:
         """As `outcome`, of many: by number, what ``backend`` did; None while it has to be asked."""
         rows = await self._database.read(
             lambda db: db.execute(
@@ -197,12 +197,12 @@ class Outbox:
         )
         return {row["seq"]: _outcome(row["state"]) for row in rows}
 
-    async def undone_all(self, backend: str, outcomes: Sequence[tuple[int, Forgotten]]) -> None:
+    async def mark_all_forgotten(self, backend: str, outcomes: Sequence[tuple[int, Forgotten]]) -> None:
         """As `undone`, of many in one transaction."""
         rows = [(outcome, backend, seq) for seq, outcome in outcomes]
-        await self._database.write(lambda db: db.executemany(_UNDONE, rows))
+        await self._database.write(lambda db: db.executemany(_MARK_FORGOTTEN, rows))
 
-    async def attempted(self, backend: str, seq: int, reason: str, next_at: datetime) -> None:
+    async def postpone(self, backend: str, seq: int, reason: str, next_at: datetime) -> None:
         """One more try of this failed; the next is not before ``next_at``."""
         await self._database.write(
             lambda db: db.execute(
@@ -211,7 +211,7 @@ class Outbox:
             )
         )
 
-    async def ids(self, backend: str, ref: str, scope: Scope) -> tuple[str, ...]:
+    async def native_ids(self, backend: str, ref: str, scope: Scope) -> tuple[str, ...]:
         """Under which ids ``backend`` keeps an event; none while it was not told. Raises NotFound, as `find`."""
 
         def work(db: Connection) -> tuple[str, ...]:
@@ -221,7 +221,7 @@ class Outbox:
 
         return await self._database.read(work)
 
-    async def holding(self, refs: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    async def holders(self, refs: Sequence[str]) -> Mapping[str, Sequence[str]]:
         """By ref, the backends that were told of an event and keep it."""
         numbers = {seq: ref for ref in refs if (seq := parse_short_ref(ref)) is not None}
         rows = await self._database.read(
@@ -271,7 +271,7 @@ def has_open_deliveries(file: Path) -> bool:
         return True
 
 
-_UNDONE = (
+_MARK_FORGOTTEN = (
     "update delivery set state = ?, native_ids = '[]', reason = null where backend = ? and seq = ? and state = 'forget'"
 )
 
@@ -334,7 +334,7 @@ def withdraw(db: Connection, seqs: Sequence[int], *, drop_unsent: bool = False) 
     )
 
 
-def to_forget(db: Connection, seq: int) -> dict[str, tuple[str, ...]]:
+def backends_to_forget(db: Connection, seq: int) -> dict[str, tuple[str, ...]]:
     """By backend that is to forget an event, the native ids under which it keeps it."""
     rows = db.execute(
         f"select backend, native_ids from delivery where {_OF_EVENTS} and state = 'forget'", (json.dumps([seq]),)

@@ -32,7 +32,7 @@ class ReadOnlyJournal(Journal):
     async def salvage(cls, file: Path) -> Self:
         """Raises StoreDamaged where not even the lines of files that were forgotten can be read, or another version of
         this program wrote it."""
-        journal = cls(await Database.open_damaged(file, cls.schema, fix=cls.fix(file)))
+        journal = cls(await Database.open_damaged(file, cls.schema, fix=cls.fix_for(file)))
         try:
             await journal.load()
         except BaseException:

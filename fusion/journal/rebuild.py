@@ -35,12 +35,12 @@ _SIDES = ("-wal", "-shm")
 _DERIVED = frozenset({"mark", "term", "owner", "sqlite_sequence"})
 """tables that are not copied: counted anew, or the new journal's own"""
 
-Known = Literal["known", "forgotten", "recovered", "renumbered"]
+Recovery = Literal["known", "forgotten", "recovered", "renumbered"]
 """what became of an event of a store: it was there; it stays forgotten; it came back with its ref, or with a new one"""
 
 
 @dataclass(slots=True)
-class Copied:
+class CopyReport:
     """What was read of an old journal; ``mark`` is its own, ``cut`` the tables that could not be read to their end."""
 
     events: int = 0
@@ -50,7 +50,7 @@ class Copied:
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class StoredCopy:
     """One store's copy of an event, with the native ids that it keeps it under."""
 
     backend: str
@@ -58,7 +58,7 @@ class Copy:
     native_ids: tuple[str, ...]
 
 
-def finish(folder: Path) -> bool:
+def finish_exchange(folder: Path) -> bool:
     """Brings an exchange to its end that was interrupted; whether there was one."""
     work = folder / WORK
     try:
@@ -77,7 +77,7 @@ def finish(folder: Path) -> bool:
     return True
 
 
-def discard(folder: Path) -> None:
+def discard_unfinished(folder: Path) -> None:
     """Removes a journal that was being built and is not whole."""
     if not (folder / WORK / READY).exists():
         shutil.rmtree(folder / WORK, ignore_errors=True)
@@ -90,15 +90,15 @@ def exchange(folder: Path, aside: str) -> None:
     (work / READY).write_text(aside, encoding="utf-8")
     _sync(work / READY)
     _sync(work)
-    finish(folder)
+    finish_exchange(folder)
 
 
-def begin(folder: Path) -> tuple[Path, Copied]:
+def begin(folder: Path) -> tuple[Path, CopyReport]:
     """A new journal with what can be read of the old one; its file, and what that was. The old file is not touched."""
     work = folder / WORK
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(mode=0o700)
-    old, new, copied = work / "old.sqlite", work / FILE, Copied()
+    old, new, copied = work / "old.sqlite", work / FILE, CopyReport()
     for side in ("", "-wal"):
         with suppress(FileNotFoundError):
             shutil.copyfile(folder / (FILE + side), f"{old}{side}")
@@ -126,24 +126,24 @@ def begin(folder: Path) -> tuple[Path, Copied]:
     return new, copied
 
 
-def add(file: Path, copies: Iterable[Sequence[Copy]], stores: Sequence[str], last: int) -> dict[str, Known]:
+def add(file: Path, copies: Iterable[Sequence[StoredCopy]], stores: Sequence[str], last: int) -> dict[str, Recovery]:
     """Adds the events that stores hold beyond a journal, each with its ``copies``, oldest first; what became of each.
 
     ``stores`` are the backends that an event is to be delivered to where they have no copy. An event keeps its number,
     and so its ref, where the old journal still lists under which number it was delivered; stores do not know it. New
     numbers come after ``last``, so that no ref of a lost memory names another one.
     """
-    found: dict[str, Known] = {}
+    found: dict[str, Recovery] = {}
     with closing(sqlite3.connect(file, isolation_level=None)) as db:
         db.row_factory = sqlite3.Row
         db.execute("begin immediate")
         _number_from(db, last)
-        barred = Tombstones.of(db)
-        numbers = _numbers_left(db)
+        tombstones = Tombstones.of(db)
+        numbers = _known_numbers(db)
         for some in copies:
             event = fullest([copy.event for copy in some])
             number = numbers.get(event.event_id)
-            found[event.event_id] = _add(db, event, some, stores, barred, number)
+            found[event.event_id] = _add(db, event, some, stores, tombstones, number)
         _supersede(db)
         db.execute(watermark.COUNT)
         db.execute("commit")
@@ -160,7 +160,7 @@ def fullest(copies: Sequence[Event]) -> Event:
     return max(copies, key=said)
 
 
-def _numbers_left(db: Connection) -> dict[str, int]:
+def _known_numbers(db: Connection) -> dict[str, int]:
     """By event id, the number of each event that is gone and whose deliveries are left, with the id that stores use."""
     rows = db.execute(
         "select distinct d.seq, n.value as id from delivery d, json_each(d.native_ids) n "
@@ -174,11 +174,11 @@ def _numbers_left(db: Connection) -> dict[str, int]:
 def _add(
     db: Connection,
     event: Event,
-    copies: Sequence[Copy],
+    copies: Sequence[StoredCopy],
     stores: Sequence[str],
-    barred: Tombstones,
+    tombstones: Tombstones,
     number: int | None = None,
-) -> Known:
+) -> Recovery:
     if db.execute("select 1 from event where event_id = ?", (event.event_id,)).fetchone() is not None:
         return "known"
     place_key, natural, words = keys_of(event)
@@ -187,7 +187,7 @@ def _add(
         "select 1 from tombstone where event_id = ? or key in (select value from json_each(?))",
         (event.event_id, json.dumps(marks)),
     ).fetchone()
-    if gone is not None or barred.visible("", Hit.of(event)) is None:
+    if gone is not None or tombstones.visible("", Hit.of(event)) is None:
         return "forgotten"
     # Of two events with one natural key the newer one has it, as when it was appended.
     db.execute("update event set natural = null where natural = ?", (natural,))
@@ -313,10 +313,10 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def merged(held: Mapping[str, Iterable[tuple[Event, tuple[str, ...]]]]) -> list[list[Copy]]:
+def merge_copies(held: Mapping[str, Iterable[tuple[Event, tuple[str, ...]]]]) -> list[list[StoredCopy]]:
     """The events of several stores, each once with all its copies, in the order in which they were recorded."""
-    copies: dict[str, list[Copy]] = {}
+    copies: dict[str, list[StoredCopy]] = {}
     for backend, events in held.items():
         for event, native_ids in events:
-            copies.setdefault(event.event_id, []).append(Copy(backend, event, native_ids))
+            copies.setdefault(event.event_id, []).append(StoredCopy(backend, event, native_ids))
     return sorted(copies.values(), key=lambda some: (some[0].event.recorded_at, some[0].event.event_id))

@@ -19,7 +19,7 @@ LAST = "alter table event add column said_at integer;"
 is newer: what was said, denied and said again holds."""
 
 
-def said_before(db: Connection, event: Event) -> Row | None:
+def find_repeat(db: Connection, event: Event) -> Row | None:
     """The row of the memory that an explicit wish to remember says again, if there is one."""
     if event.kind == "turn" or event.derived_from or event.supersedes is not None:
         return None
@@ -29,7 +29,7 @@ def said_before(db: Connection, event: Event) -> Row | None:
     return None
 
 
-def note(db: Connection, row: Row, at: datetime) -> int:
+def count_repeat(db: Connection, row: Row, at: datetime) -> int:
     """Counts that it was said once more, ``at`` this time; how often in all."""
     db.execute(
         "update event set said = said + 1, said_at = max(coalesce(said_at, 0), ?) where seq = ?",

@@ -1,7 +1,7 @@
-"""What does not hold any more by itself: what a file has no more, and what was made of a text that was edited.
+"""Retiring: memories that are no longer in their file, or were distilled from a turn that was edited.
 
-Unlike forgetting, retiring is nobody's wish: no tombstone stands in the way of the same text later, with which a
-memory comes back by itself, and the journal keeps it as it keeps earlier versions. The backends delete it.
+Unlike forgetting, it leaves no tombstone: when the same text is in the file again, its memory is current again. The
+journal keeps a retired memory like an earlier version; the backends delete it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ create index event_source on event(tenant, source, seq) where source is not null
 """
 
 MAX_KEPT = 5000
-"""revisions of one file, and files, in one request"""
+"""maximum revisions of one file, and files, in one request"""
 
 CURRENT = "forgotten = 0 and superseded_by is null"
 MANY = "select value from json_each(?)"
@@ -30,9 +30,9 @@ MANY = "select value from json_each(?)"
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A file as it was read from its beginning to its end: the revisions of its pieces, and no other, are current.
+    """A file that was read completely: of its pieces exactly the revisions ``keep`` are current.
 
-    ``part`` narrows that to revisions that begin with it, for a file of more pieces than one request takes.
+    ``part`` restricts that to revisions with this prefix, for a file with more pieces than one request takes.
     """
 
     source: str
@@ -42,19 +42,20 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class SourceCount:
-    """One source that memories came from, and how many of them are current."""
+    """A source, and how many of its memories are current."""
 
     source: str
     memories: int
 
 
-def gone(db: Connection, scope: Scope, file: Whole) -> list[Any]:
-    """The rows of current pieces that a file does not have any more.
+def missing_from(db: Connection, scope: Scope, files: Sequence[Whole]) -> list[Any]:
+    """The rows of current pieces that are no longer in their files, of exactly this owner."""
+    return [row for file in files for row in _missing_from(db, scope, file)]
 
-    Of exactly this owner: what another user took in from the same file is theirs.
-    """
+
+def _missing_from(db: Connection, scope: Scope, file: Whole) -> list[Any]:
     same = " and ".join(f"{dimension} is ?" for dimension in DIMENSIONS)
-    # By itself SQLite takes an index of the user, and looks through all of that user's memories for each file.
+    # Without the hint SQLite takes an index of the user and reads all memories of that user for each file.
     return db.execute(
         "select * from event indexed by event_source "
         f"where tenant = ? and source = ? and place_unit = 'line' and {CURRENT} and {same} "
@@ -71,7 +72,7 @@ def gone(db: Connection, scope: Scope, file: Whole) -> list[Any]:
 
 
 def retire(db: Connection, rows: Sequence[Any]) -> None:
-    """These are not current any more, and every backend is to delete them."""
+    """Mark events as not current, and make their deletion due in every backend."""
     for row in rows:
         count(db, event_of(row), -1)
         db.execute("update event set superseded_by = ? where seq = ?", (RETIRED, row["seq"]))
@@ -79,7 +80,7 @@ def retire(db: Connection, rows: Sequence[Any]) -> None:
 
 
 def made_of(db: Connection, event_id: str) -> list[Any]:
-    """The rows of current memories that were made of an event, alone or with others, and of those in turn."""
+    """The rows of current memories that were derived from an event, directly or not, alone or with others."""
     sources, rows = [event_id], dict[str, Any]()
     for source in sources:
         for row in _made_of(db, [source]):
@@ -90,10 +91,7 @@ def made_of(db: Connection, event_id: str) -> list[Any]:
 
 
 def replaced(db: Connection, seqs: Collection[int], events: Sequence[Event]) -> list[Any]:
-    """The rows of current memories to which ``events`` are the answer now: made before of these turns and no others.
-
-    Only where they have a turn in common: what was learnt of another turn still holds.
-    """
+    """The rows of earlier memories that ``events`` replace: derived from these turns alone, with one in common."""
     turns = db.execute(f"select event_id from event where seq in ({MANY})", (json.dumps(list(seqs)),))
     again, kept = {row["event_id"] for row in turns}, {event.event_id for event in events}
     earlier = _made_of(db, [source for event in events for source in event.derived_from])
@@ -109,16 +107,16 @@ def _made_of(db: Connection, sources: Sequence[str]) -> list[Any]:
 
 
 def revive(db: Connection, row: Any, stores: Sequence[str]) -> None:
-    """What was retired is in its file again: it is current, and every backend is to be told."""
+    """Make a retired event current again, and its delivery due in every backend."""
     db.execute("update event set superseded_by = null where seq = ?", (row["seq"],))
     outbox.enter_again(db, row["seq"], stores)
     count(db, event_of(row), +1)
 
 
 def sources(db: Connection, scope: Scope, prefix: str, after: str, limit: int) -> list[SourceCount]:
-    """The sources of a scope's own memories that begin with ``prefix``, by name, from the one after ``after``."""
+    """The sources of a scope's memories that begin with ``prefix``, sorted, from the one after ``after``."""
     same = " and ".join(f"{dimension} = ?" for dimension in scope.named())
-    # Without an end, what sorts behind the prefix would be looked through, too; U+10FFFF is no character.
+    # The upper bound ends the scan of the index; U+10FFFF is not a character.
     rows = db.execute(
         "select source, count(*) as n from event where tenant = ? and source > ? and source >= ? and source < ? "
         "and substr(source, 1, ?) = ? and forgotten = 0 and superseded_by is null "

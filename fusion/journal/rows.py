@@ -62,12 +62,12 @@ def record_of(row: Any) -> Record:
     return Record(short_ref(row["seq"]), event_of(row), bool(row["forgotten"]), row["superseded_by"], said_at)
 
 
-def whole(row: Row) -> Event:
+def delivered_event(row: Row) -> Event:
     """An event as a backend is told of it; what its caller stated is nobody else's business."""
     return replace(event_of(row), stated=tuple((name, value) for name, value in json.loads(row["stated"])))
 
 
-def all_are(db: Connection, event_ids: Sequence[str], condition: str) -> bool:
+def all_match(db: Connection, event_ids: Sequence[str], condition: str) -> bool:
     """Whether a condition holds of every one of these events."""
     met = f"select count(*) from event where event_id in (select value from json_each(?)) and {condition}"
     return bool(db.execute(met, (json.dumps(event_ids),)).fetchone()[0] == len(set(event_ids)))
@@ -147,7 +147,7 @@ def frequencies(db: Connection, scope: Scope, asked: Sequence[str]) -> Frequenci
     return Frequencies(documents, length / documents if documents else 1.0, {r["term"]: r["n"] for r in counts})
 
 
-def whose(scope: Scope) -> tuple[str, list[object]]:
+def visible_to(scope: Scope) -> tuple[str, list[object]]:
     """The condition on an ``event`` under which a query of ``scope`` may see it, and its parameters."""
     named = scope.named()
     terms_of = ["tenant = ?", *(f"{dimension} = ?" for dimension in named)]

@@ -22,7 +22,7 @@ _TURNS = (
 )
 
 
-def placed(db: Connection, event: Event) -> Event:
+def claim_if_uninvited(db: Connection, event: Event) -> Event:
     """The event, as a claim if it is a turn of a talk that others began. What readers name was read, and stands."""
     kind, colon, _ = (event.source or "").partition(":")
     place = event.place

@@ -1,10 +1,8 @@
-"""Tombstones: what was forgotten is gone from its row, and what must not come back is known by hashes alone.
+"""Tombstones: hashes of what was forgotten, which keep it out of answers and out of the journal.
 
-A memory is barred by its natural key, by its words within their owner, and, if it is a piece of a user's own file, by
-its statements within that file, by whatever name that goes here and there (`_shelf`); one that never came through here
-by its backend and native id, too. An explicit remember of the same words lifts all that one forgetting put up.
-
-Of a piece of a file only the forgotten statements are kept back: what else stands in it, or came there since, is known.
+A forgotten memory has a tombstone for its natural key and one for its words within their owner. A piece of a user's
+own file also has one per statement, under the file's name (`_file_key`), so other statements of the file stay visible.
+An external item has one for its backend and native id. Remembering the same words explicitly lifts them all.
 """
 
 from __future__ import annotations
@@ -43,10 +41,10 @@ create index hidden_words on hidden(words);
 FORMER_LINE_WORDS = 3
 """earlier versions knew a forgotten line from this many words on; shorter ones went with a line that they stood by"""
 
-_FOREIGN = "foreign\0"
+_EXTERNAL = "foreign\0"
 _OWNER = re.compile(r"[^\0]*\0[^\0]*\0([^\0]*)\0")
 """the user in a key of words: kind, tenant, user, hash"""
-_TELLS_APART = re.compile(r"-[0-9a-f]{8}(?=/)")
+_FOLDER_HASH = re.compile(r"-[0-9a-f]{8}(?=/)")
 """what a folder's name has behind it where another of that name was there first"""
 
 
@@ -61,33 +59,33 @@ class Tombstones:
 
     @classmethod
     def of(cls, db: Connection) -> Tombstones:
-        barred = cls()
+        tombstones = cls()
         for tenant, document, line, words in db.execute("select tenant, document, line, words from hidden"):
-            barred._bar(tenant, document, line, _user(words))
-        barred.keys.update(
-            key for (key,) in db.execute("select key from tombstone") if key.startswith((WORDS, _FOREIGN))
+            tombstones._add_line(tenant, document, line, _user(words))
+        tombstones.keys.update(
+            key for (key,) in db.execute("select key from tombstone") if key.startswith((WORDS, _EXTERNAL))
         )
-        return barred
+        return tombstones
 
     def __bool__(self) -> bool:
         return bool(self.keys or self.lines)
 
     def add(self, hit: Hit, backend: str | None = None) -> None:
         """Bars what says this; with a ``backend``, also the item itself."""
-        keys = [_words(hit.text, hit.speaker, hit.scope), *itself(backend, hit)]
-        self.keys.update(key for key in keys if key.startswith((WORDS, _FOREIGN)))
+        keys = [_words(hit.text, hit.speaker, hit.scope), *item_keys(backend, hit)]
+        self.keys.update(key for key in keys if key.startswith((WORDS, _EXTERNAL)))
         if hit.place is not None:
-            for line in file_lines(hit.text, hit.place):
-                self._bar(hit.scope.tenant, hit.place.document, line, hit.scope.user_id or "")
+            for line in statement_keys(hit.text, hit.place):
+                self._add_line(hit.scope.tenant, hit.place.document, line, hit.scope.user_id or "")
 
-    def _bar(self, tenant: str, document: str, line: str, user: str) -> None:
-        self.lines.setdefault((tenant, _shelf(document)), {}).setdefault(line, set()).add(user)
+    def _add_line(self, tenant: str, document: str, line: str, user: str) -> None:
+        self.lines.setdefault((tenant, _file_key(document)), {}).setdefault(line, set()).add(user)
 
     def hides(self, backend: str, hit: Hit) -> bool:
         """Whether nothing of a hit may be shown. What the journal knows by its id is left to the journal."""
         return self.visible(backend, hit) is None
 
-    def says(self, backend: str, hit: Hit) -> bool:
+    def affects(self, backend: str, hit: Hit) -> bool:
         """Whether a hit says something that was forgotten, be it beside other things."""
         return self.visible(backend, hit) is not hit
 
@@ -98,7 +96,7 @@ class Tombstones:
         may have come there since.
         """
         if hit.place is not None:
-            text, place = self.rest(hit.text, hit.place, hit.scope)
+            text, place = self.remainder(hit.text, hit.place, hit.scope)
             if not text and hit.text:
                 return None
             hit = hit if text == hit.text else replace(hit, text=text, place=place)
@@ -106,9 +104,9 @@ class Tombstones:
             return hit
         # The words of what has an event's id are the journal's to judge.
         says = [] if hit.event_id is not None else [_words(hit.text, hit.speaker, hit.scope)]
-        return hit if self.keys.isdisjoint((*says, *itself(backend, hit))) else None
+        return hit if self.keys.isdisjoint((*says, *item_keys(backend, hit))) else None
 
-    def rest(self, text: str, place: Place, scope: Scope) -> tuple[str, Place]:
+    def remainder(self, text: str, place: Place, scope: Scope) -> tuple[str, Place]:
         """What a piece of a file says beside what was forgotten there, and where; empty where that is nothing."""
         said = self._without(text, place, scope)
         if said == text:
@@ -130,34 +128,34 @@ class Tombstones:
         forgotten = self._in_document(place.document, scope) if place.unit == "line" else None
         if forgotten is None:
             return text
-        if forgotten(_whole(text)):
+        if forgotten(_piece_key(text)):
             return "\n" * text.count("\n")
-        formerly = {number for number, key in _former(text) if key and forgotten(key)}
+        formerly = {number for number, key in _former_line_keys(text) if key and forgotten(key)}
         if formerly:
-            formerly |= {number for number, key in _former(text) if not key}
+            formerly |= {number for number, key in _former_line_keys(text) if not key}
             lines = ("" if number in formerly else line for number, line in enumerate(text.split("\n")))
             return without("\n".join(lines), forgotten)
         return without(text, forgotten)
 
     def _in_document(self, document: str, scope: Scope) -> Callable[[str], bool] | None:
         """Tells the keys of what was forgotten in a document; None where nothing was."""
-        gone = self.lines.get((scope.tenant, _shelf(document))) if self.lines else None
+        gone = self.lines.get((scope.tenant, _file_key(document))) if self.lines else None
         if gone is None:
             return None
         who = {"", scope.user_id}
         return lambda key: key in gone and (scope.user_id is None or not who.isdisjoint(gone[key]))
 
-    def rest_of(self, record: Record) -> Record | None:
+    def visible_record(self, record: Record) -> Record | None:
         """A record without what was forgotten in its file; None where nothing is left."""
         event = record.event
         if event.place is None or not event.text or not self.lines:
             return record
-        text, place = self.rest(event.text, event.place, event.scope)
+        text, place = self.remainder(event.text, event.place, event.scope)
         if text == event.text:
             return record
         return replace(record, event=replace(event, text=text, place=place)) if text else None
 
-    def lines_left(self, document: str, lines: Sequence[str], scope: Scope) -> dict[int, str]:
+    def visible_lines(self, document: str, lines: Sequence[str], scope: Scope) -> dict[int, str]:
         """Of each line of a file that says what was forgotten, by number from 1, the rest; the same rule as `visible`.
 
         In the pieces that a file is taken in by, for what was forgotten before statements were kept is known by them.
@@ -180,14 +178,14 @@ class Tombstones:
         return {n: line for n, (line, before) in enumerate(zip(left, lines, strict=True), start=1) if line != before}
 
 
-def _shelf(document: str) -> str:
+def _file_key(document: str) -> str:
     """A file's name with that of the folder that it is in: what every reader of it knows.
 
     A document is called after the folder that somebody named to one reader (`docs/sub/a.md`), or to another
     (`sub/a.md`), and that folder's name may carry a hash that tells it from another one's. Two files of one name in
     two folders of one name are taken for one: rather too much is kept out of answers than too little.
     """
-    return _TELLS_APART.sub("", "/".join(document.split("/")[-2:]))
+    return _FOLDER_HASH.sub("", "/".join(document.split("/")[-2:]))
 
 
 def _user(words: str | None) -> str:
@@ -196,11 +194,11 @@ def _user(words: str | None) -> str:
     return owner[1] if owner else ""
 
 
-def itself(backend: str | None, hit: Hit) -> list[str]:
+def item_keys(backend: str | None, hit: Hit) -> list[str]:
     """The key of one backend's item; a piece of a file has none."""
     if backend is None or (hit.place is not None and hit.place.unit == "line"):
         return []
-    return [f"{_FOREIGN}{hit.scope.tenant}\0{backend}\0{hit.native_id}"]
+    return [f"{_EXTERNAL}{hit.scope.tenant}\0{backend}\0{hit.native_id}"]
 
 
 @lru_cache(maxsize=4096)
@@ -209,7 +207,7 @@ def _words(text: str, speaker: str | None, scope: Scope) -> str:
     return words_key(text, speaker, scope)
 
 
-def put_up(db: Connection, event_id: str, words: str, keys: Sequence[str], hit: Hit) -> None:
+def store_tombstones(db: Connection, event_id: str, words: str, keys: Sequence[str], hit: Hit) -> None:
     """Every tombstone of one memory, each with the words that lift it."""
     db.executemany(
         "insert or replace into tombstone values(?, ?, ?)", [(key, event_id, words) for key in (words, *keys)]
@@ -217,7 +215,7 @@ def put_up(db: Connection, event_id: str, words: str, keys: Sequence[str], hit: 
     if hit.place is not None:
         db.executemany(
             "insert or ignore into hidden values(?, ?, ?, ?)",
-            [(hit.scope.tenant, hit.place.document, line, words) for line in file_lines(hit.text, hit.place)],
+            [(hit.scope.tenant, hit.place.document, line, words) for line in statement_keys(hit.text, hit.place)],
         )
 
 
@@ -227,19 +225,19 @@ def lift(db: Connection, words: str) -> None:
     db.execute("delete from hidden where words = ?", (words,))
 
 
-def file_lines(text: str, place: Place) -> set[str]:
+def statement_keys(text: str, place: Place) -> set[str]:
     """The keys of a piece of a file and of its statements; none for a turn."""
-    return {one.key for one in statements(text)} | {_whole(text)} if place.unit == "line" else set()
+    return {one.key for one in statements(text)} | {_piece_key(text)} if place.unit == "line" else set()
 
 
-def _whole(text: str) -> str:
+def _piece_key(text: str) -> str:
     """The key of a whole piece, whatever it says: one may have no statement."""
     words = [word for line in text.splitlines() for word in normalise(line).split()]
     return content_hash("whole\0" + " ".join(words))
 
 
 @lru_cache(maxsize=4096)
-def _former(text: str) -> tuple[tuple[int, str], ...]:
+def _former_line_keys(text: str) -> tuple[tuple[int, str], ...]:
     """Each line that says something, by number from 0, with the key that earlier versions gave it; none if short."""
     lines = ((number, normalise(line).split()) for number, line in enumerate(text.split("\n")))
     return tuple(
@@ -257,7 +255,7 @@ class Withheld:
     refs: tuple[str, ...]
 
 
-def held_back(db: Connection, tenant: str) -> list[Withheld]:
+def withheld_documents(db: Connection, tenant: str) -> list[Withheld]:
     """What was forgotten in documents and is kept out of them, by document."""
     rows = db.execute(
         "select distinct h.document, a.ref, a.id from hidden h join tombstone t on t.words = h.words "

@@ -20,7 +20,7 @@ from fusion.doors.http.serve import Server, listen, url_of
 from fusion.errors import BadInput, HomeGone, NotFound
 from fusion.extension import Call, Route, Verb
 from fusion.home import HomeLock, ServerRecord, write_record
-from fusion.ingest.forget import ForgetReceipt, ForgetRequest, Forgetting, Found
+from fusion.ingest.forget import ForgetReceipt, ForgetRequest, ForgetResult, Preview
 from fusion.journal.retire import Whole
 from fusion.recall.engine import Fused, FuseRequest
 from fusion.recall.filter import foreign_ref
@@ -186,12 +186,12 @@ class FakeFusion:
             raise NotFound("There is no such memory here.")
         return {"ref": ref, "event_id": "e1", "backends": {"markdown": "hidden"}}
 
-    async def forget_many(self, request: ForgetRequest) -> Forgetting:
+    async def forget_many(self, request: ForgetRequest) -> ForgetResult:
         request.names()
         self.forgettings.append(request)
-        found = Found("m1z", "" if not request.dry_run else self.text, ("markdown",))
+        found = Preview("m1z", "" if not request.dry_run else self.text, ("markdown",))
         receipt = ForgetReceipt("m1z", "e1", {"markdown": "deleted"})
-        return Forgetting(request.dry_run, (found,), () if request.dry_run else (receipt,))
+        return ForgetResult(request.dry_run, (found,), () if request.dry_run else (receipt,))
 
     async def undo(self, scope: Scope, batch: str | None, *, limit: int, dry_run: bool) -> dict[str, Any]:
         if batch not in (None, "b1"):

@@ -162,7 +162,7 @@ async def test_tombstones_that_are_left_hold_for_what_a_store_still_has(home: Pa
         await fusion.deliverer.close()
         page = await fusion.memories(NADIA, 100)
         (ref,) = [one["ref"] for one in page["memories"] if one["text"] == text(7)]
-        await fusion.journal.bury(ref, NADIA)
+        await fusion.journal.forget([ref], NADIA)
         await fusion.journal._database.checkpoint()
     ruin(home / "journal.sqlite", "event")
     (done,) = await repair(settings, dry_run=False)

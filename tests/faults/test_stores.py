@@ -392,7 +392,7 @@ async def test_damaged_journal_starts_read_only(home: Path, part: str) -> None:
         await fusion.settle()
         await fusion.deliverer.close()
         for one in kept[::2]:  # the backend is never told
-            await fusion.journal.bury(one.ref, NADIA)
+            await fusion.journal.forget([one.ref], NADIA)
     journal = home / "journal.sqlite"
     ruin(journal, *DAMAGED[part])
     before = journal.read_bytes()

@@ -94,9 +94,9 @@ async def distil(file: str, n: str, statement: str, edited: str = "") -> None:
         return event(f"This is turn {number} of our talk", 0 if edited else number, kind="turn")
 
     journal = await Journal.open(Path(file))
-    journal.distil()
+    journal.enable_distillation()
     if edited:
-        await journal.outbox.enlist(["shelf"])
+        await journal.outbox.register(["shelf"])
         await journal.append([turn(int(n) - 1)])
         before = Distiller(journal, Deliverer(journal, {}), FakeModel(memories), quiet_s=0)
         before.start()

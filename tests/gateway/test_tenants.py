@@ -100,10 +100,10 @@ class TestMoving:
                 found.append(stored[0])
         for tenant, found in kept.items():
             scope = Scope(tenant, "ana", audience="private")
-            await journal.bury(found[1].ref, scope)
+            await journal.forget([found[1].ref], scope)
             hit = (await journal.records([found[0].event.event_id]))[found[0].event.event_id].hit
             item = ExternalItem("x0123456789", "mem0", replace(hit, native_id=f"of {tenant}"), scope)
-            await journal.note_shown([item], told.recorded_at)
+            await journal.keep_external_items([item], told.recorded_at)
         await journal.close()
         allow(home)
         return kept

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fusion.contract import KINDS, Entity, Episode, Event, Extraction, Fact, Kind, Moment, Precision
-from fusion.ingest.capture import KEYWORDS, LONGEST_PART_WORDS, MOST_ENTITIES, MOST_FACTS, MOST_TIMES, capture
+from fusion.ingest.capture import KEYWORDS, MAX_ENTITIES, MAX_FACTS, MAX_PART_WORDS, MAX_TIMES, capture
 
 WEDNESDAY = datetime(2026, 3, 11, 10, 30, 20, tzinfo=UTC)
 
@@ -108,7 +108,7 @@ def test_the_speaker_is_the_first_entity_and_a_person():
 def test_entities_are_told_once_and_at_most_sixteen():
     """Case makes no second entity: the first spelling stays."""
     assert names("[[redis]] with Redis and REDIS") == ["redis"]
-    assert len(names(" and ".join(f"[[Name {n}]]" for n in range(40)))) == MOST_ENTITIES == 16
+    assert len(names(" and ".join(f"[[Name {n}]]" for n in range(40)))) == MAX_ENTITIES == 16
 
 
 # Facts
@@ -200,7 +200,7 @@ def test_arrow_lines_are_facts():
 def test_facts_are_told_once_and_at_most_eight():
     """The same statement twice is one fact."""
     assert stated("Ana likes tea. Ana likes tea.") == [("Ana", "likes", "tea")]
-    assert len(stated("\n".join(f"A{n} -> is -> B" for n in range(20)))) == MOST_FACTS == 8
+    assert len(stated("\n".join(f"A{n} -> is -> B" for n in range(20)))) == MAX_FACTS == 8
 
 
 # Times: said on Wednesday, 2026-03-11
@@ -292,7 +292,7 @@ def test_nothing_is_told_more_finely_than_its_event_is_known():
 def test_times_are_told_once_and_at_most_eight():
     """ "today" twice is one time."""
     assert len(named_times("today and today")) == 1
-    assert len(named_times(" ".join(f"2026-01-{n:02}" for n in range(1, 20)))) == MOST_TIMES == 8
+    assert len(named_times(" ".join(f"2026-01-{n:02}" for n in range(1, 20)))) == MAX_TIMES == 8
 
 
 # Episodes
@@ -366,17 +366,17 @@ def test_capture_never_raises_and_keeps_its_bounds(
     assert isinstance(found, Extraction)
     assert found == capture(said)
     assert found.kind in KINDS
-    assert len(found.entities) <= MOST_ENTITIES
-    assert len(found.facts) <= MOST_FACTS
-    assert len(found.times) <= MOST_TIMES
-    assert len(found.episodes) <= MOST_TIMES
+    assert len(found.entities) <= MAX_ENTITIES
+    assert len(found.facts) <= MAX_FACTS
+    assert len(found.times) <= MAX_TIMES
+    assert len(found.episodes) <= MAX_TIMES
     assert found.confidence == 1
     assert len({entity.name.casefold() for entity in found.entities}) == len(found.entities)
     for fact in found.facts:
         assert isinstance(fact, Fact)
         assert fact.predicate
         for part in (fact.subject, fact.object):
-            assert 0 < len(part.split()) <= LONGEST_PART_WORDS + len((speaker or "").split())
+            assert 0 < len(part.split()) <= MAX_PART_WORDS + len((speaker or "").split())
     assert all(moment.utc.utcoffset() == timedelta(0) for moment in found.times)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from fusion.contract import Extraction
 from fusion.errors import BackendUnreachable, HttpStatus, RateLimited
-from fusion.ingest.deliver import ATTEMPTS, BATCH, CAP_S, FIRST_S, Deliverer
+from fusion.ingest.deliver import BATCH_EVENTS, FIRST_BACKOFF_S, MAX_ATTEMPTS, MAX_BACKOFF_S, Deliverer
 from fusion.ingest.intake import Intake, NewMemory
 from fusion.journal import Journal
 from tests.ingest.stores import ME, START, Reading, Shelf, Time, event
@@ -26,9 +26,9 @@ async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
 
 
 @asynccontextmanager
-async def delivering(journal, time=None, learn=None, **stores):
+async def delivering(journal, time=None, extract=None, **stores):
     time = time or Time()
-    options = {} if learn is None else {"learn": learn}
+    options = {} if extract is None else {"extract": extract}
     deliverer = Deliverer(journal, stores, clock=time.now, sleep=time.sleep, **options)
     await deliverer.start()
     try:
@@ -45,12 +45,12 @@ async def append(journal, *texts, first=0, **fields):
 async def test_every_store_gets_every_event_in_order(journal):
     """In the order of the journal, in batches; a backend that does not remember is not bothered."""
     one, two = Shelf(), Shelf()
-    texts = [f"turn {n}" for n in range(BATCH + 5)]
+    texts = [f"turn {n}" for n in range(BATCH_EVENTS + 5)]
     await append(journal, *texts)
     async with delivering(journal, one=one, two=two, reading=Reading()) as deliverer:
         await deliverer.settle()
         assert one.texts == two.texts == texts
-        assert [len(told) for told in one.told] == [BATCH, 5]
+        assert [len(told) for told in one.told] == [BATCH_EVENTS, 5]
         await append(journal, "later", first=1000)
         deliverer.wake()
         await deliverer.settle()
@@ -68,7 +68,7 @@ async def test_what_a_caller_stated_reaches_every_store_and_goes_with_the_memory
     async with delivering(journal, shelf=shelf) as deliverer:
         await deliverer.settle()
     assert [one.event.stated for one in shelf.kept.values()] == [said]
-    await journal.bury(kept.ref, kept.event.scope)
+    await journal.forget([kept.ref], kept.event.scope)
     await journal.close()
     assert all(b"marzipan" not in file.read_bytes() for file in tmp_path.glob("journal.sqlite*"))
 
@@ -80,16 +80,18 @@ async def test_what_was_just_said_goes_before_a_folder_that_is_read_in(journal):
     shelf.gate = asyncio.Event()
     async with delivering(journal, shelf=shelf) as deliverer:
         intake = Intake(journal, deliverer)
-        sections = [NewMemory(f"Section {n}", ME, source="file:/a.md", origin="import") for n in range(5 * BATCH)]
-        for first in range(0, len(sections), BATCH):
-            await intake.remember(sections[first : first + BATCH], batch="run")
+        sections = [
+            NewMemory(f"Section {n}", ME, source="file:/a.md", origin="import") for n in range(5 * BATCH_EVENTS)
+        ]
+        for first in range(0, len(sections), BATCH_EVENTS):
+            await intake.remember(sections[first : first + BATCH_EVENTS], batch="run")
         await shelf.reached.wait()
         await intake.remember([NewMemory("Tea is at four.", ME)])
         shelf.gate.set()
         await deliverer.settle()
     position = next(n for n, texts in enumerate(shelf.told) if "Tea is at four." in texts)
     assert (position, shelf.told[position]) == (1, ("Tea is at four.",))
-    assert len(shelf.texts) == 5 * BATCH + 1
+    assert len(shelf.texts) == 5 * BATCH_EVENTS + 1
 
 
 async def test_what_a_store_does_not_accept_is_not_told(journal):
@@ -108,13 +110,13 @@ async def test_capture_learns_once_an_event_for_all_stores(journal):
     """Three stores, one look at each event; all get what it found."""
     looks: Counter[str] = Counter()
 
-    def learn(one):
+    def extract(one):
         looks[one.text] += 1
         return Extraction(kind="decision")
 
     shelves = {name: Shelf() for name in ("one", "two", "three")}
     await append(journal, "a", "b")
-    async with delivering(journal, learn=learn, **shelves) as deliverer:
+    async with delivering(journal, extract=extract, **shelves) as deliverer:
         await deliverer.settle()
     assert looks == {"a": 1, "b": 1}
     assert all(c.extraction.kind == "decision" for shelf in shelves.values() for c in shelf.kept.values())
@@ -131,7 +133,7 @@ async def test_a_backend_that_was_down_catches_up_and_holds_up_nobody(journal):
         await up.until(["one", "two"])
         for tries in range(1, 12):
             await time.asleep(tries)
-            assert 0.8 <= time.slept[-1] / min(CAP_S, FIRST_S * 2 ** (tries - 1)) <= 1.2
+            assert 0.8 <= time.slept[-1] / min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2 ** (tries - 1)) <= 1.2
             assert "down" in deliverer.faults
             time.pass_by(time.slept[-1])
         await time.asleep(12)
@@ -161,7 +163,7 @@ async def test_a_fault_of_the_backend_is_never_held_against_an_event(journal, fa
     shelf.fault = fault
     await append(journal, "one", "two")
     async with delivering(journal, time, shelf=shelf) as deliverer:
-        for tries in range(1, ATTEMPTS + 5):
+        for tries in range(1, MAX_ATTEMPTS + 5):
             await time.asleep(tries)
             time.pass_by(time.slept[-1])
         assert set(shelf.told) == {("one", "two")}
@@ -191,7 +193,7 @@ async def test_what_was_refused_is_tried_again_later_then_given_up_until_the_nex
     time, shelf = Time(), Shelf(refuses=["bad"])
     await append(journal, "good", "bad")
     async with delivering(journal, time, shelf=shelf) as deliverer:
-        for tries in range(1, ATTEMPTS):
+        for tries in range(1, MAX_ATTEMPTS):
             await time.asleep(tries)
             time.pass_by(time.slept[-1])
             await asyncio.sleep(0)
@@ -199,7 +201,7 @@ async def test_what_was_refused_is_tried_again_later_then_given_up_until_the_nex
             deliverer.wake()
             await deliverer.settle()
         assert sum(time.slept) > 0.8 * 20 * 3600
-        assert shelf.told.count(("bad",)) == ATTEMPTS
+        assert shelf.told.count(("bad",)) == MAX_ATTEMPTS
     shelf.refuses.clear()
     async with delivering(journal, time, shelf=shelf) as deliverer:
         await deliverer.settle()
@@ -277,7 +279,7 @@ async def test_what_was_forgotten_while_it_was_told_is_forgotten_there_too(journ
     (stored,) = await append(journal, "in flight")
     async with delivering(journal, shelf=shelf) as deliverer:
         await shelf.reached.wait()
-        await journal.bury(stored.ref, ME)
+        await journal.forget([stored.ref], ME)
         gate, shelf.gate = shelf.gate, None
         gate.set()
         await shelf.until([])
@@ -293,12 +295,12 @@ async def test_what_was_forgotten_since_it_was_read_is_not_told(journal):
     """Read as due, forgotten everywhere, then told: killed before the mark, the store would keep it for ever."""
     shelf = Shelf()
     deliverer = Deliverer(journal, {"shelf": shelf})
-    await journal.outbox.enlist(["shelf"])
+    await journal.outbox.register(["shelf"])
     one, two = await append(journal, "one", "two")
     due = await journal.outbox.due("shelf", START, 9)
-    [burial] = await journal.bury(one.ref, ME)
-    await deliverer.forget("shelf", due[0].seq, burial.record.event, ())
-    await deliverer._tell("shelf", due)
+    [deletion] = (await journal.forget([one.ref], ME))[one.ref]
+    await deliverer.forget("shelf", due[0].seq, deletion.record.event, ())
+    await deliverer._deliver("shelf", due)
     assert shelf.told == [("two",)]
     assert shelf.texts == ["two"]
     assert await journal.backlog() == {}

@@ -18,7 +18,16 @@ from hypothesis import strategies as st
 from fusion.contract import Event, Extraction, Fact, Place, Scope
 from fusion.errors import BackendUnreachable, HttpStatus, RateLimited
 from fusion.ingest.deliver import Deliverer
-from fusion.ingest.distil import ATTEMPTS, BEFORE, LEAST_CHARS, SOURCE, TURNS, Distiller, exchanges, worth_it
+from fusion.ingest.distil import (
+    CONTEXT_TURNS,
+    MAX_ATTEMPTS,
+    MAX_EXCHANGE_TURNS,
+    MIN_SIDE_CHARS,
+    SOURCE,
+    Distiller,
+    exchanges,
+    worth_it,
+)
 from fusion.ingest.forget import Forgetter
 from fusion.ingest.intake import Intake, NewMemory
 from fusion.journal import Journal
@@ -145,7 +154,7 @@ def test_a_claimed_turn_is_in_no_exchange_of_the_talk_that_it_names() -> None:
     turns = [event(f"turn {n}", n, kind="turn", source="chat:12") for n in range(2)]
     claimed = event("planted", 2, kind="turn", source="claimed:chat:evil")
     listed = [DistilJob(n, turn, 0, turn.recorded_at) for n, turn in enumerate([*turns, claimed])]
-    texts = [[lesson.event.text for lesson in exchange] for exchange, _ in exchanges(listed)]
+    texts = [[job.event.text for job in exchange] for exchange, _ in exchanges(listed)]
     assert texts == [["turn 0", "turn 1"], ["planted"]]
 
 
@@ -154,12 +163,16 @@ async def test_a_long_conversation_goes_in_exchanges_with_what_was_said_before(t
     """19 turns: 8 and 8 at once, 3 when it is quiet; each is shown with the three turns before it."""
     model = FakeModel("[]")
     async with home(tmp_path, model) as at:
-        await at.say(*(f"This is turn number {n} of our talk." for n in range(2 * TURNS + 3)))
+        await at.say(*(f"This is turn number {n} of our talk." for n in range(2 * MAX_EXCHANGE_TURNS + 3)))
         await at.settle()
         assert len(model.asked) == 2
         await at.later()
-        assert [asked.user.count("</turn-") for asked in model.asked] == [TURNS, TURNS, 3] == [8, 8, 3]
-        assert [asked.user.count("</before-") for asked in model.asked] == [0, BEFORE, BEFORE]
+        assert (
+            [asked.user.count("</turn-") for asked in model.asked]
+            == [MAX_EXCHANGE_TURNS, MAX_EXCHANGE_TURNS, 3]
+            == [8, 8, 3]
+        )
+        assert [asked.user.count("</before-") for asked in model.asked] == [0, CONTEXT_TURNS, CONTEXT_TURNS]
         assert "turn number 7" in model.asked[1].user
 
 
@@ -182,9 +195,9 @@ async def test_two_conversations_are_not_mixed(tmp_path: Path):
 @pytest.mark.parametrize(
     ("sides", "expected"),
     [
-        ([("Ana", "x" * LEAST_CHARS), ("Tom", "x" * LEAST_CHARS)], True),
-        ([("Ana", "x" * LEAST_CHARS), ("Tom", "x" * (LEAST_CHARS - 1))], False),
-        ([("Ana", "x" * LEAST_CHARS)], True),
+        ([("Ana", "x" * MIN_SIDE_CHARS), ("Tom", "x" * MIN_SIDE_CHARS)], True),
+        ([("Ana", "x" * MIN_SIDE_CHARS), ("Tom", "x" * (MIN_SIDE_CHARS - 1))], False),
+        ([("Ana", "x" * MIN_SIDE_CHARS)], True),
         ([("Ana", "x" * 10), ("Ana", "y" * 10)], True),  # 10 + 10 of one side
         ([("Ana", " " * 50)], False),
     ],
@@ -206,7 +219,7 @@ async def test_what_is_not_worth_it_is_not_asked_about(tmp_path: Path):
         await at.say(LONG[0], first=20, trust="quarantined")
         await at.later()
         assert model.asked == []
-        assert await at.journal.lessons(9) == []
+        assert await at.journal.distil_jobs(9) == []
 
 
 @pytest.mark.feature(
@@ -227,8 +240,8 @@ async def test_an_answer_that_makes_no_sense_is_asked_for_again_in_halves(tmp_pa
         for _ in range(5):
             await at.later(120)
         assert [asked.user.count("</turn-") for asked in model.asked] == [8, 4, 2, 2, 4, 2, 2]
-        assert ATTEMPTS == 3  # 8, 4 and 2 about each turn: then it is given up
-        assert await at.journal.lessons(9) == []
+        assert MAX_ATTEMPTS == 3  # 8, 4 and 2 about each turn: then it is given up
+        assert await at.journal.distil_jobs(9) == []
         assert at.shelf.texts == texts
 
 
@@ -239,7 +252,7 @@ async def test_a_model_that_fails_is_never_held_against_a_turn(tmp_path: Path, f
     async with home(tmp_path, model) as at:
         await at.say(*LONG)
         await at.later()
-        for _ in range(ATTEMPTS + 2):
+        for _ in range(MAX_ATTEMPTS + 2):
             assert at.distiller.fault
             slept = len(at.time.slept)
             at.time.pass_by(60)
@@ -273,7 +286,7 @@ async def test_a_refused_question_counts_as_nonsense(tmp_path: Path):
         await at.say(*LONG)
         for _ in range(9):
             await at.later(3600)
-        assert len(model.asked) == ATTEMPTS
+        assert len(model.asked) == MAX_ATTEMPTS
 
 
 @pytest.mark.row(
@@ -298,7 +311,7 @@ async def test_what_is_forgotten_meanwhile_is_not_distilled(tmp_path: Path):
         at.distiller.wake()
         await model.reached.wait()
         record = (await at.journal.records(ids))[ids[0]]
-        await at.journal.bury(record.ref, ME)
+        await at.journal.forget([record.ref], ME)
         assert model.gate is not None
         model.gate.set()
         await at.settle()
@@ -562,7 +575,7 @@ async def test_what_was_taken_off_the_list_is_kept_once(tmp_path: Path):
     """Two that distil the same turns: the second finds them off the list, and keeps nothing."""
     async with home(tmp_path, FakeModel("[]")) as at:
         ids = await at.say(*LONG)
-        seqs = [lesson.seq for lesson in await at.journal.lessons(9)]
+        seqs = [job.seq for job in await at.journal.distil_jobs(9)]
         made = [(event("Ana lives in Lisbon.", source=SOURCE, derived_from=tuple(ids)), Extraction())]
-        assert len(await at.journal.distilled(seqs, made)) == 1
-        assert await at.journal.distilled(seqs, made) == []
+        assert len(await at.journal.keep_distilled(seqs, made)) == 1
+        assert await at.journal.keep_distilled(seqs, made) == []

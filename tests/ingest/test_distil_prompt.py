@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fusion.contract import Entity, Episode, Fact
 from fusion.errors import InvalidAnswer
-from fusion.ingest.distil_prompt import MEMORY_CHARS, MOST_MEMORIES, SYSTEM, ask, read
+from fusion.ingest.distil_prompt import MAX_MEMORIES, MAX_MEMORY_CHARS, SYSTEM, ask, read
 from tests.ingest.stores import event
 
 WEDNESDAY = datetime(2026, 3, 11, 10, 30, tzinfo=UTC)
@@ -98,7 +98,7 @@ def test_nothing_to_remember_is_an_answer():
         answered({"text": "Ana moved to Lisbon"}),
         answered(memory(text="")),
         answered(memory(text=7)),
-        answered(memory(text="x" * (MEMORY_CHARS + 1))),
+        answered(memory(text="x" * (MAX_MEMORY_CHARS + 1))),
         answered(memory(confidence=None)),
         answered(memory(confidence="0.9")),
         answered(memory(confidence=True)),
@@ -184,7 +184,7 @@ def test_a_flood_is_bounded():
     """At most sixteen memories, entities and eight facts of each, and no name over 120 characters."""
     many = memory(entities=["x" * 500, *(f"E{n}" for n in range(20))], facts=[["a", "b", f"c{n}"] for n in range(20)])
     found = read(answered(*(many | {"text": f"Memory {n}."} for n in range(20))), TURNS)
-    assert len(found) == MOST_MEMORIES == 16
+    assert len(found) == MAX_MEMORIES == 16
     assert (len(found[0].extraction.entities), len(found[0].extraction.facts)) == (15, 8)
 
 

@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from fusion.contract import Event, Hit, Place, Scope
 from fusion.errors import BackendUnreachable, BadInput, NotFound, StillThere
 from fusion.ingest.deliver import Deliverer
-from fusion.ingest.forget import ForgetRequest, Forgetter, Found
+from fusion.ingest.forget import ForgetRequest, Forgetter, Preview
 from fusion.ingest.intake import Intake, NewMemory
 from fusion.journal import Journal, external_refs
 from fusion.journal.external_refs import ExternalItem
@@ -135,7 +135,7 @@ async def test_a_crash_after_the_tombstone_is_finished_by_the_next_start(journal
     (stored,) = await journal.append([event("gone", 1)])
     async with forgetting(journal, shelf=shelf):
         pass
-    await journal.bury(stored.ref, ME)
+    await journal.forget([stored.ref], ME)
     assert shelf.texts == ["gone"]
     async with forgetting(journal, shelf=shelf):
         assert shelf.texts == []
@@ -334,7 +334,7 @@ async def test_absent_is_verified_as_well(journal):
 
 
 class AskedAtOnce:
-    """A journal whose deliverer wakes as soon as it has buried something, and is the first to ask the store."""
+    """A journal whose deliverer wakes as soon as it has forgotten something, and is the first to ask the store."""
 
     def __init__(self, journal, deliverer):
         self._journal, self._deliverer = journal, deliverer
@@ -343,15 +343,15 @@ class AskedAtOnce:
         return getattr(self._journal, name)
 
     async def bury_all(self, *asked):
-        buried = await self._journal.bury_all(*asked)
-        for one in await self._journal.outbox.due_to_forget("shelf", START + timedelta(hours=1), 10):
+        forgotten = await self._journal.forget(*asked)
+        for one in await self._journal.outbox.due_deletions("shelf", START + timedelta(hours=1), 10):
             with suppress(StillThere):
                 await self._deliverer.forget("shelf", one.seq, one.event, one.native_ids)
-        return buried
+        return forgotten
 
 
 async def test_whoever_asks_first_asks_by_the_text(journal):
-    """The journal has no text once it has buried: by ids alone a copy under another id would count as absent."""
+    """The journal has no text once it has forgotten: by ids alone a copy under another id would count as absent."""
     shelf = Shelf()
     (stored,) = await journal.append([event("The code is 4711.", 1)])
     async with forgetting(journal, shelf=shelf) as (_, deliverer):
@@ -380,19 +380,19 @@ class SlowToTell:
 
 
 async def test_what_is_forgotten_while_tombstones_are_read_anew_stays_so(tmp_path):
-    """A wish to remember has them read again; what is buried meanwhile must not be lost with the older reading."""
+    """A wish to remember has them read again; what is forgotten meanwhile must not be lost with the older reading."""
     file = tmp_path / "journal.sqlite"
-    database = SlowToTell(await Database.open(file, Journal.schema, fix=Journal.fix(file)))
+    database = SlowToTell(await Database.open(file, Journal.schema, fix=Journal.fix_for(file)))
     journal = Journal(database)
     await journal.load()
     places = [Place("notes/a.md", line, line, "line") for line in (3, 7)]
     lines = ["- the old code is 1188", "- the code of the door is 4711"]
     old, secret = await journal.append([event(line, place=place) for line, place in zip(lines, places, strict=True)])
-    await journal.bury(old.ref, ME)
+    await journal.forget([old.ref], ME)
     database.holding = True
     remembering = asyncio.ensure_future(journal.append([Event("e9", "Tea at four.", START, scope=ME)]))
     await database.reached.wait()
-    burying = asyncio.ensure_future(journal.bury(secret.ref, ME))
+    burying = asyncio.ensure_future(journal.forget([secret.ref], ME))
     await asyncio.wait([burying], timeout=0.2)  # it may have to wait for the reading, and then it is late, not lost
     database.go.set()
     await asyncio.gather(remembering, burying)
@@ -618,7 +618,7 @@ async def test_what_was_due_at_the_start_is_forgotten_in_batches(journal):
     stored = await journal.append([event(f"turn {n}", n, source="mail") for n in range(30)])
     async with forgetting(journal, shelf=shelf):
         assert len(shelf.kept) == 30
-    await journal.bury_all([one.ref for one in stored], ME)
+    await journal.forget([one.ref for one in stored], ME)
     async with forgetting(journal, shelf=shelf) as (_, deliverer):
         assert await deliverer.backlog() == {}
     assert shelf.kept == {}
@@ -637,7 +637,7 @@ async def test_a_query_forgets_what_it_finds_and_criteria_narrow_that(journal):
 
     async def recall(query, scope):
         assert (query, scope) == ("turns", ME)
-        return [Found(one.ref, one.event.text) for one in reversed(stored)]
+        return [Preview(one.ref, one.event.text) for one in reversed(stored)]
 
     async with forgetting(journal) as (forgetter, _):
         reply = await told(forgetter, recall, query="turns", dry_run=True)
@@ -686,7 +686,7 @@ async def test_an_explicit_wish_lifts_every_tombstone_of_these_words(journal):
     line, place = "- the heron ledger is under the oak", Place("notes/a.md", 5, 5, "line")
     stored = await journal.append([event(line, place=place), event("yes", 1)])
     for one in stored:
-        await journal.bury(one.ref, ME)
+        await journal.forget([one.ref], ME)
     hit = Hit("a.md#L5", line, Scope(user_id="ana"), place=place)
     await journal.append([event(line, scope=Scope(user_id="ben"))])
     assert journal.hides("markdown", hit)
@@ -723,7 +723,7 @@ THEIRS = Hit("n7", "The spare key is under the third flower pot.", Scope(user_id
 
 
 async def shown(journal, hit=THEIRS, backend="shelf", ref="xabcdefghij", scope=ME):
-    await journal.note_shown([ExternalItem(ref, backend, hit, scope)], START)
+    await journal.keep_external_items([ExternalItem(ref, backend, hit, scope)], START)
     return ref
 
 
@@ -791,10 +791,10 @@ async def test_only_the_latest_that_were_shown_are_remembered(journal):
         for n in range(external_refs.KEPT + 10)
     ]
     for first in range(0, len(items), 2000):
-        await journal.note_shown(items[first : first + 2000], START + timedelta(seconds=first))
+        await journal.keep_external_items(items[first : first + 2000], START + timedelta(seconds=first))
     counted = await journal._database.read(lambda db: db.execute("select count(*) from shown").fetchone()[0])
     assert counted <= external_refs.KEPT
-    await journal.note_shown(items[:1], START + timedelta(days=external_refs.KEPT_DAYS + 1))
+    await journal.keep_external_items(items[:1], START + timedelta(days=external_refs.KEPT_DAYS + 1))
     counted = await journal._database.read(lambda db: db.execute("select count(*) from shown").fetchone()[0])
     assert counted == 1
 
@@ -920,7 +920,7 @@ class NeverAgain(RuleBasedStateMachine):
         self.sent: list[NewMemory] = []
         self.live: set[str] = set()
         self.gone: set[str] = set()
-        self.barred: set[tuple[int, str]] = set()
+        self.tombstones: set[tuple[int, str]] = set()
         self.open()
 
     def open(self) -> None:
@@ -943,7 +943,7 @@ class NeverAgain(RuleBasedStateMachine):
 
     def send(self, item: NewMemory) -> None:
         (answer,) = self.runner.run(self.intake.remember([item]))
-        if item.place is not None and (item.place.start, item.text) in self.barred:
+        if item.place is not None and (item.place.start, item.text) in self.tombstones:
             assert answer.status in ("blocked", "duplicate")
         if answer.status in ("stored", "superseded"):
             assert answer.event_id not in self.gone
@@ -959,7 +959,7 @@ class NeverAgain(RuleBasedStateMachine):
     def remember(self, text: str) -> None:
         """An explicit wish: the same may be ingested again, wherever it was said."""
         self.send(NewMemory(text, Scope(user_id="ana")))
-        self.barred = {(place, said) for place, said in self.barred if said != text}
+        self.tombstones = {(place, said) for place, said in self.tombstones if said != text}
 
     @rule()
     def ingest_everything_again(self) -> None:
@@ -977,7 +977,7 @@ class NeverAgain(RuleBasedStateMachine):
                 self.live.discard(i)
                 self.gone.add(i)
                 if (place := before[i].event.place) is not None:
-                    self.barred.add((place.start, before[i].event.text))
+                    self.tombstones.add((place.start, before[i].event.text))
         assert event_id in self.gone
 
     @rule()

@@ -155,7 +155,7 @@ _PARTS = st.sampled_from(
 @given(st.lists(_PARTS | st.text(max_size=30), min_size=1, max_size=8).map("".join), st.sampled_from(["note", "turn"]))
 def test_what_is_kept_is_what_was_sent_or_the_answer_says_why_not(text, kind):
     """Whatever a text has in it: it is kept to the letter, or `reason` says what became of the rest."""
-    prepared = _alone().prepared(NewMemory(text or "x", ANA, kind=kind), "default") if text.strip() else None
+    prepared = _exclusive().prepared(NewMemory(text or "x", ANA, kind=kind), "default") if text.strip() else None
     if prepared is None:
         return
     if prepared.event is None:
@@ -169,7 +169,7 @@ def test_what_is_kept_is_what_was_sent_or_the_answer_says_why_not(text, kind):
         assert prepared.changes == ""
 
 
-def _alone() -> Intake:
+def _exclusive() -> Intake:
     """An intake that keeps nothing: it only prepares."""
     return Intake(None, None)  # type: ignore[arg-type]
 
@@ -255,7 +255,7 @@ async def test_a_second_request_of_a_key_waits_for_the_first(held):
 
 
 async def test_a_key_whose_request_failed_is_free_again(held):
-    """Nothing was kept and nothing told, so the retry is a first request."""
+    """Nothing was kept and nothing replies, so the retry is a first request."""
     held.journal.go.set()
     with pytest.raises(NotFound):
         await held.remember("one", key="k", supersedes="m999")
@@ -286,7 +286,7 @@ async def test_what_was_forgotten_is_blocked_until_it_is_asked_for(home):
     """Ingesting it again says blocked, and how to lift that; saying it again lifts it."""
     text = "The locker code is on the blue note."
     (answer,) = await home.remember(text, place=Place("chat", 1, 1))
-    await home.journal.bury(answer.ref, ME)
+    await home.journal.forget([answer.ref], ME)
     (blocked,) = await home.remember(text, place=Place("chat", 1, 1))
     assert (blocked.status, blocked.ref) == ("blocked", "")
     assert "explicitly" in blocked.reason
@@ -308,7 +308,7 @@ async def test_what_was_forgotten_in_a_file_is_left_out_and_the_answer_says_so(h
     """One line of the section was forgotten: the others are kept, and the reply counts what is not."""
     line = Place("notes/a.md", 3, 3, "line")
     (answer,) = await home.remember("The locker code is 4711.", place=line)
-    await home.journal.bury(answer.ref, ME)
+    await home.journal.forget([answer.ref], ME)
     section = "The locker code is 4711.\nThe locker is in the hall."
     (kept,) = await home.remember(section, place=replace(line, end=4))
     assert (kept.status, kept.reason) == ("stored", "1 line left out, forgotten in this file before")
@@ -347,7 +347,7 @@ async def test_a_replacement_names_what_it_replaces(home):
 
 
 async def test_secrets_are_masked_in_a_speakers_name_and_refused_in_an_identity(home):
-    """A name can be masked; a document is a key and a file's name, so the caller is told to take the secret out."""
+    """A name can be masked; a document is a key and a file's name, so the caller is replies to take the secret out."""
     key = "sk-ant-api03-" + "Q" * 30
     (kept,) = await home.intake.remember([NewMemory("hello there", speaker=f"Ada {key}")])
     assert kept.redacted == 1
@@ -388,5 +388,5 @@ async def test_a_secret_in_what_identifies_is_refused(home, name, item):
 
 async def test_a_duplicate_reports_no_secrets(home):
     """Nothing was taken out of what was not stored."""
-    told = NewMemory("my key is sk-ant-api03-" + "Q" * 30, place=Place("talk", 1, 1))
-    assert [(await home.intake.remember([told]))[0].redacted for _ in range(2)] == [1, 0]
+    replies = NewMemory("my key is sk-ant-api03-" + "Q" * 30, place=Place("talk", 1, 1))
+    assert [(await home.intake.remember([replies]))[0].redacted for _ in range(2)] == [1, 0]

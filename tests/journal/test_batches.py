@@ -176,6 +176,6 @@ async def test_withdrawing_deliveries_does_not_read_those_of_other_events(tmp_pa
 
     db.set_progress_handler(count, 1)
     outbox.withdraw(db, [others])
-    assert set(outbox.to_forget(db, others)) == {"cortex", "markdown", "mem0"}
+    assert set(outbox.backends_to_forget(db, others)) == {"cortex", "markdown", "mem0"}
     assert steps < 1500
     db.close()

@@ -122,7 +122,7 @@ async def test_labels_are_forgotten_with_their_memory(journal: Journal) -> None:
     new = await kept(journal, "Berit likes boots", supersedes=old)
     votes = labelled(receipt(old, other, new), [old, other], [new])
     await journal.label(ADA, "r1", votes)
-    await journal.bury(new, ADA)
+    await journal.forget([new], ADA)
     assert await labels(journal) == [("r1", other, True)]
     with pytest.raises(BadInput, match=f"{old} was forgotten since"):
         await journal.label(ADA, "r1", votes)
@@ -161,12 +161,12 @@ async def test_a_journal_from_before_takes_feedback(tmp_path: Path) -> None:
 async def test_labels_of_other_peoples_memories_are_forgotten_with_them(journal: Journal) -> None:
     """A ref that cites no event of ours loses its label in the same transaction, too."""
     foreign = "xabcdefghij"
-    await journal.note_shown(
+    await journal.keep_external_items(
         [ExternalItem(foreign, "mem0", Hit("native", "Berit likes clogs", ADA), ADA)], datetime.now(UTC)
     )
     votes = labelled(receipt(foreign), [foreign], [])
     await journal.label(ADA, "r1", votes)
-    await journal.bury(foreign, ADA)
+    await journal.forget([foreign], ADA)
     assert await labels(journal) == []
     with pytest.raises(BadInput, match=f"{foreign} was forgotten since"):
         await journal.label(ADA, "r1", votes)

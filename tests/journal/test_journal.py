@@ -72,7 +72,7 @@ async def test_the_same_words_remembered_again_are_one_memory_that_was_said_agai
         ("duplicate", tea.ref, 2),
         ("duplicate", tea.ref, 3),
     ]
-    assert await journal.said(tea.ref, ME) == 3
+    assert await journal.times_remembered(tea.ref, ME) == 3
     apart = {
         "tagged": event("Tea is at four.", stated=(("room", "hall"),)),
         "dated": event("Tea is at four.", at=START),
@@ -85,7 +85,7 @@ async def test_the_same_words_remembered_again_are_one_memory_that_was_said_agai
     assert (moved.state, moved.supersedes) == ("superseded", tea.ref)
     (back,) = await append(journal, event("Tea is at four."))
     assert (back.state, back.ref != tea.ref) == ("stored", True)
-    await journal.bury(back.ref, ME)
+    await journal.forget([back.ref], ME)
     assert [s.state for s in await append(journal, event("Tea is at four."))] == ["stored"]
 
 
@@ -211,7 +211,7 @@ async def test_a_key_is_each_tenants_own(journal):
 async def test_a_retry_does_not_bring_back_what_was_forgotten(journal):
     """The key outlives the memory: the retry of a request that the network lost finds it done."""
     (stored,) = await keyed(journal, "k", "body", event("gone"))
-    await journal.bury(stored.ref, ME)
+    await journal.forget([stored.ref], ME)
     assert isinstance(await keyed(journal, "k", "body", event("gone")), str)
     assert (await journal.frequencies(ME, [])).documents == 0
 
@@ -339,7 +339,7 @@ async def test_what_was_forgotten_or_superseded_is_nobodys_neighbour(journal):
     """Its place is closed up, or taken by what replaced it."""
     stored = await append(journal, *(event(f"turn {n}", n) for n in range(4)))
     assert await texts_beside(journal, stored[0], 2) == ["turn 1", "turn 2"]
-    await journal.bury(stored[1].ref, ME)
+    await journal.forget([stored[1].ref], ME)
     assert await texts_beside(journal, stored[0], 2) == ["turn 2", "turn 3"]
     await append(journal, event("turn 2, edited", 2))
     assert await texts_beside(journal, stored[0], 2) == ["turn 2, edited", "turn 3"]
@@ -381,7 +381,7 @@ async def test_a_read_that_began_before_a_memory_was_forgotten_does_not_bring_it
     for _ in early:
         await database.reached.acquire()
     database.gate = None
-    await journal.bury(stored.ref, ME)
+    await journal.forget([stored.ref], ME)
     gate.set()
     await asyncio.gather(*early)
     record = (await journal.records([stored.event.event_id]))[stored.event.event_id]
@@ -433,7 +433,7 @@ async def test_a_page_has_what_is_kept_now_and_belongs_to_the_scope(journal):
         event("mailed", source="mail"),
     )
     await append(journal, event("new", 1))
-    await journal.bury(gone.ref, ME)
+    await journal.forget([gone.ref], ME)
     assert (await journal.page(ME, 1, before=parse_short_ref(old.ref))).records == ()
     assert await walked(journal, ME, 2) == ["new", "mailed", "mine alone"]
     assert await walked(journal, Scope(user_id="ana"), 2) == ["new", "mailed"]
@@ -482,10 +482,7 @@ def test_frequencies_equal_a_recount(steps):
             if step[0] == "append":
                 seen += await append(journal, event(step[1], step[3], scope=Scope(user_id=step[2])))
             elif seen:
-                try:
-                    await journal.bury(seen[step[1] % len(seen)].event.event_id, Scope())
-                except NotFound:
-                    continue
+                await journal.forget([seen[step[1] % len(seen)].event.event_id], Scope())
         records = await journal.records([s.event.event_id for s in seen])
         live = {i: r.event for i, r in records.items() if not r.forgotten and r.superseded_by is None}
         for user in ("ana", "ben", None):
@@ -512,10 +509,10 @@ def test_frequencies_equal_a_recount(steps):
 async def test_a_forgotten_memory_is_known_as_forgotten_and_its_text_is_nowhere(journal, tmp_path):
     """The row stays without text and speaker; no file of the journal has the words any more."""
     (stored, _) = await append(
-        journal, event("The treasure is buried under xylophone.", 1, speaker="Quentin"), event("other", 2)
+        journal, event("The treasure is forgotten under xylophone.", 1, speaker="Quentin"), event("other", 2)
     )
-    (burial,) = await journal.bury(stored.ref, ME)
-    assert burial.record.event.text == "The treasure is buried under xylophone."
+    (deletion,) = (await journal.forget([stored.ref], ME))[stored.ref]
+    assert deletion.record.event.text == "The treasure is forgotten under xylophone."
     record = (await journal.records([stored.event.event_id]))[stored.event.event_id]
     assert (record.forgotten, record.event.text, record.event.speaker) == (True, "", None)
     for file in tmp_path.iterdir():
@@ -525,15 +522,14 @@ async def test_a_forgotten_memory_is_known_as_forgotten_and_its_text_is_nowhere(
     for ref in (stored.ref, stored.event.event_id):
         with pytest.raises(NotFound):
             await journal.find(ref, ME)
-        with pytest.raises(NotFound):
-            await journal.bury(ref, ME)
+        assert await journal.forget([ref], ME) == {ref: []}
 
 
 async def test_a_tombstone_blocks_the_source_and_the_words_but_not_an_explicit_wish(journal):
     """Re-ingestion at the same place, or of the same sentence elsewhere, is blocked until somebody asks for it."""
     text = "My locker code is on the blue note."
     (stored,) = await append(journal, event(text, 1))
-    await journal.bury(stored.ref, ME)
+    await journal.forget([stored.ref], ME)
     assert [s.state for s in await append(journal, event(text, 1), event(text, 9))] == ["blocked", "blocked"]
     assert [s.state for s in await append(journal, event(text, 9, scope=Scope(user_id="ben")))] == ["stored"]
     assert [s.state for s in await append(journal, event(text))] == ["stored"]
@@ -543,15 +539,15 @@ async def test_a_tombstone_blocks_the_source_and_the_words_but_not_an_explicit_w
 async def test_a_forgotten_yes_does_not_silence_every_yes(journal):
     """A text of fewer than five words is blocked at its place only."""
     (stored,) = await append(journal, event("yes", 1))
-    await journal.bury(stored.ref, ME)
+    await journal.forget([stored.ref], ME)
     assert [s.state for s in await append(journal, event("yes", 1), event("yes", 2))] == ["blocked", "stored"]
 
 
 async def test_forgetting_takes_earlier_versions_along(journal):
     """Whoever forgets the third version does not want the first two to be found by a question about last week."""
     stored = await append(journal, *(event(f"The budget is {n} kronor this year.", 1) for n in (10, 20, 30)))
-    burials = await journal.bury(stored[2].ref, ME)
-    assert [b.record.ref for b in burials] == [stored[2].ref, stored[1].ref, stored[0].ref]
+    deletions = (await journal.forget([stored[2].ref], ME))[stored[2].ref]
+    assert [b.record.ref for b in deletions] == [stored[2].ref, stored[1].ref, stored[0].ref]
     assert all(r.forgotten for r in (await journal.records([s.event.event_id for s in stored])).values())
     assert (await journal.frequencies(ME, [])).documents == 0
 
@@ -565,8 +561,8 @@ async def test_what_was_derived_goes_when_its_last_source_goes(journal):
         event("both turns", derived_from=sources),
         event("theirs", scope=Scope(tenant="acme"), derived_from=sources),
     )
-    assert len(await journal.bury(one.ref, ME)) == 1
-    assert [b.record.ref for b in await journal.bury(two.ref, ME)] == [two.ref, summary.ref]
+    assert len((await journal.forget([one.ref], ME))[one.ref]) == 1
+    assert [b.record.ref for b in (await journal.forget([two.ref], ME))[two.ref]] == [two.ref, summary.ref]
     assert (await journal.find(foreign.ref, Scope(tenant="acme"))).event.text == "theirs"
 
 
@@ -579,7 +575,7 @@ async def test_of_a_users_own_file_only_what_was_forgotten_is_hidden(journal, tm
     """By the words of its lines, wherever they stand by now, in that document of that tenant; and after a restart."""
     said = "## Ledger\n- the heron ledger is under the oak"
     (stored,) = await append(journal, event(said, place=Place("notes/a.md", 5, 6, "line")))
-    await journal.bury(stored.ref, ME)
+    await journal.forget([stored.ref], ME)
     moved = Hit("x", "* The heron ledger is under the oak\n- more", place=Place("notes/a.md", 45, 46, "line"))
     innocent = replace(moved, text="## Ledger\n- what stands here by now", place=Place("notes/a.md", 5, 6, "line"))
     elsewhere = replace(moved, place=Place("notes/b.md", 45, 46, "line"))
@@ -598,7 +594,7 @@ async def test_a_file_is_known_again_by_whatever_name_a_reader_gives_it(journal)
     """Its folder was named to one reader, the folder above to another, and a hash tells it from a namesake."""
     said = "## Ledger\n- the heron ledger is under the oak"
     (stored,) = await append(journal, event(said, place=Place("docs/a.md", 5, 6, "line")))
-    await journal.bury(stored.ref, ME)
+    await journal.forget([stored.ref], ME)
     for name in ("docs/a.md", "docs-0a1b2c3d/a.md", "project/docs/a.md"):
         assert journal.hides("md", Hit("x", said, place=Place(name, 1, 2, "line"))), name
     for name in ("docs/b.md", "project/a.md", "docs/2026/a.md"):
@@ -612,7 +608,7 @@ async def test_what_one_user_forgot_in_a_file_another_keeps(journal, tmp_path):
     ada, berit, carl = Scope(user_id="ada"), Scope(user_id="berit"), Scope(user_id="carl")
     for who in (ada, carl):
         (stored,) = await append(journal, event(said, place=place, scope=who))
-        await journal.bury(stored.ref, who)
+        await journal.forget([stored.ref], who)
     again = await Journal.open(tmp_path / "journal.sqlite")
     for one in (journal, again):
         hidden = [one.hides("md", Hit("x", said, place=place, scope=who)) for who in (ada, berit, carl, Scope())]
@@ -624,7 +620,7 @@ async def test_what_came_into_a_forgotten_part_of_a_file_is_kept(journal):
     """The line that was forgotten stays away; what else stands in its piece by now is known, and says where."""
     place = Place("notes/a.md", 5, 6, "line")
     (stored,) = await append(journal, event("## Ledger\n- the heron ledger is under the oak", place=place))
-    await journal.bury(stored.ref, ME)
+    await journal.forget([stored.ref], ME)
     edited, bare = await append(
         journal,
         event("## Ledgers\n- The heron ledger is under the oak.\n- more", place=Place("notes/a.md", 5, 7, "line")),
@@ -640,7 +636,7 @@ async def test_a_sentence_that_was_forgotten_stays_so_when_another_beside_it_is_
     """And when the paragraph is wrapped at other places: it is known by its words, not by its line."""
     said = "The code of the door\nis 4711. Call Mara on Monday."
     (stored,) = await append(journal, event(said, place=Place("notes/a.md", 5, 6, "line")))
-    await journal.bury(stored.ref, ME)
+    await journal.forget([stored.ref], ME)
     for edited in (
         "The code of the door is 4711. Call Mara on Tuesday.",
         "The\ncode of the door is\n4711. Call Mara on\nTuesday.",
@@ -652,7 +648,7 @@ async def test_a_sentence_that_was_forgotten_stays_so_when_another_beside_it_is_
 async def test_a_private_key_does_not_outlive_its_first_line(journal):
     """With the line gone that makes a key one, the rest is masked all the same."""
     (stored,) = await append(journal, event("-----BEGIN PRIVATE KEY-----", place=Place("notes/a.md", 5, 5, "line")))
-    await journal.bury(stored.ref, ME)
+    await journal.forget([stored.ref], ME)
     key = "our key:\n-----BEGIN PRIVATE KEY-----\nMIIEabcd\n-----END PRIVATE KEY-----\nthe end"
     assert left_of(journal, Hit("x", key, place=Place("notes/a.md", 4, 8, "line"))).split() == [
         "our",
@@ -677,7 +673,7 @@ async def test_what_shares_a_line_with_a_forgotten_part_of_a_file_is_shown_witho
         event("- and the last one", place=Place("notes/a.md", 4, 4, "line")),
         event(shared, place=Place("notes/a.md", 5, 5, "line"), revision="5"),
     )
-    await journal.bury(one.ref, ME)
+    await journal.forget([one.ref], ME)
     beside = await journal.neighbours([three.event.event_id], 2)
     assert [record.event.text for record in beside[three.event.event_id]] == ["- after that"]
     shown = [(r.ref, r.event.text) for r in await journal.document("notes/a.md", ME, 1, 10)]
@@ -694,10 +690,10 @@ async def test_short_lines_of_a_forgotten_part_of_a_file_are_hidden(journal):
     """Each by its words, but for the name of a section: what a heading of one word is about may come again."""
     said, place = "## PIN\n- 4711\n- 4712", Place("notes/a.md", 5, 7, "line")
     (stored,) = await append(journal, event(said, place=place))
-    await journal.bury(stored.ref, ME)
+    await journal.forget([stored.ref], ME)
     assert journal.hides("md", Hit("x", said + "\n", place=Place("notes/a.md", 9, 12, "line")))
     assert left_of(journal, Hit("x", "## PIN\n- none\n- 4711", place=place)) == "## PIN\n- none"
-    assert journal.lines_left(Scope(), "notes/a.md", said.split("\n")) == {1: "", 2: "", 3: ""}
+    assert journal.visible_lines(Scope(), "notes/a.md", said.split("\n")) == {1: "", 2: "", 3: ""}
 
 
 async def test_what_was_forgotten_by_an_earlier_version_stays_hidden(tmp_path):
@@ -717,7 +713,7 @@ async def test_what_was_forgotten_by_an_earlier_version_stays_hidden(tmp_path):
     hit = Hit("x", text, place=Place("notes/a.md", 5, 7, "line"))
     assert left_of(journal, hit) == "- the oak was felled"
     lines = ["# First", "a b", "", "# Second", *text.split("\n")]
-    assert journal.lines_left(Scope(), "notes/a.md", lines) == {4: "", 5: "", 6: ""}
+    assert journal.visible_lines(Scope(), "notes/a.md", lines) == {4: "", 5: "", 6: ""}
     await journal.close()
 
 
@@ -730,11 +726,11 @@ async def test_what_is_held_back_is_counted_by_note(journal):
     rake, spade = await append(journal, in_garden("rake"), in_garden("spade"))
     (theirs,) = await append(journal, event("mine", scope=Scope(tenant="acme"), place=Place("a.md", 1, 1, "line")))
     for one in (rake, spade):
-        await journal.bury(one.ref, ME)
-    await journal.bury(theirs.ref, Scope(tenant="acme"))
-    assert await journal.held_back("default") == [Withheld("notes/garden.md", (rake.ref, spade.ref))]
+        await journal.forget([one.ref], ME)
+    await journal.forget([theirs.ref], Scope(tenant="acme"))
+    assert await journal.withheld("default") == [Withheld("notes/garden.md", (rake.ref, spade.ref))]
     await append(journal, event("The rake is behind the shed."))
-    assert await journal.held_back("default") == [Withheld("notes/garden.md", (spade.ref,))]
+    assert await journal.withheld("default") == [Withheld("notes/garden.md", (spade.ref,))]
     (again,) = await append(journal, in_garden("rake"))
     assert again.state == "stored"
 
@@ -743,7 +739,7 @@ async def test_a_piece_that_was_kept_in_part_is_whole_again_once_that_is_lifted(
     """A later ingest of the same file finds what was held back wanted: the whole piece takes the part's place."""
     place = Place("notes/a.md", 1, 2, "line")
     (rake,) = await append(journal, event("The rake is behind the shed.", place=place))
-    await journal.bury(rake.ref, ME)
+    await journal.forget([rake.ref], ME)
     both = "The rake is behind the shed.\nThe spade is lost."
     (part,) = await append(journal, event(both, place=place))
     assert part.event.text == "The spade is lost."
@@ -758,7 +754,7 @@ async def test_a_short_forgotten_part_of_a_file_is_shown_again_when_it_is_rememb
     """Though no text of five words or more was ever forgotten."""
     said, place = "- the heron ledger", Place("notes/a.md", 5, 5, "line")
     (stored,) = await append(journal, event(said, place=place))
-    await journal.bury(stored.ref, ME)
+    await journal.forget([stored.ref], ME)
     assert journal.hides("md", Hit("x", said, place=place))
     await append(journal, event(said))
     assert not journal.hides("md", Hit("x", said, place=place))
@@ -787,14 +783,14 @@ async def test_only_its_owner_supersedes_a_memory(journal):
 
 async def test_a_refill_tells_everything_again_but_what_is_to_be_forgotten(journal):
     """An emptied store is told of what is kept; what it still has to forget stays due."""
-    await journal.outbox.enlist(["shelf"])
+    await journal.outbox.register(["shelf"])
     one, two = await append(journal, event("one", 1), event("two", 2))
     due = await journal.outbox.due("shelf", START, 9)
-    await journal.outbox.delivered("shelf", [(d.seq, ["native"]) for d in due])
-    await journal.bury(one.ref, ME)
-    await journal.outbox.refill(["shelf"])
+    await journal.outbox.mark_delivered("shelf", [(d.seq, ["native"]) for d in due])
+    await journal.forget([one.ref], ME)
+    await journal.outbox.redeliver(["shelf"])
     assert [d.event.event_id for d in await journal.outbox.due("shelf", START, 9)] == [two.event.event_id]
-    assert [d.event.event_id for d in await journal.outbox.due_to_forget("shelf", START, 9)] == [one.event.event_id]
+    assert [d.event.event_id for d in await journal.outbox.due_deletions("shelf", START, 9)] == [one.event.event_id]
 
 
 # Faults

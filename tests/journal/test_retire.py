@@ -75,20 +75,20 @@ async def test_the_backends_delete_it_and_are_told_again_when_it_is_back(journal
 
 async def test_what_was_retired_before_it_was_told_is_not_told(journal):
     """Nor is a store that comes later, or one that was emptied; what comes back is told to all of them."""
-    await journal.outbox.enlist(["first"])
+    await journal.outbox.register(["first"])
     await journal.append([section("gone", 1), section("kept", 2)])
     [gone, kept] = await journal.outbox.due("first", START, 9)
     await journal.retire(ANA, [Whole(FILE, ("kept",))])
-    await journal.outbox.delivered("first", [(gone.seq, ["n1"]), (kept.seq, ["n2"])])
-    assert [d.seq for d in await journal.outbox.due_to_forget("first", START, 9)] == [gone.seq]
-    await journal.outbox.enlist(["first", "later"])
-    await journal.outbox.refill(["first"])
+    await journal.outbox.mark_delivered("first", [(gone.seq, ["n1"]), (kept.seq, ["n2"])])
+    assert [d.seq for d in await journal.outbox.due_deletions("first", START, 9)] == [gone.seq]
+    await journal.outbox.register(["first", "later"])
+    await journal.outbox.redeliver(["first"])
     for name in ("first", "later"):
         assert [d.event.text for d in await journal.outbox.due(name, START, 9)] == ["kept"]
     await journal.append([section("gone", 1)])
     for name in ("first", "later"):
         assert {d.event.text for d in await journal.outbox.due(name, START, 9)} == {"gone", "kept"}
-        assert await journal.outbox.due_to_forget(name, START, 9) == []
+        assert await journal.outbox.due_deletions(name, START, 9) == []
 
 
 async def test_a_file_of_many_pieces_is_told_in_parts(journal):
@@ -103,8 +103,8 @@ async def test_what_was_retired_can_be_forgotten_and_what_was_forgotten_stays_so
     """Retired is kept, as earlier versions are; a tombstone outlives every reading."""
     one, two = await journal.append([section("one of the old sections", 1), section("another old section of it", 2)])
     await journal.retire(ANA, [Whole(FILE, ("another old section of it",))])
-    await journal.bury(one.ref, ME)
-    await journal.bury(two.ref, ME)
+    await journal.forget([one.ref], ME)
+    await journal.forget([two.ref], ME)
     assert await journal.retire(ANA, [Whole(FILE)]) == {}
     again = await journal.append([section("one of the old sections", 1), section("another old section of it", 2)])
     assert [s.state for s in again] == ["blocked", "blocked"]

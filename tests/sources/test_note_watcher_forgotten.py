@@ -146,7 +146,7 @@ class Note(RuleBasedStateMachine):
     @invariant()
     def the_page_of_the_file_shows_no_more(self) -> None:
         text = "\n".join(self.lines)
-        lines = lines_of_file(text, lambda found: self.journal.lines_left(ADA, "notes/garden.md", found))
+        lines = lines_of_file(text, lambda found: self.journal.visible_lines(ADA, "notes/garden.md", found))
         assert self.shown(list(lines.values())) == self.wanted()
 
     def teardown(self) -> None:

@@ -31,7 +31,7 @@ from fusion.gateway.import_class import resolve
 from fusion.home import explain_lock, owner, read_record
 from fusion.journal import store_watermarks, watermark
 from fusion.journal.outbox import deliveries
-from fusion.journal.tombstones import held_back
+from fusion.journal.tombstones import withheld_documents
 from fusion.local_server import running_server
 from fusion.settings import LOOPBACK, Settings, load, recipes
 from fusion.store.rows import time_of
@@ -372,7 +372,9 @@ def _held_back(home: Path, status: wire.Status | None) -> Iterator[Finding]:
         rows = status.get("held_back", [])
     elif (home / "journal.sqlite").is_file():
         with suppress(sqlite3.Error), closing(_reader(home / "journal.sqlite")) as db:
-            rows = [{"document": one.document, "refs": list(one.refs)} for one in held_back(db, Scope().tenant)]
+            rows = [
+                {"document": one.document, "refs": list(one.refs)} for one in withheld_documents(db, Scope().tenant)
+            ]
     if rows:
         yield _ok("held back", render.held_back(rows))
 
