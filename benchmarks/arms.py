@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from benchmarks.datasets import DataError
-from fusion.compare.arms import Choice
+from fusion.compare.arms import ArmReader
 from fusion.errors import BadInput
 from fusion.recipe import Recipe
 
@@ -31,7 +31,7 @@ def parse(names: Sequence[str], recipes: Mapping[str, Recipe], backends: Sequenc
     Raises DataError for an unknown recipe or backend, naming it.
     """
     main = names[0].partition("@")[0]
-    choice = Choice(recipes, backends, main if main in recipes else "default")
+    choice = ArmReader(recipes, backends, main if main in recipes else "default")
     found: dict[str, Arm] = {}
     for name in names:
         try:
@@ -63,8 +63,8 @@ def ablations(recipe: Recipe, backends: Sequence[str]) -> tuple[Arm, ...]:
         for name, weight in rerank.signals.items()
         if weight
     }
-    without["lift"] = replace(rerank, lift=0.0)
-    without["parts"] = replace(rerank, parts=1)
+    without["graph boost"] = replace(rerank, graph_boost=0.0)
+    without["sub-questions"] = replace(rerank, sub_questions=1)
     without["floor"] = replace(rerank, floor=0.0)
     without["abstain"] = replace(rerank, abstain=0.0)
     changed = {f"without {name}": replace(recipe, rerank=other) for name, other in without.items()}

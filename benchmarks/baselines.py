@@ -32,9 +32,9 @@ from fusion.lib.words import normalise, stems
 from fusion.recall.dedup import Candidate
 from fusion.recall.expand import Pooled
 from fusion.recall.maxsim import best_matches, token_weights
-from fusion.recall.pack import Memory, pack
+from fusion.recall.pack import Excerpt, pack
 from fusion.recall.rerank import Scored
-from fusion.recall.signals import Table
+from fusion.recall.signals import SignalTable
 from fusion.recipe import PackSettings, RerankSettings
 
 if TYPE_CHECKING:
@@ -175,7 +175,12 @@ def rows(
                 f"p{i:010d}": [passage] if isinstance(passage, str) else passage for i, passage in enumerate(passages)
             }
             order = [
-                Scored(Pooled(Candidate(ref, _hit(ref, [items[i] for i in ids]), ()), 0.0, {}), Table(1, {}), 0, score)
+                Scored(
+                    Pooled(Candidate(ref, _hit(ref, [items[i] for i in ids]), ()), 0.0, {}),
+                    SignalTable(1, {}),
+                    0,
+                    score,
+                )
                 for (ref, ids), (_, score) in zip(parts.items(), ranking, strict=True)
             ]
             ranked = [refs[i] for ids in parts.values() for i in ids]
@@ -206,8 +211,8 @@ def _hit(ref: str, items: Sequence[Item]) -> Hit:
 
 
 def _apart(
-    memory: Memory, parts: Mapping[str, Sequence[str]], items: Mapping[str, Item], refs: Mapping[str, str]
-) -> Memory:
+    memory: Excerpt, parts: Mapping[str, Sequence[str]], items: Mapping[str, Item], refs: Mapping[str, str]
+) -> Excerpt:
     """A memory of the block by the items that its passages are made of: figures are of these."""
     return replace(
         memory,

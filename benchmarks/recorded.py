@@ -28,7 +28,7 @@ from benchmarks.rows import Row, Scorer
 from benchmarks.store import TIMEOUT_MS, content_of, file_name
 from fusion.contract import Event, Hit, Query, Scope
 from fusion.errors import ReplayGap
-from fusion.recall.engine import FuseRequest, World, fuse
+from fusion.recall.engine import FuseRequest, RecallIO, fuse
 from fusion.recall.filter import Record
 from fusion.recall.gather import Answer
 from fusion.recall.io import Live, Recorder, Recording, Replay
@@ -183,7 +183,7 @@ async def _row(one: Recorded, corpus: Corpus, question: Question, arm: Arm, budg
     if arm.recipe.gather.depth > one.made["depth"]:
         raise DataError(f"arm {arm.name!r} wants {arm.recipe.gather.depth} hits; {one.made['depth']} were recorded")
     recording = one.recordings[question.index]
-    world: World = Tape(recording)
+    io: RecallIO = Tape(recording)
     request = FuseRequest(
         question.text,
         scope_of(corpus),
@@ -193,7 +193,7 @@ async def _row(one: Recorded, corpus: Corpus, question: Question, arm: Arm, budg
     )
     started, cpu = time.perf_counter(), time.process_time()
     try:
-        outcome = await fuse(request, arm.recipe, world)
+        outcome = await fuse(request, arm.recipe, io)
     except ReplayGap as error:
         raise DataError(f"arm {arm.name!r}, {corpus.id}, question {question.index}: {error}") from None
     took_ms, cpu_ms = (time.perf_counter() - started) * 1000, (time.process_time() - cpu) * 1000
@@ -239,7 +239,7 @@ def save(recorded: Recorded, folder: Path) -> None:
 
     for index, r in recorded.recordings.items():
         records.update(r.records)
-        beside.update({key: [place(hit) for hit in found] for key, found in r.beside.items()})
+        beside.update({key: [place(hit) for hit in found] for key, found in r.neighbours.items()})
         seen = [text for text in r.matches if text in r.dense]
         arrays[f"matches-{index}"] = np.stack([r.matches[t] for t in seen]) if seen else np.empty((0, 0), np.float32)
         arrays[f"dense-{index}"] = np.array([r.dense[t] for t in seen], dtype=np.float64)
@@ -348,7 +348,7 @@ def _read(table: Mapping[str, Any], arrays: Mapping[str, Any]) -> Recorded:
             span=asked["span"],
             answers={a.backend: a for a in answers},
             records=records,
-            beside=beside,
+            neighbours=beside,
             documents=asked["documents"],
             average_length=asked["average_length"],
             counts=asked["counts"],

@@ -15,7 +15,7 @@ from benchmarks.datasets import Corpus, DataError, Item, Question
 from benchmarks.metrics import duplicate_pairs, found
 from fusion.lib.words import spoken
 from fusion.recall.engine import Outcome
-from fusion.recall.pack import Memory
+from fusion.recall.pack import Excerpt
 
 RANKED = 50
 """ids of the ranking kept in a row"""
@@ -114,7 +114,7 @@ class Scorer:
         question: Question,
         arm: tuple[str, str, str, tuple[str, ...]],
         budget: int,
-        block: tuple[str, Sequence[Memory]],
+        block: tuple[str, Sequence[Excerpt]],
         ranked: Sequence[str],
         took_ms: float,
         cpu_ms: float,

@@ -27,7 +27,7 @@ from fusion.errors import BadInput
 from fusion.gateway.gc_tuning import settled_heap
 from fusion.ingest.capture import capture
 from fusion.ingest.intake import Intake, NewMemory
-from fusion.recall.filter import foreign_ref
+from fusion.recall.filter import external_ref
 from fusion.settings import load as load_settings
 from fusion.sources.split import is_too_long, split
 
@@ -220,7 +220,7 @@ async def spread(
         ]
         batch = [Captured(event, capture(event)) for event in events]
         for (copy, _), natives in zip(mine, await source.backend.remember(batch), strict=True):
-            stored |= {foreign_ref(source.name, native): copy.turn for native in natives}
+            stored |= {external_ref(source.name, native): copy.turn for native in natives}
     await settled(fusion, len(corpus.memories), advance)
     ledger.write_text(json.dumps({ref: item.id for ref, item in stored.items()}), encoding="utf-8")
     return Stored(stored, time.perf_counter() - started, len(copies))

@@ -103,7 +103,7 @@ def _case(fold: str, question: Question, request: FuseRequest, one: Recorded, sc
     return Case(
         fold=fold,
         request=replace(request, query=question.text),
-        world=Tape(one.recordings[question.index]),
+        io=Tape(one.recordings[question.index]),
         answerable=question.answerable,
         found=found,
         useful=lambda ref: scorer.is_evidence(question, ref),

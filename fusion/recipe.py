@@ -1,7 +1,7 @@
-"""Every number that changes a result, in one frozen value; its hash stands in each receipt.
+"""A recipe: every number that changes a result, in one frozen value. Each receipt has its hash.
 
-A recipe has one part a stage, and a stage is given its own part only, so that each number has one room.
-The defaults are the `default` recipe's; `config/recipes/*.toml` say where another recipe departs, and why.
+A recipe has one part per stage, and each stage gets its own part only.
+`config/recipes/*.toml` list the numbers in which the shipped recipes differ from these defaults, and why.
 """
 
 from __future__ import annotations
@@ -11,13 +11,42 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 from fusion.lib.gbdt import Trees
 
+EARLIER_SIGNALS = {"own": "similarity", "agreement": "fusion", "linked": "graph"}
+"""signals by their names in earlier versions, which recipes, receipts, labels and models may still have"""
+EARLIER_RERANK_KEYS = {"lift": "graph_boost", "parts": "sub_questions"}
+
+T = TypeVar("T")
+
+
+def renamed(table: Mapping[str, T], names: Mapping[str, str]) -> dict[str, T]:
+    """The table under current keys; ``names`` has the current one of each earlier key."""
+    return {names.get(key, key): value for key, value in table.items()}
+
+
+def with_current_names(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A recipe file's table under current keys and signal names. Raises ValueError for one that is given twice."""
+    rerank = table.get("rerank")
+    if not isinstance(rerank, dict):
+        return dict(table)
+    rerank = _renamed_once(rerank, EARLIER_RERANK_KEYS)
+    if isinstance(rerank.get("signals"), dict):
+        rerank["signals"] = _renamed_once(rerank["signals"], EARLIER_SIGNALS)
+    return {**table, "rerank": rerank}
+
+
+def _renamed_once(table: Mapping[str, T], names: Mapping[str, str]) -> dict[str, T]:
+    for earlier, current in names.items():
+        if earlier in table and current in table:
+            raise ValueError(f"{earlier} is called {current} now, and both are given: remove {earlier}")
+    return renamed(table, names)
+
 
 class _Part:
-    """How a part is read from a file: a misspelt number is an error, for it would silently keep its default."""
+    """How pydantic reads a part: an unknown key is an error, since a misspelt number would keep its default."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {
         "extra": "forbid",
@@ -27,9 +56,9 @@ class _Part:
 
 
 class Learned:
-    """A model that scores in place of the weighted mean: the user's own, in ``file`` beside the recipe's.
+    """A trained model that scores instead of the weighted mean; ``file`` is in the recipe's folder.
 
-    Where ``trees`` is None ``fault`` says why, and the weights do it. ``hash`` is that of the file's text.
+    Where ``trees`` is None, ``fault`` is the reason and the weights score. ``hash`` is that of the file's text.
     """
 
     __slots__ = ("fault", "file", "hash", "trees")
@@ -38,29 +67,29 @@ class Learned:
         self.file, self.hash, self.trees, self.fault = file, hash, trees, fault
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Learned:
-        return self  # it never changes
+        return self  # immutable
 
 
 @dataclass(frozen=True)
 class GatherSettings(_Part):
-    """How the backends are asked."""
+    """How the backends are searched."""
 
     timeout_ms: int = 1500
-    """end to end, from request to reply; the backends get four fifths of it"""
+    """from request to reply; the backends get four fifths of it"""
     depth: int = 100
-    """hits asked of each backend: a deep pool, because it decides the ceiling and cheap scoring can cut"""
+    """hits requested from each backend: recall cannot exceed this pool's, and later stages cut it cheaply"""
 
 
 @dataclass(frozen=True)
 class DedupSettings(_Part):
-    """What counts as the same memory."""
+    """Which hits count as the same memory."""
 
     jaccard: float = 0.6
     """word-set similarity from which two texts are one memory (seed 003)"""
     guarded: bool = True
-    """a content word, name, number, date or negation that differs, and another order, keep two texts apart"""
+    """keep two texts apart when a content word, name, number, date, negation or the word order differs"""
     max_candidates: int = 200
-    """distinct memories kept for ranking: bounds what a flood can cost"""
+    """distinct memories kept for ranking; bounds the cost of a flood"""
 
 
 @dataclass(frozen=True)
@@ -69,58 +98,58 @@ class FuseSettings(_Part):
 
     k: int = 60
     weights: Mapping[str, float] = field(default_factory=dict)
-    """votes by backend name; 1 where none is given"""
+    """weight of a backend's votes, by its name; 1 by default"""
 
 
 @dataclass(frozen=True)
 class ExpandSettings(_Part):
-    """Which neighbours join the pool."""
+    """Which neighbours of the candidates join the pool."""
 
     span: int = 2
     """turns or chunks before and after each candidate"""
     max_pool: int = 600
-    """memories in the pool at most, candidates first"""
+    """most memories in the pool; candidates come first"""
 
 
 @dataclass(frozen=True)
 class RerankSettings(_Part):
-    """How the pool is scored. The local score is the weighted mean of the signals, each 0 to 1."""
+    """How the pool is scored. The local score is the weighted mean of the signals, all from 0 to 1."""
 
     signals: Mapping[str, float] = field(default_factory=dict)
-    """weight by signal name (`fusion/recall/signals.py` lists them); absent is 0"""
-    parts: int = 1
-    """questions in a query that are ranked for by themselves, at most; 1 asks it as one"""
-    lift: float = 0.0
-    """of what a local score lacks to 1, the share that a memory gains to which a graph leads with certainty"""
+    """weight by signal name (`fusion/recall/signals.py` lists them); 0 by default"""
+    sub_questions: int = 1
+    """most sub-questions of a query that are ranked separately; 1 ranks the query as a whole"""
+    graph_boost: float = 0.0
+    """share of its distance to 1 that a score gains when a graph leads to the memory with full strength"""
     judge: Literal["never", "gate", "always"] = "gate"
-    """gate: only when the best local scores lie close together"""
+    """gate: only when the best local scores are close together"""
     gate_top: int = 4
     gate_spread: float = 0.15
-    """asked when max - min over the top `gate_top` local scores is within this (seed 000)"""
+    """the judge is asked when max - min of the best `gate_top` local scores is at most this (seed 000)"""
     head: int = 16
-    """excerpts that the judge sees; it can only reorder these"""
+    """memories that the judge sees; it can reorder only these"""
     judge_weight: float = 0.5
-    """the judge's share in the head's order; the rest is the local one: it bounds what a fooled judge can do"""
+    """the judge's share in the score of the head; the local score has the rest, which limits a fooled judge"""
     floor: float = 0.0
-    """local score under which a memory is not worth its place"""
+    """lowest local score of a memory in the block"""
     abstain: float = 0.0
-    """local score that the best memory must reach; otherwise the block is empty, for all of it would be noise"""
+    """lowest local score of the best memory; below it the block stays empty"""
     judge_floor: float = 2.0
-    """judge's score (0 to 10) under which a memory that it scored is left out"""
+    """lowest judge score (0 to 10) of a memory that the judge scored"""
     model: Learned | None = None
-    """what `fusion tune --learner` made; in a file, `model = "name.txt"` and `model_hash`"""
+    """made by `fusion tune --learner`; a recipe file has `model = "name.txt"` and `model_hash`"""
 
 
 @dataclass(frozen=True)
 class PackSettings(_Part):
-    """What fits the prompt."""
+    """How the block is filled."""
 
     budget_chars: int = 6000
     max_results: int = 8
     excerpts: bool = True
-    """grow results into excerpts of their documents; without it each memory stands alone"""
+    """merge memories of one document into an excerpt; otherwise each memory is an excerpt"""
     source_share: float = 1.0
-    """share of the block that one document may fill while another has something to say; 1 is no cap"""
+    """share of the block that one document may fill while others have memories to show; 1 is no cap"""
 
 
 @dataclass(frozen=True)
@@ -135,11 +164,11 @@ class Recipe(_Part):
     rerank: RerankSettings = field(default_factory=RerankSettings)
     pack: PackSettings = field(default_factory=PackSettings)
     tuned_on: tuple[str, ...] = ()
-    """the `mark` of each question that chose its numbers: what it finds for these would flatter it"""
+    """the `mark` of each question it was tuned on: results for these overstate the recipe"""
 
     @cached_property
     def hash(self) -> str:
-        """Twelve hex digits over every number; two recipes with one hash give one result."""
+        """Twelve hex digits over every number: recipes with the same hash give the same result."""
         numbers = {key: value for key, value in asdict(self).items() if key not in ("name", "tuned_on")}
         model: Learned | None = numbers["rerank"].pop("model")
         if model is not None and model.trees is not None:
@@ -148,5 +177,5 @@ class Recipe(_Part):
 
 
 def mark(question: str) -> str:
-    """What a recipe remembers of a question that it was tuned on: eight hex digits, whatever its case and blanks."""
+    """A question's fingerprint in a recipe that was tuned on it: eight hex digits, ignoring case and blanks."""
     return blake2b(" ".join(question.casefold().split()).encode(), digest_size=4).hexdigest()

@@ -39,7 +39,7 @@ from fusion.home import config_root, find_home
 from fusion.lib.did_you_mean import hint, nearest
 from fusion.lib.gbdt import MAX_BYTES, Trees, digest
 from fusion.lib.ignore import matcher
-from fusion.recipe import Learned, Recipe
+from fusion.recipe import EARLIER_SIGNALS, Learned, Recipe, with_current_names
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
@@ -537,12 +537,15 @@ def read_recipe(file: Path) -> Recipe:
     """One recipe file; what it leaves out is as in `Recipe`. Raises SettingsError, which names the number."""
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
+        table = with_current_names(table)
         table, model = _model(table, file)
         recipe = _RECIPE.validate_python({**table, "name": file.stem})
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{file} is not TOML: {error}") from None
     except ValidationError as error:
         raise SettingsError(_explain(error, file)) from None
+    except ValueError as error:
+        raise SettingsError(f"{file}: {error}") from None
     for key, number in _numbers(asdict(recipe)):
         if number < 0:
             raise SettingsError(f"{file}: {key} = {number} is negative")
@@ -563,7 +566,9 @@ def _model(table: dict[str, Any], file: Path) -> tuple[dict[str, Any], Learned |
         text = _small(file.with_name(name))
         if digest(text) != wanted:
             raise ValueError("it is not the one that the recipe was made with")
-        model = Learned(name, wanted, Trees.parse(text))
+        trees = Trees.parse(text)
+        trees = replace(trees, names=tuple(EARLIER_SIGNALS.get(signal, signal) for signal in trees.names))
+        model = Learned(name, wanted, trees)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         model = Learned(name, wanted, None, f"{name} cannot be used, so the weights score: {why}")

@@ -154,7 +154,7 @@ class Reason(TypedDict):
     local: float | None
     judge: float | None
     rrf: float | None
-    beside: str | None
+    neighbour_of: str | None
     signals: dict[str, float]
     found_by: dict[str, int]
 

@@ -13,7 +13,7 @@ import pytest
 from fusion.errors import SettingsError
 from fusion.gateway.bootstrap import checked
 from fusion.home import config_root
-from fusion.lib.gbdt import Trees
+from fusion.lib.gbdt import Trees, digest
 from fusion.recall.signals import SIGNALS
 from fusion.recipe import Learned, Recipe, RerankSettings
 from fusion.settings import load, read_recipe, recipes
@@ -38,7 +38,7 @@ def other(value: Any) -> Any:
         return "always" if value == "never" else "never"
     if value is None:
         return Learned("mine.txt", "0123", Trees((), 1.0, 0.0, 0, *[np.zeros(0)] * 7))
-    return {**value, "agreement": 0.5}
+    return {**value, "fusion": 0.5}
 
 
 def variants() -> Iterator[Any]:
@@ -67,7 +67,7 @@ class TestShipped:
         seed = SHIPPED["seed003"]
         assert (seed.dedup.jaccard, seed.dedup.guarded) == (0.6, False)
         assert (seed.fuse.k, dict(seed.fuse.weights)) == (60, {})
-        assert dict(seed.rerank.signals) == {"agreement": 1}
+        assert dict(seed.rerank.signals) == {"fusion": 1}
         assert seed.expand.span == 0
         assert (seed.rerank.judge, seed.rerank.judge_weight) == ("always", 1.0)
         assert (seed.rerank.floor, seed.rerank.abstain, seed.rerank.judge_floor) == (0, 0, 0)
@@ -146,14 +146,51 @@ class TestOnesOwn:
         assert "recipe mine: no signal is called 'bm52'" in str(caught.value)
         assert all(name in str(caught.value) for name in SIGNALS)
 
-    def test_a_signal_of_an_earlier_version_is_told_by_its_name_of_now(self, tmp_path: Path) -> None:
-        """The recipes of a home are looked at when it opens, whichever is used: the fix is one word."""
-        with pytest.raises(SettingsError, match="write own"):
+    @pytest.mark.feature("a recipe with the signal names and keys of an earlier version is read as before")
+    @pytest.mark.parametrize(
+        ("earlier", "current"),
+        [
+            ("[rerank]\nlift = 0.3\n", "[rerank]\ngraph_boost = 0.3\n"),
+            ("[rerank]\nparts = 4\n", "[rerank]\nsub_questions = 4\n"),
+            ("[rerank.signals]\nown = 6\n", "[rerank.signals]\nsimilarity = 6\n"),
+            ("[rerank.signals]\nagreement = 1\n", "[rerank.signals]\nfusion = 1\n"),
+            ("[rerank.signals]\nlinked = 2\n", "[rerank.signals]\ngraph = 2\n"),
+        ],
+    )
+    def test_an_earlier_name_is_read_as_the_current_one(self, tmp_path: Path, earlier: str, current: str) -> None:
+        """Both texts give the same recipe, with the same hash."""
+        assert read(tmp_path, earlier) == read(tmp_path, current) != replace(Recipe(), name="mine")
+
+    @pytest.mark.parametrize(
+        ("text", "named"),
+        [
+            ("[rerank]\nlift = 0.3\ngraph_boost = 0.2\n", "lift is called graph_boost now, and both are given"),
+            ("[rerank.signals]\nown = 6\nsimilarity = 5\n", "own is called similarity now, and both are given"),
+        ],
+    )
+    def test_both_names_of_one_number_are_refused(self, tmp_path: Path, text: str, named: str) -> None:
+        """One of the two values would silently lose."""
+        with pytest.raises(SettingsError, match=named):
+            read(tmp_path, text)
+
+    def test_a_model_trained_on_earlier_signal_names_still_scores(self, tmp_path: Path) -> None:
+        """The hash is that of the file, which keeps its names; the trees read the current signals."""
+        text = MODEL.replace("dense", "own")
+        (tmp_path / "learned.txt").write_text(text, encoding="utf-8")
+        model = read(tmp_path, f'[rerank]\nmodel = "learned.txt"\nmodel_hash = "{digest(text)}"\n').rerank.model
+        assert model is not None
+        assert model.trees is not None
+        assert "similarity" in model.trees.names
+        assert "own" not in model.trees.names
+
+    def test_a_signal_of_the_first_versions_gets_a_hint(self, tmp_path: Path) -> None:
+        """`alone` had another scale than `similarity`, so the user decides its weight anew."""
+        with pytest.raises(SettingsError, match="write similarity"):
             checked({"mine": read(tmp_path, "[rerank.signals]\nalone = 6\n")})
 
     def test_a_model_of_other_signals_leaves_it_to_the_weights(self) -> None:
         """Each of its signals that is not there any more would be missing from every memory."""
-        for name, usable in (("own", True), ("alone", False)):
+        for name, usable in (("similarity", True), ("alone", False)):
             model = Learned("learned.txt", "ab", Trees.parse(MODEL.replace("dense", name)))
             recipe = Recipe(rerank=RerankSettings(model=model))
             found = checked({"mine": recipe})["mine"].rerank.model

@@ -9,7 +9,7 @@ from benchmarks.datasets import UNANSWERABLE, DataError
 from benchmarks.metrics import mean, percentile
 from benchmarks.progress import Advance
 from benchmarks.rows import Row
-from fusion.compare.verdict import EVEN, Paired, interval, paired
+from fusion.compare.verdict import TIE_WITHIN, Paired, interval, paired
 
 ALLOWED = 0.02
 """the share of answerable questions that may be left empty wrongly: what an abstaining floor is chosen by"""
@@ -98,7 +98,7 @@ class Case:
     def outcome(self) -> str:
         if self.over is None:
             return ""
-        return "even" if abs(self.over) <= EVEN else "won" if self.over > 0 else "lost"
+        return "even" if abs(self.over) <= TIE_WITHIN else "won" if self.over > 0 else "lost"
 
 
 @dataclass(frozen=True, slots=True)

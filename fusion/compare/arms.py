@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fusion.errors import BadInput
 from fusion.recipe import Recipe
 
-ALL = "all"
+ALL_BACKENDS = "all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Arm:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ArmReader:
     """What arms can be made of: a home's recipes and backends, and the recipe of an arm that names none."""
 
     recipes: Mapping[str, Recipe]
@@ -51,11 +51,11 @@ class Choice:
         if not text:
             raise BadInput(f"arm {side} is empty: write a recipe, @backends, all, or -backend")
         recipe, at, backends = text.partition("@")
-        if not at and (text == ALL or text.startswith("-")):
+        if not at and (text == ALL_BACKENDS or text.startswith("-")):
             recipe, backends = "", text
         elif at and not backends:
             raise BadInput(f"arm {side}: nothing follows the @; {self._backends()}")
-        return Arm(text, self._recipe(side, recipe), self._chosen(side, backends or ALL))
+        return Arm(text, self._recipe(side, recipe), self._chosen(side, backends or ALL_BACKENDS))
 
     def _recipe(self, side: str, name: str) -> Recipe:
         found = self.recipes.get(name or self.recipe)
@@ -67,7 +67,7 @@ class Choice:
 
     def _chosen(self, side: str, text: str) -> tuple[str, ...]:
         """The backends meant, in the home's order, so that two ways to write a choice are one arm."""
-        if text == ALL:
+        if text == ALL_BACKENDS:
             return tuple(self.backends)
         if text.startswith("-"):
             gone = self._taken_away(side, text)

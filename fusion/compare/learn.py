@@ -23,7 +23,7 @@ from fusion.lib.gbdt import Trees, digest
 from fusion.recall.engine import fuse
 from fusion.recall.rank_features import CONTEXT
 from fusion.recall.signals import SIGNALS
-from fusion.recipe import Learned, Recipe
+from fusion.recipe import EARLIER_SIGNALS, Learned, Recipe, renamed
 
 NAMES = (*SIGNALS, *CONTEXT)
 TREES = 150
@@ -43,15 +43,15 @@ SETTINGS: Mapping[str, Any] = {
     "seed": 0,
     "verbose": -1,
 }
-FEW = 20
+MIN_ANSWERS = 20
 """answers with votes of both kinds: fewer teach nothing but chance"""
 ABSTAIN = (0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
-MAY_EMPTY = 0.01
+MAX_EMPTIED_SHARE = 0.01
 """share of answerable questions that ``abstain`` may leave without a block"""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class LabelledAnswer:
     """What one answer teaches: its memories' signals, and which of them were of use."""
 
     signals: Sequence[Mapping[str, float]]
@@ -61,7 +61,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Taught:
+class Trained:
     """A model's text, the recipe that scores by it (its ``file`` is for the caller to write), and what it is worth."""
 
     text: str
@@ -79,7 +79,7 @@ def steps(cases: Sequence[Case]) -> int:
     return 3 * len(cases)
 
 
-def learn(cases: Sequence[Case], base: Recipe, file: str, advance: Advance = lambda n: None) -> Taught:
+def learn(cases: Sequence[Case], base: Recipe, file: str, advance: Advance = lambda n: None) -> Trained:
     """A model of all cases. Raises BadInput for too few, and SettingsError without LightGBM."""
     _lightgbm()
     parts = folds(cases)
@@ -89,14 +89,14 @@ def learn(cases: Sequence[Case], base: Recipe, file: str, advance: Advance = lam
     sums = {i: Trees.parse(models[name]).sums(seen[i].signals).tolist() for name, fold in parts.items() for i in fold}
     slope, intercept = platt([s for i in every for s in sums[i]], [u for i in every for u in seen[i].useful])
     best = sorted(max((_share(slope * s + intercept) for s in sums[i]), default=0.0) for i in every)
-    abstain = next((a for a in ABSTAIN if mean(b < a for b in best) <= MAY_EMPTY), 0.0)
+    abstain = next((a for a in ABSTAIN if mean(b < a for b in best) <= MAX_EMPTIED_SHARE), 0.0)
     numbers = replace(base, rerank=replace(base.rerank, floor=0.0, abstain=abstain))
 
     without = {name: with_model(numbers, file, calibrated(text, slope, intercept)) for name, text in models.items()}
     told = validated(Scores(cases, advance), base, without, parts)
     text = calibrated(train([seen[i] for i in every]), slope, intercept)
     held_out = {i: without[name] for name, fold in parts.items() for i in fold}
-    return Taught(text, with_model(numbers, file, text), told, held_out)
+    return Trained(text, with_model(numbers, file, text), told, held_out)
 
 
 def asking(base: Recipe, file: str) -> Recipe:
@@ -108,12 +108,12 @@ def with_model(recipe: Recipe, file: str, text: str) -> Recipe:
     return replace(recipe, rerank=replace(recipe.rerank, model=Learned(file, digest(text), Trees.parse(text))))
 
 
-async def _answers(cases: Sequence[Case], recipe: Recipe, advance: Advance) -> list[Answer]:
+async def _answers(cases: Sequence[Case], recipe: Recipe, advance: Advance) -> list[LabelledAnswer]:
     found = []
     for case in cases:
-        outcome = await fuse(case.request, recipe, case.world)
+        outcome = await fuse(case.request, recipe, case.io)
         rows = outcome.receipt.body["candidates"]
-        found.append(Answer([row["signals"] for row in rows], [case.useful(row["ref"]) for row in rows]))
+        found.append(LabelledAnswer([row["signals"] for row in rows], [case.useful(row["ref"]) for row in rows]))
         advance(1)
     return found
 
@@ -121,7 +121,7 @@ async def _answers(cases: Sequence[Case], recipe: Recipe, advance: Advance) -> l
 # From feedback ---------------------------------------------------------------------------------------------------
 
 
-def read_labels(file: Path) -> list[Answer]:
+def read_labels(file: Path) -> list[LabelledAnswer]:
     """The votes of `fusion feedback --export`, answer by answer. Raises BadInput, which names the line."""
     answers: dict[str, list[Mapping[str, Any]]] = {}
     try:
@@ -139,7 +139,11 @@ def read_labels(file: Path) -> list[Answer]:
             raise BadInput(f"{file}:{number}: {wrong}")
         answers.setdefault(row["receipt_id"], []).append(row)
     return [
-        Answer([r["signals"] for r in rows], [r["useful"] for r in rows], [float(r.get("local", 0.0)) for r in rows])
+        LabelledAnswer(
+            [renamed(r["signals"], EARLIER_SIGNALS) for r in rows],
+            [r["useful"] for r in rows],
+            [float(r.get("local", 0.0)) for r in rows],
+        )
         for rows in answers.values()
     ]
 
@@ -157,14 +161,16 @@ def _wrong(row: object) -> str | None:
     return None
 
 
-def learn_from_votes(answers: Sequence[Answer], base: Recipe, file: str) -> Taught:
+def learn_from_votes(answers: Sequence[LabelledAnswer], base: Recipe, file: str) -> Trained:
     """A model of votes alone: no answer can be replayed, so what is told is how often it orders a pair rightly.
 
     Raises BadInput for too few answers with votes of both kinds, and SettingsError without LightGBM.
     """
     both = [a for a in answers if any(a.useful) and not all(a.useful)]
-    if len(both) < FEW:
-        raise BadInput(f"{len(both)} answers have votes of both kinds, useful and useless; at least {FEW} are needed")
+    if len(both) < MIN_ANSWERS:
+        raise BadInput(
+            f"{len(both)} answers have votes of both kinds, useful and useless; at least {MIN_ANSWERS} are needed"
+        )
     _lightgbm()
     right: dict[str, list[float]] = {"base": [], "learned": []}
     sums: list[float] = []
@@ -188,7 +194,7 @@ def learn_from_votes(answers: Sequence[Answer], base: Recipe, file: str) -> Taug
         "cross_validated_pairs_right": round(mean(right["learned"]), 4),
     }
     numbers = replace(base, rerank=replace(base.rerank, floor=0.0, abstain=0.0))
-    return Taught(text, with_model(numbers, file, text), told)
+    return Trained(text, with_model(numbers, file, text), told)
 
 
 def pairs_right(scores: Sequence[float], useful: Sequence[bool]) -> float:
@@ -201,7 +207,7 @@ def pairs_right(scores: Sequence[float], useful: Sequence[bool]) -> float:
 # LightGBM --------------------------------------------------------------------------------------------------------
 
 
-def train(answers: Iterable[Answer]) -> str:
+def train(answers: Iterable[LabelledAnswer]) -> str:
     """The text of a model that ranks what is useful first."""
     lightgbm = _lightgbm()
     import numpy as np

@@ -17,10 +17,10 @@ from fusion.compare.arms import Arm
 from fusion.contract import Passage, Query, Verdict
 from fusion.errors import NobodyAnswered
 from fusion.recall.decision import Decision, sentence
-from fusion.recall.engine import JUDGE_MARGIN_S, Fused, FuseRequest, Outcome, World, explain, fuse
+from fusion.recall.engine import JUDGE_MARGIN_S, Fused, FuseRequest, Outcome, RecallIO, explain, fuse
 from fusion.recall.gather import Answer
 from fusion.recall.io import Recorder, Recording, Replay
-from fusion.recall.pack import Memory
+from fusion.recall.pack import Excerpt
 from fusion.recipe import DedupSettings, GatherSettings, Recipe, RerankSettings, mark
 
 
@@ -34,7 +34,7 @@ class Side:
     arm: str
     block: str
     characters: int
-    memories: tuple[Memory, ...]
+    memories: tuple[Excerpt, ...]
     coverage: Mapping[str, Any]
     degraded: bool
     backends: tuple[Mapping[str, Any], ...]
@@ -96,7 +96,7 @@ class Compared:
     backends: tuple[Mapping[str, Any], ...]
 
 
-async def compare(request: FuseRequest, a: Arm, b: Arm, world: World) -> Compared:
+async def compare(request: FuseRequest, a: Arm, b: Arm, io: RecallIO) -> Compared:
     """Asks once, answers twice. The request's own ``backends`` and ``recipe`` give way to those of the arms.
 
     Raises BadInput for a query that cannot be asked, and NobodyAnswered when every backend of one arm failed: what
@@ -106,26 +106,24 @@ async def compare(request: FuseRequest, a: Arm, b: Arm, world: World) -> Compare
     both = tuple(dict.fromkeys((*a.backends, *b.backends)))
     widest = _widest(a.recipe, b.recipe, len(both))
     timeout_ms = request.timeout_ms or widest.gather.timeout_ms
-    recorder = Recorder.of(world)
+    recorder = Recorder.of(io)
     gathered = await fuse(replace(request, backends=both, explain=False), widest, recorder)
 
     record = recorder.recording
-    runs = tuple(_Run.of(side, arm, request, record, world, timeout_ms) for side, arm in (("a", a), ("b", b)))
+    runs = tuple(_Run.of(side, arm, request, record, io, timeout_ms) for side, arm in (("a", a), ("b", b)))
     outcomes = [await run.play() for run in runs]
-    shown = {text: passage for run in runs for text, passage in run.world.shown.items()}
+    shown = {text: passage for run in runs for text, passage in run.io.shown.items()}
     if shown:
         # One call scores whatever either shows: the same passage has the same score in both.
         left_s = timeout_ms / 1000 - (time.perf_counter() - started) - JUDGE_MARGIN_S
-        asked = next(run.world.asked for run in runs if run.world.shown)
-        verdict = await world.verdict(asked, list(shown.values()), max(0.0, left_s))
+        asked = next(run.io.asked for run in runs if run.io.shown)
+        verdict = await io.verdict(asked, list(shown.values()), max(0.0, left_s))
         record.verdict = verdict
         record.verdicts = {text: verdict.scores.get(passage.id) for text, passage in shown.items()}
-        outcomes = [
-            await run.play() if run.world.shown else outcome for run, outcome in zip(runs, outcomes, strict=True)
-        ]
+        outcomes = [await run.play() if run.io.shown else outcome for run, outcome in zip(runs, outcomes, strict=True)]
 
     same = {ref: row["ref"] for row in gathered.receipt.body["candidates"] for ref in _refs(row)}
-    mine, other = (_Blocks.of(arm, outcome, same) for arm, outcome in zip((a, b), outcomes, strict=True))
+    mine, other = (_ArmBlock.of(arm, outcome, same) for arm, outcome in zip((a, b), outcomes, strict=True))
     only_a, only_b = mine.lacking_in(other), other.lacking_in(mine)
     in_both = tuple(ref for ref in mine.packed if ref not in only_a)
     return Compared(
@@ -160,7 +158,7 @@ def _widest(a: Recipe, b: Recipe, backends: int) -> Recipe:
 
 
 @dataclass(slots=True)
-class _World(Replay):
+class _ArmReplay(Replay):
     """The record as one arm alone would have had it. Before there is a verdict it notes what a judge would be shown."""
 
     id: str
@@ -174,7 +172,7 @@ class _World(Replay):
         return self.id
 
     @property
-    def judged(self) -> bool:
+    def has_judge(self) -> bool:
         return self.judge
 
     @property
@@ -207,23 +205,23 @@ class _Run:
     side: str
     arm: Arm
     request: FuseRequest
-    world: _World
+    io: _ArmReplay
 
     @classmethod
-    def of(cls, side: str, arm: Arm, request: FuseRequest, record: Recording, world: World, timeout_ms: int) -> _Run:
+    def of(cls, side: str, arm: Arm, request: FuseRequest, record: Recording, io: RecallIO, timeout_ms: int) -> _Run:
         own_ms = request.timeout_ms or arm.recipe.gather.timeout_ms
-        replay = _World(record, world.receipt_id(), world.judged, hurried=own_ms < timeout_ms)
+        replay = _ArmReplay(record, io.receipt_id(), io.has_judge, hurried=own_ms < timeout_ms)
         return cls(side, arm, replace(request, backends=arm.backends, explain=False), replay)
 
     async def play(self) -> Outcome:
         try:
-            return await fuse(self.request, self.arm.recipe, self.world)
+            return await fuse(self.request, self.arm.recipe, self.io)
         except NobodyAnswered as error:
             raise NobodyAnswered(f"arm {self.side} ({self.arm.text}): {error}", error.details) from None
 
 
 @dataclass(frozen=True, slots=True)
-class _Blocks:
+class _ArmBlock:
     """What stands in one arm's block, and what its receipt says of every candidate."""
 
     arm: Arm
@@ -234,13 +232,13 @@ class _Blocks:
     """by ref, which memories a candidate is; several where this arm's recipe takes for one what are two"""
 
     @classmethod
-    def of(cls, arm: Arm, outcome: Outcome, same: Mapping[str, str]) -> _Blocks:
+    def of(cls, arm: Arm, outcome: Outcome, same: Mapping[str, str]) -> _ArmBlock:
         """``same`` has one ref for all that cite one memory, whichever backends are asked."""
         rows = {row["ref"]: row for row in outcome.receipt.body["candidates"]}
         memories = {ref: frozenset(same.get(one, one) for one in _refs(row)) for ref, row in rows.items()}
         return cls(arm, tuple(m.ref for memory in outcome.fused.memories for m in memory.members), rows, memories)
 
-    def lacking_in(self, other: _Blocks) -> tuple[str, ...]:
+    def lacking_in(self, other: _ArmBlock) -> tuple[str, ...]:
         """The refs in this block whose memory is in no form in the other one."""
         there = frozenset().union(*(other.memories[ref] for ref in other.packed))
         return tuple(ref for ref in self.packed if there.isdisjoint(self.memories[ref]))
@@ -248,22 +246,22 @@ class _Blocks:
     def reason(self, ref: str) -> Mapping[str, Any]:
         """What the receipt says of a candidate of this arm."""
         (row,) = explain({"candidates": [self.rows[ref]]})["candidates"]
-        found_by = {sighting["backend"]: sighting["rank"] for sighting in reversed(row["sightings"])}
-        return {**{name: row[name] for name in _TOLD}, "found_by": found_by}
+        found_by = {source_hit["backend"]: source_hit["rank"] for source_hit in reversed(row["source_hits"])}
+        return {**{name: row[name] for name in _ROW_FIELDS}, "found_by": found_by}
 
-    def reason_for(self, ref: str, other: _Blocks) -> Mapping[str, Any]:
+    def reason_for(self, ref: str, other: _ArmBlock) -> Mapping[str, Any]:
         """…of the memory that the other arm cites as ``ref``; or why this arm has it not."""
         met = [mine for mine, memories in self.memories.items() if not memories.isdisjoint(other.memories[ref])]
         if met:
             return self.reason(max(met, key=lambda mine: (mine in self.packed, mine == ref)))
-        finders = {sighting[0] for sighting in other.rows[ref]["sightings"]}
+        finders = {source_hit[0] for source_hit in other.rows[ref]["source_hits"]}
         unasked = finders and finders.isdisjoint(self.arm.backends)
         why = Decision.NOT_ASKED if unasked else Decision.NO_CANDIDATE
         return {
             "ref": None,
             "decision": why,
             "reason": sentence(why),
-            **dict.fromkeys(_TOLD[3:]),
+            **dict.fromkeys(_ROW_FIELDS[3:]),
             "signals": {},
             "found_by": {},
         }
@@ -271,8 +269,8 @@ class _Blocks:
 
 def _refs(row: Mapping[str, Any]) -> list[str]:
     """Every ref that may cite a candidate: its own, and those of its sightings."""
-    return [row["ref"], *(sighting[1] for sighting in row["sightings"])]
+    return [row["ref"], *(source_hit[1] for source_hit in row["source_hits"])]
 
 
-_TOLD = ("ref", "decision", "reason", "local", "judge", "rrf", "beside", "signals")
+_ROW_FIELDS = ("ref", "decision", "reason", "local", "judge", "rrf", "neighbour_of", "signals")
 """of a receipt's row, what a comparison repeats"""

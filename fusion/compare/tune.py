@@ -17,17 +17,17 @@ from typing import Any
 
 from fusion.compare.verdict import paired
 from fusion.errors import BadInput
-from fusion.recall.engine import FuseRequest, Outcome, World, fuse
+from fusion.recall.engine import FuseRequest, Outcome, RecallIO, fuse
 from fusion.recipe import Recipe, mark
 
 FOLDS = 5
 """where all questions are of one conversation or folder"""
-SPARE = 0.001
+TOLERATED_LOSS = 0.001
 """share of evidence: a number that saves something may cost this much"""
-ENOUGH = 150
+MIN_QUESTIONS_TO_RAISE_FLOOR = 150
 """questions from which on a floor may rise: where none of so many lost anything, at most 2 % do, at 95 % confidence
 (the rule of three, Hanley and Lippman-Hand, JAMA 1983: 3/n)"""
-ALL = 1 - 1e-9
+FULL_SHARE = 1 - 1e-9
 Advance = Callable[[int], None]
 
 
@@ -37,7 +37,7 @@ class Case:
 
     fold: str
     request: FuseRequest
-    world: World
+    io: RecallIO
     answerable: bool
     found: Callable[[Outcome], float]
     useful: Callable[[str], bool]
@@ -69,8 +69,8 @@ a data set needs stores of its own, which are outside this package."""
 class Knob:
     """A number by its path in a recipe file, and the values worth trying.
 
-    A ``thrifty`` one is there to leave things out: the highest value that costs at most `SPARE` is the best, and it
-    rises only where `ENOUGH` questions say so, because a few that lose nothing prove nothing.
+    A ``thrifty`` number leaves memories out: its best value is the highest that costs at most `TOLERATED_LOSS`. It
+    rises only with `MIN_QUESTIONS_TO_RAISE_FLOOR` questions or more, because a few that lose nothing prove nothing.
     """
 
     name: str
@@ -95,14 +95,14 @@ class Knob:
 
 
 WEIGHTS = (0, 1, 2, 3, 4)
-WHOLE = (0, 2, 4, 6, 8)
+SIMILARITY_WEIGHTS = (0, 2, 4, 6, 8)
 """for a memory that stands alone, in place of two windows"""
 KNOBS = (
     *(
         Knob(f"rerank.signals.{name}", WEIGHTS)
-        for name in ("maxsim", "window3", "window5", "dense", "bm25", "agreement", "speaker", "date", "length")
+        for name in ("maxsim", "window3", "window5", "dense", "bm25", "fusion", "speaker", "date", "length")
     ),
-    Knob("rerank.signals.own", WHOLE),
+    Knob("rerank.signals.similarity", SIMILARITY_WEIGHTS),
     Knob("fuse.k", (10, 30, 60, 100)),
     Knob("expand.span", (0, 1, 2)),
     Knob("pack.source_share", (0.4, 0.6, 0.8, 1.0)),
@@ -167,13 +167,13 @@ class Scores:
 
     def of(self, recipe: Recipe, indices: Sequence[int]) -> list[float]:
         """The share of evidence that each of these cases' blocks has under ``recipe``."""
-        return [found for found, _ in self._told(recipe, indices)]
+        return [found for found, _ in self._evaluated(recipe, indices)]
 
     def empty(self, recipe: Recipe, indices: Sequence[int]) -> list[bool]:
         """Whether each of these cases' blocks is empty."""
-        return [empty for _, empty in self._told(recipe, indices)]
+        return [empty for _, empty in self._evaluated(recipe, indices)]
 
-    def _told(self, recipe: Recipe, indices: Sequence[int]) -> list[tuple[float, bool]]:
+    def _evaluated(self, recipe: Recipe, indices: Sequence[int]) -> list[tuple[float, bool]]:
         unknown = [i for i in indices if (recipe.hash, i) not in self._known]
         self._advance(len(indices) - len(unknown))
         asyncio.run(self._answer(recipe, unknown))
@@ -182,7 +182,7 @@ class Scores:
     async def _answer(self, recipe: Recipe, indices: Sequence[int]) -> None:
         for i in indices:
             case = self.cases[i]
-            outcome = await fuse(case.request, recipe, case.world)
+            outcome = await fuse(case.request, recipe, case.io)
             self._known[recipe.hash, i] = (case.found(outcome), not outcome.fused.block)
             self._advance(1)
 
@@ -251,9 +251,10 @@ def choose(knob: Knob, own: float, gains: Mapping[float, Mapping[int, float]], i
     """The value that these cases speak for; the base's own where none gains more than its standard error."""
     mine = {value: [by_case[i] for i in indices] for value, by_case in gains.items()}
     if knob.thrifty:
-        highest = own if len(indices) < ENOUGH else max(mine)
+        highest = own if len(indices) < MIN_QUESTIONS_TO_RAISE_FLOOR else max(mine)
         return max(
-            (value for value, gained in mine.items() if value <= highest and mean(gained) >= -SPARE), default=own
+            (value for value, gained in mine.items() if value <= highest and mean(gained) >= -TOLERATED_LOSS),
+            default=own,
         )
     best = max(mine, key=lambda value: (mean(mine[value]), value == own))
     return best if mean(mine[best]) > _error(mine[best]) else own
@@ -285,10 +286,10 @@ def validated(
         "unanswerable": len(ours_empty),
         "folds": by_fold,
         "base_eib": _mean(theirs),
-        "base_all": _mean(share > ALL for share in theirs),
+        "base_all": _mean(share > FULL_SHARE for share in theirs),
         "base_left_empty": _mean(theirs_empty),
         "cross_validated_eib": _mean(ours),
-        "cross_validated_all": _mean(share > ALL for share in ours),
+        "cross_validated_all": _mean(share > FULL_SHARE for share in ours),
         "cross_validated_left_empty": _mean(ours_empty),
         "verdict": {**asdict(pair), "better": {"a": "base", "b": "tuned", None: None}[pair.better]},
     }
@@ -303,7 +304,7 @@ def answers(
         rows = []
         for i, recipe in sorted(held_out.items()):
             for budget in budgets:
-                outcome = await fuse(replace(cases[i].request, budget_chars=budget), recipe, cases[i].world)
+                outcome = await fuse(replace(cases[i].request, budget_chars=budget), recipe, cases[i].io)
                 rows.append(cases[i].answer(outcome, budget))
                 advance(1)
         return rows

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 RESAMPLES = 10_000
-LEVEL = 0.95
+CONFIDENCE_LEVEL = 0.95
 
 
-EVEN = 1e-9
+TIE_WITHIN = 1e-9
 """differences within this are ties"""
 
 
@@ -51,7 +51,7 @@ def paired(a: Sequence[float], b: Sequence[float], *, seed: int = 0) -> Paired:
         raise ValueError(f"pairs are expected, not {len(a)} and {len(b)} values")
     differences = [right - left for left, right in zip(a, b, strict=True)]
     low, high = interval(differences, seed=seed)
-    win, loss = sum(d > EVEN for d in differences), sum(d < -EVEN for d in differences)
+    win, loss = sum(d > TIE_WITHIN for d in differences), sum(d < -TIE_WITHIN for d in differences)
     n = len(differences)
     return Paired(
         n=n,
@@ -79,7 +79,7 @@ def interval(differences: Sequence[float], *, seed: int = 0, resamples: int = RE
         values[draw.integers(0, len(values), (min(step, resamples - done), len(values)))].mean(axis=1)
         for done in range(0, resamples, step)
     ]
-    low, high = np.quantile(np.concatenate(means), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = np.quantile(np.concatenate(means), [(1 - CONFIDENCE_LEVEL) / 2, (1 + CONFIDENCE_LEVEL) / 2])
     return float(low), float(high)
 
 

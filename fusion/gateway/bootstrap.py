@@ -57,7 +57,7 @@ from fusion.journal.readonly import ReadOnlyJournal
 from fusion.lib.breaker import Breaker
 from fusion.lib.ids import UuidSource
 from fusion.recall.gather import Bulkhead, Source, gather
-from fusion.recall.io import Known, Live
+from fusion.recall.io import JournalReads, Live
 from fusion.recall.rank_features import CONTEXT
 from fusion.recall.receipt import Receipts
 from fusion.recall.signals import SIGNALS
@@ -209,7 +209,7 @@ async def opened(kind: type[P], common: Shared, tenant: str = DEFAULT) -> AsyncI
             stack.push_async_callback(distiller.close)
         live = Live(
             sources=sources,
-            known=Known(journal.records, journal.neighbours, journal.frequencies, journal.without_forgotten),
+            journal=JournalReads(journal.records, journal.neighbours, journal.frequencies, journal.without_forgotten),
             embedder=_at_hand(embedder),
             judge=common.judge,
             judge_timeout_s=settings.judge.timeout_ms / 1000,
@@ -249,8 +249,8 @@ def of_tenant(settings: Settings, tenant: str) -> Settings:
     return settings.model_copy(update=changes)
 
 
-RENAMED = {"alone": "it is called own now: write own = …"}
-"""signals that recipes of earlier versions have"""
+RENAMED = {"alone": "it is called similarity now: write similarity = …"}
+"""signals of the first versions, which a recipe must name anew; see also `fusion.recipe.EARLIER_SIGNALS`"""
 
 
 def checked(found: Mapping[str, Recipe]) -> Mapping[str, Recipe]:

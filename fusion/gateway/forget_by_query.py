@@ -28,16 +28,16 @@ async def meant_by(
     Nor is it lifted by what a graph leads to: that belongs to what is meant, and is not it. The judge is not asked:
     what is to be forgotten is sent to nobody first.
     """
-    world, unlifted = replace(live, judge=None), replace(recipe, rerank=replace(recipe.rerank, lift=0.0))
-    outcome = await fuse(FuseRequest(query, scope), unlifted, world)
+    io, without_boost = replace(live, judge=None), replace(recipe, rerank=replace(recipe.rerank, graph_boost=0.0))
+    outcome = await fuse(FuseRequest(query, scope), without_boost, io)
     rows = [
         row
         for row in outcome.receipt.body["candidates"]
-        if not row["beside"] and row["signals"]["bm25"] > 0 and row["decision"] not in TOO_WEAK
+        if not row["neighbour_of"] and row["signals"]["bm25"] > 0 and row["decision"] not in TOO_WEAK
     ]
     least = MEANT * max((row["local"] for row in rows), default=0.0)
     rows = [row for row in rows if row["local"] >= least]
-    refs = list(dict.fromkeys(ref for row in rows for _, ref, *_ in row["sightings"]))
+    refs = list(dict.fromkeys(ref for row in rows for _, ref, *_ in row["source_hits"]))
     foreign = {item.ref: item for item in foreign_items(outcome, scope, frozenset(filter(is_external, refs)))}
     # A fact goes with the memories that it was learnt from.
     sources = await journal.records([i for item in foreign.values() for i in item.hit.derived_from])
@@ -55,8 +55,8 @@ def foreign_items(outcome: Outcome, scope: Scope, refs: Collection[str]) -> list
     """What stands behind refs of an answer that cite no event of ours."""
     where = {
         ref: (backend, native_id)
-        for sightings in outcome.receipt.reasons["sightings"]
-        for backend, ref, native_id, *_ in sightings
+        for source_hits in outcome.receipt.reasons["source_hits"]
+        for backend, ref, native_id, *_ in source_hits
         if ref in refs
     }
     wanted: dict[str, set[str]] = {}

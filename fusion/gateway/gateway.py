@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import fusion as package
-from fusion.compare.arms import Choice
+from fusion.compare.arms import ArmReader
 from fusion.compare.pair import Comparison, Side, compare
 from fusion.contract import Backend, KeepsDailyLog, Query, Scope, Settles
 from fusion.errors import (
@@ -54,7 +54,7 @@ from fusion.lib.ids import cursor as cursor_of
 from fusion.lib.words import spoken
 from fusion.recall.document import PAGE_LINES
 from fusion.recall.engine import Fused, FuseRequest, Outcome, explain, fuse
-from fusion.recall.filter import admit, foreign_ref
+from fusion.recall.filter import admit, external_ref
 from fusion.recall.gather import Answer, Source, unable
 from fusion.recall.io import Live, Recorder, Recording
 from fusion.recall.mask import shown
@@ -170,10 +170,10 @@ class Gateway(Parts):
         """
         asked = FuseRequest(request, **fields) if isinstance(request, str) else replace(request, **fields)
         self.require_home()
-        world, recipe = self._world(asked), self._recipe(asked)
+        io, recipe = self._io(asked), self._recipe(asked)
         try:
             async with self.turns.one(_patience_s(asked, recipe)):
-                outcome = await fuse(asked, recipe, world)
+                outcome = await fuse(asked, recipe, io)
         except NobodyAnswered as error:
             error.retry_after_s = self.retry_after_s(asked.backends)
             raise
@@ -200,8 +200,8 @@ class Gateway(Parts):
 
     def _keep(self, outcome: Outcome, scope: Scope) -> None:
         """Keeps the receipt of an answer, and what stands behind the refs that it cites of other people's memories."""
-        told = {**outcome.receipt.told, "user_id": scope.user_id}
-        self.receipts.keep(replace(outcome.receipt, told=told))
+        summary = {**outcome.receipt.summary, "user_id": scope.user_id}
+        self.receipts.keep(replace(outcome.receipt, summary=summary))
         cited = self.noting.unknown((m.ref for x in outcome.fused.memories for m in x.members), scope)
         if cited:
             self.noting.note(foreign_items(outcome, scope, cited))
@@ -230,7 +230,7 @@ class Gateway(Parts):
 
         Nothing is marked as used: a measurement must not change what it measures.
         """
-        recorder = Recorder.of(self._world(request))
+        recorder = Recorder.of(self._io(request))
         outcome = await fuse(request, self._recipe(request), recorder)
         return outcome.fused, recorder.recording
 
@@ -241,7 +241,7 @@ class Gateway(Parts):
         Both receipts are kept, and nothing is marked as used. Raises BadInput for an arm that cannot be, and for one
         arm given twice; NobodyAnswered when every backend of one of them failed; Overloaded as `fuse`.
         """
-        arms = Choice(self.recipes, tuple(self.sources), self.settings.recipe).arms(a, b)
+        arms = ArmReader(self.recipes, tuple(self.sources), self.settings.recipe).arms(a, b)
         try:
             async with self.turns.one(max(_patience_s(request, arm.recipe) for arm in arms)):
                 compared = await compare(request, *arms, self.live)
@@ -286,7 +286,7 @@ class Gateway(Parts):
         records = await self.journal.records([hit.event_id for hit in answer.hits if hit.event_id])
         known = (records.get(hit.event_id) if hit.event_id else None for hit in answer.hits)
         return [
-            record.ref if record else foreign_ref(answer.backend, hit.native_id)
+            record.ref if record else external_ref(answer.backend, hit.native_id)
             for hit, record in zip(answer.hits, known, strict=True)
         ]
 
@@ -643,7 +643,7 @@ class Gateway(Parts):
             raise BadInput(f"recipe {name!r}: there are {', '.join(sorted(self.recipes))}{hint(name, self.recipes)}")
         return self.recipes[name]
 
-    def _world(self, request: FuseRequest) -> Live:
+    def _io(self, request: FuseRequest) -> Live:
         for name in request.backends or ():
             self._source(name)
         return self.live

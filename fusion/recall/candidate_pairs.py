@@ -8,18 +8,18 @@ from functools import lru_cache
 
 from fusion.lib.words import words
 
-BITS = 512
+SKETCH_BITS = 512
 """of a text's sketch, 64 times a power of two; more would separate longer texts better and cost more to compare"""
 
-BITS_A_WORD = 4
+FOLDED_BITS_PER_WORD = 4
 """of a sketch folded onto itself, in the mean: they tell nearly all pairs apart, and only the others are held side by
 side as a whole"""
 
-AT_ONCE = 64
+BATCH_TEXTS = 64
 """texts that are held beside all before them at a time: 64 by 500 sketches stay in the processor's cache"""
 
 
-def possible(texts: Sequence[str], threshold: float, since: int = 0) -> dict[int, list[int]]:
+def possible_pairs(texts: Sequence[str], threshold: float, since: int = 0) -> dict[int, list[int]]:
     """By index, the texts before it that may be as alike as ``threshold``; every pair that is, is in it.
 
     Asked for those from ``since`` on, each beside all before it.
@@ -35,15 +35,15 @@ def possible(texts: Sequence[str], threshold: float, since: int = 0) -> dict[int
     sizes = np.array([size for size, _ in sketches], dtype=np.float32)
     chunks = np.frombuffer(b"".join([bits for _, bits in sketches]), dtype=np.uint64).reshape(len(texts), -1).T
     folded = chunks
-    while len(folded) > 1 and len(folded) * 32 >= sizes.mean() * BITS_A_WORD:
+    while len(folded) > 1 and len(folded) * 32 >= sizes.mean() * FOLDED_BITS_PER_WORD:
         folded = folded[: len(folded) // 2] | folded[len(folded) // 2 :]
     # A hair less than the product: 0.375 × 8 must not become 3.0000002 and shut out three words of five.
     needed = threshold / (1 + threshold) * sizes - 1e-3
     lost = sizes - np.bitwise_count(chunks).sum(axis=0, dtype=np.uint16)
     needed_folded = needed - (sizes - np.bitwise_count(folded).sum(axis=0, dtype=np.uint16)) / 2
     found: dict[int, list[int]] = defaultdict(list)
-    for low in range(since, len(texts), AT_ONCE):
-        high = min(low + AT_ONCE, len(texts))
+    for low in range(since, len(texts), BATCH_TEXTS):
+        high = min(low + BATCH_TEXTS, len(texts))
         common = np.zeros((high - low, high), dtype=np.uint16)  # a byte is not enough for the bits of long texts
         for chunk in folded:
             common += np.bitwise_count(chunk[low:high, None] & chunk[:high])
@@ -66,5 +66,5 @@ def sketch(text: str) -> tuple[int, bytes]:
     distinct = words(text)
     bits = 0
     for word in distinct:
-        bits |= 1 << hash(word) % BITS
-    return len(distinct), bits.to_bytes(BITS // 8, "little")
+        bits |= 1 << hash(word) % SKETCH_BITS
+    return len(distinct), bits.to_bytes(SKETCH_BITS // 8, "little")

@@ -21,14 +21,14 @@ from typing import NamedTuple
 from fusion.contract import Hit, Place
 from fusion.lib.jaccard import jaccard
 from fusion.lib.words import normalise, spoken, word_list
-from fusion.recall.candidate_pairs import possible
+from fusion.recall.candidate_pairs import possible_pairs
 from fusion.recall.filter import Admitted
 from fusion.recall.paraphrase import Difference, Kind, difference
 from fusion.recipe import DedupSettings
 
 
 class SourceHit(NamedTuple):
-    """Where a memory was seen: ``rank`` starts at 1; ``reason`` says why it is the same memory; ``linked`` is how
+    """Where a memory was seen: ``rank`` starts at 1; ``reason`` says why it is the same memory; ``graph`` is how
     strongly the backend's graph leads to it, where it has one."""
 
     backend: str
@@ -37,7 +37,7 @@ class SourceHit(NamedTuple):
     rank: int
     score: float | None
     reason: str
-    linked: float | None = None
+    graph_score: float | None = None
 
 
 class Rival(NamedTuple):
@@ -52,7 +52,7 @@ class Candidate(NamedTuple):
 
     ref: str
     hit: Hit
-    sightings: tuple[SourceHit, ...]
+    source_hits: tuple[SourceHit, ...]
     rivals: tuple[Rival, ...] = ()
     last: datetime | None = None
     """when its latest copy was said, of a memory with copies; see `_last_said`"""
@@ -67,20 +67,20 @@ def dedup(
 ) -> tuple[Candidate, ...]:
     """Distinct memories of all ``answers``, best rank first; at most ``rules.max_candidates``.
 
-    ``reworded`` are the pairs, of those in `Answered.doubtful`, that say the same in other words.
+    ``reworded`` are the pairs, of those in `AnsweredHits.doubtful`, that say the same in other words.
     """
-    return Answered(answers, rules).candidates(reworded)
+    return AnsweredHits(answers, rules).candidates(reworded)
 
 
-class Answered:
+class AnsweredHits:
     """All hits of all answers, in the order in which they are compared."""
 
     def __init__(self, answers: Mapping[str, Sequence[Admitted]], rules: DedupSettings) -> None:
         seen = [(backend, item) for backend, items in answers.items() for item in items]
-        seen.sort(key=lambda s: (bool(s[1].hit.derived_from), not _ours(s[1].hit), s[1].rank, s[1].ref))
+        seen.sort(key=lambda s: (bool(s[1].hit.derived_from), not _in_journal(s[1].hit), s[1].rank, s[1].ref))
         self._seen = seen
         self._most = rules.max_candidates
-        self._known = Known(rules, [item.hit for _, item in seen])
+        self._known = DistinctHits(rules, [item.hit for _, item in seen])
 
     def doubtful(self) -> list[Texts]:
         """The pairs of texts of which only a model can tell whether they say the same."""
@@ -99,22 +99,22 @@ class Answered:
                 known.add(i)
                 kept[i] = []
             found = item.found or item.hit
-            linked = None if item.hit.external else found.graph_score
-            sighting = SourceHit(backend, item.ref, found.native_id, item.rank, found.score, reason, linked)
-            kept[first].append((item.hit, sighting))
+            graph_score = None if item.hit.external else found.graph_score
+            source_hit = SourceHit(backend, item.ref, found.native_id, item.rank, found.score, reason, graph_score)
+            kept[first].append((item.hit, source_hit))
         same = dict(zip(kept, _in_their_fullest_document(list(kept.values())), strict=True))
         disputed = any(known.rivals(i) for i in same)
         candidates = (
             Candidate(
                 found[0][1].ref,
                 found[0][0],
-                tuple(sighting for _, sighting in found),
+                tuple(source_hit for _, source_hit in found),
                 tuple(Rival(same[j][0][1].ref, kind) for j, kind in known.rivals(i)),
                 _last_said(found) if disputed and len(found) > 1 else None,
             )
             for i, found in same.items()
         )
-        return tuple(sorted(candidates, key=lambda c: (min(s.rank for s in c.sightings), c.ref)))
+        return tuple(sorted(candidates, key=lambda c: (min(s.rank for s in c.source_hits), c.ref)))
 
 
 def _in_their_fullest_document(same: list[list[tuple[Hit, SourceHit]]]) -> list[list[tuple[Hit, SourceHit]]]:
@@ -122,15 +122,17 @@ def _in_their_fullest_document(same: list[list[tuple[Hit, SourceHit]]]) -> list[
 
     There stands what belongs to it. A copy that lies alone in another file or store has lost its neighbours.
     """
-    if all(_in_one_document(sightings[0][0], hit) for sightings in same for hit, _ in sightings[1:]):
+    if all(_in_one_document(source_hits[0][0], hit) for source_hits in same for hit, _ in source_hits[1:]):
         return same
-    found = Counter(shelf for sightings in same for shelf in {_shelf(hit) for hit, _ in sightings})
+    found = Counter(shelf for source_hits in same for shelf in {_document_key(hit) for hit, _ in source_hits})
 
     def worse(one: tuple[Hit, SourceHit]) -> tuple[bool, bool, int]:
         hit = one[0]
-        return bool(hit.derived_from), not _ours(hit), -found[_shelf(hit)] if hit.place is not None else 0
+        return bool(hit.derived_from), not _in_journal(hit), -found[_document_key(hit)] if hit.place is not None else 0
 
-    return [sorted(sightings, key=worse) for sightings in same]  # stable: then the better rank, then the smaller ref
+    return [
+        sorted(source_hits, key=worse) for source_hits in same
+    ]  # stable: then the better rank, then the smaller ref
 
 
 def _last_said(found: Sequence[tuple[Hit, SourceHit]]) -> datetime | None:
@@ -140,7 +142,7 @@ def _last_said(found: Sequence[tuple[Hit, SourceHit]]) -> datetime | None:
     was read in today says nothing of when it was written.
     """
     survivor = found[0][0]
-    ours = [hit for hit, _ in found if _ours(hit) and hit.trust != "untrusted" and hit.origin != "tool"]
+    ours = [hit for hit, _ in found if _in_journal(hit) and hit.trust != "untrusted" and hit.origin != "tool"]
     if survivor.at is not None:
         return max((hit.at.utc for hit in ours if hit.at is not None), default=None)
     if survivor.place is not None:
@@ -150,7 +152,7 @@ def _last_said(found: Sequence[tuple[Hit, SourceHit]]) -> datetime | None:
 
 
 def _in_one_document(hit: Hit, other: Hit) -> bool:
-    """Whether both have the same `_shelf`, without making two."""
+    """Whether both have the same `_document_key`, without making two."""
     if hit.place is None or other.place is None:
         return hit.place is other.place
     return (
@@ -162,12 +164,12 @@ def _in_one_document(hit: Hit, other: Hit) -> bool:
     )
 
 
-def _ours(hit: Hit) -> bool:
+def _in_journal(hit: Hit) -> bool:
     """Whether the journal has it: then it can be forgotten by its ref."""
     return hit.event_id is not None and not hit.external
 
 
-def _shelf(hit: Hit) -> tuple[object, ...] | None:
+def _document_key(hit: Hit) -> tuple[object, ...] | None:
     return _document(hit, hit.place) if hit.place is not None else None
 
 
@@ -178,7 +180,7 @@ def join(
     waiting = list(others)
     if not waiting:
         return ()
-    known = Known(rules, [*(c.hit for c in candidates), *(hit for _, hit in waiting)], since=len(candidates))
+    known = DistinctHits(rules, [*(c.hit for c in candidates), *(hit for _, hit in waiting)], since=len(candidates))
     for i in range(len(candidates)):
         known.add(i)
     new = []
@@ -191,11 +193,11 @@ def join(
     return tuple(new)
 
 
-class Known:
-    """The distinct ones so far among ``hits``, which are spoken of by their index, found again by event, span or words.
+class DistinctHits:
+    """The distinct memories among ``hits``, by index; looks a hit up by its event, its place or its words.
 
-    Likeness is exact Jaccard, not an estimate; `possible` only says where it is worth computing. Those before ``since``
-    are known to be distinct and will not be looked for.
+    The similarity is exact Jaccard; `possible_pairs` only excludes pairs that cannot reach the threshold. Hits before
+    ``since`` are distinct already and are not looked up.
     """
 
     def __init__(self, rules: DedupSettings, hits: Sequence[Hit], since: int = 0) -> None:
@@ -206,7 +208,7 @@ class Known:
         """pairs that say the same in other words"""
         self._rivals: dict[int, list[tuple[int, Kind]]] = {}
         self._differences: dict[tuple[int, int], Difference] = {}
-        self._room = MOST_COMPARED
+        self._room = MAX_COMPARED_CHARS
         self._in: set[int] = set()
         self._events: dict[str, int] = {}
         # Nearly all turns fill one place each, and of hundreds in a talk only those in the same one need be looked at.
@@ -216,7 +218,7 @@ class Known:
         first = {hit.event_id or i: i for i, hit in reversed([*enumerate(hits)])}
         these = sorted(first.values())
         self._said = {i: spoken(hits[i].text, hits[i].speaker) for i in these}
-        like = possible([*self._said.values()], rules.jaccard, bisect_left(these, since))
+        like = possible_pairs([*self._said.values()], rules.jaccard, bisect_left(these, since))
         self._possible = {these[i]: [these[j] for j in others] for i, others in like.items()}
 
     def add(self, i: int) -> None:
@@ -245,10 +247,10 @@ class Known:
 
     def rivals(self, i: int) -> Sequence[tuple[int, Kind]]:
         """The distinct ones before ``hits[i]`` that it disputes, once it was looked for, with what they differ in."""
-        return self._rivals.get(i, ())[:MOST_RIVALS]
+        return self._rivals.get(i, ())[:MAX_RIVALS]
 
     def doubtful(self) -> list[Texts]:
-        """The pairs of texts of which only a model can tell whether they say the same; at most `MOST_DOUBTS`."""
+        """The pairs of texts of which only a model can tell whether they say the same; at most `MAX_DOUBTFUL_PAIRS`."""
         if not self._rules.guarded:
             return []
         found: list[Texts] = []
@@ -261,7 +263,7 @@ class Known:
                     continue
                 if self._difference(i, j).doubtful:
                     found.append((one, other))
-                    if len(found) == MOST_DOUBTS:
+                    if len(found) == MAX_DOUBTFUL_PAIRS:
                         return found
         return found
 
@@ -339,12 +341,12 @@ class Known:
         return bool(self.reworded) and ((one, other) in self.reworded or (other, one) in self.reworded)
 
 
-MOST_RIVALS = 4
+MAX_RIVALS = 4
 """of one memory that are told apart; a flood of versions is shown by its first ones"""
-MOST_COMPARED = 400_000
+MAX_COMPARED_CHARS = 400_000
 """characters of one question's pairs that are compared word by word, some 50 ms; of a larger flood only equal texts are
 taken for one: 200 versions of one sentence took a second"""
-MOST_DOUBTS = 32
+MAX_DOUBTFUL_PAIRS = 32
 """pairs of one question that a model is asked about: each takes some 30 µs"""
 
 

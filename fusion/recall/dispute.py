@@ -50,11 +50,11 @@ def next_to_rivals(order: Sequence[Scored]) -> Sequence[Scored]:
     rivals = rivals_of(order)
     if not rivals:
         return order
-    by_ref = {judged.ref: judged for judged in order}
-    at = {judged.ref: i for i, judged in enumerate(order)}
+    by_ref = {scored.ref: scored for scored in order}
+    at = {scored.ref: i for i, scored in enumerate(order)}
     placed: dict[str, Scored] = {}
-    for judged in order:
-        refs = [judged.ref, *sorted(rivals.get(judged.ref, ()), key=at.__getitem__)]
+    for scored in order:
+        refs = [scored.ref, *sorted(rivals.get(scored.ref, ()), key=at.__getitem__)]
         for ref in sorted(refs, key=lambda ref: _doubt(by_ref[ref].pooled.candidate.hit)):
             placed.setdefault(ref, by_ref[ref])
     return tuple(placed.values())
@@ -63,14 +63,14 @@ def next_to_rivals(order: Sequence[Scored]) -> Sequence[Scored]:
 def rivals_of(order: Sequence[Scored]) -> dict[str, dict[str, Kind]]:
     """By ref, the rivals of each memory that are in the order, with what they differ in."""
     found: dict[str, dict[str, Kind]] = {}
-    if not any(judged.pooled.candidate.rivals for judged in order):
+    if not any(scored.pooled.candidate.rivals for scored in order):
         return found
-    there = {judged.ref for judged in order}
-    for judged in order:
-        for rival in judged.pooled.candidate.rivals:
-            if rival.ref in there and rival.ref != judged.ref:
-                found.setdefault(judged.ref, {})[rival.ref] = rival.kind
-                found.setdefault(rival.ref, {})[judged.ref] = rival.kind
+    there = {scored.ref for scored in order}
+    for scored in order:
+        for rival in scored.pooled.candidate.rivals:
+            if rival.ref in there and rival.ref != scored.ref:
+                found.setdefault(scored.ref, {})[rival.ref] = rival.kind
+                found.setdefault(rival.ref, {})[scored.ref] = rival.kind
     return found
 
 

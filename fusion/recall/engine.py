@@ -1,7 +1,7 @@
-"""The whole read path on one screen: a request becomes a block, and a receipt that says why.
+"""The read path: `fuse` turns a request into a block, and into a receipt that gives the reasons.
 
-What the path needs from outside comes through `World`: answers, what stands beside them, what the journal knows, what
-the model and the judge say, the time and the nonce. A `World` that plays a recording gives the same block again.
+All input comes through `RecallIO`: the backends' answers, neighbours, journal records, scores of the model and the
+judge, the time and the nonce. With a recording as its `RecallIO`, `fuse` gives the same block again.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from fusion.errors import BadInput, NobodyAnswered, TooLarge
 from fusion.lib.bm25 import Frequencies, terms
 from fusion.lib.words import spoken
 from fusion.recall.decision import OUT_OF_ROOM, Decision, decision_of, sentence
-from fusion.recall.dedup import Answered, SourceHit
+from fusion.recall.dedup import AnsweredHits, SourceHit
 from fusion.recall.dispute import Dispute, next_to_rivals
 from fusion.recall.expand import Pooled, expand
 from fusion.recall.filter import Admitted, Record, admit, admit_one
 from fusion.recall.gather import Answer
-from fusion.recall.pack import Block, Memory, pack
+from fusion.recall.pack import Block, Excerpt, pack
 from fusion.recall.receipt import Receipt
 from fusion.recall.rerank import (
     Scored,
-    by_best_part,
+    by_best_sub_question,
     by_local_score,
     by_verdict,
     passages,
@@ -37,7 +37,7 @@ from fusion.recall.rerank import (
 )
 from fusion.recall.rrf import Ranked, ceiling, rrf
 from fusion.recall.signals import Likeness, local_signals
-from fusion.recall.split_query import asked_parts
+from fusion.recall.split_query import split_query
 from fusion.recipe import PackSettings, Recipe
 
 QUERY_CHARS = 4000
@@ -73,7 +73,7 @@ class Fused:
     """The answer. ``block`` is empty when nothing was worth a place in the prompt: ``abstained`` says why."""
 
     block: str
-    memories: tuple[Memory, ...]
+    memories: tuple[Excerpt, ...]
     coverage: Mapping[str, Any]
     degraded: bool
     backends: tuple[Mapping[str, Any], ...]
@@ -90,7 +90,7 @@ class Fused:
     """the memories of the block that share most words and disagree"""
 
 
-class World(Protocol):
+class RecallIO(Protocol):
     """Everything that a request may touch. What it raises ends the request, so faults come back as values."""
 
     def now(self) -> datetime: ...
@@ -120,12 +120,12 @@ class World(Protocol):
         ...
 
     @property
-    def judged(self) -> bool:
+    def has_judge(self) -> bool:
         """Whether there is a judge to ask."""
         ...
 
     async def verdict(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict:
-        """The judge's scores. Only where `judged`."""
+        """The judge's scores. Only where `has_judge`."""
         ...
 
 
@@ -154,13 +154,13 @@ class Outcome:
         }
 
 
-async def fuse(request: FuseRequest, recipe: Recipe, world: World) -> Outcome:
+async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO) -> Outcome:
     """Asks, merges, ranks, judges and packs.
 
     Raises BadInput for a query that cannot be asked, and NobodyAnswered when every backend failed.
     """
     started = time.perf_counter()
-    query, truncated = _query(request, recipe, world.now())
+    query, truncated = _query(request, recipe, io.now())
 
     def left_s() -> float:
         return query.deadline_s - (time.perf_counter() - started)
@@ -169,40 +169,40 @@ async def fuse(request: FuseRequest, recipe: Recipe, world: World) -> Outcome:
     answers: Sequence[Answer] = ()
     frequencies = Frequencies()
     if asked:
-        counting = asyncio.ensure_future(world.frequencies(query.scope, sorted(set(asked))))  # it waits for no backend
+        counting = asyncio.ensure_future(io.frequencies(query.scope, sorted(set(asked))))  # it waits for no backend
         try:
-            answers = await world.answers(query, request.backends, query.deadline_s * BACKENDS_SHARE)
+            answers = await io.answers(query, request.backends, query.deadline_s * BACKENDS_SHARE)
             frequencies = await counting
         finally:
             counting.cancel()
     _require_one(answers)
-    admitted, refused = await _admitted(answers, query, world)
-    answered = Answered(admitted, recipe.dedup)
+    admitted, refused = await _admitted(answers, query, io)
+    answered = AnsweredHits(admitted, recipe.dedup)
     doubtful = answered.doubtful()
-    reworded = await world.reworded(doubtful, max(0.0, left_s() * 0.2)) if doubtful else ()
+    reworded = await io.reworded(doubtful, max(0.0, left_s() * 0.2)) if doubtful else ()
     candidates = answered.candidates(reworded)
     ranked = rrf(candidates, recipe.fuse)
-    beside, neighbours = await _beside(ranked, query, recipe, world, left_s())
+    beside, neighbours = await _admitted_neighbours(ranked, query, recipe, io, left_s())
     pool = expand(ranked, beside, recipe.expand, recipe.dedup)
     texts = [spoken(p.candidate.hit.text, p.candidate.hit.speaker) for p in pool]
-    likeness = await world.likeness(query.text, texts, max(0.0, left_s() * 0.5)) if pool else None
+    likeness = await io.likeness(query.text, texts, max(0.0, left_s() * 0.5)) if pool else None
     best = ceiling([a.backend for a in answers if a.status == "ok"], recipe.fuse)
     orders = [
         by_local_score(pool, local_signals(part, pool, best, frequencies, seen), recipe.rerank)
-        for part, seen in asked_parts(query, likeness or Likeness(), recipe.rerank.parts)
+        for part, seen in split_query(query, likeness or Likeness(), recipe.rerank.sub_questions)
     ]
-    order: Sequence[Scored] = by_best_part(orders, recipe.rerank) if len(orders) > 1 else orders[0]
-    order, rerank = await _judged(order, query, recipe, world, left_s() - JUDGE_MARGIN_S)
+    order: Sequence[Scored] = by_best_sub_question(orders, recipe.rerank) if len(orders) > 1 else orders[0]
+    order, rerank = await _judged(order, query, recipe, io, left_s() - JUDGE_MARGIN_S)
     order = next_to_rivals(order)
     if len(orders) > 1:
-        rerank["parts"] = len(orders)
+        rerank["sub_questions"] = len(orders)
     model = recipe.rerank.model
     if model is not None:
         rerank["learned"] = {"file": model.file, **({"fault": model.fault} if model.trees is None else {})}
-    block = pack(order, _packing(request, recipe), recipe.rerank, world.nonce())
+    block = pack(order, _packing(request, recipe), recipe.rerank, io.nonce())
 
     took_ms = (time.perf_counter() - started) * 1000
-    receipt = _receipt(world.receipt_id(), query, recipe, answers, refused, order, block, rerank, took_ms)
+    receipt = _receipt(io.receipt_id(), query, recipe, answers, refused, order, block, rerank, took_ms)
     fused = Fused(
         block=block.text,
         memories=block.memories,
@@ -265,29 +265,29 @@ def _require_one(answers: Sequence[Answer]) -> None:
 
 
 async def _admitted(
-    answers: Sequence[Answer], query: Query, world: World
+    answers: Sequence[Answer], query: Query, io: RecallIO
 ) -> tuple[dict[str, tuple[Admitted, ...]], dict[str, Mapping[str, int]]]:
     hits = [hit for answer in answers for hit in answer.hits]
     ids = dict.fromkeys(hit.event_id for hit in hits if hit.event_id)
     ids.update(dict.fromkeys(i for hit in hits if hit.derived_from for i in hit.derived_from))
-    records = await world.records(list(ids)) if ids else {}
+    records = await io.records(list(ids)) if ids else {}
     admitted, refused = {}, {}
     for answer in answers:
         admitted[answer.backend], refused[answer.backend] = admit(answer.backend, answer.hits, query, records)
     return admitted, refused
 
 
-async def _beside(
-    ranked: Sequence[Ranked], query: Query, recipe: Recipe, world: World, deadline_s: float
+async def _admitted_neighbours(
+    ranked: Sequence[Ranked], query: Query, recipe: Recipe, io: RecallIO, deadline_s: float
 ) -> tuple[dict[str, list[Admitted]], list[BackendHits]]:
     """By ref, the neighbours of each candidate that may be shown and that no better one has; and all that were found,
     by the backend of the candidate."""
     if not recipe.expand.span:
         return {}, []
-    finds = [(r.candidate.ref, r.candidate.sightings[0].backend, r.candidate.hit) for r in ranked]
-    found = await world.neighbours(finds, recipe.expand.span, max(0.0, deadline_s * 0.5))
+    finds = [(r.candidate.ref, r.candidate.source_hits[0].backend, r.candidate.hit) for r in ranked]
+    found = await io.neighbours(finds, recipe.expand.span, max(0.0, deadline_s * 0.5))
     ids = list(dict.fromkeys(h.event_id for hits in found.values() for h in hits if h.event_id))
-    records = await world.records(ids) if ids else {}
+    records = await io.records(ids) if ids else {}
     seen: set[tuple[str, str | None]] = set()
     beside: dict[str, list[Admitted]] = {}
     for ref, backend, _ in finds:
@@ -304,14 +304,14 @@ async def _beside(
 
 
 async def _judged(
-    order: Sequence[Scored], query: Query, recipe: Recipe, world: World, deadline_s: float
+    order: Sequence[Scored], query: Query, recipe: Recipe, io: RecallIO, deadline_s: float
 ) -> tuple[Sequence[Scored], dict[str, Any]]:
-    if not world.judged or recipe.rerank.judge == "never":
+    if not io.has_judge or recipe.rerank.judge == "never":
         return order, {"status": "off"}
     if not wants_judge(order, recipe.rerank):
         return order, {"status": "not_needed"}
     shown = passages(order, recipe.rerank)
-    verdict = await world.verdict(query.text, list(shown.values()), deadline_s)
+    verdict = await io.verdict(query.text, list(shown.values()), deadline_s)
     told = {
         "status": verdict.status,
         "fault": verdict.fault,
@@ -358,10 +358,10 @@ def _summary(answer: Answer, refused: Mapping[str, int]) -> dict[str, Any]:
 
 def _used(order: Sequence[Scored], block: Block) -> dict[str, tuple[str, ...]]:
     used: dict[str, tuple[str, ...]] = {}
-    for judged in order:
-        if block.decisions[judged.ref] is Decision.PACKED:
-            for sighting in judged.pooled.candidate.sightings:
-                used[sighting.backend] = (*used.get(sighting.backend, ()), sighting.native_id)
+    for scored in order:
+        if block.decisions[scored.ref] is Decision.PACKED:
+            for source_hit in scored.pooled.candidate.source_hits:
+                used[source_hit.backend] = (*used.get(source_hit.backend, ()), source_hit.native_id)
     return used
 
 
@@ -401,23 +401,23 @@ def _receipt(
 
 def _reasons(order: Sequence[Scored], block: Block) -> dict[str, Any]:
     """Why each memory is in the block or out of it, by column."""
-    found = [judged.pooled for judged in order]
+    found = [scored.pooled for scored in order]
     refs = [pooled.candidate.ref for pooled in found]
     return {
         "ref": refs,
         "decision": [block.decisions[ref] for ref in refs],
-        "local": [judged.local for judged in order],
-        "judge": [judged.judge for judged in order],
+        "local": [scored.local for scored in order],
+        "judge": [scored.judge for scored in order],
         "rrf": [pooled.rrf for pooled in found],
-        "beside": [pooled.beside for pooled in found],
+        "neighbour_of": [pooled.neighbour_of for pooled in found],
         "rivals": [[*map(list, pooled.candidate.rivals)] for pooled in found],
-        "sightings": [[*map(_told_of, pooled.candidate.sightings)] for pooled in found],
+        "source_hits": [[*map(_source_hit_row, pooled.candidate.source_hits)] for pooled in found],
         "signals": {name: column.tolist() for name, column in signals_of(order).columns.items()},
     }
 
 
-_SIGHTING = ("backend", "ref", "native_id", "rank", "reason")
-_told_of = itemgetter(*(SourceHit._fields.index(name) for name in _SIGHTING))
+_SOURCE_HIT_FIELDS = ("backend", "ref", "native_id", "rank", "reason")
+_source_hit_row = itemgetter(*(SourceHit._fields.index(name) for name in _SOURCE_HIT_FIELDS))
 
 
 def explain(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -430,7 +430,7 @@ def explain(body: Mapping[str, Any]) -> dict[str, Any]:
             "local": round(row["local"], 4),
             "rrf": round(row["rrf"], 5),
             "signals": {name: round(value, 3) for name, value in row["signals"].items()},
-            "sightings": [dict(zip(_SIGHTING, s, strict=True)) for s in row["sightings"]],
+            "source_hits": [dict(zip(_SOURCE_HIT_FIELDS, s, strict=True)) for s in row["source_hits"]],
         }
         for row in body["candidates"]
     ]

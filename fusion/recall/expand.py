@@ -16,12 +16,12 @@ from fusion.recipe import DedupSettings, ExpandSettings
 
 
 class Pooled(NamedTuple):
-    """A memory of the pool. ``rrf`` is 0 and ``beside`` names the find where it came in as a neighbour."""
+    """A memory of the pool. ``rrf`` is 0 and ``neighbour_of`` names the find where it came in as a neighbour."""
 
     candidate: Candidate
     rrf: float
     parts: Mapping[str, float]
-    beside: str | None = None
+    neighbour_of: str | None = None
 
     @property
     def ref(self) -> str:
@@ -40,13 +40,13 @@ def expand(
     """
     pool = [Pooled(r.candidate, r.score, r.parts) for r in ranked[: numbers.max_pool]]
     finds = {entry.candidate.ref for entry in pool}
-    beside: dict[str, str] = {}
+    neighbour_of: dict[str, str] = {}
     others = []
     for entry in pool:
         for item in neighbours.get(entry.candidate.ref, ()):
-            if item.ref not in finds and item.ref not in beside:
-                beside[item.ref] = entry.candidate.ref
+            if item.ref not in finds and item.ref not in neighbour_of:
+                neighbour_of[item.ref] = entry.candidate.ref
                 others.append((item.ref, item.hit))
     new = join([entry.candidate for entry in pool], others, rules)
-    pool += [Pooled(candidate, 0.0, {}, beside[candidate.ref]) for candidate in new]
+    pool += [Pooled(candidate, 0.0, {}, neighbour_of[candidate.ref]) for candidate in new]
     return tuple(pool[: numbers.max_pool])

@@ -61,7 +61,7 @@ def admit(
 
     ``records`` has the journal's word on each event that came through the gateway: its text, place, speaker, times,
     scope and trust are shown, whatever the backend says of them; the backend adds its rank and score. A hit whose
-    event the journal does not know is foreign, has a `foreign_ref`, and is the word of that backend alone.
+    event the journal does not know is foreign, has a `external_ref`, and is the word of that backend alone.
     """
     kept: list[Admitted] = []
     dropped: Counter[str] = Counter()
@@ -83,7 +83,7 @@ def admit_one(backend: str, hit: Hit, rank: int, query: Query, records: Mapping[
     if reason is not None:
         return reason
     if record is None:
-        return Admitted(foreign_ref(backend, hit.native_id), hit.external_to(backend), rank)
+        return Admitted(external_ref(backend, hit.native_id), hit.external_to(backend), rank)
     return Admitted(record.ref, _as_journalled(hit, record, query), rank, hit)
 
 
@@ -109,7 +109,7 @@ def _as_journalled(found: Hit, record: Record, query: Query) -> Hit:
 
 
 @lru_cache(maxsize=65_536)
-def foreign_ref(backend: str, native_id: str) -> str:
+def external_ref(backend: str, native_id: str) -> str:
     """What cites a memory that did not come through the gateway: ``x`` and ten characters.
 
     A hash of (backend, native id), because a citation must be short where native ids are paths and UUIDs: 50 bits keep

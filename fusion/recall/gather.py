@@ -52,13 +52,17 @@ Status = Literal[
     "disabled",
 ]
 
-_Found = tuple[tuple[Hit, ...], Mapping[str, int]]  # what is left of an answer, and what was dropped of it by reason
+_Sanitised = tuple[
+    tuple[Hit, ...], Mapping[str, int]
+]  # what is left of an answer, and what was dropped of it by reason
 
 NAME_CHARS = 256  # of a speaker or a step of a path: longer ones are no names
 ID_CHARS = 1_024  # of an id or a document; ids may be paths of files
-REFUSED_WITHIN_S = 0.1  # a refusal comes at once; what took longer was no refusal, and is not worth a second try
-LATE_S = 0.1  # a time-out that comes so much later than it was due says that this process is busy, not the backend
-GRACE_S = 0.02  # what a cancelled search has for closing its sockets before nobody waits for it any more
+QUICK_REFUSAL_S = 0.1  # a refusal comes at once; what took longer was no refusal, and is not worth a second try
+BUSY_LOOP_LATE_S = (
+    0.1  # a time-out that comes so much later than it was due says that this process is busy, not the backend
+)
+CANCEL_GRACE_S = 0.02  # what a cancelled search has for closing its sockets before nobody waits for it any more
 
 
 class Bulkhead:
@@ -74,11 +78,13 @@ class Bulkhead:
         return self.under_way >= self.limit
 
 
-_SAME = attrgetter(*(one.name for one in fields(Hit) if one.name not in ("score", "path", "graph_score")))
+_QUESTION_INDEPENDENT = attrgetter(
+    *(one.name for one in fields(Hit) if one.name not in ("score", "path", "graph_score"))
+)
 """what of a hit does not depend on the question"""
 
 
-class Sound:
+class ValidatedHits:
     """The hits of one backend that were whole and clean, and whose words were counted.
 
     The same memories come back question after question, most of them made of the very objects that were looked at
@@ -87,7 +93,7 @@ class Sound:
 
     __slots__ = ("_parts",)
 
-    MOST = 16_384
+    MAX_HITS = 16_384
     """hits; then it begins anew"""
 
     def __init__(self) -> None:
@@ -95,12 +101,12 @@ class Sound:
 
     def has(self, hit: Hit) -> bool:
         parts = self._parts.get(hit.native_id)
-        return parts is not None and all(map(is_, parts, _SAME(hit)))
+        return parts is not None and all(map(is_, parts, _QUESTION_INDEPENDENT(hit)))
 
     def add(self, hit: Hit) -> None:
-        if len(self._parts) >= self.MOST:
+        if len(self._parts) >= self.MAX_HITS:
             self._parts.clear()
-        self._parts[hit.native_id] = _SAME(hit)
+        self._parts[hit.native_id] = _QUESTION_INDEPENDENT(hit)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,7 +118,7 @@ class Source:
     deadline_s: float = 1.0
     breaker: Breaker = field(default_factory=Breaker)
     bulkhead: Bulkhead = field(default_factory=Bulkhead)
-    sound: Sound = field(default_factory=Sound)
+    validated: ValidatedHits = field(default_factory=ValidatedHits)
     disabled: str | None = None
     broken: bool = False
     """it was not switched off but could not be opened, which is a failure and not a wish"""
@@ -160,7 +166,7 @@ async def gather(query: Query, sources: Sequence[Source], deadline_s: float) -> 
     return tuple(one.answer.result() if isinstance(one, _Search) else one for one in begun)
 
 
-FIRST_SHARE = 0.5
+PRIMARY_SHARE = 0.5
 """of the time there is, what a source with a fallback gets: the rest is the fallback's"""
 
 
@@ -177,7 +183,7 @@ async def _gather_with_fallbacks(query: Query, sources: Sequence[Source], deadli
         if answered := [one.backend for one in found if one.status in ("ok", "empty")]:
             return Answer(source.name, "skipped", detail=f"it stands in for {', '.join(answered)}, which answered")
         left_s = until - asyncio.get_running_loop().time()
-        budget_s = left_s * FIRST_SHARE if source.name in stood_in_for else left_s
+        budget_s = left_s * PRIMARY_SHARE if source.name in stood_in_for else left_s
         return await _one(query, source, min(source.deadline_s, budget_s), asked)
 
     for source in sources:  # none begins before this task waits: by then all are there
@@ -185,7 +191,9 @@ async def _gather_with_fallbacks(query: Query, sources: Sequence[Source], deadli
     try:
         return tuple(await asyncio.gather(*answers.values()))
     except asyncio.CancelledError:
-        await asyncio.wait(answers.values(), timeout=GRACE_S)  # they are cancelled as well, and call their searches off
+        await asyncio.wait(
+            answers.values(), timeout=CANCEL_GRACE_S
+        )  # they are cancelled as well, and call their searches off
         raise
 
 
@@ -253,7 +261,7 @@ def _begin(query: Query, source: Source, budget_s: float, asked: Sequence[Source
 class _Search:
     """One search under way: a task that asks, and a timer that answers in its stead when the budget is over.
 
-    ``answer`` comes in any case: from the task, or `GRACE_S` after the cut where the task does not heed it.
+    ``answer`` comes in any case: from the task, or `CANCEL_GRACE_S` after the cut where the task does not heed it.
     """
 
     def __init__(self, query: Query, source: Source, budget_s: float, permit: Permit, asked: Sequence[Source]) -> None:
@@ -268,26 +276,26 @@ class _Search:
         self.task.add_done_callback(self._ended)
         self._timer = self._loop.call_later(budget_s, self._cut)
 
-    async def _ask(self) -> _Found:
+    async def _ask(self) -> _Sanitised:
         # Inside the task, so that a search that raises before its first await, or is no coroutine, fails there too.
         query, backend, permit = self._query, self._source.backend, self._permit
         if query.deadline_s != self._budget_s:
             query = replace(query, deadline_s=self._budget_s)
         try:
-            return _sanitised(await backend.search(query), query.limit, self._source.sound)
+            return _sanitised(await backend.search(query), query.limit, self._source.validated)
         except BackendUnreachable:
             # A connection that is refused at once is tried once more: reading is idempotent.
             spent_s = self._loop.time() - self._began
-            if self._late or permit.probe or spent_s > REFUSED_WITHIN_S or spent_s > self._budget_s / 2:
+            if self._late or permit.probe or spent_s > QUICK_REFUSAL_S or spent_s > self._budget_s / 2:
                 raise
         query = replace(query, deadline_s=self._budget_s - spent_s)
-        return _sanitised(await backend.search(query), query.limit, self._source.sound)
+        return _sanitised(await backend.search(query), query.limit, self._source.validated)
 
     def _cut(self) -> None:
         """The budget is over: the search gets its grace, and then nobody waits for it any more."""
         self._late = True
-        self._busy = self._overdue_s() > LATE_S
-        self._timer = self._loop.call_later(GRACE_S, self._fail, self._too_late())
+        self._busy = self._overdue_s() > BUSY_LOOP_LATE_S
+        self._timer = self._loop.call_later(CANCEL_GRACE_S, self._fail, self._too_late())
         self.task.cancel()
 
     def _overdue_s(self) -> float:
@@ -296,7 +304,7 @@ class _Search:
     def _too_late(self) -> BackendTimeout:
         return BackendTimeout(f"no answer within {_ms(self._budget_s):.0f} ms")
 
-    def _ended(self, task: asyncio.Task[_Found]) -> None:
+    def _ended(self, task: asyncio.Task[_Sanitised]) -> None:
         """The task is over, in time or long after; an exception that nobody waits for is seen here all the same."""
         self._timer.cancel()
         self._source.bulkhead.under_way -= 1
@@ -319,7 +327,7 @@ class _Search:
         if self.answer.done():
             return
         status, code, detail = _fault(error)
-        busy = self._busy or (not self._late and self._overdue_s() > LATE_S)
+        busy = self._busy or (not self._late and self._overdue_s() > BUSY_LOOP_LATE_S)
         fair = self._budget_s >= self._source.deadline_s / 2 and not busy
         _report(self._permit, error, status, fair=fair, is_last=lambda: _is_last(self._source, self._asked))
         took_ms = _ms(self._loop.time() - self._began)
@@ -338,7 +346,7 @@ async def _call_off(searches: Sequence[_Search]) -> None:
     for search in searches:
         search.call_off()
     if running := [search.task for search in searches if not search.task.done()]:
-        await asyncio.wait(running, timeout=GRACE_S)
+        await asyncio.wait(running, timeout=CANCEL_GRACE_S)
 
 
 def _ms(seconds: float) -> float:
@@ -395,7 +403,7 @@ def _report(permit: Permit, error: Exception, status: Status, *, fair: bool, is_
         permit.failed(retry_after_s=retry_after_s, last=is_last())
 
 
-def _sanitised(found: Sequence[Hit], limit: int, sound: Sound) -> _Found:
+def _sanitised(found: Sequence[Hit], limit: int, validated: ValidatedHits) -> _Sanitised:
     """At most ``limit`` hits of which every field is what the contract says, and what was dropped or mended."""
     if not isinstance(found, (list, tuple)):
         if isinstance(found, (str, bytes, Mapping)) or not hasattr(found, "__iter__"):
@@ -408,13 +416,13 @@ def _sanitised(found: Sequence[Hit], limit: int, sound: Sound) -> _Found:
         counts["over_limit"] = len(found) - limit
     kept: dict[str, Hit] = {}
     for hit in found[:limit]:
-        mended = _mended(hit, counts, sound)
-        if mended is None:
+        sanitised = _sanitised_hit(hit, counts, validated)
+        if sanitised is None:
             counts["malformed"] += 1
-        elif mended.native_id in kept:
+        elif sanitised.native_id in kept:
             counts["duplicate"] += 1
         else:
-            kept[mended.native_id] = mended
+            kept[sanitised.native_id] = sanitised
     if found and not kept:
         raise InvalidAnswer(f"none of its {len(found)} items was a hit")
     return tuple(kept.values()), {reason: n for reason, n in counts.items() if n}
@@ -429,14 +437,14 @@ _cleaned = lru_cache(maxsize=8192)(clean)
 """remembered: the same memories come back query after query, and most of them have nothing to clean"""
 
 
-def _mended(hit: object, counts: Counter[str], sound: Sound) -> Hit | None:
+def _sanitised_hit(hit: object, counts: Counter[str], validated: ValidatedHits) -> Hit | None:
     """The hit with shown texts cleaned and a score that is a number or ``None``; ``None`` if it is no hit at all."""
     try:
         if not isinstance(hit, Hit) or not isinstance(hit.path, (tuple, list)):
             return None
         changes: dict[str, Any] = {}
         taken = 0
-        if not sound.has(hit):
+        if not validated.has(hit):
             if not _well_formed(hit):
                 return None
             taken = _clean_words(hit, counts, changes)
@@ -444,7 +452,7 @@ def _mended(hit: object, counts: Counter[str], sound: Sound) -> Hit | None:
             if not text or text.isspace():
                 return None
             if not changes:
-                sound.add(hit)
+                validated.add(hit)
             # Its words are counted now, while others are still waited for: the stages behind find them remembered.
             said = spoken(text, changes.get("speaker", hit.speaker))
             sketch(said)

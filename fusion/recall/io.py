@@ -14,14 +14,14 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from operator import is_
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from fusion.contract import Embedder, FindsNeighbours, HasVocabulary, Hit, Judge, Passage, Query, Scope, Verdict
 from fusion.errors import FusionError, ReplayGap
 from fusion.lib.bm25 import Frequencies
 from fusion.lib.words import spoken
 from fusion.recall.dedup import Texts
-from fusion.recall.engine import World
+from fusion.recall.engine import RecallIO
 from fusion.recall.filter import Record
 from fusion.recall.gather import Answer, Source, gather
 from fusion.recall.maxsim import best_matches
@@ -34,26 +34,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-HERE = 400_000
+INLINE_TOKEN_PAIRS = 400_000
 """pairs of tokens that are matched without handing them to a thread, which takes a fifth of their millisecond more"""
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Findable(Record, Protocol):
-    """A record with the hit that a search would find its event as."""
-
-    @property
-    def hit(self) -> Hit: ...
-
-
 @dataclass(frozen=True, slots=True)
-class Known:
+class JournalReads:
     """What the read path needs of the journal, as plain functions: it may not import it."""
 
-    records: Callable[[Sequence[str]], Awaitable[Mapping[str, Findable]]]
-    neighbours: Callable[[Sequence[str], int], Awaitable[Mapping[str, Sequence[Findable]]]]
+    records: Callable[[Sequence[str]], Awaitable[Mapping[str, Record]]]
+    neighbours: Callable[[Sequence[str], int], Awaitable[Mapping[str, Sequence[Record]]]]
     """by event id, the records up to so many places before and after it in its document, in order"""
     frequencies: Callable[[Scope, Sequence[str]], Awaitable[Frequencies]]
     without_forgotten: Callable[[str, Sequence[Hit]], Sequence[Hit]]
@@ -65,7 +58,7 @@ class Live:
     """The world as it is now."""
 
     sources: Mapping[str, Source]
-    known: Known
+    journal: JournalReads
     embedder: Embedder | None = None
     judge: Judge | None = None
     judge_timeout_s: float = 2.5
@@ -73,7 +66,7 @@ class Live:
     """whether to do without a model is the configuration's choice, and so no degradation"""
 
     @cached_property
-    def expanding(self) -> Mapping[str, FindsNeighbours]:
+    def expanders(self) -> Mapping[str, FindsNeighbours]:
         """The backends that know what stands beside their hits; looked for once, because looking is slow."""
         return {name: s.backend for name, s in self.sources.items() if isinstance(s.backend, FindsNeighbours)}
 
@@ -92,17 +85,17 @@ class Live:
         return [self._without_hidden(answer) for answer in answers]
 
     def _without_hidden(self, answer: Answer) -> Answer:
-        hits = tuple(self.known.without_forgotten(answer.backend, answer.hits))
+        hits = tuple(self.journal.without_forgotten(answer.backend, answer.hits))
         if len(hits) == len(answer.hits):
             # As many, and yet something of one may be held back.
             return answer if all(map(is_, hits, answer.hits)) else replace(answer, hits=hits)
         return replace(answer, hits=hits, dropped={**answer.dropped, "forgotten": len(answer.hits) - len(hits)})
 
     async def records(self, event_ids: Sequence[str]) -> Mapping[str, Record]:
-        return await self.known.records(event_ids)
+        return await self.journal.records(event_ids)
 
     async def frequencies(self, scope: Scope, terms: Sequence[str]) -> Frequencies:
-        return await self.known.frequencies(scope, terms)
+        return await self.journal.frequencies(scope, terms)
 
     async def neighbours(
         self, finds: Sequence[tuple[str, str, Hit]], span: int, deadline_s: float
@@ -112,36 +105,38 @@ class Live:
         Beside a fact stand the events that it was derived from.
         """
         events = {hit.event_id: ref for ref, _, hit in finds if hit.event_id}
-        told = await self.known.neighbours(list(events), span) if events else {}
+        told = await self.journal.neighbours(list(events), span) if events else {}
         found: dict[str, Sequence[Hit]] = {
             events[event_id]: [record.hit for record in records] for event_id, records in told.items()
         }
         derived = {ref: hit.derived_from for ref, _, hit in finds if hit.derived_from and ref not in found}
         if derived:
-            sources = await self.known.records([i for ids in derived.values() for i in ids])
+            sources = await self.journal.records([i for ids in derived.values() for i in ids])
             found.update({ref: [sources[i].hit for i in ids if i in sources] for ref, ids in derived.items()})
-        if not self.expanding:
+        if not self.expanders:
             return found
         foreign: dict[str, list[tuple[str, Hit]]] = {}
         for ref, backend, hit in finds:
-            if backend in self.expanding and ref not in found and hit.place is not None:
+            if backend in self.expanders and ref not in found and hit.place is not None:
                 foreign.setdefault(backend, []).append((ref, hit))
-        answers = await asyncio.gather(*(self._beside(n, f, span, deadline_s) for n, f in foreign.items()))
+        answers = await asyncio.gather(*(self._neighbours(n, f, span, deadline_s) for n, f in foreign.items()))
         for answer in answers:
             found.update(answer)
         return found
 
-    async def _beside(
+    async def _neighbours(
         self, name: str, finds: Sequence[tuple[str, Hit]], span: int, deadline_s: float
     ) -> dict[str, Sequence[Hit]]:
         """What a backend says stands beside its hits; nothing when it fails, for the hits themselves are here."""
         try:
             async with asyncio.timeout(deadline_s):
-                beside = await self.expanding[name].neighbours([hit for _, hit in finds], span)
+                neighbours = await self.expanders[name].neighbours([hit for _, hit in finds], span)
         except (FusionError, OSError, TimeoutError) as error:
             log.warning("backend %s did not say what stands beside its hits: %s", name, type(error).__name__)
             return {}
-        return {ref: self.known.without_forgotten(name, hits) for (ref, _), hits in zip(finds, beside, strict=True)}
+        return {
+            ref: self.journal.without_forgotten(name, hits) for (ref, _), hits in zip(finds, neighbours, strict=True)
+        }
 
     async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness | None:
         if self.embedder is None:
@@ -156,7 +151,7 @@ class Live:
             log.warning("the embedding model failed; ranking goes on without it: %s", type(error).__name__)
             return Likeness()
         every = list(seen.values())
-        few = len(asked.vectors) * sum(len(one.vectors) for one in every) <= HERE
+        few = len(asked.vectors) * sum(len(one.vectors) for one in every) <= INLINE_TOKEN_PAIRS
         matches = best_matches(asked, every) if few else await asyncio.to_thread(best_matches, asked, every)
         cosines = dense[1:] @ dense[0]
         return Likeness(
@@ -178,7 +173,7 @@ class Live:
         return reworded(pairs, dict(zip(texts, tokens, strict=True)), knows)
 
     @property
-    def judged(self) -> bool:
+    def has_judge(self) -> bool:
         return self.judge is not None
 
     async def verdict(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict:
@@ -189,7 +184,7 @@ class Live:
 
 @dataclass
 class Recording:
-    """All I/O of one request. Keys of ``beside`` are (backend, event id, else native id); of ``verdicts``, passages."""
+    """All input of one request. Keys: ``neighbours`` (backend, event id or else native id); ``verdicts`` passages."""
 
     now: datetime
     nonce: str = ""
@@ -197,7 +192,7 @@ class Recording:
     span: int = 0
     answers: dict[str, Answer] = field(default_factory=dict)
     records: dict[str, Record] = field(default_factory=dict)
-    beside: dict[tuple[str, str], Sequence[Hit]] = field(default_factory=dict)
+    neighbours: dict[tuple[str, str], Sequence[Hit]] = field(default_factory=dict)
     documents: int = 0
     average_length: float = 1.0
     counts: dict[str, int] = field(default_factory=dict)
@@ -209,45 +204,45 @@ class Recording:
     unseen: set[str] = field(default_factory=set)
     """texts that the model had no time for, or all of them when there was none"""
     lexical: bool = False
-    judged: bool = False
+    has_judge: bool = False
     verdicts: dict[str, float | None] = field(default_factory=dict)
     verdict: Verdict | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Recorder:
-    """A world that passes on what ``world`` says and writes it down, with more than this one request needs."""
+    """A world that passes on what ``io`` says and writes it down, with more than this one request needs."""
 
-    world: World
+    io: RecallIO
     recording: Recording
 
     @classmethod
-    def of(cls, world: World) -> Recorder:
-        return cls(world, Recording(now=world.now()))
+    def of(cls, io: RecallIO) -> Recorder:
+        return cls(io, Recording(now=io.now()))
 
     def now(self) -> datetime:
         return self.recording.now
 
     def nonce(self) -> str:
-        self.recording.nonce = self.world.nonce()
+        self.recording.nonce = self.io.nonce()
         return self.recording.nonce
 
     def receipt_id(self) -> str:
-        self.recording.receipt_id = self.world.receipt_id()
+        self.recording.receipt_id = self.io.receipt_id()
         return self.recording.receipt_id
 
     async def answers(self, query: Query, names: Sequence[str] | None, deadline_s: float) -> Sequence[Answer]:
-        answers = await self.world.answers(query, names, deadline_s)
+        answers = await self.io.answers(query, names, deadline_s)
         self.recording.answers.update({a.backend: a for a in answers})
         return answers
 
     async def records(self, event_ids: Sequence[str]) -> Mapping[str, Record]:
-        found = await self.world.records(event_ids)
+        found = await self.io.records(event_ids)
         self.recording.records.update(found)
         return found
 
     async def frequencies(self, scope: Scope, terms: Sequence[str]) -> Frequencies:
-        found = await self.world.frequencies(scope, terms)
+        found = await self.io.frequencies(scope, terms)
         self.recording.documents, self.recording.average_length = found.documents, found.average_length
         self.recording.counts.update({term: found.counts.get(term, 0) for term in terms})
         return found
@@ -259,18 +254,18 @@ class Recorder:
         self.recording.span = span
         every = {(a.backend, h.native_id): h for a in self.recording.answers.values() for h in a.hits}
         wanted = [(f"{name}\0{native_id}", name, hit) for (name, native_id), hit in every.items()]
-        found = await self.world.neighbours(wanted, span, deadline_s)
+        found = await self.io.neighbours(wanted, span, deadline_s)
         for ref, name, hit in wanted:
-            self.recording.beside[name, _id(hit)] = found.get(ref, ())
-        beside = [h.event_id for hits in found.values() for h in hits if h.event_id]
-        self.recording.records.update(await self.world.records(list(dict.fromkeys(beside))))
-        return {ref: self.recording.beside[name, _id(hit)] for ref, name, hit in finds}
+            self.recording.neighbours[name, _id(hit)] = found.get(ref, ())
+        neighbours = [h.event_id for hits in found.values() for h in hits if h.event_id]
+        self.recording.records.update(await self.io.records(list(dict.fromkeys(neighbours))))
+        return {ref: self.recording.neighbours[name, _id(hit)] for ref, name, hit in finds}
 
     async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness | None:
         hits = [h for a in self.recording.answers.values() for h in a.hits]
-        hits += [h for beside in self.recording.beside.values() for h in beside]
+        hits += [h for neighbours in self.recording.neighbours.values() for h in neighbours]
         every = list(dict.fromkeys([*texts, *(spoken(h.text, h.speaker) for h in hits)]))
-        seen = await self.world.likeness(query, every, deadline_s)
+        seen = await self.io.likeness(query, every, deadline_s)
         if seen is None:
             self.recording.lexical = True
             return None
@@ -281,17 +276,17 @@ class Recorder:
         return _of(seen, texts)
 
     async def reworded(self, pairs: Sequence[Texts], deadline_s: float) -> Collection[Texts]:
-        found = await self.world.reworded(pairs, deadline_s)
+        found = await self.io.reworded(pairs, deadline_s)
         self.recording.reworded.update(found)
         return found
 
     @property
-    def judged(self) -> bool:
-        self.recording.judged = self.world.judged
-        return self.recording.judged
+    def has_judge(self) -> bool:
+        self.recording.has_judge = self.io.has_judge
+        return self.recording.has_judge
 
     async def verdict(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict:
-        verdict = self.recording.verdict = await self.world.verdict(query, passages, deadline_s)
+        verdict = self.recording.verdict = await self.io.verdict(query, passages, deadline_s)
         self.recording.verdicts.update({p.text: verdict.scores.get(p.id) for p in passages})
         return verdict
 
@@ -331,10 +326,10 @@ class Replay:
             raise ReplayGap(f"recorded {self.recording.span} neighbours a side; the recipe wants {span}")
         found = {}
         for ref, name, hit in finds:
-            beside = self._have(self.recording.beside, (name, _id(hit)), "neighbours")
+            neighbours = self._have(self.recording.neighbours, (name, _id(hit)), "neighbours")
             if span < self.recording.span:
-                beside = [h for h in beside if _distance(hit, h) <= span]
-            found[ref] = beside
+                neighbours = [h for h in neighbours if _distance(hit, h) <= span]
+            found[ref] = neighbours
         return found
 
     async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness | None:
@@ -353,8 +348,8 @@ class Replay:
         }
 
     @property
-    def judged(self) -> bool:
-        return self.recording.judged
+    def has_judge(self) -> bool:
+        return self.recording.has_judge
 
     async def verdict(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict:
         del query, deadline_s

@@ -47,7 +47,7 @@ class Member:
 
 
 @dataclass(slots=True)
-class Memory:
+class Excerpt:
     """One excerpt. ``ref`` and ``score`` are its best member's; members stand in reading order."""
 
     ref: str
@@ -62,7 +62,7 @@ class Block:
     """``text`` is what goes into the prompt, empty when nothing was worth it; ``decisions`` has every ref's."""
 
     text: str
-    memories: tuple[Memory, ...]
+    memories: tuple[Excerpt, ...]
     decisions: Mapping[str, Decision]
     disputes: tuple[Dispute, ...] = ()
     """the packed memories that disagree; ``text`` has a line on each"""
@@ -74,7 +74,7 @@ class _Line:
     ref: str
     end: int
     text: str
-    judged: Scored
+    scored: Scored
     hit: Hit
     """as it is shown"""
 
@@ -83,7 +83,7 @@ class _Line:
 
 
 @dataclass
-class _Excerpt:
+class _OpenExcerpt:
     """The lines of one document chosen so far, and what they cost in characters."""
 
     header: str
@@ -98,61 +98,61 @@ class _Excerpt:
 
 def pack(order: Sequence[Scored], numbers: PackSettings, floors: RerankSettings, nonce: str) -> Block:
     """At most ``numbers.max_results`` excerpts in ``numbers.budget_chars`` characters, fence included."""
-    if max((j.local for j in order), default=0.0) < floors.abstain and all(j.whole for j in order):
+    if max((j.local for j in order), default=0.0) < floors.abstain and all(j.complete for j in order):
         return Block("", (), dict.fromkeys((j.ref for j in order), Decision.BEST_BELOW_FLOOR))
     begins, ends = opening(nonce), closing(nonce)
     room = numbers.budget_chars - len(begins) - len(ends)
-    excerpts: dict[object, _Excerpt] = {}
+    excerpts: dict[object, _OpenExcerpt] = {}
     decisions: dict[str, Decision] = {}
     events: set[str | None] = set()
     rivals = rivals_of(order)
     packed: dict[str, Scored] = {}
     disputes: list[Dispute] = []
-    sources = (_shelf(j, numbers) for j in order if j.local >= floors.floor)
+    sources = (_document_key(j, numbers) for j in order if j.local >= floors.floor)
     first = next(sources, None)
     share = numbers.budget_chars * numbers.source_share if any(s != first for s in sources) else numbers.budget_chars
-    for judged in order:
-        hit = judged.pooled.candidate.hit
-        out = _too_weak(judged, floors)
+    for scored in order:
+        hit = scored.pooled.candidate.hit
+        out = _too_weak(scored, floors)
         if out is None and hit.derived_from:
             events = events or {j.pooled.candidate.hit.event_id for j in order}
             if not events.isdisjoint(hit.derived_from):
                 out = Decision.SAID_BY_SOURCE
         if out is not None:
-            decisions[judged.ref] = out
+            decisions[scored.ref] = out
             continue
-        shelf = _shelf(judged, numbers)
+        shelf = _document_key(scored, numbers)
         excerpt = excerpts.get(shelf)
         if excerpt is None and len(excerpts) >= numbers.max_results:
-            decisions[judged.ref] = Decision.EXCERPTS_FULL
+            decisions[scored.ref] = Decision.EXCERPTS_FULL
             continue
         if excerpts and len(hit.text) > room:
-            decisions[judged.ref] = Decision.NO_ROOM
+            decisions[scored.ref] = Decision.NO_ROOM
             continue
-        excerpt = excerpt or _Excerpt(_header(hit))
+        excerpt = excerpt or _OpenExcerpt(_header(hit))
         limit = MEMBER_CHARS
-        line = _line(judged, limit)
+        line = _line(scored, limit)
         size = excerpt.size_with(line)
         while not excerpts and size > room and limit > 0:
             # Nothing is in yet, so a part of the best memory is better than none.
             limit -= max(1, min(limit, len(line.text)) - max(0, room - (size - len(line.text))))
-            line = _line(judged, limit)
+            line = _line(scored, limit)
             size = excerpt.size_with(line)
-        new = [dispute(packed[ref], judged, kind) for ref, kind in rivals.get(judged.ref, {}).items() if ref in packed]
+        new = [dispute(packed[ref], scored, kind) for ref, kind in rivals.get(scored.ref, {}).items() if ref in packed]
         said = sum(len(one.line) for one in new)
         if size - excerpt.size + said > room:
-            decisions[judged.ref] = Decision.NO_ROOM
+            decisions[scored.ref] = Decision.NO_ROOM
             continue
         if size > share:
-            decisions[judged.ref] = Decision.SHARE_TAKEN
+            decisions[scored.ref] = Decision.SHARE_TAKEN
             continue
         insort(excerpt.lines, line)
         excerpts[shelf] = excerpt
         room -= size - excerpt.size + said
         excerpt.size = size
-        packed[judged.ref] = judged
+        packed[scored.ref] = scored
         disputes += new
-        decisions[judged.ref] = Decision.PACKED
+        decisions[scored.ref] = Decision.PACKED
     if not excerpts:
         return Block("", (), decisions)
     # What has no heading of its own would be read under the one before it: it comes first. The order of the memories
@@ -164,25 +164,25 @@ def pack(order: Sequence[Scored], numbers: PackSettings, floors: RerankSettings,
     return Block(begins + body + ends, tuple(_memory(e) for e in excerpts.values()), decisions, tuple(disputes))
 
 
-def _excerpt_text(excerpt: _Excerpt) -> str:
+def _excerpt_text(excerpt: _OpenExcerpt) -> str:
     return "\n".join(line.hit.text for line in excerpt.lines)
 
 
-def _excerpt_date(excerpt: _Excerpt) -> datetime | None:
+def _excerpt_date(excerpt: _OpenExcerpt) -> datetime | None:
     return next((line.hit.at.utc for line in excerpt.lines if line.hit.at), None)
 
 
-def _too_weak(judged: Scored, floors: RerankSettings) -> Decision | None:
-    if judged.judge is not None and judged.judge < floors.judge_floor:
+def _too_weak(scored: Scored, floors: RerankSettings) -> Decision | None:
+    if scored.judge is not None and scored.judge < floors.judge_floor:
         return Decision.BELOW_JUDGE_FLOOR
-    if judged.whole and judged.local < floors.floor:
+    if scored.complete and scored.local < floors.floor:
         return Decision.BELOW_FLOOR
     return None
 
 
-def _shelf(judged: Scored, numbers: PackSettings) -> object:
-    document = document_of(judged.pooled.candidate.hit) if numbers.excerpts else None
-    return document if document is not None else judged.ref
+def _document_key(scored: Scored, numbers: PackSettings) -> object:
+    document = document_of(scored.pooled.candidate.hit) if numbers.excerpts else None
+    return document if document is not None else scored.ref
 
 
 def _header(hit: Hit) -> str:
@@ -209,14 +209,14 @@ def _was_read(hit: Hit) -> bool:
     return (hit.stated_by or "").startswith(FILE_PREFIX)
 
 
-def _line(judged: Scored, limit: int) -> _Line:
-    hit = shown(judged.pooled.candidate.hit)
+def _line(scored: Scored, limit: int) -> _Line:
+    hit = shown(scored.pooled.candidate.hit)
     said = spoken(hit.text, hit.speaker)
     if hit.speaker and hit.external and hit.place is None:  # nobody else says who spoke, and no heading names it
         said = f"(by {stater(hit)}) {said}"
-    text = cited(judged.ref, clip(said, limit))
+    text = cited(scored.ref, clip(said, limit))
     start, end = (hit.place.start, hit.place.end) if hit.place else (0, 0)
-    return _Line(start, judged.ref, end, text, judged, hit)
+    return _Line(start, scored.ref, end, text, scored, hit)
 
 
 def _render(header: str, lines: Sequence[_Line]) -> str:
@@ -230,11 +230,11 @@ def _render(header: str, lines: Sequence[_Line]) -> str:
     return "".join(parts)
 
 
-def _memory(excerpt: _Excerpt) -> Memory:
+def _memory(excerpt: _OpenExcerpt) -> Excerpt:
     members = tuple(_member(line) for line in excerpt.lines)
     best = max(members, key=lambda m: m.score)
     hit = excerpt.lines[0].hit
-    return Memory(
+    return Excerpt(
         ref=best.ref,
         document=hit.place.document if hit.place else None,
         at=next((m.at for m in members if m.at), None),
@@ -244,16 +244,16 @@ def _memory(excerpt: _Excerpt) -> Memory:
 
 
 def _member(line: _Line) -> Member:
-    judged, hit = line.judged, line.hit
+    scored, hit = line.scored, line.hit
     return Member(
-        ref=judged.ref,
+        ref=scored.ref,
         text=hit.text,
         speaker=hit.speaker,
         at=hit.at.utc.isoformat() if hit.at else None,
         kind=hit.kind,
         trust=hit.trust,
-        backends=tuple(sorted({s.backend for s in judged.pooled.candidate.sightings})),
-        score=round(judged.local, 4),
+        backends=tuple(sorted({s.backend for s in scored.pooled.candidate.source_hits})),
+        score=round(scored.local, 4),
         place=hit.place,
         path=hit.path,
     )

@@ -41,7 +41,7 @@ class Difference(NamedTuple):
     @property
     def doubtful(self) -> bool:
         """Whether a model may find that the words that differ mean the same."""
-        few = self.kind is Kind.WORD and 0 < len(self.mine) == len(self.theirs) <= MOST_DOUBTFUL
+        few = self.kind is Kind.WORD and 0 < len(self.mine) == len(self.theirs) <= MAX_DOUBTFUL_WORDS
         return few and not any((a, b) in _OPPOSED for a in self.mine for b in self.theirs)
 
     @property
@@ -49,12 +49,12 @@ class Difference(NamedTuple):
         """Whether both cannot be true of one thing. What happened on two days, or is put in other words, can."""
         if not self.mine or not self.theirs:
             return self.kind in (Kind.NEGATION, Kind.ORDER)
-        return self.kind not in (Kind.ALIKE, Kind.DATE) and max(len(self.mine), len(self.theirs)) <= MOST_DISPUTED
+        return self.kind not in (Kind.ALIKE, Kind.DATE) and max(len(self.mine), len(self.theirs)) <= MAX_DISPUTED_WORDS
 
 
-MOST_DOUBTFUL = 2
+MAX_DOUBTFUL_WORDS = 2
 """words that differ on each side; of more, some model would always find a match"""
-MOST_DISPUTED = 3
+MAX_DISPUTED_WORDS = 3
 """…up to which two texts make rival statements; of more, they are two statements"""
 
 NEGATIONS = frozenset(
@@ -281,14 +281,14 @@ def _more(words: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
     return tuple(Counter(words) - Counter(others))
 
 
-MOST_PAIRED = 64
+MAX_PAIRED_WORDS = 64
 """words of one text that the other lacks: with more on both sides the texts say different things, and comparing each
 with each took 2 s for two texts of 4,000 characters"""
 
 
 def _unmatched(mine: list[str], theirs: list[str], named: frozenset[str]) -> tuple[list[str], list[str]]:
     """What is left of both when words that are forms of each other are paired off, unless both have very many."""
-    if min(len(mine), len(theirs)) > MOST_PAIRED:
+    if min(len(mine), len(theirs)) > MAX_PAIRED_WORDS:
         return mine, theirs
     left = []
     others = list(theirs)

@@ -27,19 +27,19 @@ from typing import TYPE_CHECKING
 from fusion.lib.bm25 import Counted, counted, pairs
 from fusion.lib.words import spoken
 from fusion.recall.expand import Pooled
-from fusion.recall.signals import Table, document_of, scores, standing_beside
+from fusion.recall.signals import SignalTable, adjacent_positions, document_of, scores
 
 if TYPE_CHECKING:
     from fusion.recall.signals import Column
 
 CONTEXT = ("mean", "share", "rank", "before", "after", "session", "question", "reply", "feedback", "found")
-BEST = 3
+HEAD_MEMORIES = 3
 """memories that speak for a document, or for what the query is about"""
 FEEDBACK_TERMS = 20
 """words of theirs: Lavrenko and Croft, "Relevance-based language models", SIGIR 2001, take 10 to 100"""
 
 
-def in_context(pool: Sequence[Pooled], table: Table, weights: Mapping[str, float]) -> Table:
+def in_context(pool: Sequence[Pooled], table: SignalTable, weights: Mapping[str, float]) -> SignalTable:
     """The table with these signals beside those that it has."""
     import numpy as np
 
@@ -52,11 +52,11 @@ def in_context(pool: Sequence[Pooled], table: Table, weights: Mapping[str, float
     best = means[order[0]]
     asks = np.array([p.candidate.hit.text.rstrip().endswith("?") for p in pool], dtype=np.float64)
     texts = [counted(spoken(p.candidate.hit.text, p.candidate.hit.speaker)) for p in pool]
-    sightings = np.array([0 if p.beside else len(p.candidate.sightings) for p in pool])
-    beside = standing_beside(pool)
+    source_hits = np.array([0 if p.neighbour_of else len(p.candidate.source_hits) for p in pool])
+    adjacent = adjacent_positions(pool)
 
     def of_the_one(offset: int, column: Column) -> Column:
-        here, there = pairs(beside[offset])
+        here, there = pairs(adjacent[offset])
         found = np.full(len(pool), nan)
         found[here] = column[there]
         return found
@@ -69,11 +69,11 @@ def in_context(pool: Sequence[Pooled], table: Table, weights: Mapping[str, float
         "question": asks,
         "reply": np.nan_to_num(of_the_one(-1, asks)),
         "feedback": np.array(_feedback(texts, order)),
-        "found": sightings / (sightings.max() or 1),
+        "found": source_hits / (source_hits.max() or 1),
         "before": of_the_one(-1, means),
         "after": of_the_one(1, means),
     }
-    return Table(table.size, {**table.columns, **context})
+    return SignalTable(table.size, {**table.columns, **context})
 
 
 def _sessions(pool: Sequence[Pooled], means: Sequence[float]) -> list[float]:
@@ -81,7 +81,7 @@ def _sessions(pool: Sequence[Pooled], means: Sequence[float]) -> list[float]:
     keys = [document_of(p.candidate.hit) or p.ref for p in pool]
     for key, mean in zip(keys, means, strict=True):
         documents.setdefault(key, []).append(mean)
-    strength = {key: sum(sorted(found)[-BEST:]) / BEST for key, found in documents.items()}
+    strength = {key: sum(sorted(found)[-HEAD_MEMORIES:]) / HEAD_MEMORIES for key, found in documents.items()}
     most = max(strength.values(), default=0.0)
     return [strength[key] / most if most else 0.0 for key in keys]
 
@@ -90,7 +90,7 @@ def _feedback(texts: Sequence[Counted], order: Sequence[int]) -> list[float]:
     """How much of what tells the three best apart from the pool each text has; a text's own words do not count."""
     documents = Counter(term for text in texts for term in text.counts)
     rare = {term: log(1 + len(texts) / df) for term, df in documents.items()}
-    head = order[:BEST]
+    head = order[:HEAD_MEMORIES]
     said = Counter(term for i in head for term in texts[i].counts)
     chosen = sorted(said, key=lambda term: (-said[term] * rare[term], term))[:FEEDBACK_TERMS]
     found = []

@@ -13,7 +13,7 @@ from fusion.lib.words import STOP_WORDS, find_words, normalise
 
 T = TypeVar("T")
 
-LETTERS = 4
+MIN_SHARED_LETTERS = 4
 """a word that two texts share says that they are about the same thing if it has so many letters"""
 _WORDS_BETWEEN = r"(?:\s[^\s.;:!?]{1,30}){0,4}?\s"
 _REPLACED = re.compile(
@@ -55,7 +55,7 @@ def current_first(items: Sequence[T], said: Callable[[T], str], when: Callable[[
                 continue
             still = words(older) & candidates
             shared = (words(older) & words(newer)) - still
-            if still and any(len(word) >= LETTERS for word in shared):
+            if still and any(len(word) >= MIN_SHARED_LETTERS for word in shared):
                 order.remove(newer)
                 order.insert(order.index(older), newer)
                 break

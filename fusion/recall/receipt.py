@@ -17,6 +17,7 @@ import orjson
 import zstandard
 
 from fusion.errors import NotFound
+from fusion.recipe import EARLIER_SIGNALS, renamed
 
 log = logging.getLogger(__name__)
 
@@ -26,13 +27,13 @@ MAX_BYTES = 64_000_000
 KEPT_SHARE = 0.8
 """of the bytes that receipts may take: so much is left when the oldest go, so that this is not done at each write"""
 WAL_BYTES = 4_000_000
-MOST_WAITING = 1000
+MAX_WAITING_RECEIPTS = 1000
 """receipts that wait to be written; beyond it the oldest is lost"""
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """One request's reasons; they hold no text of any memory, and no query. ``told`` is JSON-ready.
+    """One request's reasons; they hold no text of any memory, and no query. ``summary`` is JSON-ready.
 
     ``reasons`` has the candidates by column, as they are stored: hundreds of rows with the same dozen names would take
     three times as long to write, and twice the room.
@@ -42,13 +43,13 @@ class Receipt:
     tenant: str
     at: float
     """seconds since the epoch"""
-    told: Mapping[str, Any]
+    summary: Mapping[str, Any]
     reasons: Mapping[str, Any]
 
     @property
     def body(self) -> dict[str, Any]:
         """All of it as it is read: with a row for each candidate."""
-        return {**self.told, "candidates": rows_of(self.reasons)}
+        return {**self.summary, "candidates": rows_of(self.reasons)}
 
 
 def rows_of(reasons: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -60,6 +61,19 @@ def rows_of(reasons: Mapping[str, Any]) -> list[dict[str, Any]]:
         seen = ((name, column[i]) for name, column in signals.items())
         row["signals"] = {name: value for name, value in seen if value is not None and not isnan(value)}
     return rows
+
+
+EARLIER_KEYS = {"sightings": "source_hits", "beside": "neighbour_of"}
+"""keys of a candidate in receipts of earlier versions"""
+
+
+def with_current_keys(body: Mapping[str, Any]) -> dict[str, Any]:
+    """A receipt's body under current names; receipts of earlier versions have other keys and signal names."""
+    rows = [renamed(row, EARLIER_KEYS) for row in body["candidates"]]
+    for row in rows:
+        row["signals"] = renamed(row["signals"], EARLIER_SIGNALS)
+    weights = {"weights": renamed(body["weights"], EARLIER_SIGNALS)} if "weights" in body else {}
+    return {**body, **weights, "candidates": rows}
 
 
 _INCREMENTAL = 2
@@ -100,10 +114,10 @@ class Receipts:
 
     def keep(self, receipt: Receipt) -> None:
         """Takes a receipt; returns at once."""
-        if len(self._waiting) >= MOST_WAITING:  # the disk is full, or slower than the questions
+        if len(self._waiting) >= MAX_WAITING_RECEIPTS:  # the disk is full, or slower than the questions
             self._waiting.pop(next(iter(self._waiting)))
         # Written out here and now: its thousands of small values die while they are still in the processor's cache.
-        body = orjson.dumps({**receipt.told, "candidates": receipt.reasons}, option=orjson.OPT_NON_STR_KEYS)
+        body = orjson.dumps({**receipt.summary, "candidates": receipt.reasons}, option=orjson.OPT_NON_STR_KEYS)
         self._waiting[receipt.receipt_id] = (receipt.receipt_id, receipt.tenant, receipt.at, body)
         if self._writer is None:
             self._writer = asyncio.get_running_loop().create_task(self._linger())
@@ -179,7 +193,7 @@ class Receipts:
         if row is None:
             raise NotFound(f"there is no receipt {receipt_id}; receipts are kept for {self._keep_s / 86_400:g} days")
         body: dict[str, Any] = orjson.loads(row)
-        return {**body, "candidates": rows_of(body["candidates"])}
+        return with_current_keys({**body, "candidates": rows_of(body["candidates"])})
 
     def _row(self, receipt_id: str, tenant: str) -> bytes | None:
         found = self._database.execute(

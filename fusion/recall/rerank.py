@@ -17,26 +17,26 @@ from fusion.lib.words import spoken
 from fusion.recall.expand import Pooled
 from fusion.recall.mask import shown
 from fusion.recall.rank_features import in_context
-from fusion.recall.signals import Signals, Table, document_of, lifted, scores, whole
+from fusion.recall.signals import Signals, SignalTable, complete, document_of, graph_boosted, scores
 from fusion.recipe import RerankSettings
 
-BESIDE_CHARS = 300
+NEIGHBOUR_CHARS = 300
 """of each neighbour that a judge is shown: enough for what is meant, too little to crowd out the memory itself"""
 
 
 class Scored(NamedTuple):
-    """A memory with everything that was found out about it. ``local`` is 0 to 1, ``judge`` 0 to 10 or None.
+    """A memory of the pool with its scores: ``local`` from 0 to 1, ``judge`` from 0 to 10 or None.
 
-    Its signals are a ``row`` of the table. ``whole`` says whether every signal of the recipe was there: a mean over a
-    part of them is on another scale, so that floors do not hold for it.
+    Its signals are a ``row`` of the table. ``complete`` is False when a signal of the recipe is missing: the mean of
+    the others is on another scale, so floors do not apply to it.
     """
 
     pooled: Pooled
-    table: Table
+    table: SignalTable
     row: int
     local: float
     judge: float | None = None
-    whole: bool = True
+    complete: bool = True
 
     @property
     def ref(self) -> str:
@@ -47,20 +47,20 @@ class Scored(NamedTuple):
         return self.table.row(self.row)
 
 
-def by_local_score(pool: Sequence[Pooled], table: Table, numbers: RerankSettings) -> tuple[Scored, ...]:
+def by_local_score(pool: Sequence[Pooled], table: SignalTable, numbers: RerankSettings) -> tuple[Scored, ...]:
     """The pool in the local order, best first; ties go to the better fused, then to the smaller ref."""
     wanted = frozenset(name for name, weight in numbers.signals.items() if weight)
     if numbers.model is None:
-        local = lifted(scores(table, numbers.signals), table, numbers.lift).tolist()
+        local = graph_boosted(scores(table, numbers.signals), table, numbers.graph_boost).tolist()
     else:
         table = in_context(pool, table, numbers.signals)
         trees = numbers.model.trees
         local = trees.shares(table.rows()) if trees is not None else table.column("mean").tolist()
-    every = zip(pool, count(), local, whole(table, wanted).tolist(), strict=False)
+    every = zip(pool, count(), local, complete(table, wanted).tolist(), strict=False)
     return tuple(sorted((Scored(p, table, i, mean, None, there) for p, i, mean, there in every), key=_place))
 
 
-def by_best_part(orders: Sequence[tuple[Scored, ...]], numbers: RerankSettings) -> tuple[Scored, ...]:
+def by_best_sub_question(orders: Sequence[tuple[Scored, ...]], numbers: RerankSettings) -> tuple[Scored, ...]:
     """One order of the pool, of the orders for each part of a query: a memory stands where it answers best.
 
     The best for each part counts as much as the best of all, so that none has the block to itself; but what is under
@@ -72,27 +72,27 @@ def by_best_part(orders: Sequence[tuple[Scored, ...]], numbers: RerankSettings) 
     found: dict[str, Scored] = {}
     for order in orders:
         head = order[0]
-        answers = head.local > 0 and (head.local >= numbers.abstain or not head.whole)
+        answers = head.local > 0 and (head.local >= numbers.abstain or not head.complete)
         scale = best / head.local if answers else 1.0
-        for judged in order:
-            scaled = judged._replace(local=judged.local * scale)
-            if judged.ref not in found or found[judged.ref].local < scaled.local:
-                found[judged.ref] = scaled
+        for scored in order:
+            scaled = scored._replace(local=scored.local * scale)
+            if scored.ref not in found or found[scored.ref].local < scaled.local:
+                found[scored.ref] = scaled
     return tuple(sorted(found.values(), key=_place))
 
 
-def signals_of(order: Sequence[Scored]) -> Table:
+def signals_of(order: Sequence[Scored]) -> SignalTable:
     """The signals of an order's memories, in that order."""
-    tables = {judged.table for judged in order}  # a table is itself alone
+    tables = {scored.table for scored in order}  # a table is itself alone
     if len(tables) == 1:
         (table,) = tables
-        rows = [judged.row for judged in order]
-        return Table(len(rows), {name: column[rows] for name, column in table.columns.items()})
-    return Table.of([judged.signals for judged in order])
+        rows = [scored.row for scored in order]
+        return SignalTable(len(rows), {name: column[rows] for name, column in table.columns.items()})
+    return SignalTable.of([scored.signals for scored in order])
 
 
-def _place(judged: Scored) -> tuple[float, float, str]:
-    return -judged.local, -judged.pooled.rrf, judged.pooled.candidate.ref
+def _place(scored: Scored) -> tuple[float, float, str]:
+    return -scored.local, -scored.pooled.rrf, scored.pooled.candidate.ref
 
 
 def wants_judge(order: Sequence[Scored], numbers: RerankSettings) -> bool:
@@ -106,23 +106,23 @@ def wants_judge(order: Sequence[Scored], numbers: RerankSettings) -> bool:
 def passages(order: Sequence[Scored], numbers: RerankSettings) -> dict[str, Passage]:
     """By ref, the head as the judge sees it: each memory between its neighbours, under an id that says nothing."""
     shelves: dict[tuple[object, ...], dict[int, Hit]] = {}
-    for judged in order:
-        hit = judged.pooled.candidate.hit
+    for scored in order:
+        hit = scored.pooled.candidate.hit
         document = document_of(hit)
         if document is not None and hit.place is not None and hit.place.unit == "turn":
             shelves.setdefault(document, {})[hit.place.start] = hit
     found = {}
-    for judged in order[: numbers.head]:
-        hit = judged.pooled.candidate.hit
+    for scored in order[: numbers.head]:
+        hit = scored.pooled.candidate.hit
         text = _said(hit)
         document = document_of(hit)
         if document is not None and hit.place is not None and hit.place.unit == "turn":
             shelf = shelves[document]
             beside = (shelf.get(hit.place.start + step) for step in (-1, 1))
-            before, after = (clip(_said(h), BESIDE_CHARS) if h is not None else "" for h in beside)
+            before, after = (clip(_said(h), NEIGHBOUR_CHARS) if h is not None else "" for h in beside)
             text = "\n".join(line for line in (before, text, after) if line)
         when = f"({hit.at.utc:%Y-%m-%d}) " if hit.at else ""
-        found[judged.ref] = Passage(secrets.token_hex(4), when + text)
+        found[scored.ref] = Passage(secrets.token_hex(4), when + text)
     return found
 
 

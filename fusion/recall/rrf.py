@@ -26,9 +26,9 @@ def rrf(candidates: Sequence[Candidate], numbers: FuseSettings) -> tuple[Ranked,
     ranked = []
     for candidate in candidates:
         parts: dict[str, float] = {}
-        for sighting in candidate.sightings:
-            vote = reciprocal(sighting.rank, numbers.weights.get(sighting.backend, 1.0), numbers.k)
-            parts[sighting.backend] = max(vote, parts.get(sighting.backend, 0.0))
+        for source_hit in candidate.source_hits:
+            vote = reciprocal(source_hit.rank, numbers.weights.get(source_hit.backend, 1.0), numbers.k)
+            parts[source_hit.backend] = max(vote, parts.get(source_hit.backend, 0.0))
         ranked.append(Ranked(candidate, sum(parts.values()), parts))
     return tuple(sorted(ranked, key=lambda r: (-r.score, r.candidate.ref)))
 

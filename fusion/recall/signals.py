@@ -12,8 +12,8 @@
 |           | cosine; for a section of a document its MaxSim: it is longer than what a model reads as a whole |
 | speaker   | 1: a turn of a talk said by someone the query names; 0: one said by another while it names one; else ½, |
 |           | which is also what a memory has that stands alone or that only a backend vouches for |
-| date      | how close it is to when the query asks for (`fusion.recall.dates`); 0 where that names no date |
-| length    | how much it says, up to `LONG` characters |
+| date      | how close it is to when the query asks for (`fusion.recall.query_dates`); 0 where that names no date |
+| length    | how much it says, up to `FULL_LENGTH_CHARS` characters |
 | linked    | how strongly a graph leads to it from what the query names and finds, by the backend that says most; for |
 |           | what is no turn among others: turns of one talk name the same people, which links all of them |
 
@@ -33,9 +33,9 @@ from typing import TYPE_CHECKING
 from fusion.contract import Hit, Query
 from fusion.lib.bm25 import Bm25, Counted, Frequencies, counted, pairs, terms
 from fusion.lib.words import normalise, spoken
-from fusion.recall.dates import dates
 from fusion.recall.expand import Pooled
 from fusion.recall.maxsim import token_weights
+from fusion.recall.query_dates import dates
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 
     Column = NDArray[np.float64]
 
-SIGNALS = ("agreement", "bm25", "dense", "maxsim", "window3", "window5", "own", "speaker", "date", "length")
-EITHER = frozenset({"window3", "window5", "own"})
+SIGNALS = ("fusion", "bm25", "dense", "maxsim", "window3", "window5", "similarity", "speaker", "date", "length")
+ALTERNATIVES = frozenset({"window3", "window5", "similarity"})
 """a memory has windows or a look of its own: it never has all of these"""
-OFFSETS = (-2, -1, 1, 2)
+NEIGHBOUR_OFFSETS = (-2, -1, 1, 2)
 """how far from a memory what stands beside it is, in places of its document"""
-LONG = 300
+FULL_LENGTH_CHARS = 300
 
 Signals = Mapping[str, float]
 
@@ -67,7 +67,7 @@ class Likeness:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class SignalTable:
     """What is known of each memory of a pool, in its order: a column for each signal, NaN where a memory has none.
 
     A column, because what is done with one memory is done with hundreds.
@@ -77,7 +77,7 @@ class Table:
     columns: Mapping[str, Column]
 
     @classmethod
-    def of(cls, rows: Sequence[Signals]) -> Table:
+    def of(cls, rows: Sequence[Signals]) -> SignalTable:
         """A row for each memory, with the signals that it has."""
         import numpy as np
 
@@ -100,39 +100,39 @@ class Table:
 
 
 def local_signals(
-    query: Query, pool: Sequence[Pooled], agreement_ceiling: float, frequencies: Frequencies, likeness: Likeness
-) -> Table:
+    query: Query, pool: Sequence[Pooled], fusion_ceiling: float, frequencies: Frequencies, likeness: Likeness
+) -> SignalTable:
     """The signals of each memory of ``pool``, in its order. ``likeness`` is by the memory's spoken text.
 
     Where ``frequencies`` know less than the pool, because foreign memories are not in the journal, the pool's own
     stand in for them.
     """
     if not pool:
-        return Table(0, {})
+        return SignalTable(0, {})
     import numpy as np
 
     hits = [entry.candidate.hit for entry in pool]
     said = [spoken(hit.text, hit.speaker) for hit in hits]
     texts = [counted(text) for text in said]
-    beside = standing_beside(pool)
-    among = np.array([others != NOBODY for others in zip(*beside.values(), strict=True)])
+    adjacent = adjacent_positions(pool)
+    among = np.array([others != NO_NEIGHBOURS for others in zip(*adjacent.values(), strict=True)])
     turns = among & np.array([_is_turn(hit) for hit in hits])
     asked = terms(query.text)
     if frequencies.documents < len(pool):
         frequencies = _among(texts, asked)
     columns = {
-        "agreement": np.array([entry.rrf for entry in pool]) / (agreement_ceiling or 1.0),
-        "bm25": Bm25(asked, frequencies).scores(texts, (beside[-1], beside[1])),
+        "fusion": np.array([entry.rrf for entry in pool]) / (fusion_ceiling or 1.0),
+        "bm25": Bm25(asked, frequencies).scores(texts, (adjacent[-1], adjacent[1])),
         "speaker": _speakers(query.text, hits, turns),
         "date": _closeness(query, hits),
-        "length": np.minimum(1.0, np.array([len(hit.text) for hit in hits]) / LONG),
-        "linked": np.where(turns, nan, [_linked(entry) for entry in pool]),
+        "length": np.minimum(1.0, np.array([len(hit.text) for hit in hits]) / FULL_LENGTH_CHARS),
+        "graph": np.where(turns, nan, [_graph(entry) for entry in pool]),
         "dense": np.array([likeness.dense.get(text, nan) for text in said]).clip(0.0),
     }
     if likeness.matches:
-        columns |= _late_interaction(said, beside, turns, frequencies, likeness)
-    columns["own"] = np.where(turns, nan, _own(columns.get("maxsim"), columns["dense"], among))
-    return Table(len(pool), columns)
+        columns |= _late_interaction(said, adjacent, turns, frequencies, likeness)
+    columns["similarity"] = np.where(turns, nan, _similarity(columns.get("maxsim"), columns["dense"], among))
+    return SignalTable(len(pool), columns)
 
 
 def _among(texts: Sequence[Counted], asked: Sequence[str]) -> Frequencies:
@@ -144,7 +144,7 @@ def _among(texts: Sequence[Counted], asked: Sequence[str]) -> Frequencies:
 
 def _late_interaction(
     said: Sequence[str],
-    beside: Mapping[int, Sequence[int | None]],
+    adjacent: Mapping[int, Sequence[int | None]],
     turns: NDArray[np.bool_],
     frequencies: Frequencies,
     likeness: Likeness,
@@ -160,7 +160,7 @@ def _late_interaction(
     def widened(narrower: NDArray[np.float32], *offsets: int) -> NDArray[np.float32]:
         wider = narrower.copy()
         for offset in offsets:
-            here, there = pairs(beside[offset])
+            here, there = pairs(adjacent[offset])
             wider[here] = np.maximum(wider[here], matches[there])
         return wider
 
@@ -176,7 +176,7 @@ def _late_interaction(
     }
 
 
-def _own(maxsim: Column | None, dense: Column, among: NDArray[np.bool_]) -> Column:
+def _similarity(maxsim: Column | None, dense: Column, among: NDArray[np.bool_]) -> Column:
     """What there is of the two; of both the mean, and among others MaxSim."""
     import numpy as np
 
@@ -186,7 +186,7 @@ def _own(maxsim: Column | None, dense: Column, among: NDArray[np.bool_]) -> Colu
     return np.where(np.isnan(maxsim), dense, mean)
 
 
-def scores(table: Table, weights: Mapping[str, float]) -> Column:
+def scores(table: SignalTable, weights: Mapping[str, float]) -> Column:
     """The local score of each memory, 0 to 1: the weighted mean of the signals that are there."""
     import numpy as np
 
@@ -199,24 +199,24 @@ def scores(table: Table, weights: Mapping[str, float]) -> Column:
     return np.divide(total, best, out=np.zeros(table.size), where=best > 0)
 
 
-def lifted(means: Column, table: Table, lift: float) -> Column:
+def graph_boosted(means: Column, table: SignalTable, graph_boost: float) -> Column:
     """Means with what the graph says added, 0 to 1: 1 - (1 - mean)(1 - lift · linked), as two independent reasons to
     show a memory are (noisy-or: J. Pearl, "Probabilistic Reasoning in Intelligent Systems", 1988). It never lowers."""
     import numpy as np
 
-    linked = np.nan_to_num(table.column("linked"))
-    return 1 - (1 - means) * (1 - lift * linked)
+    linked = np.nan_to_num(table.column("graph"))
+    return 1 - (1 - means) * (1 - graph_boost * linked)
 
 
-def whole(table: Table, wanted: frozenset[str]) -> NDArray[np.bool_]:
+def complete(table: SignalTable, wanted: frozenset[str]) -> NDArray[np.bool_]:
     """Whether every signal that a recipe wants is there, as far as a memory can have it."""
     import numpy as np
 
     met = np.ones(table.size, dtype=np.bool_)
-    for name in wanted - EITHER:
+    for name in wanted - ALTERNATIVES:
         met &= ~np.isnan(table.column(name))
-    if wanted & EITHER:
-        met &= ~np.isnan([table.column(name) for name in EITHER]).all(axis=0)
+    if wanted & ALTERNATIVES:
+        met &= ~np.isnan([table.column(name) for name in ALTERNATIVES]).all(axis=0)
     return met
 
 
@@ -231,18 +231,18 @@ def _is_turn(hit: Hit) -> bool:
     return hit.place is not None and hit.place.unit == "turn"
 
 
-NOBODY = (None,) * len(OFFSETS)
+NO_NEIGHBOURS = (None,) * len(NEIGHBOUR_OFFSETS)
 """what stands beside a memory that stands alone"""
 
 
-def standing_beside(pool: Sequence[Pooled]) -> dict[int, list[int | None]]:
+def adjacent_positions(pool: Sequence[Pooled]) -> dict[int, list[int | None]]:
     """By offset, and for each memory, where in the pool the one stands that is so many places on in its document."""
     shelves: dict[object, list[tuple[int, str, int]]] = defaultdict(list)
     for i, entry in enumerate(pool):
         hit = entry.candidate.hit
         if hit.place is not None:
             shelves[document_of(hit)].append((hit.place.start, entry.candidate.ref, i))
-    found: dict[int, list[int | None]] = {offset: [None] * len(pool) for offset in OFFSETS}
+    found: dict[int, list[int | None]] = {offset: [None] * len(pool) for offset in NEIGHBOUR_OFFSETS}
     for shelf in shelves.values():
         if len(shelf) == 1:
             continue
@@ -289,6 +289,6 @@ def _closeness(query: Query, hits: Sequence[Hit]) -> Column:
     return np.array([asked_for.closeness(hit.at) for hit in hits]) if asked_for else np.zeros(len(hits))
 
 
-def _linked(entry: Pooled) -> float:
-    ways = [sighting.linked for sighting in entry.candidate.sightings if sighting.linked]
+def _graph(entry: Pooled) -> float:
+    ways = [source_hit.graph_score for source_hit in entry.candidate.source_hits if source_hit.graph_score]
     return min(1.0, max(ways)) if ways else nan

@@ -16,7 +16,7 @@ from fusion.lib.bm25 import terms
 from fusion.lib.words import STOP_WORDS, word_list
 from fusion.recall.signals import Likeness
 
-TELLING = 1
+MIN_TERMS = 1
 """words that a part has to have, stop words aside, to be looked for by itself: "and why?" has none"""
 
 _WORD = r"(?i:what|which|who|whom|whose|when|where|why|how)\b"
@@ -42,7 +42,7 @@ _NAME = re.compile(r"(?<!\w)[A-Z]\w+")
 _MEANT = re.compile(r"\b(?:he|she|it|they|him|her|them|his|hers|its|their|theirs)\b", re.IGNORECASE)
 
 
-def parts(text: str, most: int) -> tuple[str, ...]:
+def sub_questions(text: str, most: int) -> tuple[str, ...]:
     """The questions in a text, in its order, ``most`` at most; the text itself where it is one.
 
     One that names nobody, or says "he" or "it", has the names of the one before added: it is about them.
@@ -55,7 +55,7 @@ def parts(text: str, most: int) -> tuple[str, ...]:
             start = match.end()
     found: list[tuple[int, int, bool]] = []
     for begin, end in (*spans, (start, len(text))):
-        asks = _ASKING.search(text, begin, end) is not None and len(set(terms(text[begin:end]))) >= TELLING
+        asks = _ASKING.search(text, begin, end) is not None and len(set(terms(text[begin:end]))) >= MIN_TERMS
         if found and not (asks and found[-1][2] and len(found) < most):
             first, _, asked = found.pop()
             found.append((first, end, asked or asks))
@@ -78,12 +78,12 @@ def _named(pieces: Sequence[str]) -> tuple[str, ...]:
     return tuple(named)
 
 
-def asked_parts(query: Query, likeness: Likeness, most: int) -> list[tuple[Query, Likeness]]:
+def split_query(query: Query, likeness: Likeness, most: int) -> list[tuple[Query, Likeness]]:
     """Each question in a query, with what a model saw of its words; a token of no question's is every one's.
 
     The cosine stays the whole query's: it was asked as one, and its vector is one.
     """
-    texts = parts(query.text, most)
+    texts = sub_questions(query.text, most)
     if len(texts) == 1:
         return [(query, likeness)]
     said = [frozenset(word_list(text)) for text in texts]

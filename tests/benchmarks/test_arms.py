@@ -57,14 +57,14 @@ def test_subsets_are_all_but_the_empty_one() -> None:
 @pytest.mark.feature("a recipe with one thing left out at a time: an ablation is an arm")
 def test_an_ablation_leaves_out_one_thing() -> None:
     """Each arm differs from the recipe in what it is called by; what is out already has no arm."""
-    recipe = Recipe(rerank=RerankSettings(signals={"bm25": 2, "date": 1, "dense": 0}, floor=0.3, parts=4))
+    recipe = Recipe(rerank=RerankSettings(signals={"bm25": 2, "date": 1, "dense": 0}, floor=0.3, sub_questions=4))
     found = {arm.name: arm.recipe for arm in ablations(recipe, ("a", "b"))}
     signals = {"bm25": 2, "date": 1, "dense": 0}
     assert found == {
-        "without bm25": Recipe(rerank=RerankSettings(signals={"date": 1, "dense": 0}, floor=0.3, parts=4)),
-        "without date": Recipe(rerank=RerankSettings(signals={"bm25": 2, "dense": 0}, floor=0.3, parts=4)),
-        "without parts": Recipe(rerank=RerankSettings(signals=signals, floor=0.3)),
-        "without floor": Recipe(rerank=RerankSettings(signals=signals, parts=4)),
+        "without bm25": Recipe(rerank=RerankSettings(signals={"date": 1, "dense": 0}, floor=0.3, sub_questions=4)),
+        "without date": Recipe(rerank=RerankSettings(signals={"bm25": 2, "dense": 0}, floor=0.3, sub_questions=4)),
+        "without sub-questions": Recipe(rerank=RerankSettings(signals=signals, floor=0.3)),
+        "without floor": Recipe(rerank=RerankSettings(signals=signals, sub_questions=4)),
         "without neighbours": Recipe(rerank=recipe.rerank, expand=ExpandSettings(span=0)),
         "depth 30": Recipe(rerank=recipe.rerank, gather=GatherSettings(depth=30)),
         "without guards": Recipe(rerank=recipe.rerank, dedup=DedupSettings(guarded=False)),

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from fusion.compare.tune import Case
 from fusion.contract import Hit, Scope
 from fusion.recall.engine import FuseRequest, Outcome
-from fusion.recall.filter import foreign_ref
+from fusion.recall.filter import external_ref
 from fusion.recall.gather import Answer
 from fusion.recall.io import Recording, Replay
 from fusion.recipe import ExpandSettings, FuseSettings, PackSettings, Recipe, RerankSettings
@@ -19,7 +19,7 @@ FIRST_COME = Recipe(
     name="first come",
     fuse=FuseSettings(k=60),
     expand=ExpandSettings(span=0),
-    rerank=RerankSettings(signals={"agreement": 1}, judge="never"),
+    rerank=RerankSettings(signals={"fusion": 1}, judge="never"),
     pack=PackSettings(max_results=1),
 )
 """shows one memory: the one that the backend named first"""
@@ -32,13 +32,13 @@ def question(fold: str, n: int, *, evidence_has_the_words: bool = True, answerab
     hits = tuple(Hit(f"{fold}-{n}-{i}", text, SCOPE) for i, text in enumerate((others, words)))
     recording = Recording(now=datetime(2026, 1, 1, tzinfo=UTC), nonce="n", receipt_id=f"r{n}", lexical=True)
     recording.answers["notes"] = Answer("notes", "ok", hits, 1.0)
-    recording.beside.update({("notes", hit.native_id): () for hit in hits})
+    recording.neighbours.update({("notes", hit.native_id): () for hit in hits})
     recording.counts = defaultdict(int)
 
     def found(outcome: Outcome) -> float:
         return float(evidence in outcome.fused.block)
 
     request = FuseRequest(f"when did oven {n} break?", SCOPE, backends=("notes",))
-    evidence_ref = foreign_ref("notes", next(hit.native_id for hit in hits if hit.text == evidence))
+    evidence_ref = external_ref("notes", next(hit.native_id for hit in hits if hit.text == evidence))
     case = Case(fold, request, Replay(recording), answerable, found, lambda ref: answerable and ref == evidence_ref)
     return case if answerable else replace(case, found=lambda outcome: 0.0)

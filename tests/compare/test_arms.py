@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from fusion.compare.arms import Choice
+from fusion.compare.arms import ArmReader
 from fusion.errors import BadInput
 from fusion.recipe import Recipe
 
-HAVE = Choice(
+HAVE = ArmReader(
     {"default": Recipe(), "seed003": Recipe("seed003"), "my-own": Recipe("my-own")},
     ("markdown", "cortex", "mem0", "mem0-cloud"),
     "default",
@@ -81,4 +81,4 @@ def test_an_arm_is_not_compared_with_itself(b: str) -> None:
 def test_where_there_is_nothing_else_to_compare_no_other_is_named() -> None:
     """One recipe and one backend."""
     with pytest.raises(BadInput, match=r"both arms are default over markdown$"):
-        Choice({"default": Recipe()}, ("markdown",), "default").arms("all", "default")
+        ArmReader({"default": Recipe()}, ("markdown",), "default").arms("all", "default")

@@ -9,7 +9,16 @@ from random import Random
 
 import pytest
 
-from fusion.compare.learn import Answer, calibrated, learn, learn_from_votes, pairs_right, platt, read_labels, train
+from fusion.compare.learn import (
+    LabelledAnswer,
+    calibrated,
+    learn,
+    learn_from_votes,
+    pairs_right,
+    platt,
+    read_labels,
+    train,
+)
 from fusion.errors import BadInput
 from fusion.lib.gbdt import Trees
 from tests.compare.material import FIRST_COME, question
@@ -62,7 +71,7 @@ def test_a_signal_that_only_some_memories_have_teaches_whether_it_is_there() -> 
     for _ in range(60):
         useful = [n < 3 for n in range(12)]
         rows = [{"dense": draw.random(), **({"bm25": draw.random()} if good else {})} for good in useful]
-        answers.append(Answer(rows, useful))
+        answers.append(LabelledAnswer(rows, useful))
     text = train(answers)
     assert "inf" in text.partition("end of trees")[0]
     trees = Trees.parse(text)
@@ -82,6 +91,15 @@ def test_questions_teach_and_are_held_out() -> None:
     assert (told["questions"], told["base_eib"], told["cross_validated_eib"]) == (60, 0.0, 1.0)
     assert {fold["held_out_eib"] for fold in told["folds"].values()} == {1.0}
     assert "eib" not in told
+
+
+def test_labels_with_earlier_signal_names_are_read_under_current_ones(tmp_path: Path) -> None:
+    """Votes that an earlier version exported, or a journal kept since then."""
+    file = tmp_path / "votes.jsonl"
+    row = {"receipt_id": "r", "useful": True, "signals": {"own": 0.5, "agreement": 1.0, "linked": 0.2, "bm25": 0.1}}
+    file.write_text(json.dumps(row), encoding="utf-8")
+    (answer,) = read_labels(file)
+    assert answer.signals == [{"similarity": 0.5, "fusion": 1.0, "graph": 0.2, "bm25": 0.1}]
 
 
 def test_too_few_votes_are_refused(tmp_path: Path) -> None:

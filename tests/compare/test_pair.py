@@ -23,7 +23,7 @@ from fusion.ingest.intake import NewMemory
 from fusion.lib.bm25 import Frequencies
 from fusion.recall.engine import FuseRequest, fuse
 from fusion.recall.gather import Answer, Source
-from fusion.recall.io import Known, Live
+from fusion.recall.io import JournalReads, Live
 from fusion.recipe import (
     DedupSettings,
     ExpandSettings,
@@ -38,7 +38,7 @@ from tests.fakes import FakeEmbedder
 from tests.patience import load
 
 OPEN = Features(filters=frozenset({"user_id", "agent_id", "run_id", "session_id"}), tenants=True)
-PLAIN = Recipe(rerank=RerankSettings(signals={"agreement": 1, "bm25": 2}, judge="never"), expand=ExpandSettings(span=0))
+PLAIN = Recipe(rerank=RerankSettings(signals={"fusion": 1, "bm25": 2}, judge="never"), expand=ExpandSettings(span=0))
 WORDS = ("database", "postgres", "sqlite", "booking", "migration", "tuesday", "pizza", "clogs", "backup", "locked")
 
 
@@ -112,7 +112,7 @@ class Fickle:
 def live(judge: Fickle | None = None, *, model: bool = True, **backends: Listed) -> Live:
     known = Known0()
     sources = {name: Source(name, backend) for name, backend in backends.items()}  # type: ignore[arg-type]
-    journal = Known(known.records, known.neighbours, known.frequencies, lambda backend, hits: hits)  # type: ignore[arg-type]
+    journal = JournalReads(known.records, known.neighbours, known.frequencies, lambda backend, hits: hits)  # type: ignore[arg-type]
     return Live(sources, journal, FakeEmbedder() if model else None, judge)
 
 
@@ -124,8 +124,8 @@ def arm(recipe: Recipe, *backends: str) -> Arm:
     return Arm("arm", recipe, backends)
 
 
-async def compared(world: Live, a: Arm, b: Arm, question: str = "which database, postgres?") -> Comparison:
-    return (await compare(FuseRequest(question), a, b, world)).comparison
+async def compared(io: Live, a: Arm, b: Arm, question: str = "which database, postgres?") -> Comparison:
+    return (await compare(FuseRequest(question), a, b, io)).comparison
 
 
 def unfenced(block: str) -> str:
@@ -141,8 +141,8 @@ some_recipes = st.builds(
     expand=st.builds(ExpandSettings, st.integers(0, 3), st.integers(1, 20)),
     rerank=st.builds(
         RerankSettings,
-        signals=st.just({"agreement": 1.0, "bm25": 2.0, "maxsim": 3.0}),
-        lift=st.sampled_from([0.0, 0.3]),
+        signals=st.just({"fusion": 1.0, "bm25": 2.0, "maxsim": 3.0}),
+        graph_boost=st.sampled_from([0.0, 0.3]),
         judge=st.just("never"),
         floor=st.sampled_from([0.0, 0.3]),
     ),
@@ -156,11 +156,11 @@ some_recipes = st.builds(
 async def test_each_arm_answers_as_it_would_have_alone(one: list[str], two: list[str], a: Recipe, b: Recipe) -> None:
     """Any two recipes, each over its own backends: the same block as a gather of its own gives. Each is asked once."""
     stores = {"one": Listed(turns(*one)), "two": Listed(turns(*reversed(two)))}
-    world = live(**stores)
-    found = await compared(world, arm(a, "one", "two"), arm(b, "two"))
+    io = live(**stores)
+    found = await compared(io, arm(a, "one", "two"), arm(b, "two"))
     assert [len(store.asked) for store in stores.values()] == [1, 1]
     for side, recipe, names in ((found.a, a, ("one", "two")), (found.b, b, ("two",))):
-        alone = (await fuse(FuseRequest("which database, postgres?", backends=names), recipe, world)).fused
+        alone = (await fuse(FuseRequest("which database, postgres?", backends=names), recipe, io)).fused
         assert unfenced(side.block) == unfenced(alone.block)
         assert [row["name"] for row in side.backends] == list(names)
 
@@ -172,8 +172,8 @@ async def test_each_arm_answers_as_it_would_have_alone(one: list[str], two: list
 @given(some_hits, some_recipes)
 async def test_an_arm_against_itself_shows_no_difference(texts: list[str], recipe: Recipe) -> None:
     """a and b the same: one block, nothing found by one alone, and equal reasons; only the receipts are two."""
-    world = live(one=Listed(turns(*texts)), two=Listed(turns(*texts[::-1])))
-    found = await compared(world, arm(recipe, "one", "two"), arm(recipe, "one", "two"))
+    io = live(one=Listed(turns(*texts)), two=Listed(turns(*texts[::-1])))
+    found = await compared(io, arm(recipe, "one", "two"), arm(recipe, "one", "two"))
     assert found.a.block == found.b.block
     assert (found.only_a, found.only_b) == ((), ())
     assert len(found.both) == sum(len(memory.members) for memory in found.a.memories)
@@ -188,13 +188,13 @@ async def test_an_arm_against_itself_shows_no_difference(texts: list[str], recip
 async def test_the_judges_mood_is_no_difference() -> None:
     """Asked once for what both would show it, though each call of it would score otherwise; two heads, one verdict."""
     judge = Fickle()
-    world = live(judge, one=Listed(turns("database", "postgres", "database postgres", "pizza")))
+    io = live(judge, one=Listed(turns("database", "postgres", "database postgres", "pizza")))
     always = replace(PLAIN, rerank=replace(PLAIN.rerank, judge="always", head=2))
-    same = await compared(world, arm(always, "one"), arm(always, "one"))
+    same = await compared(io, arm(always, "one"), arm(always, "one"))
     assert len(judge.calls) == 1
     assert same.a.block == same.b.block
     deeper = replace(always, rerank=replace(always.rerank, head=3))
-    other = await compared(world, arm(always, "one"), arm(deeper, "one"))
+    other = await compared(io, arm(always, "one"), arm(deeper, "one"))
     assert [len(call) for call in judge.calls] == [2, 3]  # the head of three has the head of two in it
     scored = {why["ref"]: (why["a"]["judge"], why["b"]["judge"]) for why in other.why}
     assert sum(a == b and a is not None for a, b in scored.values()) == 2
@@ -204,9 +204,9 @@ async def test_the_judges_mood_is_no_difference() -> None:
 async def test_an_arm_that_wants_no_judge_is_not_judged() -> None:
     """The other arm's verdict does not touch it."""
     judge = Fickle()
-    world = live(judge, one=Listed(turns("database", "postgres")))
+    io = live(judge, one=Listed(turns("database", "postgres")))
     always = replace(PLAIN, rerank=replace(PLAIN.rerank, judge="always"))
-    found = await compared(world, arm(PLAIN, "one"), arm(always, "one"))
+    found = await compared(io, arm(PLAIN, "one"), arm(always, "one"))
     assert (found.a.rerank["status"], found.b.rerank["status"]) == ("off", "ok")
     assert {why["a"]["judge"] for why in found.why} == {None}
 
@@ -237,8 +237,8 @@ async def test_what_only_one_arm_has_is_told_with_the_reason() -> None:
 )
 async def test_one_memory_in_two_stores_is_the_same_in_both_arms() -> None:
     """Foreign stores cite it by refs of their own; still neither arm has it alone."""
-    world = live(one=Listed([Hit("p", "We moved to Postgres")]), two=Listed([Hit("q", "we moved to postgres!")]))
-    found = await compared(world, arm(PLAIN, "one"), arm(PLAIN, "two"))
+    io = live(one=Listed([Hit("p", "We moved to Postgres")]), two=Listed([Hit("q", "we moved to postgres!")]))
+    found = await compared(io, arm(PLAIN, "one"), arm(PLAIN, "two"))
     assert (found.only_a, found.only_b, len(found.both)) == ((), (), 1)
     (why,) = found.why
     assert why["a"]["ref"] != why["b"]["ref"]
@@ -260,9 +260,9 @@ class Slow(Live):
 async def test_an_arm_in_a_hurry_does_not_get_what_came_too_late_for_it() -> None:
     """1,000 ms leave the backends 800: an answer after 900 is a timeout there, and an answer in the patient arm."""
     ready = live(slow=Listed(turns("database")), quick=Listed([Hit("q", "postgres")]))
-    world = Slow(**{name: getattr(ready, name) for name in ("sources", "known", "embedder")})
+    io = Slow(**{name: getattr(ready, name) for name in ("sources", "journal", "embedder")})
     patient, hurried = (replace(PLAIN, gather=GatherSettings(ms, 10)) for ms in (60_000, 1_000))
-    found = await compared(world, arm(patient, "slow", "quick"), arm(hurried, "slow", "quick"))
+    found = await compared(io, arm(patient, "slow", "quick"), arm(hurried, "slow", "quick"))
     assert [row["status"] for row in found.a.backends] == ["ok", "ok"]
     assert [row["status"] for row in found.b.backends] == ["timeout", "ok"]
     assert (found.a.degraded, found.b.degraded, found.b.coverage["ratio"]) == (False, True, 0.5)
@@ -272,11 +272,11 @@ async def test_an_arm_in_a_hurry_does_not_get_what_came_too_late_for_it() -> Non
 @pytest.mark.feature("a dead arm is an error that names it; a failed backend degrades")
 async def test_a_failed_backend_degrades_and_a_dead_arm_is_an_error() -> None:
     """One of two down: degraded, with its coverage. All that an arm asks down: an error that names the arm."""
-    world = live(up=Listed(turns("database")), down=Down([]))
-    found = await compared(world, arm(PLAIN, "up", "down"), arm(PLAIN, "up"))
+    io = live(up=Listed(turns("database")), down=Down([]))
+    found = await compared(io, arm(PLAIN, "up", "down"), arm(PLAIN, "up"))
     assert (found.a.degraded, found.a.coverage["ratio"], found.b.degraded) == (True, 0.5, False)
     with pytest.raises(NobodyAnswered, match=r"arm b \(arm\): no backend answered"):
-        await compared(world, arm(PLAIN, "up"), arm(PLAIN, "down"))
+        await compared(io, arm(PLAIN, "up"), arm(PLAIN, "down"))
 
 
 async def test_stop_words_ask_nobody() -> None:

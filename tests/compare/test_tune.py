@@ -26,7 +26,7 @@ def test_a_number_that_helps_is_chosen_and_validated() -> None:
     ticks: list[int] = []
     tuned = tune(cases, FIRST_COME, [BM25], ticks.append)
     assert tuned.changed == {"rerank.signals.bm25": 2}
-    assert tuned.recipe.rerank.signals == {"agreement": 1, "bm25": 2}
+    assert tuned.recipe.rerank.signals == {"fusion": 1, "bm25": 2}
     told = tuned.as_json()
     assert (told["base_eib"], told["cross_validated_eib"], told["cross_validated_all"]) == (0.0, 1.0, 1.0)
     assert (told["verdict"]["better"], told["verdict"]["win"]) == ("tuned", 12)
@@ -119,7 +119,7 @@ async def test_a_recipe_without_its_model_ranks_by_weights_and_says_so() -> None
     plain = replace(FIRST_COME, rerank=weights)
     trees = Trees.parse(MODEL)
     fused = {
-        name: (await fuse(case.request, replace(plain, rerank=replace(weights, model=model)), case.world)).fused
+        name: (await fuse(case.request, replace(plain, rerank=replace(weights, model=model)), case.io)).fused
         for name, model in {
             "none": None,
             "gone": Learned("learned.txt", "ab", None, "learned.txt cannot be used"),

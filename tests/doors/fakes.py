@@ -23,9 +23,9 @@ from fusion.home import HomeLock, ServerRecord, write_record
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, ForgetResult, Preview
 from fusion.journal.retire import Whole
 from fusion.recall.engine import Fused, FuseRequest
-from fusion.recall.filter import foreign_ref
+from fusion.recall.filter import external_ref
 from fusion.recall.gather import Answer
-from fusion.recall.pack import Member, Memory
+from fusion.recall.pack import Excerpt, Member
 from fusion.settings import Settings
 from fusion.trust.token import home_token
 from tests.doors.verbed.cli import VERBS
@@ -93,7 +93,7 @@ class FakeFusion:
         member = Member("m1z", self.text, "Nadia", None, "decision", "unknown", ("markdown",), 0.8)
         return Fused(
             block=f"<memory>[m1z] {self.text}</memory>",
-            memories=(Memory("m1z", "standup", None, 0.8, (member,)),),
+            memories=(Excerpt("m1z", "standup", None, 0.8, (member,)),),
             coverage=COVERAGE,
             degraded=False,
             backends=({"name": "markdown", "status": "ok", "took_ms": 1.0, "count": 1, "error_code": None},),
@@ -132,7 +132,7 @@ class FakeFusion:
         return Answer(backend, "ok", (Hit("n1", self.text, scope, score=float("nan")),)[:limit], 1.0)
 
     async def refs(self, answer: Answer, tenant: str) -> list[str]:
-        return [foreign_ref(answer.backend, hit.native_id) for hit in answer.hits]
+        return [external_ref(answer.backend, hit.native_id) for hit in answer.hits]
 
     async def worth_asking_s(self, names: Sequence[str] | None, tenant: str) -> float:
         return 7.0

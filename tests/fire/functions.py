@@ -37,7 +37,7 @@ from fusion.lib import (
     times,
     words,
 )
-from fusion.recall import candidate_pairs, dates, fence, paraphrase, relative_dates, split_query
+from fusion.recall import candidate_pairs, fence, multilingual_dates, paraphrase, query_dates, split_query
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SAID = moment.moment("2026-03-01T12:00:00Z")
@@ -69,7 +69,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "words.stems": words.stems,
     "words.spoken": lambda text: words.spoken(text, "Ann"),
     "bm25.counted": bm25.counted,
-    "sketch.sketch": candidate_pairs.sketch,
+    "candidate_pairs.sketch": candidate_pairs.sketch,
     "chunk.chunks": chunk.chunks,
     "chunk.tokens": chunk.tokens,
     "clean.clean": clean.clean,
@@ -99,9 +99,9 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "redact_lines": redact.redact_lines,
     "fence.escape": fence.escape,
     "fence.cited": lambda text: fence.cited("a1", text),
-    "parts.parts": lambda text: split_query.parts(text, 4),
-    "dates.dates": lambda text: dates.dates(text, NOW),
-    "phrases.in_english": relative_dates.in_english,
+    "split_query.sub_questions": lambda text: split_query.sub_questions(text, 4),
+    "query_dates.dates": lambda text: query_dates.dates(text, NOW),
+    "multilingual_dates.in_english": multilingual_dates.in_english,
     "triples.parse": lambda text: parse_triples(text, "a/b.md"),
     "triples.parse (front matter)": lambda text: parse_triples(f"---\n{text}\n---\nHello.", "a/b.md"),
     "triples.lead": lead,

@@ -46,8 +46,8 @@ def receipt(*refs: str) -> dict[str, Any]:
             "local": 0.5,
             "judge": None,
             "rrf": 0.03,
-            "beside": None,
-            "sightings": [["mem0", ref, "native", 4, "first seen"], ["mem0", "x", "other", 9, "jaccard 0.9"]],
+            "neighbour_of": None,
+            "source_hits": [["mem0", ref, "native", 4, "first seen"], ["mem0", "x", "other", 9, "jaccard 0.9"]],
             "signals": {"maxsim": 0.7},
         }
         for ref in refs

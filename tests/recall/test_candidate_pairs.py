@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fusion.lib.jaccard import jaccard
 from fusion.lib.words import words
-from fusion.recall.candidate_pairs import possible
+from fusion.recall.candidate_pairs import possible_pairs
 
 TEXTS = st.lists(st.lists(st.sampled_from("ash birch cedar elm fir holly larch oak pine yew".split())).map(" ".join))
 THRESHOLD = 0.6
@@ -17,7 +17,7 @@ THRESHOLD = 0.6
 @given(TEXTS)
 def test_every_pair_that_is_alike_is_among_the_possible(texts: list[str]) -> None:
     """Jaccard of the word sets themselves is 0.6 or more: then the later one names the earlier."""
-    found = possible(texts, THRESHOLD)
+    found = possible_pairs(texts, THRESHOLD)
     for i, one in enumerate(texts):
         for j, other in enumerate(texts[:i]):
             if words(one) and jaccard(words(one), words(other)) >= THRESHOLD:
@@ -28,7 +28,9 @@ def test_every_pair_that_is_alike_is_among_the_possible(texts: list[str]) -> Non
 def test_those_from_a_place_on_are_what_they_are_among_all(texts: list[str], since: int) -> None:
     """Only the rows that are asked for, and each of them whole."""
     since = min(since, len(texts))
-    assert possible(texts, THRESHOLD, since) == {i: js for i, js in possible(texts, THRESHOLD).items() if i >= since}
+    assert possible_pairs(texts, THRESHOLD, since) == {
+        i: js for i, js in possible_pairs(texts, THRESHOLD).items() if i >= since
+    }
 
 
 @pytest.mark.parametrize("length", [10, 100, 300, 400, 1000])
@@ -38,4 +40,7 @@ def test_long_texts_that_are_alike_are_possible(length: int) -> None:
     other = [f"x{i}" if i % 9 == 0 else word for i, word in enumerate(one)]
     unlike = [f"y{i}" for i in range(length)]
     assert jaccard(words(" ".join(one)), words(" ".join(other))) > THRESHOLD
-    assert possible([" ".join(unlike), " ".join(one), " ".join(other), " ".join(one)], THRESHOLD)[3][-2:] == [1, 2]
+    assert possible_pairs([" ".join(unlike), " ".join(one), " ".join(other), " ".join(one)], THRESHOLD)[3][-2:] == [
+        1,
+        2,
+    ]

@@ -15,7 +15,7 @@ from fusion.doors.cli import render
 from fusion.recall.decision import OUT_OF_ROOM, TOO_WEAK, Decision, decision_of, sentence
 from fusion.recall.engine import FuseRequest, explain, fuse
 from fusion.recall.gather import Source
-from fusion.recall.io import Known, Live
+from fusion.recall.io import JournalReads, Live
 from fusion.recall.receipt import Receipt, Receipts
 from fusion.recipe import PackSettings, Recipe, RerankSettings
 from tests.recall.test_engine import Shelf
@@ -42,8 +42,8 @@ async def test_a_receipt_names_decisions_by_their_values(tmp_path: Path) -> None
         said = Event(f"e{n}", text, NOW)
         shelf.kept[said.event_id] = Kept(f"m{n}", said)
         await store.remember([Captured(said)])
-    known = Known(shelf.records, shelf.neighbours, shelf.frequencies, lambda backend, hits: hits)
-    live = Live({"one": Source("one", store)}, known, lexical=True)
+    journal = JournalReads(shelf.records, shelf.neighbours, shelf.frequencies, lambda backend, hits: hits)
+    live = Live({"one": Source("one", store)}, journal, lexical=True)
     recipe = Recipe(rerank=RerankSettings(judge="never"), pack=PackSettings(max_results=1, excerpts=False))
     outcome = await fuse(FuseRequest("is the pump green?"), recipe, live)
     assert {type(one) for one in outcome.receipt.reasons["decision"]} == {Decision}
@@ -66,7 +66,7 @@ async def test_a_receipt_of_an_earlier_version_is_still_shown(
         "decision": sentences,
         "local": [0.5] * count,
         "rrf": [0.03] * count,
-        "sightings": [[["one", f"m{n}", f"e{n}", n + 1, "first seen"]] for n in range(count)],
+        "source_hits": [[["one", f"m{n}", f"e{n}", n + 1, "first seen"]] for n in range(count)],
         "signals": {"bm25": [0.5] * count},
     }
     receipts = Receipts(tmp_path / "receipts.sqlite", keep_days=7)

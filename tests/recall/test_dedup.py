@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fusion.contract import Place
 from fusion.lib.jaccard import jaccard
 from fusion.lib.words import words
-from fusion.recall.dedup import MOST_COMPARED, Answered, Known, dedup, join
+from fusion.recall.dedup import MAX_COMPARED_CHARS, AnsweredHits, DistinctHits, dedup, join
 from fusion.recall.filter import Admitted
 from fusion.recall.paraphrase import Kind, difference
 from fusion.recipe import DedupSettings
@@ -22,7 +22,7 @@ SEED003 = DedupSettings(guarded=False)
 
 
 def reasons(candidate: object) -> list[str]:
-    return [s.reason for s in candidate.sightings]  # type: ignore[attr-defined]
+    return [s.reason for s in candidate.source_hits]  # type: ignore[attr-defined]
 
 
 def test_the_same_event_is_one_memory_whatever_its_text() -> None:
@@ -157,7 +157,7 @@ texts = st.lists(vocabulary, min_size=1, max_size=9).map(" ".join)
 @given(one=texts, two=texts, threshold=st.sampled_from([0.3, 0.5, 0.6, 0.75, 1.0]), guarded=st.booleans())
 def test_the_sketches_miss_nothing(one: str, two: str, threshold: float, guarded: bool) -> None:
     """Two texts are found alike exactly when their Jaccard reaches the threshold (and the guard has nothing to say)."""
-    known = Known(DedupSettings(jaccard=threshold, guarded=guarded), [lone("one", one), lone("two", two)])
+    known = DistinctHits(DedupSettings(jaccard=threshold, guarded=guarded), [lone("one", one), lone("two", two)])
     known.add(0)
     alike = jaccard(words(one), words(two)) >= threshold
     if guarded:
@@ -175,7 +175,7 @@ def test_every_sighting_is_kept_once(answers: list[list[str]]) -> None:
         for n, items in enumerate(answers)
     }
     found = dedup(given_hits, GUARDED)
-    kept = sorted(s.ref for c in found for s in c.sightings)
+    kept = sorted(s.ref for c in found for s in c.source_hits)
     assert kept == sorted(item.ref for items in given_hits.values() for item in items)
 
 
@@ -185,10 +185,10 @@ def test_the_survivor_stands_where_its_neighbours_were_found() -> None:
     copy = replace(turn(9, "So we ordered a new one."), native_id="9", place=Place("clippings", 7, 7))
     found = dedup({"whole": admitted(*talk), "copies": admitted(copy, refs="c")}, GUARDED)
     assert len(found) == 3
-    (twice,) = [c for c in found if len(c.sightings) == 2]
+    (twice,) = [c for c in found if len(c.source_hits) == 2]
     assert twice.hit is talk[1]
-    assert [(s.backend, s.rank) for s in twice.sightings] == [("whole", 2), ("copies", 1)]
-    assert twice.ref == twice.sightings[0].ref
+    assert [(s.backend, s.rank) for s in twice.source_hits] == [("whole", 2), ("copies", 1)]
+    assert twice.ref == twice.source_hits[0].ref
 
 
 @pytest.mark.feature("a flood of versions of one text is compared up to a bound")
@@ -198,9 +198,9 @@ def test_a_flood_of_versions_is_compared_up_to_a_bound() -> None:
     versions = [" ".join([*words[:n], f"other{n}", *words[n + 1 :]]) for n in range(200)]
     before = difference.cache_info()
     flood = admitted(*(lone(f"a{n}", text) for n, text in enumerate([*versions, versions[-1]])))
-    answered = Answered({"a": flood}, DedupSettings(max_candidates=300))
+    answered = AnsweredHits({"a": flood}, DedupSettings(max_candidates=300))
     answered.doubtful()
     assert len(answered.candidates()) == 200
     after = difference.cache_info()
     asked = after.hits + after.misses - before.hits - before.misses
-    assert asked <= MOST_COMPARED // (2 * min(map(len, versions))) + 1
+    assert asked <= MAX_COMPARED_CHARS // (2 * min(map(len, versions))) + 1

@@ -15,15 +15,15 @@ from fusion.errors import BackendUnreachable, BadInput, NobodyAnswered, ReplayGa
 from fusion.lib.bm25 import Frequencies
 from fusion.recall.decision import Decision
 from fusion.recall.engine import QUERY_LIMIT, FuseRequest, fuse
-from fusion.recall.filter import foreign_ref
+from fusion.recall.filter import external_ref
 from fusion.recall.gather import Source
-from fusion.recall.io import Known, Live, Recorder, Replay
+from fusion.recall.io import JournalReads, Live, Recorder, Replay
 from fusion.recipe import ExpandSettings, PackSettings, Recipe, RerankSettings
 from tests.fakes import FakeEmbedder
 from tests.recall.values import NOW, Kept
 
 RECIPE = Recipe(
-    rerank=RerankSettings(signals={"maxsim": 3, "window3": 3, "agreement": 1, "bm25": 2}, judge="always"),
+    rerank=RerankSettings(signals={"maxsim": 3, "window3": 3, "fusion": 1, "bm25": 2}, judge="always"),
 )
 TALK = (
     ("Ada", "Which database shall the booking service use?"),
@@ -121,8 +121,8 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FakeGateway]:
             await store.remember([Captured(said)])
     sources = {name: Source(name, store) for name, store in stores.items()}
     sources["down"] = Source("down", Down())
-    known = Known(shelf.records, shelf.neighbours, shelf.frequencies, lambda backend, hits: hits)
-    yield FakeGateway(Live(sources, known, FakeEmbedder(), Tens("Postgres")), shelf)
+    journal = JournalReads(shelf.records, shelf.neighbours, shelf.frequencies, lambda backend, hits: hits)
+    yield FakeGateway(Live(sources, journal, FakeEmbedder(), Tens("Postgres")), shelf)
     for store in stores.values():
         await store.close()
 
@@ -158,8 +158,8 @@ async def test_each_question_in_a_question_is_ranked_for(gateway: FakeGateway) -
     twice = FuseRequest("Which database shall the booking service use, and who wants pizza?")
     numbers = RerankSettings(signals={"bm25": 1}, judge="never")
 
-    async def best(parts: int) -> list[tuple[str, float]]:
-        recipe = replace(RECIPE, rerank=replace(numbers, parts=parts), expand=ExpandSettings(span=0))
+    async def best(sub_questions: int) -> list[tuple[str, float]]:
+        recipe = replace(RECIPE, rerank=replace(numbers, sub_questions=sub_questions), expand=ExpandSettings(span=0))
         rows = (await fuse(twice, recipe, gateway.without_judge())).receipt.body["candidates"]
         return [(row["ref"], row["local"]) for row in rows[:2]]
 
@@ -172,10 +172,10 @@ async def test_each_question_in_a_question_is_ranked_for(gateway: FakeGateway) -
 @pytest.mark.feature("… and the answer says how many they were", of="questions in a question")
 async def test_an_answer_says_how_many_questions_it_was_ranked_for(gateway: FakeGateway) -> None:
     """Beside what the judge did; one question needs no word."""
-    recipe = replace(RECIPE, rerank=RerankSettings(signals={"bm25": 1}, judge="never", parts=4))
+    recipe = replace(RECIPE, rerank=RerankSettings(signals={"bm25": 1}, judge="never", sub_questions=4))
     one = await fuse(ASK, recipe, gateway.live)
     two = await fuse(FuseRequest("Which database is it, and who wants pizza?"), recipe, gateway.live)
-    assert (one.fused.rerank, two.fused.rerank) == ({"status": "off"}, {"status": "off", "parts": 2})
+    assert (one.fused.rerank, two.fused.rerank) == ({"status": "off"}, {"status": "off", "sub_questions": 2})
     assert two.receipt.body["rerank"] == two.fused.rerank
 
 
@@ -187,9 +187,9 @@ async def test_the_receipt_gives_every_candidate_a_reason_and_no_text(gateway: F
     assert {row["ref"] for row in rows} == {"m0", "m1", "m2"}
     assert all(row["decision"] for row in rows)
     found = next(row for row in rows if row["ref"] == "m0")
-    assert [s[0] for s in found["sightings"]] == ["one", "two"]
+    assert [s[0] for s in found["source_hits"]] == ["one", "two"]
     assert set(found["signals"]) == {
-        "agreement",
+        "fusion",
         "bm25",
         "dense",
         "maxsim",
@@ -235,7 +235,7 @@ async def test_any_recipe_and_any_subset_replays_as_it_would_have_run(gateway: F
         (ASK, replace(RECIPE, expand=ExpandSettings(span=1))),
         (ASK, replace(RECIPE, rerank=RerankSettings(signals={"bm25": 1}, judge="never"))),
         (ASK, replace(RECIPE, pack=PackSettings(budget_chars=250))),
-        (ASK, replace(RECIPE, rerank=replace(RECIPE.rerank, parts=4))),
+        (ASK, replace(RECIPE, rerank=replace(RECIPE.rerank, sub_questions=4))),
     ]
     for request, recipe in arms:
         live = await fuse(request, recipe, gateway.live)
@@ -347,12 +347,12 @@ async def test_a_neighbour_of_two_finds_joins_the_better_one(gateway: FakeGatewa
     store = await Copies.open(Opening("copies", tmp_path))
     for position, (speaker, text) in enumerate(TALK):
         await store.remember([Captured(event(position, speaker, text))])
-    known = replace(gateway.live.known, records=Shelf().records, neighbours=Shelf().neighbours)
-    live = Live({"copies": Source("copies", store)}, known, lexical=True)
+    journal = replace(gateway.live.journal, records=Shelf().records, neighbours=Shelf().neighbours)
+    live = Live({"copies": Source("copies", store)}, journal, lexical=True)
     recipe = replace(RECIPE, expand=ExpandSettings(span=1))
     outcome = await fuse(FuseRequest("the load tests say Postgres, or pizza?"), recipe, live)
-    refs = {foreign_ref("copies", f"e{n}"): f"e{n}" for n in range(len(TALK))}
-    pool = [(refs[row["ref"]], refs.get(row["beside"])) for row in outcome.receipt.body["candidates"]]
+    refs = {external_ref("copies", f"e{n}"): f"e{n}" for n in range(len(TALK))}
+    pool = [(refs[row["ref"]], refs.get(row["neighbour_of"])) for row in outcome.receipt.body["candidates"]]
     assert sorted(pool) == [("e1", "e2"), ("e2", None), ("e3", "e2"), ("e4", None)]
 
 
@@ -399,7 +399,7 @@ async def test_a_question_that_fails_leaves_no_search_behind(gateway: FakeGatewa
 
     before = asyncio.all_tasks()
     with pytest.raises(StoreBusy):
-        await fuse(ASK, RECIPE, replace(gateway.live, known=replace(gateway.live.known, frequencies=busy)))
+        await fuse(ASK, RECIPE, replace(gateway.live, journal=replace(gateway.live.journal, frequencies=busy)))
     assert asyncio.all_tasks() == before
 
 
@@ -413,7 +413,7 @@ async def test_who_leaves_takes_all_of_a_question_along(gateway: FakeGateway) ->
         return Frequencies()
 
     before = asyncio.all_tasks()
-    live = replace(gateway.live, known=replace(gateway.live.known, frequencies=hanging))
+    live = replace(gateway.live, journal=replace(gateway.live.journal, frequencies=hanging))
     asking = asyncio.ensure_future(fuse(ASK, RECIPE, live))
     await reached.wait()
     asking.cancel()

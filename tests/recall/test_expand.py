@@ -19,18 +19,22 @@ def test_candidates_come_first_then_what_is_new_beside_them() -> None:
     """A neighbour that two candidates share joins once, beside the better one; a candidate is nobody's neighbour."""
     order = [ranked("e2", 2, "the second turn"), ranked("e4", 4, "the fourth turn of it")]
     third = turn(3, "what was said third", event_id="e3")
-    beside = {
+    neighbour_of = {
         "e2": admitted(turn(1, "how it all began", event_id="e1"), third, refs="ab"),
         "e4": admitted(third, turn(2, "the second turn", event_id="e2"), refs="bc"),
     }
-    pool = expand(order, beside, ExpandSettings(), DedupSettings())
-    assert [(p.ref, p.beside) for p in pool] == [("e2", None), ("e4", None), ("a", "e2"), ("b", "e2")]
+    pool = expand(order, neighbour_of, ExpandSettings(), DedupSettings())
+    assert [(p.ref, p.neighbour_of) for p in pool] == [("e2", None), ("e4", None), ("a", "e2"), ("b", "e2")]
     assert pool[2].rrf == 0.0
 
 
 def test_the_pool_is_bounded_and_keeps_candidates() -> None:
     """What is cut are neighbours, then the worst candidates."""
     order = [ranked(f"e{i}", 10 * i, f"text number {i}") for i in range(3)]
-    beside = {"e0": admitted(lone("n", "something else again"))}
-    assert [p.ref for p in expand(order, beside, ExpandSettings(max_pool=3), DedupSettings())] == ["e0", "e1", "e2"]
-    assert [p.ref for p in expand(order, beside, ExpandSettings(max_pool=2), DedupSettings())] == ["e0", "e1"]
+    neighbour_of = {"e0": admitted(lone("n", "something else again"))}
+    assert [p.ref for p in expand(order, neighbour_of, ExpandSettings(max_pool=3), DedupSettings())] == [
+        "e0",
+        "e1",
+        "e2",
+    ]
+    assert [p.ref for p in expand(order, neighbour_of, ExpandSettings(max_pool=2), DedupSettings())] == ["e0", "e1"]

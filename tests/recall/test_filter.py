@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fusion.contract import Hit, Place, Scope
-from fusion.recall.filter import TEXT_CHARS, admit, foreign_ref
+from fusion.recall.filter import TEXT_CHARS, admit, external_ref
 from tests.recall.values import NOW, at, by_id, lone, query, record
 
 DAY = timedelta(days=1)
@@ -19,7 +19,7 @@ DAY = timedelta(days=1)
 def test_a_hit_is_cited_by_the_journals_ref_and_keeps_its_rank() -> None:
     """An event's ref is the journal's; a foreign item's is its backend and native id."""
     kept, dropped = admit("mem0", [lone("x", "one", event_id="e1"), lone("y", "two")], query(), by_id(record("e1")))
-    assert [(k.ref, k.rank) for k in kept] == [("me1", 1), (foreign_ref("mem0", "y"), 2)]
+    assert [(k.ref, k.rank) for k in kept] == [("me1", 1), (external_ref("mem0", "y"), 2)]
     assert not dropped
 
 
@@ -27,7 +27,7 @@ def test_ranks_are_the_backends_own_even_when_a_hit_above_is_dropped() -> None:
     """Who was second stays second: the filter must not promote."""
     hits = [lone("x", "other", scope=Scope(user_id="b")), lone("y", "mine", scope=Scope(user_id="a"))]
     kept, dropped = admit("mem0", hits, query(scope=Scope(user_id="a")), {})
-    assert [(k.ref, k.rank) for k in kept] == [(foreign_ref("mem0", "y"), 2)]
+    assert [(k.ref, k.rank) for k in kept] == [(external_ref("mem0", "y"), 2)]
     assert dropped == {"scope": 1}
 
 
@@ -165,6 +165,6 @@ def test_nothing_crosses_a_scope(asker: Scope, items: list[Scope]) -> None:
 
 def test_a_foreign_ref_is_short_stable_and_tells_backends_apart() -> None:
     """Eleven characters, the same on any day, and another for the same id elsewhere."""
-    assert foreign_ref("markdown", "notes/a.md#L3-L9") == foreign_ref("markdown", "notes/a.md#L3-L9")
-    assert len(foreign_ref("markdown", "notes/a.md#L3-L9")) == 11
-    assert foreign_ref("cortex", "1") != foreign_ref("mem0", "1")
+    assert external_ref("markdown", "notes/a.md#L3-L9") == external_ref("markdown", "notes/a.md#L3-L9")
+    assert len(external_ref("markdown", "notes/a.md#L3-L9")) == 11
+    assert external_ref("cortex", "1") != external_ref("mem0", "1")

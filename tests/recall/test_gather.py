@@ -21,7 +21,7 @@ from fusion.contract import DIMENSIONS, Features, Hit, Moment, Opening, PartialH
 from fusion.errors import BackendUnreachable, HttpStatus, InvalidAnswer, Overloaded, RateLimited, Unauthorized
 from fusion.lib.bm25 import counted
 from fusion.lib.breaker import Breaker
-from fusion.recall.gather import GRACE_S, TEXT_CHARS, Answer, Bulkhead, Source, gather, unable
+from fusion.recall.gather import CANCEL_GRACE_S, TEXT_CHARS, Answer, Bulkhead, Source, gather, unable
 from tests.backend_contract import NOW, make_query
 from tests.recall.virtual import VirtualTime, run
 
@@ -169,7 +169,7 @@ def test_a_late_answer_is_dropped_for_good() -> None:
         source = Source("stubborn", Does(stubborn), 0.2, bulkhead=Bulkhead(1))
         (answer,) = await gather(replace(QUERY, text="first"), [source], 10)
         assert (answer.status, answer.hits) == ("timeout", ())
-        assert loop.time() == pytest.approx(0.2 + GRACE_S)
+        assert loop.time() == pytest.approx(0.2 + CANCEL_GRACE_S)
         assert (await gather(QUERY, [source], 10))[0].status == "overloaded"
         free.set()
         await asyncio.sleep(0)

@@ -13,7 +13,7 @@ import pytest
 from fusion.contract import Features, Scope
 from fusion.errors import BackendUnreachable, HttpStatus
 from fusion.lib.breaker import FAILURES, Breaker
-from fusion.recall.gather import FIRST_SHARE, Answer, Source, gather
+from fusion.recall.gather import PRIMARY_SHARE, Answer, Source, gather
 from tests.backend_contract import make_query
 from tests.recall.test_gather import QUERY, Does, always, raises, run, says, slow
 
@@ -97,7 +97,7 @@ def test_half_of_the_time_is_the_fallbacks() -> None:
         return asyncio.get_running_loop().time(), found
 
     took, (qmd, ours, beside) = run(work())
-    assert FIRST_SHARE == 0.5
+    assert PRIMARY_SHARE == 0.5
     assert (qmd.status, ours.status, beside.status) == ("timeout", "ok", "ok")
     assert 1.9 <= took <= 2.0
 

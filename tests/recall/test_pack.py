@@ -136,7 +136,7 @@ def test_below_the_floors_nothing_is_packed() -> None:
 
 def test_floors_do_not_hold_for_a_part_of_the_signals() -> None:
     """Without the model the mean is over other signals, so it is on another scale: nothing is left out for it."""
-    lexical = judged("a", lone("a", "x"), 0.1)._replace(whole=False)
+    lexical = judged("a", lone("a", "x"), 0.1)._replace(complete=False)
     assert packed([lexical], floors=RerankSettings(floor=0.3, abstain=0.36)).decisions == {"a": Decision.PACKED}
 
 

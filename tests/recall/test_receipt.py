@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fusion.errors import NotFound
-from fusion.recall.receipt import MOST_WAITING, Receipt, Receipts
+from fusion.recall.receipt import MAX_WAITING_RECEIPTS, Receipt, Receipts
 
 
 def receipt(name: str, tenant: str = "default", at: float | None = None) -> Receipt:
@@ -30,12 +30,12 @@ async def test_a_receipt_is_there_as_soon_as_it_is_kept(tmp_path: Path) -> None:
 async def test_a_receipt_is_read_with_a_row_for_each_candidate(tmp_path: Path) -> None:
     """It is kept by column, with NaN where a memory lacks a signal; read from memory, from the file and as it was made
     each candidate has the signals that it has."""
-    signals = {"bm25": [0.5, float("nan")], "own": [float("nan"), 0.25]}
+    signals = {"bm25": [0.5, float("nan")], "similarity": [float("nan"), 0.25]}
     reasons = {"ref": ["m1", "m2"], "decision": ["packed", "under the floor"], "signals": signals}
     made = Receipt("r1", "default", time.time(), {"receipt_id": "r1"}, reasons)
     rows = [
         {"ref": "m1", "decision": "packed", "signals": {"bm25": 0.5}},
-        {"ref": "m2", "decision": "under the floor", "signals": {"own": 0.25}},
+        {"ref": "m2", "decision": "under the floor", "signals": {"similarity": 0.25}},
     ]
     receipts = Receipts(tmp_path / "receipts.sqlite", keep_days=7)
     receipts.keep(made)
@@ -44,6 +44,29 @@ async def test_a_receipt_is_read_with_a_row_for_each_candidate(tmp_path: Path) -
     kept = await receipts.read("r1", "default")
     await receipts.close()
     assert made.body == waiting == kept == {"receipt_id": "r1", "candidates": rows}
+
+
+@pytest.mark.feature("a receipt of an earlier version is read under the current names")
+async def test_a_receipt_with_earlier_names_is_read_under_current_ones(tmp_path: Path) -> None:
+    """The keys `sightings` and `beside` of a candidate, and the signals `own`, `agreement` and `linked`."""
+    hit = ["mem0", "m1", "n1", 1, "first seen"]
+    reasons = {
+        "ref": ["m1", "m2"],
+        "beside": [None, "m1"],
+        "sightings": [[hit], []],
+        "signals": {"own": [0.5, None], "agreement": [1.0, 0.0], "linked": [None, 0.25]},
+    }
+    summary = {"receipt_id": "r1", "weights": {"own": 6, "agreement": 1, "bm25": 2}}
+    receipts = Receipts(tmp_path / "receipts.sqlite", keep_days=7)
+    receipts.keep(Receipt("r1", "default", time.time(), summary, reasons))
+    await receipts.flush()
+    body = await receipts.read("r1", "default")
+    await receipts.close()
+    assert body["weights"] == {"similarity": 6, "fusion": 1, "bm25": 2}
+    assert body["candidates"] == [
+        {"ref": "m1", "neighbour_of": None, "source_hits": [hit], "signals": {"similarity": 0.5, "fusion": 1.0}},
+        {"ref": "m2", "neighbour_of": "m1", "source_hits": [], "signals": {"fusion": 0.0, "graph": 0.25}},
+    ]
 
 
 async def test_receipts_outlive_the_process(tmp_path: Path) -> None:
@@ -98,10 +121,10 @@ async def test_what_cannot_be_written_waits_and_is_bounded(tmp_path: Path) -> No
     other = sqlite3.connect(tmp_path / "receipts.sqlite", isolation_level=None)
     receipts._database.execute("pragma busy_timeout = 0")
     other.execute("begin exclusive")
-    for number in range(MOST_WAITING + 1):
+    for number in range(MAX_WAITING_RECEIPTS + 1):
         receipts.keep(receipt(f"r{number}"))
     await receipts.flush()
-    assert (await receipts.read(f"r{MOST_WAITING}", "default"))["receipt_id"] == f"r{MOST_WAITING}"
+    assert (await receipts.read(f"r{MAX_WAITING_RECEIPTS}", "default"))["receipt_id"] == f"r{MAX_WAITING_RECEIPTS}"
     other.execute("rollback")
     other.close()
     with pytest.raises(NotFound):

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from fusion.contract import Passage, Verdict
 from fusion.recall.rerank import (
     Scored,
-    by_best_part,
+    by_best_sub_question,
     by_local_score,
     by_verdict,
     passages,
     signals_of,
     wants_judge,
 )
-from fusion.recall.signals import Table
+from fusion.recall.signals import SignalTable
 from fusion.recipe import RerankSettings
 from tests.recall.values import judged, lone, pooled, turn
 
@@ -32,7 +32,7 @@ def verdict_of(order: list[Scored], shown: dict[str, Passage], *scores: float | 
 def test_the_local_order_is_by_score_then_agreement_then_ref() -> None:
     """Ties are broken by what the backends agree on, then by ref: never by chance."""
     pool = [pooled("b", lone("b", "x")), pooled("a", lone("a", "y")), pooled("c", lone("c", "z"), rrf=0.1)]
-    order = by_local_score(pool, Table.of([{"bm25": 0.5}] * 3), RerankSettings(signals={"bm25": 1.0}))
+    order = by_local_score(pool, SignalTable.of([{"bm25": 0.5}] * 3), RerankSettings(signals={"bm25": 1.0}))
     assert [j.ref for j in order] == ["c", "a", "b"]
 
 
@@ -101,10 +101,10 @@ def test_without_scores_the_local_order_stands() -> None:
 def test_each_part_of_a_query_has_its_best_at_the_top() -> None:
     """Bests of .8 and .4: the second part's scores count double. b is ½ by the first part and .4 · 2 by the second."""
     a, b, c = (pooled(ref, lone(ref, ref)) for ref in "abc")
-    one, two = (Table.of([{"bm25": v} for v in values]) for values in ((0.8, 0.5, 0.1), (0.0, 0.4, 0.3)))
+    one, two = (SignalTable.of([{"bm25": v} for v in values]) for values in ((0.8, 0.5, 0.1), (0.0, 0.4, 0.3)))
     first = (Scored(a, one, 0, 0.8), Scored(b, one, 1, 0.5), Scored(c, one, 2, 0.1))
     second = (Scored(b, two, 1, 0.4), Scored(c, two, 2, 0.3), Scored(a, two, 0, 0.0))
-    order = by_best_part([first, second], RerankSettings())
+    order = by_best_sub_question([first, second], RerankSettings())
     assert [(j.ref, j.local) for j in order] == [("a", 0.8), ("b", 0.8), ("c", pytest.approx(0.6))]
     assert order[1].signals == {"bm25": 0.4}  # of the part that it answers best
     assert signals_of(order).rows() == [{"bm25": 0.8}, {"bm25": 0.4}, {"bm25": 0.3}]
@@ -119,15 +119,15 @@ def test_a_part_that_nothing_answers_is_lifted_to_no_answers_height() -> None:
     """Its best stands under the floor that an answer has to reach, so its .3 stays .3; without all signals there is no
     such floor."""
     a, b = (pooled(ref, lone(ref, ref)) for ref in "ab")
-    none = Table.of([{}, {}])
+    none = SignalTable.of([{}, {}])
     first, second = (
         (Scored(a, none, 0, 0.8), Scored(b, none, 1, 0.2)),
         (Scored(b, none, 1, 0.3), Scored(a, none, 0, 0.1)),
     )
-    assert [j.local for j in by_best_part([first, second], RerankSettings(abstain=0.36))] == [0.8, 0.3]
-    partial = tuple(j._replace(whole=False) for j in second)
-    assert [j.local for j in by_best_part([first, partial], RerankSettings(abstain=0.36))] == [0.8, 0.8]
-    assert by_best_part([(), ()], RerankSettings()) == ()
+    assert [j.local for j in by_best_sub_question([first, second], RerankSettings(abstain=0.36))] == [0.8, 0.3]
+    partial = tuple(j._replace(complete=False) for j in second)
+    assert [j.local for j in by_best_sub_question([first, partial], RerankSettings(abstain=0.36))] == [0.8, 0.8]
+    assert by_best_sub_question([(), ()], RerankSettings()) == ()
 
 
 @pytest.mark.feature("a fooled judge cannot lift what was not in the head")

@@ -15,7 +15,17 @@ from fusion.lib.bm25 import K1, B, Bm25, Counted, Frequencies
 from fusion.recall.dedup import Candidate, SourceHit
 from fusion.recall.expand import Pooled
 from fusion.recall.maxsim import best_matches, token_weights
-from fusion.recall.signals import LONG, SIGNALS, Likeness, Table, lifted, local_signals, scores, standing_beside, whole
+from fusion.recall.signals import (
+    FULL_LENGTH_CHARS,
+    SIGNALS,
+    Likeness,
+    SignalTable,
+    adjacent_positions,
+    complete,
+    graph_boosted,
+    local_signals,
+    scores,
+)
 from tests.recall.values import at, lone, pooled, query, turn
 
 NOTHING = Likeness()
@@ -124,7 +134,7 @@ def test_neighbours_are_of_the_same_document_only() -> None:
 def test_of_two_turns_in_one_place_the_first_stands_beside_the_others() -> None:
     """Stores may number apart: "a" and "b" are both turn 2. Each is before turn 3, and before that stands "a"."""
     pool = [pooled("b", turn(2, "Shelf.")), pooled("a", turn(2, "Cup.")), pooled("c", turn(3, "Door."))]
-    assert standing_beside(pool) == {-2: [None] * 3, -1: [None, None, 1], 1: [2, 2, None], 2: [None] * 3}
+    assert adjacent_positions(pool) == {-2: [None] * 3, -1: [None, None, 1], 1: [2, 2, None], 2: [None] * 3}
 
 
 def test_bm25_reaches_into_the_neighbours() -> None:
@@ -172,8 +182,10 @@ def test_what_happened_when_the_query_asks_for_comes_closer() -> None:
 
 def test_agreement_is_a_share_of_first_place_with_everyone() -> None:
     """2/61 of four times 1/61 is a half."""
-    (row,) = local_signals(query(), [pooled("a", lone("a", "x" * LONG), rrf=2 / 61)], 4 / 61, TEN, NOTHING).rows()
-    assert row["agreement"] == pytest.approx(0.5)
+    (row,) = local_signals(
+        query(), [pooled("a", lone("a", "x" * FULL_LENGTH_CHARS), rrf=2 / 61)], 4 / 61, TEN, NOTHING
+    ).rows()
+    assert row["fusion"] == pytest.approx(0.5)
     assert row["length"] == 1.0
 
 
@@ -182,8 +194,8 @@ def test_an_absent_signal_leaves_its_weight_to_the_others() -> None:
     """(3 × .5 + 1 × 1) / 4 with both; .5 where the second is not there."""
     weights = {"maxsim": 3.0, "speaker": 1.0, "bm25": 0.0}
     rows = [{"maxsim": 0.5, "speaker": 1.0, "bm25": 0.9}, {"maxsim": 0.5}, {}]
-    assert scores(Table.of(rows), weights).tolist() == [pytest.approx(2.5 / 4), pytest.approx(0.5), 0.0]
-    assert scores(Table.of([]), weights).tolist() == []
+    assert scores(SignalTable.of(rows), weights).tolist() == [pytest.approx(2.5 / 4), pytest.approx(0.5), 0.0]
+    assert scores(SignalTable.of([]), weights).tolist() == []
 
 
 def test_the_list_of_signals_is_what_is_computed() -> None:
@@ -194,7 +206,7 @@ def test_the_list_of_signals_is_what_is_computed() -> None:
     one, _ = local_signals(
         query("x"), [pooled("a", turn(1, "x")), pooled("b", turn(2, "x"))], 1.0, TEN, likeness
     ).rows()
-    assert set(one) == set(SIGNALS) - {"own"}
+    assert set(one) == set(SIGNALS) - {"similarity"}
 
 
 @pytest.mark.feature("a memory without neighbours is taken as a whole")
@@ -203,15 +215,21 @@ def test_a_memory_that_stands_alone_is_judged_by_its_words_and_as_a_whole() -> N
     a model that gives no tokens, its cosine."""
     likeness = Likeness(("x",), {"x": np.array([1.0], np.float32)}, {"x": 0.7})
     (row,) = local_signals(query("x"), [pooled("a", turn(1, "x"))], 1.0, TEN, likeness).rows()
-    assert (row["own"], row["maxsim"], row["dense"]) == (pytest.approx(0.85), 1.0, 0.7)
-    assert scores(Table.of([row]), {"window3": 3, "window5": 3, "own": 6}).tolist() == [pytest.approx(0.85)]
-    wanted = frozenset({"bm25", "window3", "window5", "own"})
+    assert (row["similarity"], row["maxsim"], row["dense"]) == (pytest.approx(0.85), 1.0, 0.7)
+    assert scores(SignalTable.of([row]), {"window3": 3, "window5": 3, "similarity": 6}).tolist() == [
+        pytest.approx(0.85)
+    ]
+    wanted = frozenset({"bm25", "window3", "window5", "similarity"})
     turn_row = {"bm25": 1.0, "window3": 1.0, "window5": 1.0}
-    assert whole(Table.of([row, turn_row, {"window3": 1.0, "window5": 1.0}]), wanted).tolist() == [True, True, False]
-    assert whole(Table.of([{"bm25": 1.0}]), frozenset({"own"})).tolist() == [False]
-    assert whole(Table.of([{"bm25": 1.0}, {"own": 1.0}]), frozenset({"bm25"})).tolist() == [True, False]
+    assert complete(SignalTable.of([row, turn_row, {"window3": 1.0, "window5": 1.0}]), wanted).tolist() == [
+        True,
+        True,
+        False,
+    ]
+    assert complete(SignalTable.of([{"bm25": 1.0}]), frozenset({"similarity"})).tolist() == [False]
+    assert complete(SignalTable.of([{"bm25": 1.0}, {"similarity": 1.0}]), frozenset({"bm25"})).tolist() == [True, False]
     (row,) = local_signals(query("x"), [pooled("a", turn(1, "x"))], 1.0, TEN, Likeness(dense={"x": 0.7})).rows()
-    assert row["own"] == 0.7
+    assert row["similarity"] == 0.7
 
 
 @pytest.mark.feature(
@@ -225,20 +243,23 @@ def test_a_part_of_a_document_is_judged_by_its_own_words() -> None:
     matches = {"cup": np.array([1.0, 0.0], np.float32), "shelf": np.array([0.0, 1.0], np.float32)}
     likeness = Likeness(("cup", "shelf"), matches, {"cup": 0.2, "shelf": 0.2})
     rows = local_signals(query("cup shelf"), pool, 1.0, Frequencies(), likeness).rows()
-    assert [(row["own"], row["linked"]) for row in rows] == [(pytest.approx(0.5), 0.9)] * 2
+    assert [(row["similarity"], row["graph"]) for row in rows] == [(pytest.approx(0.5), 0.9)] * 2
     assert all(row.keys().isdisjoint({"window3", "window5"}) for row in rows)
 
 
-@pytest.mark.feature("Fusion: what a graph leads to is lifted (`lift`), and never lowered")
+@pytest.mark.feature("Fusion: what a graph leads to is lifted (`graph_boost`), and never lowered")
 def test_what_a_graph_leads_to_is_lifted() -> None:
     """1 - (1 - .4)(1 - .3 · .5) = .49; no graph, no lift; nothing is lowered; the backend that says most counts."""
     means = np.array([0.4, 0.4])
-    assert lifted(means, Table.of([{"linked": 0.5}, {}]), 0.3).tolist() == [pytest.approx(0.49), pytest.approx(0.4)]
-    assert lifted(means[:1], Table.of([{"linked": 1.0}]), 0.0).tolist() == [pytest.approx(0.4)]
-    sightings = (SourceHit("a", "r", "r", 1, None, "", 0.2), SourceHit("b", "r", "r", 1, None, "", 0.6))
-    pool = [Pooled(Candidate("r", lone("r", "tea"), sightings), 0.0, {}), pooled("s", lone("s", "milk"))]
+    assert graph_boosted(means, SignalTable.of([{"graph": 0.5}, {}]), 0.3).tolist() == [
+        pytest.approx(0.49),
+        pytest.approx(0.4),
+    ]
+    assert graph_boosted(means[:1], SignalTable.of([{"graph": 1.0}]), 0.0).tolist() == [pytest.approx(0.4)]
+    source_hits = (SourceHit("a", "r", "r", 1, None, "", 0.2), SourceHit("b", "r", "r", 1, None, "", 0.6))
+    pool = [Pooled(Candidate("r", lone("r", "tea"), source_hits), 0.0, {}), pooled("s", lone("s", "milk"))]
     rows = local_signals(query("tea"), pool, 1.0, TEN, NOTHING).rows()
-    assert (rows[0]["linked"], rows[1].get("linked")) == (0.6, None)
+    assert (rows[0]["graph"], rows[1].get("graph")) == (0.6, None)
 
 
 def test_turns_of_one_talk_are_not_lifted() -> None:
@@ -247,4 +268,4 @@ def test_turns_of_one_talk_are_not_lifted() -> None:
         Pooled(Candidate(r, turn(n, "tea"), (SourceHit("a", r, r, 1, None, "", 0.9),)), 0.0, {})
         for n, r in enumerate("rs", start=1)
     ]
-    assert ["linked" in row for row in local_signals(query("tea"), pool, 1.0, TEN, NOTHING).rows()] == [False, False]
+    assert ["graph" in row for row in local_signals(query("tea"), pool, 1.0, TEN, NOTHING).rows()] == [False, False]

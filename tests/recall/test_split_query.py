@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fusion.recall.signals import Likeness
-from fusion.recall.split_query import asked_parts, parts
+from fusion.recall.split_query import split_query, sub_questions
 from tests.recall.values import query
 
 
@@ -36,7 +36,7 @@ from tests.recall.values import query
 )
 def test_a_question_begins_where_another_asks_by_itself(text: str, found: list[str]) -> None:
     """With a question word or a verb before its subject, behind a question mark, a conjunction or a comma."""
-    assert parts(text, 4) == tuple(found)
+    assert sub_questions(text, 4) == tuple(found)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_question_begins_where_another_asks_by_itself(text: str, found: list[s
 )
 def test_what_is_one_question_stays_one(text: str) -> None:
     """Word for word."""
-    assert parts(text, 4) == (text,)
+    assert sub_questions(text, 4) == (text,)
 
 
 @pytest.mark.feature(
@@ -67,24 +67,24 @@ def test_what_is_one_question_stays_one(text: str) -> None:
 )
 def test_a_part_that_means_somebody_names_them() -> None:
     """By "he" or "it" before any name of its own, or by naming nobody: they are whom the part before was about."""
-    assert parts("Where did Ada go, and what did she buy in Paris?", 4)[1] == "what did she buy in Paris? Ada"
-    assert parts("What runs on Postgres, and who is paged?", 4)[1] == "who is paged? Postgres"
-    assert parts("Where did Ada go, and what did Bo say of his trip?", 4)[1] == "what did Bo say of his trip?"
-    assert parts("Where did Ada go, what did she buy, and when is she back?", 4)[2] == "when is she back? Ada"
+    assert sub_questions("Where did Ada go, and what did she buy in Paris?", 4)[1] == "what did she buy in Paris? Ada"
+    assert sub_questions("What runs on Postgres, and who is paged?", 4)[1] == "who is paged? Postgres"
+    assert sub_questions("Where did Ada go, and what did Bo say of his trip?", 4)[1] == "what did Bo say of his trip?"
+    assert sub_questions("Where did Ada go, what did she buy, and when is she back?", 4)[2] == "when is she back? Ada"
 
 
 def test_the_last_part_has_what_is_over() -> None:
     """Of three at most two: the second has the rest; at most one is the text as it is."""
     text = "Who is Ada, how is Bo? Who is Cy? Who is Di?"
-    assert parts(text, 2) == ("Who is Ada", "how is Bo? Who is Cy? Who is Di?")
-    assert parts(text, 1) == (text,)
+    assert sub_questions(text, 2) == ("Who is Ada", "how is Bo? Who is Cy? Who is Di?")
+    assert sub_questions(text, 1) == (text,)
 
 
 def test_a_part_has_the_tokens_of_its_words() -> None:
     """The matches of its own words, of those that both have, and of what is in neither ("?"); the cosine is shared."""
     words = ("what", "did", "ada", "buy", "and", "where", "did", "bo", "go", "?")
     likeness = Likeness(words, {"x": np.arange(10, dtype=np.float32)}, {"x": 0.5})
-    (first, of_first), (second, of_second) = asked_parts(query("What did Ada buy and where did Bo go?"), likeness, 4)
+    (first, of_first), (second, of_second) = split_query(query("What did Ada buy and where did Bo go?"), likeness, 4)
     assert (first.text, second.text) == ("What did Ada buy", "where did Bo go?")
     assert of_first.words == ("what", "did", "ada", "buy", "and", "did", "?")
     assert of_first.matches["x"].tolist() == [0, 1, 2, 3, 4, 6, 9]
@@ -95,14 +95,14 @@ def test_a_part_has_the_tokens_of_its_words() -> None:
 def test_a_part_that_the_model_did_not_see_has_no_matches() -> None:
     """The model reads the beginning of a long query only: the other part is ranked for by its words."""
     likeness = Likeness(("what", "did", "ada", "buy"), {"x": np.ones(4, dtype=np.float32)}, {"x": 0.5})
-    _, (_, unseen) = asked_parts(query("What did Ada buy and where were Bo's boats?"), likeness, 4)
+    _, (_, unseen) = split_query(query("What did Ada buy and where were Bo's boats?"), likeness, 4)
     assert (unseen.words, unseen.matches) == ((), {})
 
 
 def test_one_question_is_asked_as_it_is() -> None:
     """The very query and likeness: nothing is copied."""
     one, likeness = query("what did we decide"), Likeness()
-    assert asked_parts(one, likeness, 4) == [(one, likeness)]
+    assert split_query(one, likeness, 4) == [(one, likeness)]
 
 
 WORDS = st.sampled_from(
@@ -113,7 +113,7 @@ WORDS = st.sampled_from(
 @given(st.lists(WORDS, max_size=30).map(" ".join), st.integers(1, 5))
 def test_nothing_that_is_asked_is_lost(text: str, most: int) -> None:
     """Whatever the words: at most so many parts, and every word of the text but conjunctions is in one, in order."""
-    found = parts(text, most)
+    found = sub_questions(text, most)
     assert 1 <= len(found) <= most
     joints = {"and", "or", "but", "also", "then"}
     said = [w for w in text.replace(",", " ").replace(";", " ").split() if w not in joints]

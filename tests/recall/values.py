@@ -11,7 +11,7 @@ from fusion.recall.dedup import Candidate, SourceHit
 from fusion.recall.expand import Pooled
 from fusion.recall.filter import Admitted
 from fusion.recall.rerank import Scored
-from fusion.recall.signals import Signals, Table
+from fusion.recall.signals import Signals, SignalTable
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -47,7 +47,7 @@ def pooled(ref: str, hit: Hit, rrf: float = 0.0) -> Pooled:
 
 
 def judged(ref: str, hit: Hit, local: float, judge: float | None = None, signals: Signals | None = None) -> Scored:
-    return Scored(pooled(ref, hit), Table.of([signals or {}]), 0, local, judge)
+    return Scored(pooled(ref, hit), SignalTable.of([signals or {}]), 0, local, judge)
 
 
 def at(text: str) -> Moment:

@@ -215,7 +215,7 @@ def compared(answer: wire.Compared) -> None:
                 (
                     (
                         ref,
-                        ", ".join(sorted(_reason(reasons[ref], name)["found_by"])) or "beside a hit",
+                        ", ".join(sorted(_reason(reasons[ref], name)["found_by"])) or "neighbour of a hit",
                         _one_line(_reason(reasons[ref], other)["reason"]),
                         _one_line(texts[ref]),
                     )
@@ -487,7 +487,7 @@ def receipt(answer: Mapping[str, Any]) -> None:
                 row["ref"],
                 f"{row['local']:.2f}",
                 row["reason"],
-                ", ".join(f"{s['backend']} #{s['rank']}" for s in row["sightings"]),
+                ", ".join(f"{s['backend']} #{s['rank']}" for s in row["source_hits"]),
                 _why(row, weights, ()),
             )
             for row in answer["candidates"]
@@ -658,8 +658,8 @@ def _why(reason: Mapping[str, Any], weights: Mapping[str, float], path: Sequence
     told = [f"{name} {signals[name]:.2f}" for share, name in parts[:SIGNALS_SHOWN] if share > 0]
     if reason.get("judge") is not None:
         told.insert(0, f"judge {reason['judge']:g}")
-    if reason.get("beside"):
-        told.append("stands beside a hit")
+    if reason.get("neighbour_of"):
+        told.append("neighbour of a hit")
     if path:
         told.append(" → ".join(path))
     return ", ".join(told)

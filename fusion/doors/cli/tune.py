@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import fusion
-from fusion.compare.learn import Taught, learn, learn_from_votes, read_labels
+from fusion.compare.learn import Trained, learn, learn_from_votes, read_labels
 from fusion.compare.learn import steps as steps_of_learning
 from fusion.compare.recipe_file import toml
 from fusion.compare.tune import ReadQuestions, Tuned, answers, is_better, largest_span, select_knobs, tune
@@ -88,7 +88,7 @@ def from_questions(job: Job, read: ReadQuestions, *, quiet: bool = False) -> dic
     _check(job)
     knobs = select_knobs(job.only)
     found = read(job.base, largest_span(knobs))
-    made: Tuned | Taught
+    made: Tuned | Trained
     if job.learner:
         with bar("learning", steps_of_learning(found.cases), quiet=quiet) as advance:
             taught = learn(found.cases, job.base, job.model_file.name, advance)
@@ -132,12 +132,12 @@ def _origin(job: Job, data: str, commit: str | None) -> dict[str, Any]:
     }
 
 
-def _finish(made: Tuned | Taught, job: Job, origin: Mapping[str, Any]) -> dict[str, Any]:
+def _finish(made: Tuned | Trained, job: Job, origin: Mapping[str, Any]) -> dict[str, Any]:
     """Writes the recipe, and the model of trees, if they are better or ``--force`` was given; gives the figures."""
     figures = made.as_json()
     written = []
     write = is_better(figures) or job.force
-    if write and isinstance(made, Taught):
+    if write and isinstance(made, Trained):
         if len(made.text.encode()) > MAX_BYTES:
             raise BadInput(f"the model has more than {MAX_BYTES} bytes")
         _write(job.model_file, made.text)
@@ -150,14 +150,14 @@ def _finish(made: Tuned | Taught, job: Job, origin: Mapping[str, Any]) -> dict[s
         if origin["commit"]:
             comment[0] += f" Commit {origin['commit']}."
         # Read before it takes its place: a file that cannot be read must not stay.
-        _write(job.recipe_file, toml(made.recipe, comment), check=not isinstance(made, Taught))
+        _write(job.recipe_file, toml(made.recipe, comment), check=not isinstance(made, Trained))
         written.append(str(job.recipe_file))
     return {**origin, "written": written, "name": job.name, **figures}
 
 
-def _verdict(made: Tuned | Taught) -> list[str]:
+def _verdict(made: Tuned | Trained) -> list[str]:
     """The cross-validated score in words: never the score on the questions that chose the numbers."""
-    report = made.as_json() if isinstance(made, Taught) else dict(made.validated)
+    report = made.as_json() if isinstance(made, Trained) else dict(made.validated)
     if "cross_validated_pairs_right" in report:
         return [
             (

@@ -29,7 +29,7 @@ from pydantic import (
 from pydantic.functional_validators import AfterValidator, BeforeValidator
 from pydantic.json_schema import WithJsonSchema
 
-from fusion.compare.arms import ALL
+from fusion.compare.arms import ALL_BACKENDS
 from fusion.contract import Audience, Kind, Moment, Origin, Place, Precision, Scope, Unit
 from fusion.errors import BadInput, TooLarge
 from fusion.extension import Verb
@@ -234,7 +234,9 @@ class FuseBody(Question):
 class CompareBody(Question):
     """A question to two arms: a recipe, which backends it asks, or both."""
 
-    a: ArmText = Field(default=ALL, description="seed003, default@markdown+cortex, @markdown, all, -mem0: " + _ARM)
+    a: ArmText = Field(
+        default=ALL_BACKENDS, description="seed003, default@markdown+cortex, @markdown, all, -mem0: " + _ARM
+    )
     b: ArmText = Field(description="the other arm")
 
 

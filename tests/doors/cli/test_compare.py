@@ -103,7 +103,7 @@ async def test_feedback_on_an_answer_and_its_labels(tenants: dict[str, AsyncClie
         (one, True, "seed003"),
         (two, False, "seed003"),
     ]
-    assert page["labels"][0]["signals"]["agreement"] > 0
+    assert page["labels"][0]["signals"]["fusion"] > 0
     assert page["labels"][0]["scope"] == {"user_id": "u1"}
     assert page["next_cursor"] is None
     first = await ada.labels(limit=1)

@@ -42,7 +42,7 @@ class Finds(FakeFusion):
         [one] = memory.members
         line = replace(one, place=Place("notes/database.md", 12, 14, "line"), text="x" * 800)
         turn = replace(one, ref="m20", kind="turn", score=0.3, place=Place("openclaw/max/s1", 7, 7))
-        signals = {"dense": 0.74, "bm25": 0.9, "agreement": 1.0}
+        signals = {"dense": 0.74, "bm25": 0.9, "fusion": 1.0}
         return replace(
             fused,
             memories=(replace(memory, members=(turn, line)),),

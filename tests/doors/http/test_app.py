@@ -27,7 +27,7 @@ from fusion.errors import (
 from fusion.ingest.intake import Acknowledged, Replayed
 from fusion.journal.listing import Criteria
 from fusion.journal.retire import Whole
-from fusion.recall.filter import foreign_ref
+from fusion.recall.filter import external_ref
 from fusion.recall.gather import Answer
 from fusion.settings import FlushSettings, KeySettings, ServerSettings, Settings
 from tests.doors.contract import Checked
@@ -387,7 +387,7 @@ class TestOtherRoutes:
         body = (await client.post("/v1/search", json={"backend": "markdown", "query": "q", "limit": 5})).json()
         assert body["backend"]["status"] == "ok"
         assert body["hits"][0]["score"] is None
-        assert body["hits"][0]["ref"] == foreign_ref("markdown", "n1")
+        assert body["hits"][0]["ref"] == external_ref("markdown", "n1")
         is_problem(await client.post("/v1/search", json={"backend": "nope", "query": "q"}), 422)
 
     async def test_a_search_that_fails_says_when_to_come_back(self) -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from fusion.contract import Moment
 from fusion.lib.times import windows
-from fusion.recall.dates import dates
-from fusion.recall.relative_dates import PHRASES, in_english
+from fusion.recall.multilingual_dates import PHRASES, in_english
+from fusion.recall.query_dates import dates
 
 NOW = datetime(2026, 3, 11, 10, 30, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fusion.contract import Moment
-from fusion.recall.dates import HALF, Dates, dates
+from fusion.recall.query_dates import NAME_ONLY_CLOSENESS, Dates, dates
 from tests.recall.values import at
 
 NOW = datetime(2026, 3, 11, 10, 30, tzinfo=UTC)  # a Wednesday
@@ -47,7 +47,7 @@ DAY = timedelta(days=1)
 def test_a_date_counts_from_when_it_is_asked(text: str, within: str, without: str) -> None:
     """Asked on Wednesday, 2026-03-11. What is outside by a day comes less close."""
     asked = dates(text, NOW)
-    assert asked.closeness(_day(without)) <= HALF
+    assert asked.closeness(_day(without)) <= NAME_ONLY_CLOSENESS
     assert asked.closeness(_day(within)) == 1.0
 
 
@@ -67,7 +67,7 @@ def test_closeness_falls_with_the_distance_in_units_of_what_was_said() -> None:
 def test_a_month_by_its_name_comes_half_as_close_where_more_is_told() -> None:
     """Last May is that of 2025; that of 2024 at least has the name. May and Sept by their names alone are any."""
     assert dates("what happened last May?", NOW).closeness(_day("2025-05-08")) == 1.0
-    assert dates("what happened last May?", NOW).closeness(_day("2024-05-08")) == HALF
+    assert dates("what happened last May?", NOW).closeness(_day("2024-05-08")) == NAME_ONLY_CLOSENESS
     assert dates("what happened last May?", NOW).closeness(_day("2025-04-30")) == 0.0  # who names a month means it
     assert dates("May or Sept?", NOW) == Dates(months=frozenset({5, 9}))
     assert dates("May or Sept?", NOW).closeness(_day("2019-09-30")) == 1.0

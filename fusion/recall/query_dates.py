@@ -14,9 +14,9 @@ from datetime import datetime, timedelta
 from fusion.contract import Moment
 from fusion.lib.moment import end_of
 from fusion.lib.times import MONTHS, windows
-from fusion.recall.relative_dates import in_english
+from fusion.recall.multilingual_dates import in_english
 
-HALF = 0.5
+NAME_ONLY_CLOSENESS = 0.5
 """how close comes at most what is not when the query asks for: right beside it, or by its month's or year's name alone,
 for "last May" is not any May"""
 
@@ -50,7 +50,7 @@ class Dates:
         away = min(_distance(first, last, start, end) / unit for start, end, unit in self.windows)
         if not away:
             return 1.0
-        return HALF * (named if by_name else 1 / (1 + away))
+        return NAME_ONLY_CLOSENESS * (named if by_name else 1 / (1 + away))
 
     def _names(self, when: datetime) -> bool:
         return (not self.months or when.month in self.months) and (not self.years or when.year in self.years)
