@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, TypeAdapter, create_model
 from fusion import client
 from fusion.doors.cli import ask, measure, remember
 from fusion.doors.http import schemas
-from fusion.doors.mcp import TOOLS
+from fusion.doors.mcp.tools import TOOLS
 
 MODELS: Mapping[str, type[BaseModel]] = {
     "fuse": schemas.FuseBody,

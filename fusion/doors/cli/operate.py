@@ -296,7 +296,7 @@ def mcp(
 
         from fusion.doors.cli.connect import is_named, located_home
         from fusion.doors.http.schemas import Scoped, in_query
-        from fusion.doors.mcp import serve_stdio
+        from fusion.doors.mcp.server import serve_stdio
 
         given = {"user_id": user, "agent_id": agent, "session_id": session, "project": project, "audience": audience}
         fixed = {name: value for name, value in given.items() if value is not None}

@@ -1,7 +1,7 @@
-"""What memory_search and memory_get answer: the shapes of OpenClaw's memory tools (seed 001), over HTTP and MCP alike.
+"""The results of memory_search and memory_get in the shapes of OpenClaw's memory tools, for HTTP and MCP.
 
-A search never fails an agent: where nobody answers it is an empty list that says so and what to do. A document that is
-not there is an empty text, and so is every path that leads elsewhere.
+A search never fails an agent: when no backend answers, the result is an empty list with the reason and what to do. The
+text of a document that does not exist is empty, and so is that of every path outside the notes.
 """
 
 from __future__ import annotations
@@ -19,21 +19,23 @@ Citations = Literal["auto", "on", "off"]
 
 SNIPPET_CHARS = 700
 """of one result; memory_get has the rest"""
+NOTICE_CHARS = 600
+"""of a notice: a model's context has better uses"""
 HEALTHY = frozenset({"ok", "empty", "skipped", "disabled"})
 ACTION = "Answer without memory and say so; `fusion doctor` on the server's machine names what is wrong and its fix."
 
 
-def searched(
+def search_result(
     fused: Fused, *, limit: int, min_score: float, citations: Citations, audience: Audience, embedder: str | None
 ) -> dict[str, Any]:
-    """The reply to a search that somebody answered, best first; ``embedder`` is the model's identity."""
+    """The result of a search that at least one backend answered, best first; ``embedder`` is the model's identity."""
     members = [member for memory in fused.memories for member in memory.members if member.score >= min_score]
     members.sort(key=lambda member: -member.score)
     signals = {row["ref"]: row["signals"] for row in (fused.explain or {}).get("candidates", ())}
     cited = citations == "on" or (citations == "auto" and audience == "private")
     provider, _, model = (embedder or "none/").rpartition("/")
     return {
-        "results": [_result(member, signals.get(member.ref, {}), cited) for member in members[:limit]],
+        "results": [_search_item(member, signals.get(member.ref, {}), cited) for member in members[:limit]],
         "provider": provider or "local",
         "model": model.partition("@")[0] or None,
         "fallback": fallback(fused.backends),
@@ -42,11 +44,11 @@ def searched(
     }
 
 
-def _result(member: Member, signals: Mapping[str, float], cited: bool) -> dict[str, Any]:
+def _search_item(member: Member, signals: Mapping[str, float], cited: bool) -> dict[str, Any]:
     place = member.place
     path = place.document if place else member.ref
     start, end = (place.start, place.end) if place else (1, 1 + member.text.count("\n"))
-    found = {
+    result = {
         "path": path,
         "startLine": start,
         "endLine": end,
@@ -63,36 +65,37 @@ def _result(member: Member, signals: Mapping[str, float], cited: bool) -> dict[s
         "trust": member.trust,
         "backends": member.backends,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in result.items() if value is not None}
 
 
 def citation(path: str, start: int, end: int) -> str:
-    """``notes/database.md#L12-L14``; of one line ``#L12``."""
+    """``notes/database.md#L12-L14``; for one line ``#L12``."""
     return f"{path}#L{start}" + (f"-L{end}" if end != start else "")
 
 
 def fallback(backends: Sequence[Mapping[str, Any]]) -> dict[str, str] | None:
-    """The first memory system that did not answer, in whose stead the others did; None where all are well."""
+    """The first backend that failed, and why; None when none did."""
     failed = next((row for row in backends if row["status"] not in HEALTHY), None)
     return {"from": failed["name"], "reason": failed["status"]} if failed else None
 
 
-NOTICE_CHARS = 600
-"""of what is wrong: a model's context has better uses"""
-
-
 def notice(fused: Fused) -> str | None:
     """One line about what did not answer, or about why nothing was found."""
-    silent = [row for row in fused.backends if row["status"] not in HEALTHY]
-    if silent:
-        return "Not all memories answered: " + ", ".join(f"{row['name']} ({row['status']})" for row in silent) + "."
-    if fused.degraded and fused.notes:
-        return clip("Not all is well: " + "; ".join(fused.notes), NOTICE_CHARS)
+    if problem := problems(fused.backends, fused.notes if fused.degraded else ()):
+        return problem
     return f"Nothing was found: {fused.abstained}." if fused.abstained and not fused.memories else None
 
 
-def unavailable(error: FusionError) -> dict[str, Any]:
-    """The reply to a search that nobody answered."""
+def problems(backends: Sequence[Mapping[str, Any]], notes: Sequence[str]) -> str | None:
+    """One line of at most `NOTICE_CHARS` about the backends that failed, or else about what is degraded."""
+    failed = [row for row in backends if row["status"] not in HEALTHY]
+    if failed:
+        return "Not all memories answered: " + ", ".join(f"{row['name']} ({row['status']})" for row in failed) + "."
+    return clip("Not all is well: " + "; ".join(notes), NOTICE_CHARS) if notes else None
+
+
+def unavailable_result(error: FusionError) -> dict[str, Any]:
+    """The result of a search that no backend answered."""
     why = " ".join(str(error).split())
     return {
         "results": [],
@@ -104,12 +107,12 @@ def unavailable(error: FusionError) -> dict[str, Any]:
     }
 
 
-def read(page: Mapping[str, Any]) -> dict[str, Any]:
-    """The reply to memory_get for a page of a document."""
+def page_result(page: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of memory_get for a page of a document."""
     more = {"truncated": True, "nextFrom": page["next_from"]} if page["truncated"] else {}
     return {"text": page["text"], "path": page["path"], "from": page["from"], "lines": page["lines"], **more}
 
 
-def nothing(path: str) -> dict[str, Any]:
-    """…and for everything that is no document of the caller's."""
+def empty_result(path: str) -> dict[str, Any]:
+    """The result of memory_get for a path that is no document of the caller."""
     return {"text": "", "path": path}

@@ -94,8 +94,8 @@ class Mcp:
 
     async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
         if self._door is None:
-            module = await asyncio.to_thread(importlib.import_module, "fusion.doors.mcp")
-            self._door = cast("ASGIApp", module.http_door(self._app))
+            module = await asyncio.to_thread(importlib.import_module, "fusion.doors.mcp.server")
+            self._door = cast("ASGIApp", module.http_app(self._app))
         await self._door(scope, receive, send)
 
 

@@ -290,8 +290,8 @@ async def memory_search(request: Request, here: Here, body: schemas.SearchToolBo
     try:
         fused = await while_connected(request, here.fusion.fuse(body.request(here.tenant)))
     except NobodyAnswered as error:
-        return reply(openclaw.unavailable(error))
-    found = openclaw.searched(
+        return reply(openclaw.unavailable_result(error))
+    found = openclaw.search_result(
         fused,
         limit=body.max_results,
         min_score=body.min_score,
@@ -307,13 +307,14 @@ async def memory_get(here: Here, body: schemas.GetToolBody) -> Response:
     """An agent's tool: lines of a document, or a memory; an empty text for what is not there"""
     scope = body.scope(here.tenant)
     try:
-        return reply(openclaw.read(await here.fusion.document(body.path, scope, start=body.start, lines=body.lines)))
+        page = await here.fusion.document(body.path, scope, start=body.start, lines=body.lines)
+        return reply(openclaw.page_result(page))
     except NotFound:
-        pass  # it may be a memory that stands in no document, and is named by its ref
+        pass  # a memory without a document is read by its ref
     try:
         memory = await here.fusion.memory(known(body.path), scope)
     except NotFound:
-        return reply(openclaw.nothing(body.path))
+        return reply(openclaw.empty_result(body.path))
     return reply({"text": clip(memory["text"], MAX_CHARS), "path": body.path})
 
 

@@ -18,7 +18,7 @@ import pytest
 from fusion.client import AsyncClient
 from fusion.contract import Place
 from fusion.doors.http.app import create_app
-from fusion.doors.mcp import MemoryGet, MemorySearch
+from fusion.doors.mcp.tools import MemoryGet, MemorySearch
 from fusion.errors import NobodyAnswered
 from fusion.gateway.gateway import Gateway
 from fusion.recall.engine import Fused, FuseRequest

@@ -18,7 +18,8 @@ import adapters
 from fusion.doors.cli.app import app
 from fusion.doors.http import schemas
 from fusion.doors.http.app import create_app
-from fusion.doors.mcp import Caller, tools_server
+from fusion.doors.mcp.server import tools_server
+from fusion.doors.mcp.tools import Caller
 from fusion.extension import Route, Verb
 from fusion.gateway.extensions import routes_of, verbs_of
 from fusion.gateway.gateway import Gateway

@@ -1,0 +1,144 @@
+"""The results of the MCP tools: structured content for programs, and text for a model that reads text only."""
+
+from __future__ import annotations
+
+import secrets
+from abc import abstractmethod
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, Field
+
+from fusion import wire
+from fusion.recall.fence import cited, closing, escape, opening
+
+
+class Result(BaseModel):
+    """The result of one tool call. Members that are None are left out of the structured content."""
+
+    @abstractmethod
+    def as_text(self) -> str:
+        """The result for a model that reads text only."""
+
+
+class Citation(BaseModel):
+    """The place of a memory in its document; memory_get takes `path` and `from`."""
+
+    ref: str
+    path: str | None = Field(default=None, description="the document that contains it")
+    start: int | None = Field(default=None, alias="from", description="its first line or turn there")
+    to: int | None = Field(default=None, description="its last line or turn there")
+    at: str | None = Field(default=None, description="when it happened")
+    score: float
+
+    @classmethod
+    def of(cls, member: wire.Member, **more: Any) -> Self:
+        place = member["place"]
+        where = {"path": place["document"], "from": place["start"], "to": place["end"]} if place else {}
+        return cls(**{**where, **more}, ref=member["ref"], at=member["at"], score=member["score"])
+
+
+class RecallResult(Result):
+    """The block of memory_fuse, with the citations of what is in it."""
+
+    block: str = Field(description="the fenced block for the prompt; empty when nothing was recalled")
+    memories: list[Citation] = Field(description="what is in the block")
+    degraded: bool = Field(description="some memory system did not answer, or answered less than it could")
+    notice: str | None = Field(default=None, description="what went wrong, in one line")
+    receipt_id: str | None = Field(default=None, description="`fusion receipt ID` says why each memory is in or out")
+
+    def as_text(self) -> str:
+        return "\n".join(filter(None, [self.block, self.notice])) or "Nothing was recalled."
+
+
+class ReadResult(Result):
+    """A memory, or a page of a document."""
+
+    text: str = Field(description="the memory's text, or the page of the document; empty: there is no such thing")
+    path: str | None = Field(default=None, description="the document")
+    ref: str | None = None
+    start: int | None = Field(default=None, alias="from")
+    lines: int | None = None
+    truncated: bool | None = Field(default=None, description="there is more than this")
+    next_from: int | None = Field(default=None, alias="nextFrom", description="`from` of the next page")
+    speaker: str | None = None
+    at: str | None = Field(default=None, description="when it happened")
+    kind: str | None = None
+    trust: str | None = None
+
+    def as_text(self) -> str:
+        more = f"The next page begins at from={self.next_from}." if self.next_from is not None else ""
+        return "\n".join(filter(None, [fence(escape(self.text)), more])) or "There is nothing at that place."
+
+
+class StoreResult(Result):
+    """What became of the memory that was sent."""
+
+    ref: str = Field(description="cites the memory from now on; empty when nothing was kept")
+    status: Literal["stored", "superseded", "duplicate", "blocked", "skipped"]
+    redacted: int = Field(description="secrets that were masked before it was kept")
+    reason: str = Field(description="why nothing was kept, or how what is kept differs from what was sent")
+    supersedes: str | None = Field(default=None, description="ref of the memory that it replaces")
+    said: int = Field(default=1, description="how often it was remembered, this time included")
+
+    def as_text(self) -> str:
+        outcome = f"{self.ref} {self.status}".strip() + (f" (replaces {self.supersedes})" if self.supersedes else "")
+        return f"{outcome}: {self.reason}" if self.reason else f"{outcome}."
+
+
+class ForgottenMemory(BaseModel):
+    """One memory that was forgotten, or would be."""
+
+    ref: str
+    snippet: str | None = Field(default=None, description="the beginning of its text, while it is there")
+    at: str | None = Field(default=None, description="when it happened")
+    backends: dict[str, str] | None = Field(
+        default=None,
+        description="once it is forgotten, by memory system: deleted, absent, hidden (a user's own file, which is "
+        "never edited), pending or still_there (both asked until they have forgotten)",
+    )
+    also: list[str] | None = Field(
+        default=None,
+        description="refs of what went with it: the same words kept again, earlier versions, what only follows from it",
+    )
+
+    @classmethod
+    def of(cls, receipt: wire.Forgotten) -> Self:
+        return cls(ref=receipt["ref"], backends=receipt["backends"], also=receipt.get("also") or None)
+
+
+class ForgetResult(Result):
+    """The memories that were forgotten, or with ``dry_run`` would be."""
+
+    dry_run: bool = Field(description="nothing was forgotten: these would be")
+    memories: list[ForgottenMemory]
+    more: bool = Field(default=False, description="more memories match the query")
+
+    def as_text(self) -> str:
+        if not self.memories:
+            return "Nothing like that is remembered; nothing was forgotten."
+        if self.dry_run:
+            snippets = "\n".join(cited(memory.ref, memory.snippet or "") for memory in self.memories)
+            more = ", and there is more like it" if self.more else ""
+            return (
+                f"{fence(snippets)}\nNothing is forgotten yet{more}. Show this to the user; "
+                "then forget by ref, or all of them by the same query with dry_run false."
+            )
+        lines = [
+            f"{memory.ref} is forgotten"
+            + (f", and with it {', '.join(memory.also)}: " if memory.also else ": ")
+            + (
+                ", ".join(f"{name} {outcome}" for name, outcome in (memory.backends or {}).items())
+                or "no memory system had it"
+            )
+            for memory in self.memories
+        ]
+        return "\n".join([f"{line}." for line in lines] + ["There is more like it."] * self.more)
+
+
+def fence(escaped: str) -> str:
+    """Recalled text inside the fence of a block, so that capture recognises it as our own; "" for "".
+
+    ``escaped`` comes from `cited` or `escape`: nothing in it closes the fence.
+    """
+    nonce = secrets.token_hex(6)
+    return f"{opening(nonce)}{escaped}\n{closing(nonce)}" if escaped else ""
