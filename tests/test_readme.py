@@ -24,6 +24,7 @@ PAGES = [
     "adapters/README.md",
     "adapters/cortex/README.md",
     "benchmarks/README.md",
+    "benchmarks/results.md",
     "config/README.md",
     "docs/adapters.md",
     "docs/concepts.md",
