@@ -342,6 +342,22 @@ def backends_to_forget(db: Connection, seq: int) -> dict[str, tuple[str, ...]]:
     return {row["backend"]: tuple(json.loads(row["native_ids"])) for row in rows}
 
 
+def outcomes(db: Connection, seqs: Sequence[int]) -> dict[int, dict[str, str]]:
+    """By event number and backend, the outcome of each deletion; "pending" while it is due."""
+    found: dict[int, dict[str, str]] = {}
+    for seq, backend, state in db.execute(
+        f"select seq, backend, state from delivery where {_OF_EVENTS} and state <> 'declined' order by backend",
+        (json.dumps(list(seqs)),),
+    ):
+        found.setdefault(seq, {})[backend] = "pending" if state == "forget" else state
+    return found
+
+
+def drop(db: Connection, seq: int) -> None:
+    """Remove the deliveries of an event."""
+    db.execute(f"delete from delivery where {_OF_EVENTS}", (json.dumps([seq]),))
+
+
 def enter_to_forget(db: Connection, seq: int, backend: str, native_id: str) -> None:
     """Lists for one backend an item of its own that it is to forget."""
     db.execute(

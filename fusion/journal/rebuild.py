@@ -191,7 +191,8 @@ def _add(
         return "forgotten"
     # Of two events with one natural key the newer one has it, as when it was appended.
     db.execute("update event set natural = null where natural = ?", (natural,))
-    db.execute("delete from delivery where seq = ?", (number,))
+    if number is not None:
+        outbox.drop(db, number)
     seq = db.execute(
         f"insert into event({', '.join(('seq', *EVENT_NAMES, 'natural', 'place_key'))}) "
         f"values({', '.join('?' * (len(EVENT_NAMES) + 3))})",

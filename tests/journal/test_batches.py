@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,9 @@ from fusion.errors import NotFound
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.forget import Forgetter
 from fusion.ingest.intake import Acknowledged, Intake, NewMemory
-from fusion.journal import Journal, outbox
+from fusion.journal import Journal, audit, outbox
 from fusion.journal.schema import STEPS
-from tests.ingest.stores import ME, Shelf, Time
+from tests.ingest.stores import ME, START, Shelf, Time
 
 ANA = Scope(user_id="ana")
 
@@ -157,16 +158,22 @@ async def test_undo_deletes_what_a_store_took_before_a_crash(home: Home) -> None
     assert home.shelf.texts == []
 
 
-@pytest.mark.feature("… in a time that does not depend on how much else there is", of="an ingest is undone")
-@pytest.mark.parametrize("others", [50, 5000])
-async def test_withdrawing_deliveries_does_not_read_those_of_other_events(tmp_path: Path, others: int) -> None:
-    """SQLite takes as many steps in a large outbox as in a small one; it read the whole of it for each memory."""
+@pytest.fixture(params=[50, 5000])
+def filled(request: pytest.FixtureRequest) -> Iterator[tuple[sqlite3.Connection, int]]:
+    """A journal's tables with so many events delivered to three backends, and the number of the last event."""
     db = sqlite3.connect(":memory:")
     db.row_factory = sqlite3.Row
     for step in STEPS:
         db.executescript(step)
-    for seq in range(1, others + 1):
+    for seq in range(1, request.param + 1):
         outbox.enter(db, seq, ["cortex", "markdown", "mem0"])
+    yield db, request.param
+    db.close()
+
+
+@contextmanager
+def at_most_steps(db: sqlite3.Connection, limit: int) -> Iterator[None]:
+    """Asserts how many steps SQLite's virtual machine takes: its work, whatever the speed of the computer."""
     steps = 0
 
     def count() -> int:
@@ -175,7 +182,40 @@ async def test_withdrawing_deliveries_does_not_read_those_of_other_events(tmp_pa
         return 0
 
     db.set_progress_handler(count, 1)
-    outbox.withdraw(db, [others])
-    assert set(outbox.backends_to_forget(db, others)) == {"cortex", "markdown", "mem0"}
-    assert steps < 1500
-    db.close()
+    yield
+    db.set_progress_handler(None, 1)
+    assert steps < limit
+
+
+@pytest.mark.feature("… in a time that does not depend on how much else there is", of="an ingest is undone")
+def test_withdrawing_deliveries_does_not_read_those_of_other_events(filled: tuple[sqlite3.Connection, int]) -> None:
+    """SQLite takes as many steps in a large outbox as in a small one; it read the whole of it for each memory."""
+    db, last = filled
+    with at_most_steps(db, 1500):
+        outbox.withdraw(db, [last])
+        assert set(outbox.backends_to_forget(db, last)) == {"cortex", "markdown", "mem0"}
+
+
+@pytest.mark.feature(
+    "a page of the audit takes a time that does not depend on how many deliveries there are",
+    of="an audit of what was forgotten",
+)
+def test_a_page_of_the_audit_does_not_read_the_deliveries_of_other_events(
+    filled: tuple[sqlite3.Connection, int],
+) -> None:
+    """As many steps in a large outbox as in a small one; a page read the whole of it."""
+    db, last = filled
+    audit.put(db, ME, "m1", last, "ref", START)
+    outbox.withdraw(db, [last])
+    with at_most_steps(db, 1500):
+        [(_, entry)] = audit.page(db, ME, 10)
+        assert entry.backends == {"cortex": "pending", "markdown": "pending", "mem0": "pending"}
+
+
+def test_recovering_an_event_does_not_read_the_deliveries_of_others(filled: tuple[sqlite3.Connection, int]) -> None:
+    """A repair removes the deliveries of one number by a search of the index."""
+    db, last = filled
+    with at_most_steps(db, 1500):
+        outbox.drop(db, last)
+    assert outbox.outcomes(db, [last]) == {}
+    assert set(outbox.outcomes(db, [last - 1])) == {last - 1}
