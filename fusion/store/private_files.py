@@ -1,7 +1,7 @@
-"""Private files: the user's state folder outside every home, its key, and opening files that may be somebody's trap.
+"""The user's private state folder, and safe reading of files that another user or program may have planted.
 
-The state folder (``$XDG_STATE_HOME/memory-fusion``, or ``~/.local/state/memory-fusion``) holds what decides about
-homes. A home can be cloned, copied or written by another program; this folder belongs to the user alone, so every use
+The state folder (``$XDG_STATE_HOME/memory-fusion``, or ``~/.local/state/memory-fusion``) records which homes the user
+allows. A home can be cloned, copied or written by another program; this folder belongs to the user alone, so every use
 checks its owner and mode.
 """
 
@@ -15,34 +15,14 @@ from pathlib import Path
 from fusion.errors import SettingsError
 
 NAME = "memory-fusion"
-KEY_BYTES = 32
 MAX_BYTES = 1 << 20
-"""of a file in the state folder; ours have a few kilobytes"""
+"""maximum size of a file in the state folder; real ones have a few kilobytes"""
 READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-"""a link is refused, and a FIFO or a device does not block"""
-
-
-def user_key() -> bytes:
-    """This user's own random key of 32 bytes, made on first use. Keep what it signs in homes; keep the key out of them.
-
-    Raises SettingsError where the state folder cannot be used.
-    """
-    folder = state_folder()
-    for _ in range(2):
-        key = read_state("key")
-        if key is not None and len(key) == KEY_BYTES:
-            return key
-        if key is not None:
-            raise SettingsError(f"{folder / 'key'} is damaged: remove it, and a new key is made")
-        _create(folder / "key", os.urandom(KEY_BYTES))
-    raise SettingsError(f"{folder / 'key'} cannot be read")
+"""refuses a link, and does not block on a FIFO or a device"""
 
 
 def state_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """The state folder, made if it is not there: mode 0700, ours, and no link.
-
-    Raises SettingsError, which says what to do.
-    """
+    """The state folder, created if missing with mode 0700. Raises SettingsError if it is a link or not private."""
     folder = state_path(environ)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -53,12 +33,12 @@ def state_folder(environ: Mapping[str, str] | None = None) -> Path:
 
 
 def state_path(environ: Mapping[str, str] | None = None) -> Path:
-    """Where the state folder is, whether it is there or not."""
+    """The path of the state folder, which may not exist."""
     return xdg_folder("XDG_STATE_HOME", ".local/state", environ) / NAME
 
 
 def xdg_folder(variable: str, default: str, environ: Mapping[str, str] | None = None) -> Path:
-    """A base folder of the XDG specification, which wants relative paths ignored."""
+    """A base folder of the XDG specification, which says to ignore relative paths."""
     given = (os.environ if environ is None else environ).get(variable, "")
     if given and Path(given).is_absolute():
         return Path(given)
@@ -69,7 +49,7 @@ def xdg_folder(variable: str, default: str, environ: Mapping[str, str] | None = 
 
 
 def read_state(name: str) -> bytes | None:
-    """A file of the state folder; None where there is none. Raises SettingsError for one that is not ours."""
+    """The content of a file of the state folder, or None. Raises SettingsError for one that is not this user's own."""
     file = state_path() / name
     try:
         _check(file.parent.lstat(), file.parent)
@@ -81,15 +61,15 @@ def read_state(name: str) -> bytes | None:
 
 
 def write_state(name: str, content: bytes) -> None:
-    """Writes a file of the state folder, whole or not at all."""
+    """Write a file of the state folder atomically."""
     folder = state_folder()
     (folder / name).parent.mkdir(mode=0o700, exist_ok=True)
     write_atomically(folder / name, content)
 
 
 def write_atomically(file: Path, content: bytes) -> None:
-    """Replaces a file by one of mode 0600, whole or not at all. A link in its place is replaced, not followed."""
-    import tempfile  # a hook imports this module, and writes nothing
+    """Replace a file atomically by one of mode 0600. A link in its place is replaced, not followed."""
+    import tempfile  # late: hooks import this module and write nothing
 
     temporary: str | None = None
     try:
@@ -106,9 +86,9 @@ def write_atomically(file: Path, content: bytes) -> None:
 
 
 def read_regular(file: Path, max_bytes: int, *, ours: bool = False) -> bytes:
-    """The bytes of a regular file; ``ours`` demands that it is this user's and that nobody else may write it.
+    """The bytes of a regular file; with ``ours`` it must belong to this user and be writable by no one else.
 
-    Raises OSError for anything else: a link, a FIFO, a device, a file that is larger.
+    Raises OSError for a link, a FIFO, a device, or a file of more than ``max_bytes``.
     """
     descriptor = os.open(file, READ_FLAGS)
     try:
@@ -128,27 +108,8 @@ def read_regular(file: Path, max_bytes: int, *, ours: bool = False) -> bytes:
         os.close(descriptor)
 
 
-def _create(file: Path, content: bytes) -> None:
-    """Makes a file that is not there. Where another process was first, its file stays."""
-    import tempfile
-
-    descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")
-    try:
-        with os.fdopen(descriptor, "wb") as opened:
-            opened.write(content)
-            opened.flush()
-            os.fsync(opened.fileno())
-        os.link(temporary, file)
-    except FileExistsError:
-        pass
-    except OSError as error:
-        raise _unusable(file, error) from None
-    finally:
-        Path(temporary).unlink(missing_ok=True)
-
-
 def _check(about: os.stat_result, path: Path) -> None:
-    """Raises OSError for what is a link, another user's, or writable by others."""
+    """Raises OSError for a link, and for a file of another user or writable by others."""
     if stat.S_ISLNK(about.st_mode):
         raise OSError(f"{path} is a link")
     if about.st_uid != os.geteuid():

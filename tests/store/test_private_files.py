@@ -1,47 +1,26 @@
-"""The user's state folder: private, ours, never through a link."""
+"""The user's state folder is private and is never reached through a link."""
 
 from __future__ import annotations
 
 import os
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from fusion.errors import SettingsError
-from fusion.store.private_files import read_regular, read_state, state_folder, user_key, write_state
-
-ASK = "from fusion.store.private_files import user_key; print(user_key().hex())"
+from fusion.store.private_files import read_regular, read_state, state_folder, write_state
 
 
-def ask(home: Path, *, count: int = 1) -> list[str]:
-    """The key as so many processes of a user with this home folder print it, all at once."""
-    environ = {"HOME": str(home), "PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[2])}
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", ASK], env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        for _ in range(count)
-    ]
-    answers = [process.communicate(timeout=60) for process in started]
-    return [out.strip() or err.strip().splitlines()[-1] for out, err in answers]
-
-
-@pytest.mark.feature("the user's state folder is private and outside every home; its random key is made once")
-def test_the_users_key_is_random_and_stays(tmp_path: Path) -> None:
-    """32 bytes, the same for all processes that ask at once, different for another user; 0700 and 0600."""
-    (tmp_path / "ada").mkdir()
-    (tmp_path / "bo").mkdir()
-    ada = ask(tmp_path / "ada", count=4)
-    assert len(set(ada)) == 1
-    assert len(bytes.fromhex(ada[0])) == 32
-    assert ask(tmp_path / "ada") == ada[:1]
-    assert ask(tmp_path / "bo") != ada[:1]
-    folder = tmp_path / "ada" / ".local" / "state" / "memory-fusion"
+@pytest.mark.feature("the user's state folder is private and outside every home")
+def test_the_state_folder_and_its_files_are_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder has mode 0700 and each file 0600, whatever the umask allows."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    write_state("one", b"content")
+    folder = tmp_path / "memory-fusion"
+    assert state_folder() == folder
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {"key": 0o600}
+    assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {"one": 0o600}
 
 
 def test_a_state_folder_that_others_can_write_is_refused(tmp_path: Path) -> None:
@@ -90,4 +69,3 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
             read_regular(tmp_path / name, 10)
     with pytest.raises(OSError, match="regular"):
         read_regular(Path("/dev/zero"), 10)
-    assert len(user_key()) == 32
