@@ -19,10 +19,8 @@ from fusion.contract import Event, Extraction, Fact, Place, Scope
 from fusion.errors import BackendUnreachable, HttpStatus, RateLimited
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import (
-    CONTEXT_TURNS,
     MAX_ATTEMPTS,
     MAX_EXCHANGE_TURNS,
-    MIN_SIDE_CHARS,
     SOURCE,
     Distiller,
     exchanges,
@@ -115,7 +113,7 @@ async def test_a_conversation_becomes_memories(tmp_path: Path):
         await at.later(QUIET_S - 1)
         assert model.asked == []
         await at.later(1)
-        assert len(model.asked) == 1
+        assert [asked.max_tokens for asked in model.asked] == [2048]
         (made,) = at.made
         assert (made.text, made.kind, made.derived_from) == ("Ana lives in Lisbon.", "fact", tuple(ids))
         assert (made.scope, made.origin, made.speaker) == (Scope(user_id="ana"), "system", None)
@@ -167,12 +165,8 @@ async def test_a_long_conversation_goes_in_exchanges_with_what_was_said_before(t
         await at.settle()
         assert len(model.asked) == 2
         await at.later()
-        assert (
-            [asked.user.count("</turn-") for asked in model.asked]
-            == [MAX_EXCHANGE_TURNS, MAX_EXCHANGE_TURNS, 3]
-            == [8, 8, 3]
-        )
-        assert [asked.user.count("</before-") for asked in model.asked] == [0, CONTEXT_TURNS, CONTEXT_TURNS]
+        assert [asked.user.count("</turn-") for asked in model.asked] == [8, 8, 3]
+        assert [asked.user.count("</before-") for asked in model.asked] == [0, 3, 3]
         assert "turn number 7" in model.asked[1].user
 
 
@@ -195,9 +189,9 @@ async def test_two_conversations_are_not_mixed(tmp_path: Path):
 @pytest.mark.parametrize(
     ("sides", "expected"),
     [
-        ([("Ana", "x" * MIN_SIDE_CHARS), ("Tom", "x" * MIN_SIDE_CHARS)], True),
-        ([("Ana", "x" * MIN_SIDE_CHARS), ("Tom", "x" * (MIN_SIDE_CHARS - 1))], False),
-        ([("Ana", "x" * MIN_SIDE_CHARS)], True),
+        ([("Ana", "x" * 20), ("Tom", "x" * 20)], True),
+        ([("Ana", "x" * 20), ("Tom", "x" * 19)], False),
+        ([("Ana", "x" * 20)], True),
         ([("Ana", "x" * 10), ("Ana", "y" * 10)], True),  # 10 + 10 of one side
         ([("Ana", " " * 50)], False),
     ],
