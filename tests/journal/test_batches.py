@@ -197,7 +197,7 @@ def test_withdrawing_deliveries_does_not_read_those_of_other_events(filled: tupl
 
 
 @pytest.mark.feature(
-    "a page of the audit takes a time that does not depend on how many deliveries there are",
+    "… a page takes a time that does not depend on how many deliveries there are",
     of="an audit of what was forgotten",
 )
 def test_a_page_of_the_audit_does_not_read_the_deliveries_of_other_events(
