@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel, Field, TypeAdapter, create_model
 
 from fusion import client
-from fusion.doors.cli import ask, measure, remember
+from fusion.doors.cli import ask, look, measure, remember
 from fusion.doors.http import schemas
 from fusion.doors.mcp.tools import TOOLS
 
@@ -55,9 +55,9 @@ COMMANDS: Mapping[str, tuple[Callable[..., None], type[BaseModel]]] = {
     "compare": (measure.compare, schemas.CompareBody),
     "feedback": (measure.feedback, schemas.FeedbackBody),
     "remember": (remember.remember, schemas.MemoryBody),
-    "memories": (remember.memories, schemas.Listed),
+    "memories": (look.memories, schemas.Listed),
     "forget": (remember.forget, schemas.ForgetBody),
-    "forgotten": (remember.forgotten, schemas.ForgottenQuery),
+    "forgotten": (look.forgotten, schemas.ForgottenQuery),
     "undo": (remember.undo, schemas.UndoBody),
 }
 CLIENT_NAMES = {

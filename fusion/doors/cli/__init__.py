@@ -1,4 +1,4 @@
-"""The command line, by themes: ask, keep, measure, operate; `app` lists them in the order of the help."""
+"""The command line: ask, remember, look, tend, measure and serve have the commands; `app` groups them in its help."""
 
 from fusion.doors.cli.app import app, main
 

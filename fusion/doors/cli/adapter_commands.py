@@ -78,7 +78,7 @@ class BackendCommands(TyperGroup):
     """The verbs of one backend; its adapter is imported when they are looked at."""
 
     def __init__(self, name: str, adapter: str) -> None:
-        super().__init__(name=name, help=f"What {name} can be told to do.", rich_help_panel=PANEL, no_args_is_help=True)
+        super().__init__(name=name, help=f"Commands of {name}.", rich_help_panel=PANEL, no_args_is_help=True)
         self.adapter = adapter
 
     def list_commands(self, ctx: Any) -> list[str]:

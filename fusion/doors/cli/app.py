@@ -1,12 +1,13 @@
-"""The command line: parse, ask the home's server, print.
+"""The command `fusion`: its commands, grouped by what people do.
 
-Everything heavy is imported when a command needs it, so that `fusion --help` and a hook's call start at once. With
-``--json`` a command prints exactly one line of JSON on stdout, and its error as one line of problem details on stderr.
-Exit codes: 0 done, 1 failed, 2 wrong usage.
+Heavy packages are imported when a command needs them, so that `fusion --help` and hooks start at once. With ``--json``
+a command prints one line of JSON on stdout, and an error as one line of problem details on stderr. Exit codes: 0 done,
+1 failed, 2 wrong usage.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -14,9 +15,21 @@ import typer
 import fusion as package
 from fusion.doors.cli.adapter_commands import Commands
 from fusion.doors.cli.ask import fuse, receipt, search
+from fusion.doors.cli.look import backends, forgotten, get, memories, status
 from fusion.doors.cli.measure import compare, feedback, tune
-from fusion.doors.cli.operate import allow, backends, doctor, hook, init, mcp, repair, serve, status, stop, token
-from fusion.doors.cli.remember import forget, forgotten, get, ingest, memories, remember, undo
+from fusion.doors.cli.remember import forget, ingest, remember, undo
+from fusion.doors.cli.serve import hook, mcp, serve, stop, token
+from fusion.doors.cli.tend import allow, doctor, init, repair
+
+GROUPS: Mapping[str, Sequence[Callable[..., None]]] = {
+    "Ask": (fuse, search, receipt),
+    "Remember": (remember, ingest, forget, undo),
+    "Look": (memories, get, status, backends, forgotten),
+    "Tend": (init, doctor, allow, repair),
+    "Measure": (compare, feedback, tune),
+    "Serve": (serve, stop, token, mcp, hook),
+}
+"""the commands as the help groups them, in each group the most used first"""
 
 app = typer.Typer(
     cls=Commands,
@@ -46,33 +59,10 @@ def common(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """What every command has; the help's own words stand with ``app``."""
+    """Options before the command. The text of the help is in ``app``."""
 
 
-for command in (
-    init,
-    allow,
-    serve,
-    stop,
-    token,
-    fuse,
-    compare,
-    feedback,
-    tune,
-    search,
-    remember,
-    memories,
-    get,
-    forget,
-    forgotten,
-    undo,
-    backends,
-    doctor,
-    repair,
-    status,
-    receipt,
-    ingest,
-):
-    app.command()(command)
-app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(hook)
-app.command()(mcp)
+for group, commands in GROUPS.items():
+    for command in commands:
+        options = {"ignore_unknown_options": True, "allow_extra_args": True} if command is hook else None
+        app.command(rich_help_panel=group, context_settings=options)(command)

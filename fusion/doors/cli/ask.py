@@ -1,4 +1,4 @@
-"""Asking: one block of all memories, one backend's own answer, and why something was in a block or out of it."""
+"""Ask: all memories at once, one backend alone, or why an answer has what it has."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ from fusion.doors.cli.options import (
 
 
 def fuse(
-    question: Annotated[
-        list[str], typer.Argument(metavar="QUESTION...", help="What to recall; its words need no quotes.")
-    ],
+    question: Annotated[list[str], typer.Argument(metavar="QUESTION...", help="The question; quotes are not needed.")],
     user: User = None,
     agent: Agent = None,
     session: Session = None,
@@ -35,20 +33,23 @@ def fuse(
     as_of: AsOf = None,
     budget: Budget = None,
     max_results: MaxResults = None,
-    backend: Annotated[list[str] | None, typer.Option(help="Ask only this backend; may be given again.")] = None,
-    recipe: Annotated[str | None, typer.Option(help="default, hook, deep, seed003, or one of yours.")] = None,
+    backend: Annotated[list[str] | None, typer.Option(help="Ask only this backend. Repeatable.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="default, hook, deep, seed003, or a recipe of your own.")] = None,
     timeout_ms: TimeoutMs = None,
     verbose: Verbose = False,
-    explain: Annotated[bool, typer.Option("--explain", help="As -v, and what was left out, and why.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Like -v, with what was left out and why.")] = False,
     home: Home = None,
     config: Config = None,
     direct: Direct = False,
     as_json: Json = False,
 ) -> None:
-    """Ask all memories; print one block. With -v also how each backend did, and why each memory is in it."""
+    """Ask all memories; print one block for a prompt.
+
+    -v also shows how each backend answered, and why each memory is in the block.
+    """
     require_words(question, "fusion fuse what did we decide about the database")
 
-    async def ask() -> None:
+    async def work() -> None:
         async with gateway(home, config, direct=direct) as client:
             fused = await client.fuse(
                 " ".join(question),
@@ -74,13 +75,15 @@ def fuse(
                 await say_if_empty(client, home, config)
                 say_if_expanded(question)
 
-    run(ask(), as_json)
+    run(work(), as_json)
 
 
 def search(
-    backend: Annotated[str, typer.Argument(help="Which backend; `fusion backends` lists them.")],
-    query: Annotated[list[str], typer.Argument(metavar="QUERY...", help="What to look for; its words need no quotes.")],
-    limit: Annotated[int, typer.Option(min=1, max=100)] = 10,
+    backend: Annotated[str, typer.Argument(help="A backend; `fusion backends` lists them.")],
+    query: Annotated[
+        list[str], typer.Argument(metavar="QUERY...", help="The words to look for; quotes are not needed.")
+    ],
+    limit: Annotated[int, typer.Option(min=1, max=100, help="Number of hits.")] = 10,
     verbose: Verbose = False,
     user: User = None,
     agent: Agent = None,
@@ -90,10 +93,13 @@ def search(
     direct: Direct = False,
     as_json: Json = False,
 ) -> None:
-    """Ask one backend; print its raw hits under the refs that `fusion get` and `fusion forget` take."""
+    """Ask one backend; print its own hits.
+
+    `fusion get` and `fusion forget` take their refs.
+    """
     require_words(query, f"fusion search {backend} database")
 
-    async def ask() -> None:
+    async def work() -> None:
         async with gateway(home, config, direct=direct) as client:
             scope = {"user_id": user, "agent_id": agent, "session_id": session}
             found = await client.search(backend, " ".join(query), limit=limit, **scope)
@@ -107,19 +113,19 @@ def search(
                 await say_if_empty(client, home, config)
                 say_if_expanded(query)
 
-    run(ask(), as_json)
+    run(work(), as_json)
 
 
 def receipt(
-    receipt_id: Annotated[str, typer.Argument(help="As the answer named it.")],
+    receipt_id: Annotated[str, typer.Argument(help="The receipt that an answer named.")],
     home: Home = None,
     config: Config = None,
     direct: Direct = False,
     as_json: Json = False,
 ) -> None:
-    """Why each candidate of an answer was in the block, or out of it."""
+    """Show why each candidate of an answer was used or left out."""
 
-    async def ask() -> None:
+    async def work() -> None:
         async with gateway(home, config, direct=direct) as client:
             found = await client.receipt(receipt_id)
         if as_json:
@@ -129,4 +135,4 @@ def receipt(
 
             render.receipt(found)
 
-    run(ask(), as_json)
+    run(work(), as_json)

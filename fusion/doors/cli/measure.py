@@ -1,4 +1,4 @@
-"""Measuring: two ways to answer compared, feedback kept, a recipe tuned."""
+"""Measure: compare two arms, keep feedback on answers, learn a recipe from it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fusion.errors import BadInput
 def compare(
     question: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[QUESTION]...", help="What to recall, its words without quotes; or give --queries."),
+        typer.Argument(metavar="[QUESTION]...", help="The question, without quotes; or give --queries."),
     ] = None,
     a: Annotated[
         str, typer.Option("--a", metavar="ARM", help="all, default, seed003@markdown+cortex, @markdown, -mem0, …")
@@ -38,7 +38,7 @@ def compare(
         Path | None,
         typer.Option(help='A question a line, or JSON lines or a list of {"query", "expected": refs, texts, files}.'),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the interval's resamples.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed for the confidence interval.")] = 0,
     user: User = None,
     agent: Agent = None,
     session: Session = None,
@@ -51,14 +51,15 @@ def compare(
     direct: Direct = False,
     as_json: Json = False,
 ) -> None:
-    """Ask once, answer by two arms; print what differs, and why.
+    """Compare the answers of two recipes or sets of backends.
 
+    Each question is asked once and answered by two arms; what differs is shown, with the reason.
     An arm is a recipe, the backends it asks, or both: default, seed003@markdown+cortex, @markdown, all, -mem0.
     """
     if (not question) == (queries is None):
         raise typer.BadParameter("give a question, or --queries FILE")
 
-    async def ask() -> None:
+    async def work() -> None:
         from fusion.compare.queries import read_queries
         from fusion.doors.cli import render
         from fusion.doors.cli.compare import over_all
@@ -75,14 +76,18 @@ def compare(
             told = await over_all(client, asked, a, b, {**numbers, **given}, seed=seed, quiet=as_json)
         print_json(told) if as_json else render.verdict(told)
 
-    run(ask(), as_json)
+    run(work(), as_json)
 
 
 def feedback(
-    receipt_id: Annotated[str | None, typer.Argument(metavar="RECEIPT", help="As the answer named it.")] = None,
-    useful: Annotated[list[str] | None, typer.Option(metavar="REF", help="It helped; may be given again.")] = None,
-    useless: Annotated[list[str] | None, typer.Option(metavar="REF", help="It was in the way; again, too.")] = None,
-    export: Annotated[Path | None, typer.Option(help="Write all labels to this file, a line of JSON each.")] = None,
+    receipt_id: Annotated[
+        str | None, typer.Argument(metavar="RECEIPT", help="The receipt that an answer named.")
+    ] = None,
+    useful: Annotated[list[str] | None, typer.Option(metavar="REF", help="A memory that helped. Repeatable.")] = None,
+    useless: Annotated[
+        list[str] | None, typer.Option(metavar="REF", help="A memory that did not help. Repeatable.")
+    ] = None,
+    export: Annotated[Path | None, typer.Option(help="Write all feedback to this file, one line of JSON each.")] = None,
     user: User = None,
     agent: Agent = None,
     session: Session = None,
@@ -91,14 +96,15 @@ def feedback(
     direct: Direct = False,
     as_json: Json = False,
 ) -> None:
-    """Say which memories of an answer were of use, or export what was said as labels for `fusion tune --learner`.
+    """Say which memories of an answer helped, or export that.
 
-    A second feedback on a receipt replaces the first; one with neither takes it back.
+    New feedback on a receipt replaces the old; feedback without refs removes it.
+    `fusion tune --learner` learns from the export.
     """
     if (receipt_id is None) == (export is None) or (export is not None and (useful or useless)):
         raise typer.BadParameter("give a RECEIPT with --useful and --useless, or --export FILE alone")
 
-    async def tell() -> None:
+    async def work() -> None:
         from fusion.doors.cli.compare import export_labels
 
         async with gateway(home, config, direct=direct) as client:
@@ -115,7 +121,7 @@ def feedback(
         else:
             print(f"{kept['receipt_id']}: {len(kept['useful'])} useful, {len(kept['useless'])} useless")
 
-    run(tell(), as_json)
+    run(work(), as_json)
 
 
 Moved = typer.Option(hidden=True)
@@ -123,15 +129,18 @@ Moved = typer.Option(hidden=True)
 
 
 def tune(
-    data: Annotated[Path, typer.Option(help="Your labels: what `fusion feedback --export` wrote.")],
-    form: Annotated[str, typer.Option("--format", help="feedback.")] = "feedback",
+    data: Annotated[Path, typer.Option(help="The file that `fusion feedback --export` wrote.")],
+    form: Annotated[str, typer.Option("--format", help="Only feedback.")] = "feedback",
     learner: Annotated[
-        bool, typer.Option("--learner", help="Learn trees over the signals; feedback needs it.")
+        bool, typer.Option("--learner", help="Learn trees over the signals; needed for feedback.")
     ] = False,
-    name: Annotated[str | None, typer.Option(help="Of the recipe: learned by default.")] = None,
-    recipe: Annotated[str | None, typer.Option(help="What to begin with; the home's own by default.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the new recipe: learned by default.")] = None,
+    recipe: Annotated[
+        str | None, typer.Option(help="The recipe to begin with; by default the one of the home.")
+    ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Write over a recipe of this name; write it even if it is not better.")
+        bool,
+        typer.Option("--force", help="Replace a recipe with this name; write one that is not better."),
     ] = False,
     queries: Annotated[Path | None, Moved] = None,
     only: Annotated[list[str] | None, Moved] = None,
@@ -143,15 +152,18 @@ def tune(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Learn a recipe from your feedback, and say what it is worth. By questions: `python -m benchmarks tune`."""
+    """Learn a recipe from your feedback, and report its worth.
+
+    `python -m benchmarks tune` in a checkout of the sources learns from questions.
+    """
     with friendly(as_json):
         from fusion.doors.cli.tune import from_feedback, job_of, show
         from fusion.trust import changing
 
         if form != "feedback" or any((queries, only, conversation, limit, recordings, answers)):
             raise BadInput(
-                "fusion tune learns from feedback. Questions of a data set or of a folder of notes are asked by the "
-                "benchmarks, in a checkout of the sources: python -m benchmarks tune, with the same options"
+                "fusion tune learns from feedback. To learn from questions of a data set or a folder of notes, run "
+                "this in a checkout of the sources, with the same options: python -m benchmarks tune"
             )
         settings = settings_of(home, config)
         job = job_of(settings, data, recipe=recipe, name=name or "learned", learner=learner, force=force)

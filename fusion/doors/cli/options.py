@@ -1,4 +1,4 @@
-"""Options that several commands have, each with the words of its help once."""
+"""Options that several commands have."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import typer
 
 Home = Annotated[
     Path | None,
-    typer.Option(help="The home. Else: FUSION_HOME, the nearest .fusion folder, ~/.local/share/memory-fusion."),
+    typer.Option(help="The home. Default: FUSION_HOME, the nearest .fusion folder, or ~/.local/share/memory-fusion."),
 ]
-Config = Annotated[Path | None, typer.Option(help="A configuration file instead of fusion.toml in the home.")]
-Json = Annotated[bool, typer.Option("--json", help="One line of JSON.")]
-Direct = Annotated[bool, typer.Option("--direct", help="Open the home in this process instead of asking its server.")]
-User = Annotated[str | None, typer.Option("--user", help="Whose memories: user_id.")]
-Agent = Annotated[str | None, typer.Option("--agent", help="agent_id.")]
-Session = Annotated[str | None, typer.Option("--session", help="session_id.")]
-Project = Annotated[str | None, typer.Option(help="Boosts memories of this project.")]
-AsOf = Annotated[str | None, typer.Option(help="What was true then: 2026-01-31, or with a time.")]
-Budget = Annotated[int | None, typer.Option(help="Characters of a block at most.")]
-MaxResults = Annotated[int | None, typer.Option(help="Excerpts in a block at most.")]
-TimeoutMs = Annotated[int | None, typer.Option(help="For everything, end to end.")]
-Cursor = Annotated[str | None, typer.Option(help="Where the page before ended, as it says.")]
-PageSize = Annotated[int, typer.Option("--limit", min=1, max=100, help="How many a page.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also what stands behind the answer.")]
+Config = Annotated[Path | None, typer.Option(help="A settings file to use instead of fusion.toml in the home.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
+Direct = Annotated[bool, typer.Option("--direct", help="Open the home in this process; do not use its server.")]
+User = Annotated[str | None, typer.Option("--user", help="The user (user_id).")]
+Agent = Annotated[str | None, typer.Option("--agent", help="The agent (agent_id).")]
+Session = Annotated[str | None, typer.Option("--session", help="The session (session_id).")]
+Project = Annotated[str | None, typer.Option(help="Rank memories of this project higher.")]
+AsOf = Annotated[str | None, typer.Option(help="What was true at this time: 2026-01-31, or 2026-01-31T15:00.")]
+Budget = Annotated[int | None, typer.Option(help="The most characters in a block.")]
+MaxResults = Annotated[int | None, typer.Option(help="The most excerpts in a block.")]
+TimeoutMs = Annotated[int | None, typer.Option(help="Time for the whole request, in milliseconds.")]
+Cursor = Annotated[str | None, typer.Option(help="Next page: the cursor that the last page printed.")]
+PageSize = Annotated[int, typer.Option("--limit", min=1, max=100, help="Number of memories on a page.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the reasons, too.")]

@@ -1,4 +1,4 @@
-"""Keeping: what is remembered, taken in from files, listed and forgotten."""
+"""Remember: memories are stored, read in from files, forgotten and taken back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fusion.doors.cli.connect import (
     say,
     settings_of,
 )
-from fusion.doors.cli.options import Agent, Config, Cursor, Direct, Home, Json, PageSize, Session, User
+from fusion.doors.cli.options import Agent, Config, Direct, Home, Json, Session, User
 from fusion.doors.cli.plural import counted, plural
 from fusion.doors.cli.usage import report
 from fusion.errors import NotFound, ServerUnreachable
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from fusion.doors.cli.ingest import Tally
     from fusion.sources.files import Limits
 
-RUN_AGAIN = "What it has acknowledged is kept: run this again, and it goes on from there"
+RUN_AGAIN = "What was acknowledged is kept. Run the same command again to go on"
 
 
 def remember(
-    text: Annotated[list[str], typer.Argument(metavar="TEXT...", help="What to remember; its words need no quotes.")],
+    text: Annotated[list[str], typer.Argument(metavar="TEXT...", help="The text to remember; quotes are not needed.")],
     kind: Annotated[
         str, typer.Option(help="rule, procedure, fact, episode, preference, decision, plan, note, turn.")
     ] = "note",
     speaker: Annotated[str | None, typer.Option(help="Who said it.")] = None,
-    at: Annotated[str | None, typer.Option(help="When it happened: 2026-01-31, or with a time.")] = None,
-    supersedes: Annotated[str | None, typer.Option(help="The ref of the memory that this one replaces.")] = None,
+    at: Annotated[str | None, typer.Option(help="When it happened: 2026-01-31, or 2026-01-31T15:00.")] = None,
+    supersedes: Annotated[str | None, typer.Option(help="Ref of the memory that this one replaces.")] = None,
     user: User = None,
     agent: Agent = None,
     session: Session = None,
@@ -48,12 +48,12 @@ def remember(
     direct: Direct = False,
     as_json: Json = False,
 ) -> None:
-    """Remember one thing, in every backend that takes it."""
+    """Store one memory in all backends."""
     require_words(text, "fusion remember The staging database moved to port 5433.")
     given = {"text": " ".join(text), "kind": kind, "speaker": speaker, "at": at, "supersedes": supersedes}
     given |= {"user_id": user, "agent_id": agent, "session_id": session}
 
-    async def tell() -> None:
+    async def work() -> None:
         async with gateway(home, config, direct=direct) as client:
             kept = await client.remember({name: value for name, value in given.items() if value is not None})
         if as_json:
@@ -64,7 +64,7 @@ def remember(
             told = "; ".join(filter(None, (replaced, memory["reason"])))
             print(f"{memory['ref']}  {memory['status']}{': ' if told else ''}{told}")
 
-    run(tell(), as_json)
+    run(work(), as_json)
 
 
 def ingest(
@@ -75,19 +75,22 @@ def ingest(
     agent: Agent = None,
     session: Session = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and count; store nothing.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Then follow them, until Ctrl-C.")] = False,
-    wait: Annotated[bool, typer.Option(help="Wait until every backend has it and the vectors are there.")] = True,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, however much it is.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Keep following the files until Ctrl-C.")] = False,
+    wait: Annotated[bool, typer.Option(help="Wait until every backend has all of it, with vectors.")] = True,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, even for a large amount.")] = False,
     home: Home = None,
     config: Config = None,
     direct: Direct = False,
     as_json: Json = False,
 ) -> None:
-    """Remember what stands in files. Run it again at any time: what is known already is skipped."""
-    if watch and dry_run:
-        raise typer.BadParameter("--watch stores what it sees; leave out --dry-run")
+    """Read in files and folders: notes, sessions, JSONL.
 
-    async def tell() -> None:
+    Safe to run again: what is already stored is skipped.
+    """
+    if watch and dry_run:
+        raise typer.BadParameter("--watch stores what changes; leave out --dry-run")
+
+    async def work() -> None:
         from fusion.client import AsyncClient
         from fusion.contract import Scope
         from fusion.doors.cli import ingest_preview, render
@@ -122,7 +125,7 @@ def ingest(
         unread = next((row for row in summary["skipped"] if row["reason"] in (NO_SUCH_FILE, NOT_TAKEN)), None)
         if as_json:
             print_json(summary)
-        else:  # what is an error is told as that, and once
+        else:  # the error below reports that file
             render.ingested({**summary, "skipped": [row for row in summary["skipped"] if row is not unread]})
         if unread is not None:
             more = f" and {unread['count'] - 1} more" if unread["count"] > 1 else ""
@@ -131,49 +134,16 @@ def ingest(
             where = f" --home {shlex.quote(str(home))}" if home is not None else ""
             print(f"To take this back: fusion undo {summary['batch']}{where}")
         if not as_json and not (summary["read"] or summary["skipped"] or summary["retired"]):
-            print(f"Nothing there is Markdown or JSONL with a memory in it: {', '.join(map(str, paths))}")
+            print(f"No Markdown or JSONL with a memory in it: {', '.join(map(str, paths))}")
 
-    run(tell(), as_json)
+    run(work(), as_json)
 
 
 def say_interrupted(tally: Tally) -> None:
-    """After a Ctrl-C: what is kept, and how to go on or to take it back."""
+    """Says after a Ctrl-C what is kept, and how to go on or to take it back."""
     kept = f"{counted(tally.added, 'memory')} {plural(tally.added, 'is')} new and kept"
     back = f"; this takes them back: fusion undo {tally.batch}" if tally.added else ""
     say(f"Stopped: {kept}. To go on, run the same command again{back}")
-
-
-def undo(
-    batch: Annotated[str | None, typer.Argument(metavar="[ID]", help="Which ingest, as it printed it.")] = None,
-    last: Annotated[bool, typer.Option("--last", help="The last one.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be taken back.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    user: User = None,
-    agent: Agent = None,
-    session: Session = None,
-    home: Home = None,
-    config: Config = None,
-    direct: Direct = False,
-    as_json: Json = False,
-) -> None:
-    """Take back what an ingest added. Without an ID and --last it lists the ingests."""
-    if batch is not None and last:
-        raise typer.BadParameter("give an ID or --last, one of the two")
-
-    async def tell() -> None:
-        from fusion.doors.cli import undo as undoing
-        from fusion.sources.offsets import forget_all
-
-        scope = {"user_id": user, "agent_id": agent, "session_id": session}
-        async with gateway(home, config, direct=direct) as client:
-            if batch is None and not last:
-                await undoing.listed(client, scope, as_json=as_json)
-            else:
-                await undoing.undo(client, batch, scope, dry_run=dry_run, yes=yes, as_json=as_json)
-                if not dry_run:
-                    forget_all(home_of(home, config))  # else the next ingest takes these files for known
-
-    run(tell(), as_json)
 
 
 async def follow(
@@ -187,7 +157,7 @@ async def follow(
     wait: bool,
     as_json: bool,
 ) -> None:
-    """Ingests and goes on as files change; a line a round. The first Ctrl-C ends it, the second at once."""
+    """Ingests, then follows the files, with a line for each round. Ctrl-C ends it, a second one at once."""
     import asyncio
     import signal
 
@@ -220,78 +190,19 @@ async def follow(
     )
 
 
-def memories(
-    user: User = None,
-    agent: Agent = None,
-    session: Session = None,
-    document: Annotated[str | None, typer.Option(help="Only those of this conversation or file.")] = None,
-    source: Annotated[str | None, typer.Option(help="Only those from there.")] = None,
-    limit: PageSize = 20,
-    cursor: Cursor = None,
-    home: Home = None,
-    config: Config = None,
-    direct: Direct = False,
-    as_json: Json = False,
-) -> None:
-    """List what is remembered, newest first, a page at a time."""
-
-    async def ask() -> None:
-        async with gateway(home, config, direct=direct) as client:
-            page = await client.memories(
-                limit=limit,
-                cursor=cursor,
-                document=document,
-                source=source,
-                user_id=user,
-                agent_id=agent,
-                session_id=session,
-            )
-        if as_json:
-            print_json(page)
-        else:
-            from fusion.doors.cli import render
-
-            render.memories(page)
-
-    run(ask(), as_json)
-
-
-def get(
-    ref: Annotated[str, typer.Argument(help="Which memory, as a block cites it: m1z.")],
-    user: User = None,
-    agent: Agent = None,
-    session: Session = None,
-    home: Home = None,
-    config: Config = None,
-    direct: Direct = False,
-    as_json: Json = False,
-) -> None:
-    """Show one memory whole: its text, where it stands, whose it is, and which backends keep it."""
-
-    async def ask() -> None:
-        async with gateway(home, config, direct=direct) as client:
-            memory = await client.memory("".join(refs_of([ref])), user_id=user, agent_id=agent, session_id=session)
-        if as_json:
-            print_json(memory)
-        else:
-            from fusion.doors.cli import render
-
-            render.memory(memory)
-
-    run(ask(), as_json)
-
-
 def forget(
     refs: Annotated[
-        list[str] | None, typer.Argument(metavar="[REF]...", help="Which memories, as a block cites them: m1z.")
+        list[str] | None, typer.Argument(metavar="[REF]...", help="Refs of memories, as a block cites them: m1z.")
     ] = None,
-    query: Annotated[str | None, typer.Option(help="What it is about: the likeliest memories, at most 20.")] = None,
-    source: Annotated[str | None, typer.Option(help="Where it came from: a file, or a source as it was sent.")] = None,
-    document: Annotated[str | None, typer.Option(help="The conversation or file that it stands in.")] = None,
-    after: Annotated[str | None, typer.Option(help="Not before this: 2026-01-31, or with a time.")] = None,
-    before: Annotated[str | None, typer.Option(help="Before this.")] = None,
-    recorded: Annotated[bool, typer.Option("--recorded", help="Times are when it was recorded, not happened.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be forgotten.")] = False,
+    query: Annotated[str | None, typer.Option(help="Forget what this finds: the best 20 memories at most.")] = None,
+    source: Annotated[str | None, typer.Option(help="Only from this source: a file, or as it was sent.")] = None,
+    document: Annotated[str | None, typer.Option(help="Only in this conversation or file.")] = None,
+    after: Annotated[str | None, typer.Option(help="Only from this time on: 2026-01-31, or 2026-01-31T15:00.")] = None,
+    before: Annotated[str | None, typer.Option(help="Only before this time.")] = None,
+    recorded: Annotated[
+        bool, typer.Option("--recorded", help="--after and --before mean the time of recording.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be forgotten; change nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     user: User = None,
     agent: Agent = None,
@@ -301,9 +212,12 @@ def forget(
     direct: Direct = False,
     as_json: Json = False,
 ) -> None:
-    """Forget memories everywhere, and verify it: by ref, or all that meets what is said. Shows them first, and asks."""
+    """Forget memories in all backends, and verify it.
 
-    async def tell() -> None:
+    Names memories by ref, or by options that all have to match. Shows them first, and asks.
+    """
+
+    async def work() -> None:
         from fusion.doors.cli.forget import Meant
         from fusion.doors.cli.forget import forget as preview_and_forget
 
@@ -313,28 +227,40 @@ def forget(
         async with gateway(home, config, direct=direct) as client:
             await preview_and_forget(client, meant, dry_run=dry_run, yes=yes, as_json=as_json)
 
-    run(tell(), as_json)
+    run(work(), as_json)
 
 
-def forgotten(
-    limit: PageSize = 20,
-    cursor: Cursor = None,
+def undo(
+    batch: Annotated[str | None, typer.Argument(metavar="[ID]", help="The ID that `fusion ingest` printed.")] = None,
+    last: Annotated[bool, typer.Option("--last", help="The last ingest.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be taken back; change nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     user: User = None,
+    agent: Agent = None,
+    session: Session = None,
     home: Home = None,
     config: Config = None,
     direct: Direct = False,
     as_json: Json = False,
 ) -> None:
-    """What was forgotten when, and what became of it in each backend. Refs only: the texts are gone."""
+    """Take back what an ingest added.
 
-    async def ask() -> None:
+    Without an ID or --last it lists the ingests.
+    """
+    if batch is not None and last:
+        raise typer.BadParameter("give an ID or --last, not both")
+
+    async def work() -> None:
+        from fusion.doors.cli import undo as undoing
+        from fusion.sources.offsets import forget_all
+
+        scope = {"user_id": user, "agent_id": agent, "session_id": session}
         async with gateway(home, config, direct=direct) as client:
-            page = await client.forgotten(limit=limit, cursor=cursor, user_id=user)
-        if as_json:
-            print_json(page)
-        else:
-            from fusion.doors.cli import render
+            if batch is None and not last:
+                await undoing.listed(client, scope, as_json=as_json)
+            else:
+                await undoing.undo(client, batch, scope, dry_run=dry_run, yes=yes, as_json=as_json)
+                if not dry_run:
+                    forget_all(home_of(home, config))  # else the next ingest takes these files for known
 
-            render.audit(page)
-
-    run(ask(), as_json)
+    run(work(), as_json)

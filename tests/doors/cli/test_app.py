@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 
 from fusion import __version__
 from fusion.doors.cli import app, render
+from fusion.doors.cli.app import GROUPS
 from fusion.home import HomeLock
 from tests.doors.fakes import SMALL
 
@@ -44,6 +45,19 @@ def test_help_imports_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "ingest" in done.stdout
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.feature("`fusion --help` groups the commands by what people do, with one line each")
+def test_help_groups_the_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command is in one group, and its first line fits a terminal of 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = fusion("--help").stdout
+    groups = [line.split()[1] for line in shown.splitlines() if line.startswith("╭─")]
+    assert groups[:7] == ["Options", "Ask", "Remember", "Look", "Tend", "Measure", "Serve"]
+    for commands in GROUPS.values():
+        for command in commands:
+            line = (command.__doc__ or "").strip().splitlines()[0]
+            assert f"│ {command.__name__:<9}  {line}" in shown
 
 
 def test_the_package_imports_nothing_heavy() -> None:
@@ -218,7 +232,7 @@ def test_a_folder_in_which_nothing_is_read_is_named(home: Path, tmp_path: Path) 
     (folder / "a.txt").write_text("no Markdown")
     result = fusion("ingest", folder, "--home", home, "--direct")
     assert result.exit_code == 0
-    assert result.stdout.splitlines()[-1] == f"Nothing there is Markdown or JSONL with a memory in it: {folder}"
+    assert result.stdout.splitlines()[-1] == f"No Markdown or JSONL with a memory in it: {folder}"
 
 
 @pytest.mark.feature("one memory is shown whole by its ref, with where it stands and who keeps it")
