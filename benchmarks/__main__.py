@@ -182,7 +182,7 @@ def _what(command: argparse.ArgumentParser, *, queries: bool) -> None:
 
 
 def _show(figures: Mapping[str, Any]) -> None:
-    from benchmarks.show import show
+    from benchmarks.print_figures import show
 
     show(figures)
 
@@ -212,7 +212,7 @@ def _names(text: str) -> tuple[str, ...]:
 def _baselines(text: str) -> tuple[str, ...]:
     """By name; "all" leaves out what is not installed, while one that is named is missed aloud."""
     if text == "all":
-        from benchmarks.peers import installed
+        from benchmarks.memory_libraries import installed
 
         return tuple(name for name in _names(MORE_BASELINES) if installed(name))
     return () if text == "none" else _names(text)
@@ -224,7 +224,7 @@ def _baselines(text: str) -> tuple[str, ...]:
 def _measure(options: argparse.Namespace) -> Mapping[str, Any]:
     from dataclasses import replace
 
-    from benchmarks.run import run
+    from benchmarks.run_dataset import run
 
     scattered = getattr(options, "scattered", False)
     usual = () if scattered else _names(BASELINES)
@@ -291,8 +291,8 @@ def _graph(options: argparse.Namespace) -> Mapping[str, Any]:
 
 def _run(options: argparse.Namespace, dataset: str) -> Run:
     from benchmarks.datasets.load import load
+    from benchmarks.fill_stores import BACKENDS
     from benchmarks.options import Run
-    from benchmarks.store import BACKENDS
 
     return Run(
         dataset=options.data.resolve().stem,
@@ -319,7 +319,7 @@ def _report(options: argparse.Namespace) -> Mapping[str, Any]:
 
 def _vault(options: argparse.Namespace) -> Mapping[str, Any]:
     from benchmarks.datasets import DataError
-    from benchmarks.vault import run
+    from benchmarks.vault_search import run
 
     if (options.data is None) != (options.queries is None):
         raise DataError("--data and --queries belong together: the questions name files of the folder")

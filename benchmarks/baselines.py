@@ -20,11 +20,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from benchmarks import peers
+from benchmarks import memory_libraries
 from benchmarks.datasets import Corpus, Item, Question
-from benchmarks.peers import Ranking
+from benchmarks.memory_libraries import Ranking
 from benchmarks.progress import Advance
-from benchmarks.rows import Row, Scorer
+from benchmarks.scored_rows import Row, Scorer
 from fusion.contract import Embedder, Hit, Moment, Place
 from fusion.lib.bm25 import Frequencies
 from fusion.lib.rank_fusion import rank_fusion, ranked
@@ -76,9 +76,9 @@ async def rankings(
                 found[name][question.index] = best(corpus.memories, scores[name])
             advance(1)
     if "mem0" in names:
-        found["mem0"] = await peers.mem0(corpus, questions, embedder, DEEP, advance)
+        found["mem0"] = await memory_libraries.mem0(corpus, questions, embedder, DEEP, advance)
     if "mnemostack" in names:
-        found["mnemostack"] = await peers.mnemostack(corpus, questions, embedder, advance)
+        found["mnemostack"] = await memory_libraries.mnemostack(corpus, questions, embedder, advance)
     return found
 
 

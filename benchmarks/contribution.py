@@ -12,19 +12,19 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-from benchmarks import recorded
+from benchmarks import recordings
 from benchmarks.arms import Arm, subsets
+from benchmarks.corpus_processes import each
 from benchmarks.datasets import Corpus, DataError
-from benchmarks.live import recording
+from benchmarks.measure_corpus import recording
 from benchmarks.metrics import mean, percentile
 from benchmarks.options import Run, answerable, checked
-from benchmarks.pool import each
 from benchmarks.progress import Advance, bar
-from benchmarks.recorded import BUDGETS, Cost
-from benchmarks.rows import Row, write_rows
-from benchmarks.run import heading
-from benchmarks.scattered import as_scattered
-from benchmarks.statistics import shapley
+from benchmarks.recordings import BUDGETS, Cost
+from benchmarks.run_dataset import heading
+from benchmarks.scattered_stores import as_scattered
+from benchmarks.scored_rows import Row, write_rows
+from benchmarks.shapley import shapley
 
 FULL = BUDGETS[0]
 
@@ -64,7 +64,7 @@ def _tell(corpus: Corpus, advance: Advance, *, options: Run, arm: Arm) -> Told:
     if options.scattered:
         corpus = as_scattered(corpus)
     questions = tuple(question for question in corpus.asked(options.limit) if question.answerable)
-    rows = recorded.replay(
+    rows = recordings.replay(
         [one],
         [replace(corpus, questions=questions)],
         sets,

@@ -29,7 +29,7 @@ from adapters.graph import Walking, link, mentioning, walk
 from benchmarks.figures import commit
 from benchmarks.markdown import Drawn, drawn
 from benchmarks.progress import bar
-from benchmarks.synthetic import sentence, word
+from benchmarks.synthetic_text import sentence, word
 from fusion.compare.verdict import paired
 from fusion.contract import Captured, Entity, Event, Extraction, Fact, Moment, Opening, Place, Query, Scope
 from fusion.gateway.gc_tuning import settled_heap

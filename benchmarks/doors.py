@@ -26,9 +26,9 @@ from mcp import StdioServerParameters, stdio_client
 
 from benchmarks.figures import commit
 from benchmarks.metrics import percentile
-from benchmarks.processes import Address, Child, serving
 from benchmarks.progress import bar
-from benchmarks.synthetic import question, sentence
+from benchmarks.server_processes import Address, Child, serving
+from benchmarks.synthetic_text import question, sentence
 
 BATCH = 100
 USERS = tuple(f"user-{n}" for n in range(8))

@@ -11,8 +11,8 @@ from typing import Any
 
 from benchmarks.datasets import UNANSWERABLE
 from benchmarks.metrics import by_group, mean, percentile, ranking
-from benchmarks.recorded import BUDGETS
-from benchmarks.rows import Row
+from benchmarks.recordings import BUDGETS
+from benchmarks.scored_rows import Row
 from fusion.compare.verdict import paired
 
 FULL = BUDGETS[0]

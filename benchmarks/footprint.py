@@ -12,9 +12,9 @@ from random import Random
 from typing import Any
 
 from benchmarks.figures import commit
-from benchmarks.processes import serving
 from benchmarks.progress import bar
-from benchmarks.synthetic import question, sentence
+from benchmarks.server_processes import serving
+from benchmarks.synthetic_text import question, sentence
 
 BATCH = 100
 QUESTIONS = 50

@@ -19,16 +19,16 @@ from statistics import median
 from typing import Any
 
 from adapters.triples import Triples
+from benchmarks.adapter_cost import mem0_latency_ratio, parse_cpu_ms
 from benchmarks.arms import Arm
+from benchmarks.corpus_processes import each
 from benchmarks.figures import FULL, cost
-from benchmarks.graph_stores import mem0_latency_ratio, parse_cpu_ms
+from benchmarks.fill_stores import BATCH
 from benchmarks.metrics import mean, ranking
 from benchmarks.options import Run, checked
-from benchmarks.pool import each
 from benchmarks.progress import bar
-from benchmarks.rows import Row
-from benchmarks.run import heading, steps, tell
-from benchmarks.store import BATCH
+from benchmarks.run_dataset import heading, steps, tell
+from benchmarks.scored_rows import Row
 from fusion.compare.verdict import paired
 from fusion.contract import Captured, Event, Extraction, Opening, Query, Scope
 from fusion.gateway.gc_tuning import settled_heap

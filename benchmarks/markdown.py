@@ -1,8 +1,8 @@
 """Markdown memory at scale: what a search, a start, a change and a look cost; and what fusing gains on MuSiQue.
 
-The vault is synthetic: files of ten sections, their words drawn as natural ones are (`benchmarks.synthetic`). Random
-unit vectors, drawn by each text's hash, stand in for embeddings: brute force costs the same whatever they mean, and to
-tell them apart is harder than for real ones, which lie further from each other. MuSiQue is embedded for real.
+The vault is synthetic: files of ten sections, their words drawn as natural ones are (`benchmarks.synthetic_text`).
+Random unit vectors, drawn by each text's hash, stand in for embeddings: brute force costs the same for any vectors, and
+random ones are harder to rank than real ones, which lie further from each other. MuSiQue is embedded for real.
 
 Each size is asked in a process of its own, so that its memory and its CPU are those of the search alone; what only the
 benchmark needs is imported where it is used, for such a process pays for what it imports.
@@ -29,7 +29,7 @@ from random import Random
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.synthetic import sentence
+from benchmarks.synthetic_text import sentence
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks import peers
+from benchmarks import memory_libraries
 from benchmarks.arms import BASELINES, Arm, ablations, known, parse, parts, wholes
+from benchmarks.compound_questions import joined
 from benchmarks.datasets import Corpus, DataError
-from benchmarks.joined import joined
-from benchmarks.store import BACKENDS
+from benchmarks.fill_stores import BACKENDS
 from fusion.recipe import Recipe, mark
 from fusion.settings import load as load_settings
 from fusion.settings import recipes as load_recipes
@@ -59,7 +59,7 @@ def checked(options: Run) -> tuple[Run, tuple[Arm, ...]]:
     known(options.backends, BACKENDS, "backend")
     if options.scattered and len(options.backends) < 2:
         raise DataError("memories are scattered over two backends or more")
-    peers.require(known(options.baselines, BASELINES, "baseline"))
+    memory_libraries.require(known(options.baselines, BASELINES, "baseline"))
     for name in options.conversations:
         known((name,), [c.id for c in options.corpora], "conversation")
     chosen = tuple(c for c in options.corpora if not options.conversations or c.id in options.conversations)

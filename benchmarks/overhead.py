@@ -22,11 +22,11 @@ import aiohttp
 import orjson
 
 from benchmarks.figures import commit
-from benchmarks.processes import Child, allow, serving
+from benchmarks.overhead_servers import BACKENDS, CHARACTERS, HITS
 from benchmarks.progress import bar
-from benchmarks.servers import BACKENDS, CHARACTERS, HITS
-from benchmarks.stages import CANDIDATES, stage_cpu_ms
-from benchmarks.synthetic import question
+from benchmarks.server_processes import Child, allow, serving
+from benchmarks.stage_cpu import CANDIDATES, stage_cpu_ms
+from benchmarks.synthetic_text import question
 
 WARM_UP = 50
 SLOW_S = 0.050
@@ -40,8 +40,8 @@ def run(requests: int, rounds: int) -> dict[str, Any]:
 
 async def _run(requests: int, rounds: int) -> dict[str, Any]:
     with (
-        serving(["-m", "benchmarks.servers", "backends"]) as backends,
-        serving(["-m", "benchmarks.servers", "bare", *backends.said["urls"]]) as bare,
+        serving(["-m", "benchmarks.overhead_servers", "backends"]) as backends,
+        serving(["-m", "benchmarks.overhead_servers", "bare", *backends.said["urls"]]) as bare,
         _gateway(backends.said["urls"]) as gateway,
         bar("requests", (WARM_UP + requests * rounds + SLOW_REQUESTS) * 2) as advance,
     ):

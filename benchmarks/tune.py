@@ -16,12 +16,12 @@ from benchmarks.arms import Arm
 from benchmarks.datasets import Question
 from benchmarks.datasets.load import load
 from benchmarks.figures import commit
-from benchmarks.live import recording
+from benchmarks.fill_stores import BACKENDS, TIMEOUT_MS
+from benchmarks.measure_corpus import recording
 from benchmarks.options import Run, checked, unbiased
 from benchmarks.progress import bar
-from benchmarks.recorded import Recorded, Tape, scope_of
-from benchmarks.rows import Scorer
-from benchmarks.store import BACKENDS, TIMEOUT_MS
+from benchmarks.recordings import Recorded, Tape, scope_of
+from benchmarks.scored_rows import Scorer
 from fusion.compare.tune import Case, Questions
 from fusion.doors.cli.connect import settings_of
 from fusion.doors.cli.tune import from_questions, job_of

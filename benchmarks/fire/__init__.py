@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.datasets import DataError
 from benchmarks.figures import commit
-from benchmarks.fire import homes, lies, losses, others, poison, rollback, secrets, stalls, tenants
+from benchmarks.fire import homes, lies, losses, other_users, poison, rollback, secrets, stalls, tenants
 
 Measure = Callable[[bool], Mapping[str, Any]]
 
@@ -50,7 +50,7 @@ PARTS: Mapping[str, Measure] = MappingProxyType(
         "homes": homes.measure,
         "lies": lies.measure,
         "poison": poison.measure,
-        "others": others.measure,
+        "others": other_users.measure,
         "losses": losses.measure,
         "rollback": rollback.measure,
         "secrets": secrets.measure,

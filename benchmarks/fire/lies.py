@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.datasets import Corpus
 from benchmarks.datasets.locomo import load
-from benchmarks.fire.planted import CLAIMING, DOORS, Door, Planted, by_key, planted, share, shown
+from benchmarks.fire.poisoned_home import CLAIMING, DOORS, Door, Planted, by_key, planted, share, shown
 from fusion.contract import Place, Scope
 from fusion.ingest.intake import NewMemory
 from fusion.lib.jaccard import jaccard
@@ -141,7 +141,7 @@ async def on(corpus: Corpus, questions: int, doors: Sequence[Door]) -> dict[str,
 
 def talk_of(corpus: Corpus) -> list[NewMemory]:
     """A corpus's turns as they are captured."""
-    from benchmarks.store import _memory
+    from benchmarks.fill_stores import _memory
 
     return [replace(_memory(item, corpus.id, False), scope=Scope()) for item in corpus.memories]
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.datasets.locomo import load
 from benchmarks.fire.lies import CLEAN, _turn, talk_of
-from benchmarks.fire.planted import DOORS, Door, Planted, common_words, planted, share
+from benchmarks.fire.poisoned_home import DOORS, Door, Planted, common_words, planted, share
 from fusion.ingest.intake import NewMemory
 from tests.fire.lies import PEOPLE, SEED, lies
 from tests.fire.poison import CHARS, Poison, poisons

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from benchmarks.processes import Address, allow, serving
+from benchmarks.server_processes import Address, allow, serving
 from fusion.errors import FusionError
 from tests.fire import stalls
 

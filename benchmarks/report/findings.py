@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from benchmarks.datasets import UNANSWERABLE, DataError
 from benchmarks.metrics import mean, percentile
 from benchmarks.progress import Advance
-from benchmarks.rows import Row
+from benchmarks.scored_rows import Row
 from fusion.compare.verdict import TIE_WITHIN, Paired, interval, paired
 
 ALLOWED = 0.02

@@ -12,7 +12,7 @@ import orjson
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 
 from benchmarks.datasets import DataError
-from benchmarks.rows import Row
+from benchmarks.scored_rows import Row
 
 _ROW = TypeAdapter(Row)
 _Shares = dict[str, Annotated[float, Field(allow_inf_nan=False)]]

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.arms import BASELINES
 from benchmarks.baselines import best, rankings, rows, rrf, spread_out, steps
 from benchmarks.datasets import Corpus, DataError, Item, Question
-from benchmarks.peers import NEEDS, installed, require
+from benchmarks.memory_libraries import NEEDS, installed, require
 from tests.fakes import FakeEmbedder
 
 KITCHEN = Corpus(

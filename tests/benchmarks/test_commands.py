@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.__main__ import main
 from benchmarks.arms import BASELINES
-from benchmarks.peers import installed
+from benchmarks.memory_libraries import installed
 from fusion.recipe import mark
 from tests.benchmarks.datasets.test_locomo import KITCHEN
 from tests.benchmarks.datasets.test_others import HOPS

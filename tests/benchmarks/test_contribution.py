@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.contribution import Told, figures, sentence
-from benchmarks.recorded import Cost
-from benchmarks.rows import Row
+from benchmarks.recordings import Cost
+from benchmarks.scored_rows import Row
 
 
 def _row(question: int, backends: tuple[str, ...], eib: float) -> Row:

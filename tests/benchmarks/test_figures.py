@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.figures import arms, cost, quality
 from benchmarks.metrics import found
-from benchmarks.rows import Row, write, write_rows
+from benchmarks.scored_rows import Row, write, write_rows
 from tests.benchmarks.datasets.test_locomo import KITCHEN
 
 REFEREE = os.environ.get("LOCOMO_REFEREE")

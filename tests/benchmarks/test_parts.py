@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.datasets import Corpus, DataError, Item, Question
+from benchmarks.fill_stores import opened, scattered, spread
 from benchmarks.options import Run
-from benchmarks.run import run
-from benchmarks.store import opened, scattered, spread
+from benchmarks.run_dataset import run
 
 LONG = "The rake is behind the shed.\n\n" * 12_000
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from benchmarks.store import BACKENDS, opened, settled
+from benchmarks.fill_stores import BACKENDS, opened, settled
 from fusion import Gateway
 from fusion.contract import Scope
 from fusion.doors.cli import render

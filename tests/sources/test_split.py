@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.datasets import Corpus, DataError, Item
-from benchmarks.store import split_up
+from benchmarks.fill_stores import split_up
 from fusion.contract import Place, Scope
 from fusion.doors.cli.ingest import BATCH_BYTES, Tally, wire_form
 from fusion.ingest.intake import MAX_TEXT_CHARS, Intake, NewMemory

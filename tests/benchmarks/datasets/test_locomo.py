@@ -13,7 +13,7 @@ import pytest
 from benchmarks.datasets import DataError
 from benchmarks.datasets.locomo import evidence, load, session_date
 from benchmarks.options import Run
-from benchmarks.run import heading
+from benchmarks.run_dataset import heading
 from fusion.recipe import Recipe
 
 KITCHEN = {

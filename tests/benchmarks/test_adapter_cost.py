@@ -9,7 +9,7 @@ import pytest
 if find_spec("mem0") is None:
     pytest.skip("needs mem0ai: pip install '/path/to/checkout[mem0]'", allow_module_level=True)
 
-from benchmarks.graph_stores import mem0_latency_ratio, parse_cpu_ms
+from benchmarks.adapter_cost import mem0_latency_ratio, parse_cpu_ms
 
 
 def test_forty_hits_are_read() -> None:

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from benchmarks.datasets import Corpus, DataError, Item
-from benchmarks.store import content_of, home_of, settled
+from benchmarks.fill_stores import content_of, home_of, settled
 from fusion import Gateway
 from fusion.gateway.health import BackendState
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from benchmarks.store import BACKENDS, opened, settled
+from benchmarks.fill_stores import BACKENDS, opened, settled
 from fusion import Gateway
 from fusion.contract import Captured, Event, Forgets, Remembers, Scope
 from fusion.ingest.capture import capture

@@ -8,8 +8,8 @@ from random import Random
 import orjson
 import pytest
 
-from benchmarks.servers import BACKENDS, CHARACTERS, HITS, SHARED, VARIANTS, replies
-from benchmarks.synthetic import question, sentence
+from benchmarks.overhead_servers import BACKENDS, CHARACTERS, HITS, SHARED, VARIANTS, replies
+from benchmarks.synthetic_text import question, sentence
 
 
 @pytest.mark.parametrize("characters", [1, 40, 500])

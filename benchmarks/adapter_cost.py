@@ -21,9 +21,9 @@ from adapters.qdrant.collection import Reader
 from adapters.qdrant.memories import hits_of_points
 from adapters.qdrant.options import MEM0, Theirs
 from adapters.qdrant.payload import payload_of
+from benchmarks.fill_stores import opened, settled
 from benchmarks.progress import bar
-from benchmarks.store import opened, settled
-from benchmarks.synthetic import question, sentence
+from benchmarks.synthetic_text import question, sentence
 from fusion.contract import Embedder, Event, Opening, Query, Scope
 from fusion.ingest.intake import NewMemory
 

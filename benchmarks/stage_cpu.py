@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import TypeVar
 
-from benchmarks.synthetic import question, sentence
+from benchmarks.synthetic_text import question, sentence
 from fusion.contract import Hit, Moment, Place, Query, Scope, TokenVectors
 from fusion.home import config_root
 from fusion.lib.bm25 import Frequencies, terms

@@ -7,18 +7,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from benchmarks import recorded
+from benchmarks import recordings
 from benchmarks.arms import Arm, parts, wholes
 from benchmarks.datasets import Corpus
-from benchmarks.live import Told, recording
+from benchmarks.fill_stores import scattered
+from benchmarks.measure_corpus import Told, recording
 from benchmarks.metrics import mean
 from benchmarks.options import Run
 from benchmarks.progress import Advance
-from benchmarks.recorded import BUDGETS
-from benchmarks.rows import Row
+from benchmarks.recordings import BUDGETS
 from benchmarks.scatter import held_alone
-from benchmarks.statistics import loss_beyond_own
-from benchmarks.store import scattered
+from benchmarks.scored_rows import Row
+from benchmarks.shapley import loss_beyond_own
 
 
 def tell(corpus: Corpus, options: Run, arms: Sequence[Arm], advance: Advance) -> Told:
@@ -31,7 +31,7 @@ def tell(corpus: Corpus, options: Run, arms: Sequence[Arm], advance: Advance) ->
     asked = replace(as_scattered(corpus), questions=tuple(corpus.asked(options.limit)))
     scored = replace(asked, questions=tuple(q for q in asked.questions if q.answerable))
 
-    replayed = partial(recorded.replay, dataset=options.setup, advance=advance)
+    replayed = partial(recordings.replay, dataset=options.setup, advance=advance)
     rows = replayed([one], [asked], arms)
     rows += replayed([one], [scored], parts(arms[0], options.backends), budgets=BUDGETS[:1])
     rows += replayed([whole], [scored], wholes(arms[0], options.backends), budgets=BUDGETS[:1])

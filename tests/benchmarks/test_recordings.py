@@ -11,9 +11,9 @@ import pytest
 
 from benchmarks.arms import Arm, subsets
 from benchmarks.datasets import Corpus, DataError, Item, Question
-from benchmarks.recorded import Recorded, hits_of, load, made_by, record, replay, save, scope_of, widest
-from benchmarks.rows import Row, Scorer
-from benchmarks.store import TIMEOUT_MS, opened, store
+from benchmarks.fill_stores import TIMEOUT_MS, opened, store
+from benchmarks.recordings import Recorded, hits_of, load, made_by, record, replay, save, scope_of, widest
+from benchmarks.scored_rows import Row, Scorer
 from fusion import FuseRequest, Gateway
 from fusion.recall.engine import fuse
 from fusion.recipe import GatherSettings, Recipe

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.__main__ import main
 from benchmarks.datasets import DataError
-from benchmarks.vault import DATA, figures, read
+from benchmarks.vault_search import DATA, figures, read
 
 
 @pytest.mark.feature("a vault of our own, by kind of question: hybrid, words alone and vectors alone")

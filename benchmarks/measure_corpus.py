@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from adapters.embedders.minilm import MiniLM
-from benchmarks import baselines, figures, peers, recorded
+from benchmarks import baselines, figures, memory_libraries, recordings
 from benchmarks.arms import Arm
 from benchmarks.datasets import Corpus, DataError, Question
+from benchmarks.fill_stores import TIMEOUT_MS, Stored, content_of, home_of, opened, scattered, spread, store
 from benchmarks.options import Run
 from benchmarks.progress import Advance
-from benchmarks.recorded import BUDGETS, Recorded, scope_of
-from benchmarks.rows import Row, Scorer
-from benchmarks.store import TIMEOUT_MS, Stored, content_of, home_of, opened, scattered, spread, store
+from benchmarks.recordings import BUDGETS, Recorded, scope_of
+from benchmarks.scored_rows import Row, Scorer
 from fusion import FuseRequest, Gateway
 from fusion.recall.engine import fuse
 from fusion.recipe import Recipe
@@ -42,7 +42,7 @@ class Told:
 
 async def live(
     corpus: Corpus, options: Run, arm: Arm, advance: Advance
-) -> tuple[list[Row], dict[str, dict[int, peers.Ranking]], Stored]:
+) -> tuple[list[Row], dict[str, dict[int, memory_libraries.Ranking]], Stored]:
     """The first arm asked live, and the baselines over the same memories."""
     with home_of(options.home, corpus.id, _filled(corpus, options)) as home:
         async with opened(home, options.backends) as fusion:
@@ -64,7 +64,7 @@ def _filled(corpus: Corpus, options: Run) -> dict[str, str]:
 
 async def _rankings(
     fusion: Gateway, corpus: Corpus, options: Run, advance: Advance
-) -> dict[str, dict[int, peers.Ranking]]:
+) -> dict[str, dict[int, memory_libraries.Ranking]]:
     if not options.baselines:
         return {}
     if fusion.live.embedder is None:
@@ -102,13 +102,13 @@ def recording(
     corpus: Corpus, options: Run, arms: Sequence[Arm], advance: Advance, *, timed: bool = False
 ) -> tuple[Recorded, Stored | None]:
     """The recording of a corpus: that of ``options.recordings``, or a new one, which is then kept there."""
-    recipe = recorded.widest([arm.recipe for arm in arms])
+    recipe = recordings.widest([arm.recipe for arm in arms])
     how = " ".join(
         [f"scattered {options.seed}"] * options.scattered
         + ["captions"] * options.captions
         + [f"joined {options.joined} {options.seed}"] * (options.joined > 1)
     )
-    made = recorded.made_by(corpus, options.backends, recipe, MiniLM.identity, how=how)
+    made = recordings.made_by(corpus, options.backends, recipe, MiniLM.identity, how=how)
     questions = corpus.asked(options.limit)
     if options.recordings is not None:
         one = _kept(options.recordings, made, questions, cache=options.cache)
@@ -118,13 +118,13 @@ def recording(
             return one, None
     one, stored = asyncio.run(_record(corpus, options, recipe, made, advance, timed=timed))
     if options.recordings is not None:
-        recorded.save(one, options.recordings)
+        recordings.save(one, options.recordings)
     return one, stored
 
 
 def _kept(folder: Path, made: Mapping[str, Any], questions: Sequence[Question], *, cache: bool) -> Recorded | None:
     try:
-        return recorded.load(folder, made, questions)
+        return recordings.load(folder, made, questions)
     except DataError:
         if not cache:
             raise
@@ -142,10 +142,10 @@ async def _record(
                 stored = await spread(fusion, corpus, copies, home / "scattered.json", advance=advance)
             else:
                 stored = await store(fusion, corpus, captions=options.captions, advance=advance)
-            recordings, costs = {}, {}
+            by_question, costs = {}, {}
             questions = corpus.asked(options.limit)
             for question in questions:
-                recordings[question.index], costs[question.index] = await recorded.record(
+                by_question[question.index], costs[question.index] = await recordings.record(
                     fusion.live, scope_of(corpus), question, recipe, options.backends
                 )
                 advance(1)
@@ -153,7 +153,7 @@ async def _record(
             one = Recorded(
                 made={**made, "commit": figures.commit()},
                 asked={question.index: question.text for question in questions},
-                recordings=recordings,
+                recordings=by_question,
                 stored={ref: item.id for ref, item in stored.items.items()},
                 costs=costs,
                 rankings=await _rankings(fusion, corpus, options, advance),

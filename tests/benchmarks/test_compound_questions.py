@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.compound_questions import CATEGORY, joined
 from benchmarks.datasets import UNANSWERABLE, Corpus, Item, Question
-from benchmarks.joined import CATEGORY, joined
 from benchmarks.options import Run
 
 QUESTIONS = (

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.statistics import loss_beyond_own, shapley
+from benchmarks.shapley import loss_beyond_own, shapley
 
 THREE = ("a", "b", "c")
 SETS = [frozenset(s) for n in (1, 2, 3) for s in combinations(THREE, n)]

@@ -1,7 +1,7 @@
 """What the gateway is measured against: four backends that only answer, and a handler that only gathers.
 
-    python -m benchmarks.servers backends            four ports, each with the gateway's own search reply
-    python -m benchmarks.servers bare URL URL …      FastAPI: fetch and parse all, reply with their number
+    python -m benchmarks.overhead_servers backends            four ports, each with the gateway's own search reply
+    python -m benchmarks.overhead_servers bare URL URL …      FastAPI: fetch and parse all, reply with their number
 
 Each prints one line of JSON when it is ready.
 """
@@ -26,7 +26,7 @@ import uvicorn
 from aiohttp import web
 from fastapi import FastAPI, Request
 
-from benchmarks.synthetic import sentence
+from benchmarks.synthetic_text import sentence
 
 BACKENDS = 4
 HITS = 15

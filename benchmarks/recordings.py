@@ -24,8 +24,8 @@ from pydantic import TypeAdapter
 
 from benchmarks.arms import Arm
 from benchmarks.datasets import Corpus, DataError, Question
-from benchmarks.rows import Row, Scorer
-from benchmarks.store import TIMEOUT_MS, content_of, file_name
+from benchmarks.fill_stores import TIMEOUT_MS, content_of, file_name
+from benchmarks.scored_rows import Row, Scorer
 from fusion.contract import Event, Hit, Query, Scope
 from fusion.errors import ReplayGap
 from fusion.recall.engine import FuseRequest, RecallIO, fuse

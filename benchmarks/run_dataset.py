@@ -13,16 +13,16 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from benchmarks import baselines, figures, recorded, scattered
+from benchmarks import baselines, figures, recordings, scattered_stores
 from benchmarks.arms import Arm
+from benchmarks.corpus_processes import each
 from benchmarks.datasets import UNANSWERABLE, Corpus
-from benchmarks.live import Told, live, recording
+from benchmarks.fill_stores import split_up
+from benchmarks.measure_corpus import Told, live, recording
 from benchmarks.options import Run, checked
-from benchmarks.pool import each
 from benchmarks.progress import Advance, bar
-from benchmarks.recorded import BUDGETS
-from benchmarks.rows import write, write_rows
-from benchmarks.store import split_up
+from benchmarks.recordings import BUDGETS
+from benchmarks.scored_rows import write, write_rows
 from fusion.recipe import Recipe
 
 
@@ -52,7 +52,7 @@ def run(options: Run) -> dict[str, Any]:
         else None,
     }
     if options.scattered:
-        out |= scattered.figures(options, told, main)
+        out |= scattered_stores.figures(options, told, main)
     if len({row.arm for row in rows}) > 1:
         out["arms"] = figures.arms(rows, options.against, seed=options.seed)
     return out
@@ -99,7 +99,7 @@ def _unresolved(corpora: Sequence[Corpus]) -> dict[str, Any]:
 def tell(corpus: Corpus, advance: Advance, *, options: Run, arms: tuple[Arm, ...]) -> Told:
     """One corpus stored and asked, under every arm."""
     if options.scattered:
-        return scattered.tell(corpus, options, arms, advance)
+        return scattered_stores.tell(corpus, options, arms, advance)
     if not _is_replayed(options, arms):
         rows, ranked, stored = asyncio.run(live(corpus, options, arms[0], advance))
         rows += baselines.rows(options.setup, corpus, ranked, BUDGETS)
@@ -110,7 +110,7 @@ def tell(corpus: Corpus, advance: Advance, *, options: Run, arms: tuple[Arm, ...
     wanted = {
         name: {i: ranking for i, ranking in one.rankings[name].items() if i in indexes} for name in options.baselines
     }
-    rows = recorded.replay([one], [asked], arms, dataset=options.setup, advance=advance)
+    rows = recordings.replay([one], [asked], arms, dataset=options.setup, advance=advance)
     rows += baselines.rows(options.setup, asked, wanted, BUDGETS)
     return Told(
         tuple(rows),

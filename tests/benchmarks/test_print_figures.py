@@ -7,7 +7,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from benchmarks.show import show
+from benchmarks.print_figures import show
 
 
 def shown(figures: dict[str, object]) -> str:
