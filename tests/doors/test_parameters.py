@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter, create_model
 
-from fusion import client
+from fusion.client import calls as client
 from fusion.doors.cli import ask, look, measure, remember
 from fusion.doors.http import schemas
 from fusion.doors.mcp.tools import TOOLS
@@ -184,12 +184,12 @@ def _bounded(hint: Any) -> Any:
 
 def test_every_call_of_the_client_has_a_model() -> None:
     """A new call must be compared, or said to have no parameters of its own."""
-    calls = {
+    functions = {
         name
         for name, one in vars(client).items()
         if inspect.isfunction(one) and str(inspect.signature(one).return_annotation).startswith("Call[")
     }
-    assert calls == MODELS.keys() | WITHOUT
+    assert functions == MODELS.keys() | WITHOUT
 
 
 @pytest.mark.feature("the client, the MCP tools and the commands take what the requests declare")

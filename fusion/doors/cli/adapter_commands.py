@@ -259,7 +259,7 @@ async def _do(
     quiet: bool,
 ) -> tuple[dict[str, Any], bool]:
     """The result, and whether there were lines, which go to stdout as they come; as many calls as there are batches."""
-    from fusion import client as questions
+    from fusion.client import calls as requests
     from fusion.doors.cli.progress import bars
 
     total: dict[str, Any] = {}
@@ -267,7 +267,7 @@ async def _do(
     with bars(quiet) as shown:
         bar = shown.add_task(f"{backend} {verb}", total=None)
         for arguments in calls:
-            async for part in client.stream(questions.do(backend, verb, arguments, **scope)):
+            async for part in client.stream(requests.do(backend, verb, arguments, **scope)):
                 if "line" in part:
                     lines = True
                     sys.stdout.write(part["line"] + "\n")

@@ -486,13 +486,10 @@ def found(answer: Answer, refs: Sequence[str]) -> dict[str, Any]:
             **({"detail": answer.detail} if answer.detail else {}),
         },
         "hits": [
-            {
-                "ref": ref,
-                **{name: getattr(hit, name) for name in _HIT},
-            }
+            {"ref": ref, **{name: getattr(hit, name) for name in _HIT_FIELDS}, "linked": hit.graph_score}
             for ref, hit in zip(refs, answer.hits, strict=False)
         ],
     }
 
 
-_HIT = tuple(field.name for field in fields(Hit))
+_HIT_FIELDS = tuple(field.name for field in fields(Hit) if field.name != "graph_score")

@@ -1,0 +1,300 @@
+"""One function for each request to the server; it returns a `Call`, which a client sends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from urllib.parse import quote, urlencode
+
+import orjson
+
+from fusion import problem, wire
+from fusion.errors import ServerUnreachable
+from fusion.trust.token import READER_HEADER
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+T = TypeVar("T")
+
+FORGET_S = 120.0
+"""timeout for a hundred memories that are deleted in every backend and verified"""
+VERB_S = 3600.0
+"""timeout for a verb, which may go through a whole store"""
+SETTLE_EXTRA_S = 30.0
+"""how much longer than the server a client waits for `settle`"""
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T]):
+    """One request that has not been sent yet; T is the type of its reply. ``timeout_s`` overrides the client's."""
+
+    method: str
+    path: str
+    body: object = None
+    parameters: Mapping[str, str] | None = None
+    headers: Mapping[str, str] | None = None
+    timeout_s: float | None = None
+
+    def target(self, base: str) -> str:
+        """The URL of the request on a server with this base URL."""
+        return base.rstrip("/") + self.path + (f"?{urlencode(self.parameters)}" if self.parameters else "")
+
+    def content(self) -> bytes | None:
+        """The body as JSON."""
+        return None if self.body is None else orjson.dumps(self.body, option=orjson.OPT_UTC_Z)
+
+    def all_headers(self, more: Mapping[str, str]) -> dict[str, str]:
+        """The request's headers and ``more``; the request's own win."""
+        content_type = {} if self.body is None else {"content-type": "application/json"}
+        return {**content_type, **more, **(self.headers or {})}
+
+
+def parse_reply(url: str, status: int, body: bytes) -> Any:
+    """The JSON of a reply. Raises the server's error, or ServerUnreachable if another program answered."""
+    try:
+        content = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        content = None
+    if 200 <= status < 300 and isinstance(content, dict):
+        return content
+    if isinstance(content, dict):
+        raise problem.error_of(content, status)
+    raise ServerUnreachable(f"{url} answers {status}, but not as a memory-fusion server does.")
+
+
+def fuse(
+    query: str,
+    *,
+    user_id: str | None = None,
+    agent_id: str | None = None,
+    run_id: str | None = None,
+    session_id: str | None = None,
+    project: str | None = None,
+    audience: str | None = None,
+    as_of: datetime | str | None = None,
+    known_at: datetime | str | None = None,
+    budget_chars: int | None = None,
+    max_results: int | None = None,
+    backends: Sequence[str] | None = None,
+    recipe: str | None = None,
+    timeout_ms: int | None = None,
+    explain: bool | None = None,
+) -> Call[wire.Fused]:
+    """Ask all memories; the reply has one block. What is None is left to the server's recipe."""
+    return Call("POST", "/v1/fuse", _not_none(locals()))
+
+
+def compare(
+    query: str,
+    a: str,
+    b: str,
+    *,
+    as_of: datetime | str | None = None,
+    known_at: datetime | str | None = None,
+    budget_chars: int | None = None,
+    max_results: int | None = None,
+    timeout_ms: int | None = None,
+    **scope: str | None,
+) -> Call[wire.Compared]:
+    """Answer a question by two arms. An arm is a recipe, @backends or both: seed003, default@markdown+cortex, -mem0."""
+    body = {"query": query, "a": a, "b": b, "as_of": as_of, "known_at": known_at, "timeout_ms": timeout_ms}
+    return Call(
+        "POST", "/v1/compare", _not_none({**body, "budget_chars": budget_chars, "max_results": max_results, **scope})
+    )
+
+
+def feedback(
+    receipt_id: str, *, useful: Sequence[str] = (), useless: Sequence[str] = (), **scope: str | None
+) -> Call[wire.Feedback]:
+    """Say which memories of an answer were useful, by ref; replaces earlier feedback on it."""
+    votes = {"receipt_id": receipt_id, "useful": [*useful], "useless": [*useless]}
+    return Call("POST", "/v1/feedback", _not_none({**votes, **scope}))
+
+
+def labels(*, limit: int = 100, cursor: str | None = None) -> Call[wire.Labels]:
+    """A page of the memories that have feedback, oldest first, each with the signals that ranked it."""
+    return Call("GET", "/v1/feedback", parameters=_not_none({"limit": str(limit), "cursor": cursor}))
+
+
+def search(backend: str, query: str, *, limit: int = 10, **scope: str | None) -> Call[wire.Found]:
+    """The raw hits of one backend."""
+    return Call("POST", "/v1/search", _not_none({"backend": backend, "query": query, "limit": limit, **scope}))
+
+
+def remember(
+    memories: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    *,
+    idempotency_key: str | None = None,
+    batch: str | None = None,
+    reader: str | None = None,
+) -> Call[wire.Remembered]:
+    """Keep one memory or up to 100. Acknowledged is kept, whatever happens to the server next.
+
+    They reach the backends in the background, usually within 100 ms: a question asked right after this may not find
+    them yet. `settle` waits until they are delivered.
+
+    ``batch`` names a run that `undo` can take back. ``reader`` is the key in ``home/reader.key``: without it, a source
+    of a kind that only readers of files and sessions name is kept as a claim.
+    """
+    body = dict(memories) if isinstance(memories, Mapping) else [dict(item) for item in memories]
+    headers = _not_none({"idempotency-key": idempotency_key, "ingest-batch": batch, READER_HEADER: reader})
+    return Call("POST", "/v1/memories", body, headers=headers or None)
+
+
+def undo(
+    batch: str | None = None, *, limit: int = 1000, dry_run: bool = False, **scope: str | None
+) -> Call[wire.Undone]:
+    """Take back what an ingest added, by default the last one. Call again while ``left`` is not 0."""
+    body = {"batch": batch, "limit": limit, "dry_run": dry_run, **scope}
+    return Call("POST", "/v1/undo", _not_none(body), timeout_s=FORGET_S)
+
+
+def batches(*, limit: int = 20, **scope: str | None) -> Call[wire.Batches]:
+    """The ingests that can be undone, latest first."""
+    return Call("GET", "/v1/batches", parameters=_not_none({"limit": str(limit), **scope}))
+
+
+def memory(ref: str, **scope: str | None) -> Call[wire.Remembrance]:
+    """One memory by its ref."""
+    return Call("GET", f"/v1/memories/{quote(ref, safe='')}", parameters=_not_none(scope))
+
+
+def memories(
+    *,
+    limit: int = 20,
+    cursor: str | None = None,
+    document: str | None = None,
+    source: str | None = None,
+    **scope: str | None,
+) -> Call[wire.Memories]:
+    """A page of what is remembered, newest first; ``next_cursor`` of one page is ``cursor`` of the next."""
+    parameters = {"limit": str(limit), "cursor": cursor, "document": document, "source": source, **scope}
+    return Call("GET", "/v1/memories", parameters=_not_none(parameters))
+
+
+def document(path: str, *, start: int = 1, lines: int | None = None, **scope: str | None) -> Call[wire.Document]:
+    """A page of a document that a hit named, from line or turn ``start``."""
+    return Call(
+        "GET",
+        "/v1/documents",
+        parameters=_not_none({"path": path, "from": str(start), "lines": lines and str(lines), **scope}),
+    )
+
+
+def forget(ref: str, **scope: str | None) -> Call[wire.Forgotten]:
+    """Forget one memory everywhere; the reply says what each backend did."""
+    return Call("DELETE", f"/v1/memories/{quote(ref, safe='')}", parameters=_not_none(scope))
+
+
+def forget_many(
+    *,
+    refs: Sequence[str] | None = None,
+    query: str | None = None,
+    source: str | None = None,
+    document: str | None = None,
+    after: datetime | str | None = None,
+    before: datetime | str | None = None,
+    time: str | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+    dry_run: bool = False,
+    **scope: str | None,
+) -> Call[wire.Forgetting]:
+    """Forget by refs, or everything that matches all criteria, at most ``limit`` at once; ``dry_run`` only shows it.
+
+    Call again while ``more`` is true.
+    """
+    body: dict[str, Any] = {
+        "refs": None if refs is None else list(refs),
+        "query": query,
+        "source": source,
+        "document": document,
+    }
+    body |= {"after": after, "before": before, "time": time, "limit": limit, "cursor": cursor, "dry_run": dry_run}
+    return Call("POST", "/v1/forget", _not_none({**body, **scope}), timeout_s=FORGET_S)
+
+
+def forgotten(*, limit: int = 20, cursor: str | None = None, **scope: str | None) -> Call[wire.ForgottenPage]:
+    """A page of the audit of forgotten memories, newest first: when, and what each backend did."""
+    return Call("GET", "/v1/forgotten", parameters=_not_none({"limit": str(limit), "cursor": cursor, **scope}))
+
+
+def sources(
+    *, prefix: str | None = None, after: str | None = None, limit: int = 100, **scope: str | None
+) -> Call[wire.Sources]:
+    """The sources of memories, by name, from the one after ``after``."""
+    parameters = {"prefix": prefix, "after": after, "limit": str(limit), **scope}
+    return Call("GET", "/v1/sources", parameters=_not_none(parameters))
+
+
+def retire(files: Sequence[Mapping[str, Any]], *, dry_run: bool = False, **scope: str | None) -> Call[wire.Retired]:
+    """Retire what came from files and is no longer in them; ``files`` are {source, keep: revisions} of whole files."""
+    return Call("POST", "/v1/retire", _not_none({"files": [dict(f) for f in files], "dry_run": dry_run, **scope}))
+
+
+def memory_search(query: str, *, max_results: int = 6, min_score: float = 0.0, **more: Any) -> Call[wire.ToolFound]:
+    """Single memories in the shape of an agent's tool; ``more`` is scope, citations, backends, as_of, timeout_ms."""
+    body = {"query": query, "maxResults": max_results, "minScore": min_score, **more}
+    return Call("POST", "/v1/tools/memory_search", _not_none(body))
+
+
+def memory_get(path: str, *, start: int = 1, lines: int | None = None, **scope: str | None) -> Call[wire.ToolRead]:
+    """A page of a document that a result names, or a memory; the text is empty for everything else."""
+    return Call("POST", "/v1/tools/memory_get", _not_none({"path": path, "from": start, "lines": lines, **scope}))
+
+
+def memory_append(text: str, **scope: str | None) -> Call[wire.Appended]:
+    """Append lines to today's log, without secrets."""
+    return Call("POST", "/v1/tools/memory_append", _not_none({"text": text, **scope}))
+
+
+def flush_plan(context_window: int, **session: Any) -> Call[wire.FlushPlan]:
+    """Whether a session should save now what it knows, and how. ``session`` has the fields of `schemas.FlushBody`."""
+    return Call("POST", "/v1/flush/plan", _not_none({"context_window": context_window, **session}))
+
+
+def do(
+    backend: str, verb: str, arguments: Mapping[str, Any] | None = None, **scope: str | None
+) -> Call[dict[str, Any]]:
+    """Run one of a backend's verbs; the reply is its result. `AsyncClient.stream` also yields its progress.
+
+    A verb may go through a whole store, so the timeout is an hour.
+    """
+    path = f"/v1/backends/{quote(backend, safe='')}/{quote(verb, safe='')}"
+    return Call("POST", path, {**(arguments or {}), **_not_none(scope)}, timeout_s=VERB_S)
+
+
+def backends() -> Call[wire.Backends]:
+    """The state of every backend, and what it holds."""
+    return Call("GET", "/v1/backends")
+
+
+def status() -> Call[wire.Status]:
+    """The state of the home: backends, breakers, backlog, sizes, requests in flight."""
+    return Call("GET", "/v1/status")
+
+
+def receipt(receipt_id: str, *, user_id: str | None = None) -> Call[dict[str, Any]]:
+    """Why each candidate of one answer is in the block or not. Raises NotFound if the answer was another user's."""
+    return Call("GET", f"/v1/receipts/{quote(receipt_id, safe='')}", parameters=_not_none({"user_id": user_id}))
+
+
+def ready() -> Call[dict[str, Any]]:
+    """Readiness of the server. Raises Overloaded while it starts or stops."""
+    return Call("GET", "/readyz")
+
+
+def health() -> Call[wire.Health]:
+    """Liveness of the server, with its process id."""
+    return Call("GET", "/healthz")
+
+
+def settle(wait_s: float = 30.0) -> Call[wire.Settled]:
+    """Wait until everything remembered is delivered and has its vectors; ``settled`` says whether it was in time."""
+    return Call("POST", "/v1/settle", {"timeout_s": wait_s}, timeout_s=wait_s + SETTLE_EXTRA_S)
+
+
+def _not_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}

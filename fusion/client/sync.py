@@ -1,0 +1,153 @@
+"""The blocking client, over the HTTP of the standard library."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import wraps
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from urllib.parse import urlsplit
+
+from fusion.client import calls
+from fusion.client.address import TIMEOUT_S, BaseClient, Endpoint, endpoint_of
+from fusion.client.calls import Call, parse_reply
+from fusion.errors import HomeGone
+from fusion.home import ServerRecord
+from fusion.local_server import CONNECT_S, Proven, Unsent
+from fusion.trust.token import read_token
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _method(build: Callable[P, Call[T]]) -> Callable[Concatenate[Client, P], T]:
+    """The method of `Client` that sends the calls of ``build``."""
+
+    @wraps(build)
+    def method(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.send(build(*args, **kwargs))
+
+    return method
+
+
+class Client(BaseClient):
+    """A blocking client. Any number of threads may share one. Close it, or use it in a ``with``."""
+
+    _endpoint: Endpoint | None = None
+    """where the server last answered"""
+
+    fuse = _method(calls.fuse)
+    compare = _method(calls.compare)
+    feedback = _method(calls.feedback)
+    labels = _method(calls.labels)
+    search = _method(calls.search)
+    do = _method(calls.do)
+    remember = _method(calls.remember)
+    memory = _method(calls.memory)
+    memories = _method(calls.memories)
+    document = _method(calls.document)
+    forget = _method(calls.forget)
+    backends = _method(calls.backends)
+    status = _method(calls.status)
+    receipt = _method(calls.receipt)
+    ready = _method(calls.ready)
+    health = _method(calls.health)
+    settle = _method(calls.settle)
+    forget_many = _method(calls.forget_many)
+    forgotten = _method(calls.forgotten)
+    undo = _method(calls.undo)
+    batches = _method(calls.batches)
+    sources = _method(calls.sources)
+    retire = _method(calls.retire)
+    flush_plan = _method(calls.flush_plan)
+    memory_search = _method(calls.memory_search)
+    memory_get = _method(calls.memory_get)
+    memory_append = _method(calls.memory_append)
+
+    def send(self, call: Call[T]) -> T:
+        """Send one request; send it again only if the first cannot have arrived."""
+        for last in (False, True):
+            endpoint, proven = (self._endpoint, None) if self._endpoint else self._address.connect()
+            self._endpoint = endpoint
+            try:
+                reply: T = parse_reply(*_exchange(endpoint, call, call.timeout_s or self._timeout_s, proven))
+                return reply
+            except HomeGone:
+                self.close()
+                if last or not self._address.wait_for_another():
+                    raise
+            except (Unsent, OSError, HTTPException) as error:
+                self.close()
+                self._address.give_up_or_retry(error, unsent=isinstance(error, Unsent), last=last)
+        raise AssertionError("the last try returns or raises")
+
+    def close(self) -> None:
+        """Forget where the server is. No connection is kept."""
+        self._endpoint = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def client_of(home: Path, record: ServerRecord, *, timeout_s: float = TIMEOUT_S) -> Client:
+    """A client of the home's server that ``record`` describes."""
+    client = Client.of_home(home, start=False, timeout_s=timeout_s)
+    client._endpoint = endpoint_of(record, read_token(home))
+    return client
+
+
+def _exchange(endpoint: Endpoint, call: Call[Any], timeout_s: float, proven: Proven | None) -> tuple[str, int, bytes]:
+    """URL, status and body of the whole reply, over a connection for this request alone.
+
+    ``proven`` is an open connection to a home's server; it is used instead of a new one.
+    Raises Unsent, TimeoutError and other OSErrors, and HTTPException if the reply is not HTTP.
+    """
+    deadline = time.monotonic() + timeout_s
+    url = call.target(endpoint.url)
+    parts = urlsplit(url)
+    with closing(_connection_to(endpoint, timeout_s, proven)) as connection:
+        target = parts.path + (f"?{parts.query}" if parts.query else "")
+        headers = call.all_headers({"connection": "close", **endpoint.headers})
+        connection.request(call.method, target, call.content(), headers)
+        with connection.getresponse() as response:
+            return url, response.status, b"".join(_chunks_until(deadline, response))
+
+
+def _connection_to(endpoint: Endpoint, timeout_s: float, proven: Proven | None) -> HTTPConnection:
+    """An open connection that does not reconnect by itself; a home's server has proved itself on it.
+
+    Raises Unsent, TimeoutError.
+    """
+    parts = urlsplit(endpoint.url)
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=min(timeout_s, CONNECT_S))
+    if endpoint.record is not None and endpoint.token is not None:
+        connection.sock = (proven or Proven.open(endpoint.record, endpoint.token, timeout_s)).detach()
+    else:
+        try:
+            connection.connect()
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise Unsent(str(error)) from error
+    connection.auto_open = 0
+    connection.sock.settimeout(timeout_s)
+    return connection
+
+
+def _chunks_until(deadline: float, response: HTTPResponse) -> Iterator[bytes]:
+    """The chunks of a reply until a deadline: the socket's timeout bounds each read, not their sum."""
+    left = response.length  # None without Content-Length
+    while left != 0 and (chunk := response.read1(1 << 16)):
+        if time.monotonic() > deadline:
+            raise TimeoutError("the reply trickles")
+        left = None if left is None else left - len(chunk)
+        yield chunk
+    if left:
+        raise IncompleteRead(b"", left)
