@@ -171,7 +171,7 @@ class Tenant:
             headers = {"accept": "application/json, text/event-stream"}
             await note(f"POST /mcp {{{name}}}", await self.post("/mcp", call, **headers))
         await post("/v1/settle", {"timeout_s": 60})
-        for path in ("/v1/backends", "/v1/status", "/healthz", "/readyz", "/openapi.json"):
+        for path in ("/v1/backends", "/v1/status", "/healthz", "/readyz", "/openapi.json", "/docs"):
             await get(path)
         # What it writes now has the next numbers.
         await post("/v1/memories", {"text": f"The last note is of the {word}.", "at": "2025-06-01T00:00:00Z"})
