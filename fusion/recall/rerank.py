@@ -1,7 +1,7 @@
-"""Pool → Judged: local signals for all of it, then a judge's 0 to 10 for the head.
+"""Ranking of the pool: a local score for each memory, then a language model's score of 0 to 10 for the head.
 
-The judge sees and moves only the head of the local order, and nothing from outside can enter it: that, and the share
-that the local score keeps, bound what a passage that fools the judge can gain. On any fault the local order stands.
+The judge sees and reorders only the head of the local order, and the local score keeps a share there. Both limit what
+a passage that fools the judge can gain. If the judge fails, the local order is final.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from fusion.recall.signals import Signals, SignalTable, complete, document_of, g
 from fusion.recipe import RerankSettings
 
 NEIGHBOUR_CHARS = 300
-"""of each neighbour that a judge is shown: enough for what is meant, too little to crowd out the memory itself"""
+"""of each neighbour in a passage for the judge: enough for context, too little to crowd out the memory itself"""
+SPREAD_TOLERANCE = 1e-9
+"""so that the gate's bound is inclusive in floating point: .90 - .75 is .15000000000000002"""
 
 
 class Scored(NamedTuple):
@@ -48,7 +50,7 @@ class Scored(NamedTuple):
 
 
 def by_local_score(pool: Sequence[Pooled], table: SignalTable, numbers: RerankSettings) -> tuple[Scored, ...]:
-    """The pool in the local order, best first; ties go to the better fused, then to the smaller ref."""
+    """The pool by local score, best first; ties go to the higher RRF score, then to the smaller ref."""
     wanted = frozenset(name for name, weight in numbers.signals.items() if weight)
     if numbers.model is None:
         local = graph_boosted(scores(table, numbers.signals), table, numbers.graph_boost).tolist()
@@ -57,14 +59,14 @@ def by_local_score(pool: Sequence[Pooled], table: SignalTable, numbers: RerankSe
         trees = numbers.model.trees
         local = trees.shares(table.rows()) if trees is not None else table.column("mean").tolist()
     every = zip(pool, count(), local, complete(table, wanted).tolist(), strict=False)
-    return tuple(sorted((Scored(p, table, i, mean, None, there) for p, i, mean, there in every), key=_place))
+    return tuple(sorted((Scored(p, table, i, mean, None, there) for p, i, mean, there in every), key=_rank_key))
 
 
 def by_best_sub_question(orders: Sequence[tuple[Scored, ...]], numbers: RerankSettings) -> tuple[Scored, ...]:
-    """One order of the pool, of the orders for each part of a query: a memory stands where it answers best.
+    """Merges the orders for each sub-question into one: each memory gets its best score of them.
 
-    The best for each part counts as much as the best of all, so that none has the block to itself; but what is under
-    the floor answers nothing, and is lifted to no answer's height.
+    Scores are scaled so that each sub-question's best memory scores as high as the best of all, and no sub-question
+    takes the whole block. A sub-question whose best memory is below `abstain` has no answer and is not scaled.
     """
     if not all(orders):
         return ()
@@ -78,12 +80,12 @@ def by_best_sub_question(orders: Sequence[tuple[Scored, ...]], numbers: RerankSe
             scaled = scored._replace(local=scored.local * scale)
             if scored.ref not in found or found[scored.ref].local < scaled.local:
                 found[scored.ref] = scaled
-    return tuple(sorted(found.values(), key=_place))
+    return tuple(sorted(found.values(), key=_rank_key))
 
 
 def signals_of(order: Sequence[Scored]) -> SignalTable:
-    """The signals of an order's memories, in that order."""
-    tables = {scored.table for scored in order}  # a table is itself alone
+    """The signal table of these memories, in their order."""
+    tables = {scored.table for scored in order}  # tables compare by identity
     if len(tables) == 1:
         (table,) = tables
         rows = [scored.row for scored in order]
@@ -91,35 +93,34 @@ def signals_of(order: Sequence[Scored]) -> SignalTable:
     return SignalTable.of([scored.signals for scored in order])
 
 
-def _place(scored: Scored) -> tuple[float, float, str]:
+def _rank_key(scored: Scored) -> tuple[float, float, str]:
     return -scored.local, -scored.pooled.rrf, scored.pooled.candidate.ref
 
 
 def wants_judge(order: Sequence[Scored], numbers: RerankSettings) -> bool:
-    """Whether the recipe asks the judge about this order (the gate is seed 000's: A023)."""
+    """Whether to ask the judge. The gate asks when the best local scores are within `gate_spread` (seed 000)."""
     if numbers.judge != "gate":
         return numbers.judge == "always" and bool(order)
     top = [j.local for j in order[: numbers.gate_top]]
-    return len(top) >= numbers.gate_top and max(top) - min(top) <= numbers.gate_spread
+    return len(top) >= numbers.gate_top and max(top) - min(top) <= numbers.gate_spread + SPREAD_TOLERANCE
 
 
 def passages(order: Sequence[Scored], numbers: RerankSettings) -> dict[str, Passage]:
-    """By ref, the head as the judge sees it: each memory between its neighbours, under an id that says nothing."""
-    shelves: dict[tuple[object, ...], dict[int, Hit]] = {}
+    """The head as the judge sees it, by ref: each turn between its neighbours, under a random id."""
+    turns: dict[tuple[object, ...], dict[int, Hit]] = {}
     for scored in order:
         hit = scored.pooled.candidate.hit
         document = document_of(hit)
         if document is not None and hit.place is not None and hit.place.unit == "turn":
-            shelves.setdefault(document, {})[hit.place.start] = hit
+            turns.setdefault(document, {})[hit.place.start] = hit
     found = {}
     for scored in order[: numbers.head]:
         hit = scored.pooled.candidate.hit
         text = _said(hit)
         document = document_of(hit)
         if document is not None and hit.place is not None and hit.place.unit == "turn":
-            shelf = shelves[document]
-            beside = (shelf.get(hit.place.start + step) for step in (-1, 1))
-            before, after = (clip(_said(h), NEIGHBOUR_CHARS) if h is not None else "" for h in beside)
+            neighbours = (turns[document].get(hit.place.start + step) for step in (-1, 1))
+            before, after = (clip(_said(h), NEIGHBOUR_CHARS) if h is not None else "" for h in neighbours)
             text = "\n".join(line for line in (before, text, after) if line)
         when = f"({hit.at.utc:%Y-%m-%d}) " if hit.at else ""
         found[scored.ref] = Passage(secrets.token_hex(4), when + text)
@@ -134,10 +135,10 @@ def _said(hit: Hit) -> str:
 def by_verdict(
     order: Sequence[Scored], shown: Mapping[str, Passage], verdict: Verdict, numbers: RerankSettings
 ) -> tuple[Scored, ...]:
-    """The order with its head rearranged by ``verdict``; always a permutation of ``order``.
+    """Reorders the head by ``verdict``; the result is a permutation of ``order``.
 
-    Scored memories come first, by judge_weight · judge/10 + (1 - judge_weight) · local; those that the judge left out
-    follow in their local order; the tail is as it was.
+    Memories that the judge scored come first, by judge_weight · judge/10 + (1 - judge_weight) · local. The rest of the
+    head follows in local order, then the tail.
     """
     if not verdict.scores:
         return tuple(order)

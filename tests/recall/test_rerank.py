@@ -43,11 +43,17 @@ def test_the_local_order_is_by_score_then_agreement_then_ref() -> None:
 )
 @pytest.mark.parametrize(
     ("locals_", "asked"),
-    [((0.9, 0.85, 0.8, 0.75), True), ((0.9, 0.85, 0.8, 0.74), False), ((0.9, 0.89, 0.88), False)],
+    [
+        ((0.9, 0.85, 0.8, 0.75), True),  # .15000000000000002 in floating point
+        ((0.9, 0.85, 0.8, 0.7499), False),
+        ((0.9, 0.85, 0.8, 0.74), False),
+        ((0.9, 0.89, 0.88), False),
+        ((0.65, 0.6, 0.55, 0.5), True),
+    ],
 )
 def test_the_gate_asks_only_when_the_top_four_are_close(locals_: tuple[float, ...], asked: bool) -> None:
-    """.90 - .75 = .15 is within the spread, .16 is not, and three are not four (seed 000, A023)."""
-    assert wants_judge(order_of(*locals_), RerankSettings(judge="gate", gate_spread=0.1500001)) is asked
+    """The default spread is .15, inclusive; three memories are too few (seed 000, A023)."""
+    assert wants_judge(order_of(*locals_), RerankSettings(judge="gate")) is asked
 
 
 def test_never_and_always_mean_it() -> None:
