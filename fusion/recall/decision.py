@@ -1,4 +1,4 @@
-"""Why a memory is in the block or not: the decision as programs compare it, and as people read it."""
+"""The decision on each candidate: packed, or the reason why not, as an enum and in words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Decision(StrEnum):
-    """What became of a candidate. The values stand in receipts and replies, so they never change."""
+    """The outcome for a candidate. The values are stored in receipts and sent in replies, so they never change."""
 
     PACKED = "packed"
     BEST_BELOW_FLOOR = "best_below_floor"
@@ -21,9 +21,9 @@ class Decision(StrEnum):
 
 
 TOO_WEAK = frozenset({Decision.BEST_BELOW_FLOOR, Decision.BELOW_FLOOR, Decision.BELOW_JUDGE_FLOOR})
-"""the score was too low, whatever room there was"""
+"""the score was too low"""
 OUT_OF_ROOM = frozenset({Decision.NO_ROOM, Decision.SHARE_TAKEN})
-"""a larger budget would have changed these"""
+"""the budget was too small"""
 
 _SENTENCES = {
     Decision.PACKED: "packed",
@@ -37,19 +37,18 @@ _SENTENCES = {
     Decision.NOT_ASKED: "its backends were not asked",
     Decision.NO_CANDIDATE: "not among its candidates",
 }
-_EARLIER = {sentence: decision for decision, sentence in _SENTENCES.items()}
+_BY_SENTENCE = {sentence: decision for decision, sentence in _SENTENCES.items()}
 _ALL_IN = (" excerpt is in", " excerpts are in")
 
 
-def decision_of(kept: str) -> str:
-    """A decision as a receipt keeps it. Receipts of earlier versions have the sentence in its place; what nobody knows
-    stays as it is."""
-    return Decision.EXCERPTS_FULL if kept.endswith(_ALL_IN) else _EARLIER.get(kept, kept)
+def decision_of(stored: str) -> str:
+    """The value of a stored decision. Receipts of earlier versions have the sentence instead; unknown text is kept."""
+    return Decision.EXCERPTS_FULL if stored.endswith(_ALL_IN) else _BY_SENTENCE.get(stored, stored)
 
 
-def sentence(kept: str) -> str:
-    """A decision, as a receipt keeps it, in words."""
-    return _SENTENCES[Decision(kept)] if kept in _VALUES else kept
+def sentence(stored: str) -> str:
+    """A stored decision in words; unknown text is kept."""
+    return _SENTENCES[Decision(stored)] if stored in _VALUES else stored
 
 
 _VALUES = frozenset(Decision)

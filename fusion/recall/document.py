@@ -1,4 +1,4 @@
-"""A document for whoever follows a citation: without what was forgotten, without secrets, a page at a time."""
+"""Pages of a cited document, without forgotten lines and without secrets."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from fusion.lib.redact import redact_lines
 PAGE_LINES = 200
 MAX_LINES = 2000
 MAX_CHARS = 20_000
-"""of one page: about what an agent's prompt can bear of a single tool"""
+"""of one page: about the most that an agent's prompt has room for from a single tool"""
 
 Forgotten = Callable[[Sequence[str]], Mapping[int, str]]
-"""Of those lines of a document that say what was forgotten, by number from 1, what may be shown."""
+"""Of a document's lines, those with forgotten text: by number from 1, the part that may be shown."""
 
 
 def lines_of_file(text: str, forgotten: Forgotten) -> Mapping[int, str]:
-    """A file's lines by number, as they may be shown. What may not leaves blank lines, so that numbers stay."""
+    """A file's lines by number. Lines that may not be shown are blank, so that numbers stay."""
     text = unix(text)
     lines = text.split("\n")
     shown = redact_lines(text)
     for number, left in forgotten(lines).items():
-        # A line with a secret is masked by what stands around it, too: without a part of it that may be missed.
+        # Redaction looks at the lines around a secret: with a part taken out it could miss the secret.
         shown[number - 1] = left if shown[number - 1] == lines[number - 1] else ""
     return dict(enumerate(shown, start=1))
 
 
 def lines_of_memories(found: Sequence[tuple[Place, str]]) -> Mapping[int, str]:
-    """The lines or turns that memories of one document stand at, by number; of two at one place the later one."""
+    """The lines or turns of one document's memories, by number; of two at one place the later one."""
     lines: dict[int, str] = {}
     for place, text in found:
         parts = unix(text).split("\n") if place.unit == "line" else [text]
@@ -40,12 +40,12 @@ def lines_of_memories(found: Sequence[tuple[Place, str]]) -> Mapping[int, str]:
 
 
 def page(path: str, unit: Unit, known: Mapping[int, str], start: int, count: int) -> dict[str, Any]:
-    """At most ``count`` lines or turns from number ``start``, in at most `MAX_CHARS`; ``known`` is in order.
+    """A page: at most ``count`` lines or turns from number ``start``, at most `MAX_CHARS`; ``known`` is sorted.
 
-    ``next_from`` is where the next page begins, None at the end. A start behind the end is an empty page.
+    ``next_from`` is the start of the next page, None at the end. A start after the end gives an empty page.
     """
     last = max(known, default=0)
-    # Blank lines between two memories of a file are lines of it; between turns there is nothing.
+    # A file has blank lines between two memories; a conversation has nothing between turns.
     numbers = range(start, min(start + count - 1, last) + 1) if unit == "line" else [n for n in known if n >= start]
     shown: list[str] = []
     room = MAX_CHARS

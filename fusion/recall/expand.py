@@ -1,7 +1,7 @@
-"""Ranked → Pool: what stands beside a find joins the pool, through the same filter and dedup.
+"""Expansion of the ranked candidates into a pool: their neighbours join, after the same filter and dedup.
 
-Neighbours come from the journal, which has every event in its order, or from a backend that `FindsNeighbours`; this
-stage is handed them and only decides which are new.
+Neighbours come from the journal, which has every event in its order, or from a backend that `FindsNeighbours`. This
+stage gets them as an argument and decides which are new.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fusion.recipe import DedupSettings, ExpandSettings
 
 
 class Pooled(NamedTuple):
-    """A memory of the pool. ``rrf`` is 0 and ``neighbour_of`` names the find where it came in as a neighbour."""
+    """A memory of the pool. A neighbour has the ref of its candidate in ``neighbour_of``, and an ``rrf`` of 0."""
 
     candidate: Candidate
     rrf: float
@@ -34,9 +34,9 @@ def expand(
     numbers: ExpandSettings,
     rules: DedupSettings,
 ) -> tuple[Pooled, ...]:
-    """Every ranked candidate, then its new neighbours, in the candidates' order; at most ``numbers.max_pool``.
+    """The ranked candidates, then their new neighbours in the candidates' order; at most ``numbers.max_pool``.
 
-    ``neighbours`` has, by ref, what stands beside each candidate.
+    ``neighbours`` has each candidate's neighbours, by its ref.
     """
     pool = [Pooled(r.candidate, r.score, r.parts) for r in ranked[: numbers.max_pool]]
     finds = {entry.candidate.ref for entry in pool}

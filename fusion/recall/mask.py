@@ -1,4 +1,4 @@
-"""What of a memory is shown, to a prompt or to a judge."""
+"""Masks secrets in a hit before a prompt or a judge sees it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fusion.lib.redact import redact
 def shown(hit: Hit) -> Hit:
     """The hit without secrets.
 
-    What came through the gateway was redacted before it was kept; a user's own file or another memory system was not.
+    Events of the journal were redacted before they were stored; hits of files and other memory systems were not.
     """
     if hit.event_id is not None and not hit.external:
         return hit
@@ -22,5 +22,5 @@ def shown(hit: Hit) -> Hit:
 
 @lru_cache(maxsize=4096)
 def _masked(text: str) -> str:
-    """Remembered: the memories that reach a block are the ones that come back."""
+    """The redacted text; cached, since the same memories are shown again and again."""
     return redact(text)[0]

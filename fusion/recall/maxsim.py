@@ -25,9 +25,9 @@ _BLOCK = 2048
 
 
 def token_weights(words: Sequence[str], frequencies: Frequencies) -> list[float]:
-    """w(t) of each token, by the document frequency of the word that it is part of.
+    """w(t) of each token, by the document frequency of its word.
 
-    Stop words are counted nowhere, so they are taken to be in every document, which leaves them 0.1.
+    Stop words have no counts: they are taken to be in every document, so their weight is 0.1.
     """
     everywhere = frequencies.documents
     found = []

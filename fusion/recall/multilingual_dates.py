@@ -1,7 +1,7 @@
-"""Relative dates as Spanish, Portuguese, Arabic, Korean, Japanese and Chinese say them, in English.
+"""Translates relative dates in Spanish, Portuguese, Arabic, Korean, Japanese and Chinese into English.
 
-These are the languages besides English of which the search by words knows what only asks. A table of what people say
-most; numbers as digits. English itself is read by `fusion.lib.times`, which then says when each of these was.
+These are the languages with stop words of questions in `fusion.lib.words`. A table has the most frequent phrases;
+numbers must be digits. `fusion.lib.times` then resolves the English phrases.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _UNIT = {_plain(name): unit for unit, names in _UNITS.items() for name in names.
 
 
 def _any(words: dict[str, str]) -> str:
-    """One of these; the longest first, and whole words where there are blanks between words."""
+    """A pattern of these alternatives, longest first; whole words only, in scripts with blanks between words."""
     longest = sorted(words, key=len, reverse=True)
     return "|".join(rf"\b{w}\b" if w.isascii() else w for w in longest)
 
@@ -58,7 +58,7 @@ _SAID = re.compile(
 
 
 def in_english(text: str) -> list[str]:
-    """What a text says of when, each in English words: "hace 3 días" is "3 days ago"."""
+    """The relative dates of a text in English: "3 days ago" for "hace 3 días"."""
     found = []
     for match in _SAID.finditer(_plain(text)):
         count, unit = match["count"] or match["number"], match["unit"] or match["past"]

@@ -1,8 +1,8 @@
-"""When a query asks for, and how close to that a memory comes.
+"""The dates that a query names, and the closeness of a memory's date to them.
 
-What is relative ("yesterday", "last summer", "two weeks ago") counts from when the query is asked, in UTC days. People
-who speak so are off by the more, the coarser they speak: beside what they ask for, closeness falls with the distance in
-units of what they said, as ½ / (1 + distance / unit). Who names a month or a year means it.
+Relative dates ("yesterday", "last summer", "two weeks ago") count from the time of the query, in UTC days. The coarser
+such a date, the less exact it is: outside of the named time, closeness is ½ / (1 + distance / unit), where the unit is
+the length of the named time. A month or year that is named must match.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from fusion.lib.times import MONTHS, windows
 from fusion.recall.multilingual_dates import in_english
 
 NAME_ONLY_CLOSENESS = 0.5
-"""how close comes at most what is not when the query asks for: right beside it, or by its month's or year's name alone,
-for "last May" is not any May"""
+"""highest closeness outside of the named time: for a date next to it, or where only the name of the month or year
+matches, since "last May" is not every May"""
 
 _WEEK_S = timedelta(days=7).total_seconds()
 # Capitals tell the month from the verb: "it may rain", "they march".
@@ -28,8 +28,10 @@ _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
 @dataclass(frozen=True, slots=True)
 class Dates:
-    """What a query says of when: months (1 to 12) and years by name, and windows of time as (start, end, unit): POSIX
-    seconds, and how many seconds one is easily off."""
+    """The dates of a query: named months (1 to 12) and years, and time windows.
+
+    A window is (start, end, unit): POSIX seconds, and the length in seconds by which distance is measured.
+    """
 
     months: frozenset[int] = frozenset()
     years: frozenset[int] = frozenset()
@@ -39,7 +41,7 @@ class Dates:
         return bool(self.months or self.years or self.windows)
 
     def closeness(self, at: Moment | None) -> float:
-        """0 to 1: 1 for what touches a window, else by the name, or ¼ one unit away; without a date 0."""
+        """The closeness of a date, 0 to 1: 1 inside a window, ¼ one unit away from it; 0 without a date."""
         if at is None:
             return 0.0
         by_name = bool(self.months or self.years)
@@ -59,25 +61,25 @@ class Dates:
 def dates(text: str, now: datetime) -> Dates:
     """The dates that a query names, asked at ``now``."""
     months = frozenset(
-        next(i for i, m in enumerate(MONTHS, 1) if m[:3] == found[:3].lower()) for found in _MONTH.findall(text)
+        next(i for i, m in enumerate(MONTHS, 1) if m[:3] == name[:3].lower()) for name in _MONTH.findall(text)
     )
-    told = []
+    found = []
     for said in (text, *in_english(text)):
         for window in windows(said, Moment(now)):
             start, end = window.start.timestamp(), window.end.timestamp()
-            told.append((start, end, max(end - start, _WEEK_S if window.weeks else 0.0)))
-    return Dates(months, frozenset(int(y) for y in _YEAR.findall(text)), tuple(told))
+            found.append((start, end, max(end - start, _WEEK_S if window.weeks else 0.0)))
+    return Dates(months, frozenset(int(y) for y in _YEAR.findall(text)), tuple(found))
 
 
 def _distance(first: float, last: float, start: float, end: float) -> float:
-    """Seconds from a window to the far end of a memory's time, so that the day before is a day away; 0 if they meet."""
+    """Seconds from a window to the far end of a memory's time, so the day before is a day away; 0 if they overlap."""
     if first < end and last > start:
         return 0.0
     return max(start - first, last - end)
 
 
 def _end(at: Moment) -> float:
-    """Where a memory's time ends, as far as there is a time after it."""
+    """The end of a memory's time in POSIX seconds."""
     try:
         return end_of(at).timestamp()
     except (OverflowError, ValueError):  # the year 9999 has no next one

@@ -1,20 +1,19 @@
-"""What a memory's place among the others says of it: signals for a model that has learned what to make of them.
+"""Features of a memory relative to the pool, for a trained model. Each is from 0 to 1.
 
-Each is 0 to 1. ``mean`` is the recipe's own weighted mean, and the others are made of that, of the pool and of the
-texts; they cost more than they are worth to a sum, so they are computed only where a recipe names a model.
+They are computed only for recipes with a model: in a weighted mean they would cost more than they gain.
 
-| signal   | what it says |
-|----------|--------------|
-| mean     | the weighted mean, by which the pool would be ordered without the model |
-| share    | the same, as a share of the best one's |
-| rank     | 1 for the best by that order, ½ for the second, ⅓ for the third… |
+| feature  | meaning |
+|----------|---------|
+| mean     | the recipe's weighted mean, which orders the pool without the model |
+| share    | the mean as a share of the highest mean |
+| rank     | 1 for the best by mean, ½ for the second, ⅓ for the third… |
 | before   | the mean of the memory right before it in its document |
-| after    | …and of the one right after it |
-| session  | the mean of its document's three best, as a share of the best document's |
-| question | 1: it ends by asking something |
-| reply    | 1: what stands right before it asks something |
-| feedback | the words of the three best memories, weighted by how rare they are, in this one |
-| found    | of all sightings of the pool's best found memory, how many this one has; 0 for a neighbour |
+| after    | the mean of the memory right after it |
+| session  | the mean of its document's three best memories, as a share of the best document's |
+| question | 1 if it ends with a question mark |
+| reply    | 1 if the memory right before it ends with a question mark |
+| feedback | the share of the three best memories' words that it has, weighted by rarity |
+| found    | its source hits as a share of the most that any memory has; 0 for a neighbour |
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ if TYPE_CHECKING:
 
 CONTEXT = ("mean", "share", "rank", "before", "after", "session", "question", "reply", "feedback", "found")
 HEAD_MEMORIES = 3
-"""memories that speak for a document, or for what the query is about"""
+"""best memories that represent a document, or the topic of the query"""
 FEEDBACK_TERMS = 20
-"""words of theirs: Lavrenko and Croft, "Relevance-based language models", SIGIR 2001, take 10 to 100"""
+"""words of the best memories; Lavrenko and Croft, "Relevance-based language models", SIGIR 2001, take 10 to 100"""
 
 
 def in_context(pool: Sequence[Pooled], table: SignalTable, weights: Mapping[str, float]) -> SignalTable:
-    """The table with these signals beside those that it has."""
+    """The table with these features added."""
     import numpy as np
 
     if not pool:
@@ -55,7 +54,7 @@ def in_context(pool: Sequence[Pooled], table: SignalTable, weights: Mapping[str,
     source_hits = np.array([0 if p.neighbour_of else len(p.candidate.source_hits) for p in pool])
     adjacent = adjacent_positions(pool)
 
-    def of_the_one(offset: int, column: Column) -> Column:
+    def of_neighbour(offset: int, column: Column) -> Column:
         here, there = pairs(adjacent[offset])
         found = np.full(len(pool), nan)
         found[here] = column[there]
@@ -67,11 +66,11 @@ def in_context(pool: Sequence[Pooled], table: SignalTable, weights: Mapping[str,
         "rank": 1 / rank,
         "session": np.array(_sessions(pool, means.tolist())),
         "question": asks,
-        "reply": np.nan_to_num(of_the_one(-1, asks)),
+        "reply": np.nan_to_num(of_neighbour(-1, asks)),
         "feedback": np.array(_feedback(texts, order)),
         "found": source_hits / (source_hits.max() or 1),
-        "before": of_the_one(-1, means),
-        "after": of_the_one(1, means),
+        "before": of_neighbour(-1, means),
+        "after": of_neighbour(1, means),
     }
     return SignalTable(table.size, {**table.columns, **context})
 
@@ -87,7 +86,7 @@ def _sessions(pool: Sequence[Pooled], means: Sequence[float]) -> list[float]:
 
 
 def _feedback(texts: Sequence[Counted], order: Sequence[int]) -> list[float]:
-    """How much of what tells the three best apart from the pool each text has; a text's own words do not count."""
+    """For each text the weighted share of the best memories' words that it has, without those that only it has."""
     documents = Counter(term for text in texts for term in text.counts)
     rare = {term: log(1 + len(texts) / df) for term, df in documents.items()}
     head = order[:HEAD_MEMORIES]

@@ -1,6 +1,6 @@
-"""Candidates → Ranked: reciprocal rank fusion (`fusion.lib.rank_fusion`) over the backends, its parts kept.
+"""Reciprocal rank fusion (`fusion.lib.rank_fusion`) of the candidates over the backends.
 
-A backend has one vote a memory, its best rank, however often it returned it.
+A backend has one vote per memory: its best rank of it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fusion.recipe import FuseSettings
 
 
 class Ranked(NamedTuple):
-    """``score`` is the sum of ``parts``, one a backend that found it."""
+    """A candidate with its RRF score: the sum of ``parts``, one per backend that found it."""
 
     candidate: Candidate
     score: float
@@ -22,7 +22,7 @@ class Ranked(NamedTuple):
 
 
 def rrf(candidates: Sequence[Candidate], numbers: FuseSettings) -> tuple[Ranked, ...]:
-    """Best first; ties go to the smaller ref."""
+    """The candidates by RRF score, best first; ties go to the smaller ref."""
     ranked = []
     for candidate in candidates:
         parts: dict[str, float] = {}
@@ -34,5 +34,5 @@ def rrf(candidates: Sequence[Candidate], numbers: FuseSettings) -> tuple[Ranked,
 
 
 def ceiling(backends: Sequence[str], numbers: FuseSettings) -> float:
-    """The highest score there is when ``backends`` all answer: first place with each."""
+    """The highest possible RRF score when ``backends`` answer: first place in each."""
     return highest([numbers.weights.get(name, 1.0) for name in backends], numbers.k)

@@ -1,24 +1,24 @@
-"""What is cheaply known of each memory in the pool, by name, each 0 to 1.
+"""The signals of each memory in the pool and the local score over them. Each signal is from 0 to 1.
 
-| signal    | what it says |
-|-----------|--------------|
-| agreement | reciprocal rank fusion, as a share of first place with every backend that answered |
-| bm25      | the query's words in the memory and its two neighbours, as a share of the most they could count |
-| dense     | cosine of query and memory |
-| maxsim    | IDF-weighted MaxSim of the query's tokens in the memory |
-| window3   | the same for a turn of a talk, each token matched in it or in what was said right before and after |
-| window5   | the same, two before and two after: a reply by the words of its question, a fact by its occasion |
-| own       | for what is no turn among others, and says by itself what it says: the mean of its MaxSim and its |
-|           | cosine; for a section of a document its MaxSim: it is longer than what a model reads as a whole |
-| speaker   | 1: a turn of a talk said by someone the query names; 0: one said by another while it names one; else ½, |
-|           | which is also what a memory has that stands alone or that only a backend vouches for |
-| date      | how close it is to when the query asks for (`fusion.recall.query_dates`); 0 where that names no date |
-| length    | how much it says, up to `FULL_LENGTH_CHARS` characters |
-| linked    | how strongly a graph leads to it from what the query names and finds, by the backend that says most; for |
-|           | what is no turn among others: turns of one talk name the same people, which links all of them |
+| signal     | meaning |
+|------------|---------|
+| fusion     | the RRF score as a share of the highest possible one: first place in every backend that answered |
+| bm25       | BM25 of the query in the memory and its two neighbours, as a share of the highest possible score |
+| dense      | cosine of query and memory |
+| maxsim     | IDF-weighted MaxSim of the query's tokens in the memory |
+| window3    | MaxSim of a turn of a conversation; a token may also match in the turn before or after |
+| window5    | the same with two turns before and after: a reply matches by its question's words |
+| similarity | of a memory that is no turn among others: the mean of MaxSim and cosine; of a section of a document |
+|            | MaxSim alone, since a section is longer than what the model encodes as a whole |
+| speaker    | 1 for a turn of a speaker that the query names, 0 for another's turn in that case, else ½; ½ as well |
+|            | for a memory without neighbours, and for one that only a backend vouches for |
+| date       | closeness to the dates that the query names (`fusion.recall.query_dates`); 0 if it names none |
+| length     | the text's length as a share of `FULL_LENGTH_CHARS`, at most 1 |
+| graph      | how strongly a backend's graph leads from the query to the memory, the highest of all backends; absent |
+|            | for turns among others: turns of one conversation name the same people, which links all of them |
 
-A signal that cannot be had (no model, no time to encode) is absent, and the others carry the weight. ``linked`` has
-none: what a graph leads to need not be like the query at all, so it lifts a score instead of taking part in the mean.
+A signal that is not available (no model, no time to encode) is absent, and the others carry the weight. ``graph`` has
+no weight: what a graph leads to need not resemble the query, so it raises the mean instead of taking part in it.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
 SIGNALS = ("fusion", "bm25", "dense", "maxsim", "window3", "window5", "similarity", "speaker", "date", "length")
 ALTERNATIVES = frozenset({"window3", "window5", "similarity"})
-"""a memory has windows or a look of its own: it never has all of these"""
+"""a memory has the windows or the similarity, never all three"""
 NEIGHBOUR_OFFSETS = (-2, -1, 1, 2)
-"""how far from a memory what stands beside it is, in places of its document"""
+"""distances to the neighbours that are looked at, in positions of the document"""
 FULL_LENGTH_CHARS = 300
 
 Signals = Mapping[str, float]
@@ -55,10 +55,11 @@ Signals = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Likeness:
-    """How a model sees a query beside texts.
+    """What the embedding model says of a query and of texts.
 
-    ``words`` has the word that each query token is part of; ``matches`` gives, by text, each token's best match in
-    it (shape: query tokens), and ``dense`` the cosine of the whole. Texts that there was no time for are not in them.
+    ``words``: for each query token the word that it is part of. ``matches``: by text, each query token's best cosine
+    in it (shape: query tokens). ``dense``: by text, the cosine with the query. Texts that were not encoded in time are
+    in neither.
     """
 
     words: tuple[str, ...] = ()
@@ -68,31 +69,28 @@ class Likeness:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SignalTable:
-    """What is known of each memory of a pool, in its order: a column for each signal, NaN where a memory has none.
-
-    A column, because what is done with one memory is done with hundreds.
-    """
+    """A column per signal and a row per memory of the pool, in its order; NaN where a memory lacks the signal."""
 
     size: int
     columns: Mapping[str, Column]
 
     @classmethod
     def of(cls, rows: Sequence[Signals]) -> SignalTable:
-        """A row for each memory, with the signals that it has."""
+        """A table of these rows; a row has the signals of one memory."""
         import numpy as np
 
         names = dict.fromkeys(name for row in rows for name in row)
         return cls(len(rows), {name: np.array([row.get(name, nan) for row in rows]) for name in names})
 
     def column(self, name: str) -> Column:
-        """A signal of each; one that no memory has is NaN throughout."""
+        """One signal of each memory; all NaN if no memory has it."""
         import numpy as np
 
         found = self.columns.get(name)
         return np.full(self.size, nan) if found is None else found
 
     def row(self, i: int) -> dict[str, float]:
-        """The signals that one memory has."""
+        """The signals of one memory, without absent ones."""
         return {name: value for name, column in self.columns.items() if not isnan(value := float(column[i]))}
 
     def rows(self) -> list[dict[str, float]]:
@@ -102,10 +100,10 @@ class SignalTable:
 def local_signals(
     query: Query, pool: Sequence[Pooled], fusion_ceiling: float, frequencies: Frequencies, likeness: Likeness
 ) -> SignalTable:
-    """The signals of each memory of ``pool``, in its order. ``likeness`` is by the memory's spoken text.
+    """The signals of each memory of ``pool``, in its order. ``likeness`` is by the memory's text with its speaker.
 
-    Where ``frequencies`` know less than the pool, because foreign memories are not in the journal, the pool's own
-    stand in for them.
+    Where ``frequencies`` count fewer documents than the pool has (external memories are not in the journal), the
+    pool's own frequencies are used.
     """
     if not pool:
         return SignalTable(0, {})
@@ -119,7 +117,7 @@ def local_signals(
     turns = among & np.array([_is_turn(hit) for hit in hits])
     asked = terms(query.text)
     if frequencies.documents < len(pool):
-        frequencies = _among(texts, asked)
+        frequencies = _pool_frequencies(texts, asked)
     columns = {
         "fusion": np.array([entry.rrf for entry in pool]) / (fusion_ceiling or 1.0),
         "bm25": Bm25(asked, frequencies).scores(texts, (adjacent[-1], adjacent[1])),
@@ -135,8 +133,8 @@ def local_signals(
     return SignalTable(len(pool), columns)
 
 
-def _among(texts: Sequence[Counted], asked: Sequence[str]) -> Frequencies:
-    """Of these texts themselves, how many have each term."""
+def _pool_frequencies(texts: Sequence[Counted], asked: Sequence[str]) -> Frequencies:
+    """The document frequency of each term among these texts."""
     length = sum(text.length for text in texts) / len(texts)
     counts = {term: sum(term in text.counts for text in texts) for term in set(asked)}
     return Frequencies(len(texts), length, counts)
@@ -149,7 +147,7 @@ def _late_interaction(
     frequencies: Frequencies,
     likeness: Likeness,
 ) -> dict[str, Column]:
-    """maxsim of each memory that the model saw, window3 and window5 where it is a turn."""
+    """maxsim of each encoded memory, and window3 and window5 of each turn."""
     import numpy as np
 
     weights = np.array(token_weights(likeness.words, frequencies), dtype=np.float32)
@@ -177,7 +175,7 @@ def _late_interaction(
 
 
 def _similarity(maxsim: Column | None, dense: Column, among: NDArray[np.bool_]) -> Column:
-    """What there is of the two; of both the mean, and among others MaxSim."""
+    """The mean of both where there are both; MaxSim for a memory among others; else the one there is."""
     import numpy as np
 
     if maxsim is None:
@@ -187,7 +185,7 @@ def _similarity(maxsim: Column | None, dense: Column, among: NDArray[np.bool_]) 
 
 
 def scores(table: SignalTable, weights: Mapping[str, float]) -> Column:
-    """The local score of each memory, 0 to 1: the weighted mean of the signals that are there."""
+    """The weighted mean of each memory's signals, 0 to 1; absent signals have no weight."""
     import numpy as np
 
     total, best = np.zeros(table.size), np.zeros(table.size)
@@ -200,16 +198,19 @@ def scores(table: SignalTable, weights: Mapping[str, float]) -> Column:
 
 
 def graph_boosted(means: Column, table: SignalTable, graph_boost: float) -> Column:
-    """Means with what the graph says added, 0 to 1: 1 - (1 - mean)(1 - lift · linked), as two independent reasons to
-    show a memory are (noisy-or: J. Pearl, "Probabilistic Reasoning in Intelligent Systems", 1988). It never lowers."""
+    """Means raised by the graph signal, 0 to 1: 1 - (1 - mean)(1 - boost · graph).
+
+    That is the noisy-or of two independent reasons to show a memory (J. Pearl, "Probabilistic Reasoning in Intelligent
+    Systems", 1988). It never lowers a score.
+    """
     import numpy as np
 
-    linked = np.nan_to_num(table.column("graph"))
-    return 1 - (1 - means) * (1 - graph_boost * linked)
+    graph = np.nan_to_num(table.column("graph"))
+    return 1 - (1 - means) * (1 - graph_boost * graph)
 
 
 def complete(table: SignalTable, wanted: frozenset[str]) -> NDArray[np.bool_]:
-    """Whether every signal that a recipe wants is there, as far as a memory can have it."""
+    """Whether each memory has every wanted signal, as far as a memory of its sort can have it."""
     import numpy as np
 
     met = np.ones(table.size, dtype=np.bool_)
@@ -221,7 +222,7 @@ def complete(table: SignalTable, wanted: frozenset[str]) -> NDArray[np.bool_]:
 
 
 def document_of(hit: Hit) -> tuple[object, ...] | None:
-    """What groups memories that stand beside each other."""
+    """The key of the document that a hit is part of; hits with the same key can be neighbours. None without one."""
     if hit.place is None:
         return None
     return (hit.scope.tenant, hit.scope.user_id, hit.place.document, hit.place.unit, hit.stated_by)
@@ -232,28 +233,28 @@ def _is_turn(hit: Hit) -> bool:
 
 
 NO_NEIGHBOURS = (None,) * len(NEIGHBOUR_OFFSETS)
-"""what stands beside a memory that stands alone"""
+"""the neighbours of a memory that has none in the pool"""
 
 
 def adjacent_positions(pool: Sequence[Pooled]) -> dict[int, list[int | None]]:
-    """By offset, and for each memory, where in the pool the one stands that is so many places on in its document."""
-    shelves: dict[object, list[tuple[int, str, int]]] = defaultdict(list)
+    """By offset, each memory's neighbour at that distance in its document, as an index into the pool, or None."""
+    documents: dict[object, list[tuple[int, str, int]]] = defaultdict(list)
     for i, entry in enumerate(pool):
         hit = entry.candidate.hit
         if hit.place is not None:
-            shelves[document_of(hit)].append((hit.place.start, entry.candidate.ref, i))
+            documents[document_of(hit)].append((hit.place.start, entry.candidate.ref, i))
     found: dict[int, list[int | None]] = {offset: [None] * len(pool) for offset in NEIGHBOUR_OFFSETS}
-    for shelf in shelves.values():
-        if len(shelf) == 1:
+    for members in documents.values():
+        if len(members) == 1:
             continue
-        shelf.sort()
-        turns = _is_turn(pool[shelf[0][-1]].candidate.hit)
-        # Turns are numbered one by one, so a gap shows; chunks are not, so the next in the pool will do.
-        places = [(start if turns else n, i) for n, (start, _, i) in enumerate(shelf)]
-        standing = dict(reversed(places))  # of two in one place the first
+        members.sort()
+        turns = _is_turn(pool[members[0][-1]].candidate.hit)
+        # Turns are numbered one by one, so gaps are known; of chunks the next one in the pool counts as the neighbour.
+        places = [(start if turns else n, i) for n, (start, _, i) in enumerate(members)]
+        at_place = dict(reversed(places))  # of two in one place the first
         for offset, others in found.items():
             for here, i in places:
-                others[i] = standing.get(here + offset)
+                others[i] = at_place.get(here + offset)
     return found
 
 
@@ -261,7 +262,7 @@ _WORD = re.compile(r"\w+")
 
 
 def _speakers(text: str, hits: Sequence[Hit], turns: NDArray[np.bool_]) -> Column:
-    """A speaker counts where the talk that was captured around a turn bears it out; else anybody could claim a name."""
+    """The speaker signal. Only turns of a captured conversation count, since any other sender could claim a name."""
     import numpy as np
 
     known = [
@@ -275,7 +276,7 @@ def _speakers(text: str, hits: Sequence[Hit], turns: NDArray[np.bool_]) -> Colum
 
 
 def _names(text: str, speakers: Collection[str]) -> frozenset[str]:
-    """The speakers that the query names, by any part of their name of three letters or more."""
+    """The speakers that the query names by any part of their name of three letters or more."""
     asked = set(_WORD.findall(normalise(text)))
     return frozenset(
         s for s in speakers if any(len(part) > 2 and part in asked for part in _WORD.findall(normalise(s)))
@@ -290,5 +291,5 @@ def _closeness(query: Query, hits: Sequence[Hit]) -> Column:
 
 
 def _graph(entry: Pooled) -> float:
-    ways = [source_hit.graph_score for source_hit in entry.candidate.source_hits if source_hit.graph_score]
-    return min(1.0, max(ways)) if ways else nan
+    strengths = [source_hit.graph_score for source_hit in entry.candidate.source_hits if source_hit.graph_score]
+    return min(1.0, max(strengths)) if strengths else nan

@@ -1,8 +1,8 @@
-"""The questions in a question: "What did Ada buy, and where did Bo go?" are two, and a memory answers one of them.
+"""Splits a query into its sub-questions: "What did Ada buy, and where did Bo go?" has two.
 
-Rules for English, linear in the text. Another question begins where what follows asks by itself, with a question word
-or with a verb before its subject: behind a question mark or a conjunction, and behind a comma where what stands before
-asks directly, so that "When Ada came, what did Bo say?" and "the town, in which she lives" stay whole.
+Rules for English, linear in the text. A sub-question begins with a question word or with a verb before its subject,
+after a question mark or a conjunction. After a comma it begins only if the text before the comma is a direct question,
+so that "When Ada came, what did Bo say?" and "the town, in which she lives" stay whole.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fusion.lib.words import STOP_WORDS, word_list
 from fusion.recall.signals import Likeness
 
 MIN_TERMS = 1
-"""words that a part has to have, stop words aside, to be looked for by itself: "and why?" has none"""
+"""fewest terms, stop words aside, of a sub-question that is ranked separately: "and why?" has none"""
 
 _WORD = r"(?i:what|which|who|whom|whose|when|where|why|how)\b"
 _AMONG = r"(?i:in|on|at|for|from|with|to|by|of|about|since|until)\s+"
@@ -39,13 +39,13 @@ _BEGINS = re.compile(
 _ASKING = re.compile(rf"\?|(?<!\w)(?:{_WORD}|{_VERB})")
 _DIRECTLY = re.compile(rf"{_LISTED}|(?i:who|which|whose|whom)\b|{_VERB}")
 _NAME = re.compile(r"(?<!\w)[A-Z]\w+")
-_MEANT = re.compile(r"\b(?:he|she|it|they|him|her|them|his|hers|its|their|theirs)\b", re.IGNORECASE)
+_PRONOUN = re.compile(r"\b(?:he|she|it|they|him|her|them|his|hers|its|their|theirs)\b", re.IGNORECASE)
 
 
 def sub_questions(text: str, most: int) -> tuple[str, ...]:
-    """The questions in a text, in its order, ``most`` at most; the text itself where it is one.
+    """The sub-questions of a text in its order, at most ``most``; the text itself if it has only one.
 
-    One that names nobody, or says "he" or "it", has the names of the one before added: it is about them.
+    A sub-question without names, or with a pronoun before them, gets the names of the one before appended.
     """
     spans: list[tuple[int, int]] = []
     start = 0
@@ -69,8 +69,8 @@ def _named(pieces: Sequence[str]) -> tuple[str, ...]:
     before: dict[str, None] = {}
     for piece in pieces:
         names = dict.fromkeys(name for name in _NAME.findall(piece) if name.lower() not in STOP_WORDS)
-        meant = _MEANT.search(piece)
-        if not names or (meant and meant.start() < piece.index(next(iter(names)))):
+        pronoun = _PRONOUN.search(piece)
+        if not names or (pronoun and pronoun.start() < piece.index(next(iter(names)))):
             names |= before
             piece = " ".join([piece, *before])
         named.append(piece)
@@ -79,9 +79,9 @@ def _named(pieces: Sequence[str]) -> tuple[str, ...]:
 
 
 def split_query(query: Query, likeness: Likeness, most: int) -> list[tuple[Query, Likeness]]:
-    """Each question in a query, with what a model saw of its words; a token of no question's is every one's.
+    """Each sub-question as a query, with the likeness of its own tokens; a token of none counts for all of them.
 
-    The cosine stays the whole query's: it was asked as one, and its vector is one.
+    The cosine stays that of the whole query, which was encoded once.
     """
     texts = sub_questions(query.text, most)
     if len(texts) == 1:

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion.contract import Place, TokenVectors
+from fusion.contract import Place
 from fusion.lib.bm25 import K1, B, Bm25, Counted, Frequencies
 from fusion.recall.dedup import Candidate, SourceHit
 from fusion.recall.expand import Pooled
-from fusion.recall.maxsim import best_matches, token_weights
 from fusion.recall.signals import (
     FULL_LENGTH_CHARS,
     SIGNALS,
@@ -62,39 +61,6 @@ def test_bm25_of_many_texts_is_that_of_each(texts: list[dict[str, int]], data: s
     windows = [[j for j in near if j is not None] for near in zip(range(len(texts)), before, after, strict=True)]
     alone = [asked.score(*(counted[j] for j in near)) for near in windows]
     assert asked.scores(counted, (before, after)).tolist() == alone
-
-
-def test_token_weights_follow_the_words_document_frequency() -> None:
-    """w = ln((N+1)/(df+1)) + 0.1; a stop word keeps 0.1; a name that is nowhere weighs most."""
-    weights = token_weights(("the", "gates", "zanzibar"), TEN)
-    assert weights == pytest.approx([0.1, log(11 / 6) + 0.1, log(11 / 1) + 0.1])
-
-
-def vectors(*rows: list[int]) -> TokenVectors:
-    return TokenVectors(np.array(rows, dtype=np.int8).reshape(len(rows), -1), 0.5)
-
-
-def test_best_matches_take_the_maximum_over_a_texts_tokens() -> None:
-    """Unit vectors quantised to 2 with scale .5: a token finds itself at 1, an orthogonal one at 0, nothing at 0."""
-    asked = vectors([2, 0], [0, 2])
-    found = best_matches(
-        asked, [vectors([2, 0]), vectors([0, 2], [2, 0]), TokenVectors(np.empty((0, 2), np.int8), 1.0)]
-    )
-    assert found.tolist() == [[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]
-
-
-@pytest.mark.feature("… with an accelerator, if it is installed, that finds the same", of="the index: vectors lie")
-def test_an_accelerator_matches_to_the_last_digit() -> None:
-    """Inner products of int8 are whole numbers below 2^24, which float32 holds exactly, in whatever order they are
-    summed: 300 texts of up to 40 tokens, one of them without any."""
-    pytest.importorskip("numkong")
-    draw = np.random.default_rng(5)
-
-    def text(tokens: int) -> TokenVectors:
-        return TokenVectors(draw.integers(-127, 128, (tokens, 384)).astype(np.int8), float(draw.random() / 100))
-
-    asked, texts = text(11), [text(tokens) for tokens in [0, *draw.integers(1, 40, 300)]]
-    assert np.array_equal(best_matches(asked, texts), best_matches(asked, texts, fast=False))
 
 
 @pytest.mark.feature(

@@ -1,0 +1,62 @@
+"""MaxSim, with its arithmetic."""
+
+from __future__ import annotations
+
+from math import log
+
+import numpy as np
+import pytest
+
+from fusion.contract import TokenVectors
+from fusion.lib.bm25 import Frequencies
+from fusion.recall.maxsim import best_matches, token_weights
+from fusion.recall.signals import Likeness, local_signals
+from tests.recall.values import lone, pooled, query
+
+TEN = Frequencies(10, 2.0, {"databas": 1, "gate": 5})
+
+
+def test_token_weights_follow_the_words_document_frequency() -> None:
+    """w = ln((N+1)/(df+1)) + 0.1; a stop word keeps 0.1; a name that is nowhere weighs most."""
+    weights = token_weights(("the", "gates", "zanzibar"), TEN)
+    assert weights == pytest.approx([0.1, log(11 / 6) + 0.1, log(11 / 1) + 0.1])
+
+
+def vectors(*rows: list[int]) -> TokenVectors:
+    return TokenVectors(np.array(rows, dtype=np.int8).reshape(len(rows), -1), 0.5)
+
+
+def test_best_matches_take_the_maximum_over_a_texts_tokens() -> None:
+    """Unit vectors quantised to 2 with scale .5: a token finds itself at 1, an orthogonal one at 0, nothing at 0."""
+    asked = vectors([2, 0], [0, 2])
+    found = best_matches(
+        asked, [vectors([2, 0]), vectors([0, 2], [2, 0]), TokenVectors(np.empty((0, 2), np.int8), 1.0)]
+    )
+    assert found.tolist() == [[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]
+
+
+@pytest.mark.feature("… with an accelerator, if it is installed, that finds the same", of="the index: vectors lie")
+def test_an_accelerator_matches_to_the_last_digit() -> None:
+    """Inner products of int8 are whole numbers below 2^24, which float32 holds exactly, in whatever order they are
+    summed: 300 texts of up to 40 tokens, one of them without any."""
+    pytest.importorskip("numkong")
+    draw = np.random.default_rng(5)
+
+    def text(tokens: int) -> TokenVectors:
+        return TokenVectors(draw.integers(-127, 128, (tokens, 384)).astype(np.int8), float(draw.random() / 100))
+
+    asked, texts = text(11), [text(tokens) for tokens in [0, *draw.integers(1, 40, 300)]]
+    assert np.array_equal(best_matches(asked, texts), best_matches(asked, texts, fast=False))
+
+
+def test_maxsim_is_the_mean_of_the_best_matches_weighted_by_rarity() -> None:
+    """`database` (1 of 10 documents) matches at .8 and `gates` (5 of 10) at .2: Σ w·best / Σ w over the two tokens."""
+    rare, common = log(11 / 2) + 0.1, log(11 / 6) + 0.1
+    asked = TokenVectors(np.array([[100, 0], [0, 100]], np.int8), 0.01)
+    text = TokenVectors(np.array([[80, 0], [0, 20], [-50, -50]], np.int8), 0.01)
+    (best,) = best_matches(asked, [text])
+    assert best.tolist() == [pytest.approx(0.8), pytest.approx(0.2)]
+    likeness = Likeness(("database", "gates"), {"x": best}, {})
+    (row,) = local_signals(query("database gates"), [pooled("a", lone("a", "x"))], 1.0, TEN, likeness).rows()
+    assert row["maxsim"] == pytest.approx((rare * 0.8 + common * 0.2) / (rare + common))
+    assert row["maxsim"] > 0.5, "the rare word counts for more"
