@@ -1,7 +1,7 @@
-"""Batches: the runs of an ingest, each under an id, so that what one of them added can be taken back.
+"""Ingest runs: each memory that a run added has the run's id, so that the run can be undone.
 
-The id stands with each memory that the run added. What was known before has none of it, and neither has what replaced
-such a memory since. Undoing is not forgetting: no tombstone keeps the same files from being read in again.
+Memories that were known before the run, or that replaced one of its memories since, do not have the id. An undo leaves
+no tombstones, so the same files can be ingested again.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ create index event_batch on event(batch, seq) where batch is not null;
 """
 
 _THERE = f"forgotten = 0 and (superseded_by is null or superseded_by is '{RETIRED}')"
-"""what an undo takes back: not an earlier version of what somebody wrote since"""
+"""the condition on an event that an undo takes back: not an earlier version of a newer memory"""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One run: when it began, how many memories of it are kept, and the sources of the first and the last of them."""
+    """One run: when it began, how many of its memories are left, and their first and last source by name."""
 
     id: str
     at: datetime
@@ -39,19 +39,19 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """Some memories that an undo took back. ``left`` are still to be undone."""
+    """Memories that an undo took back; ``left`` is how many of the run remain."""
 
     records: tuple[Record, ...]
     left: int
 
 
 def enter(db: Connection, batch: str, event_ids: Sequence[str]) -> None:
-    """Notes that a run added these."""
+    """Record that a run added these events."""
     db.executemany("update event set batch = ? where event_id = ?", [(storable(batch), one) for one in event_ids])
 
 
 def batches(db: Connection, scope: Scope, limit: int) -> list[Batch]:
-    """The runs of which a scope has memories, the latest first."""
+    """The runs of which a scope has memories, latest first."""
     terms, values = visible_to(scope)
     rows = db.execute(
         f"select batch, min(recorded_at) as at, count(*) as n, min(source) as first, max(source) as last from event "
@@ -62,15 +62,15 @@ def batches(db: Connection, scope: Scope, limit: int) -> list[Batch]:
 
 
 def of_batch(db: Connection, scope: Scope, batch: str, limit: int) -> tuple[list[Record], int]:
-    """The first memories of a run that an undo takes back, and how many there are."""
+    """The first memories of a run that an undo would take back, and how many there are."""
     rows, total = _rows(db, scope, batch, limit)
     return [record_of(row) for row in rows], total
 
 
 def undo(db: Connection, scope: Scope, batch: str, limit: int, now: datetime) -> Undone:
-    """Takes back up to ``limit`` memories of a run: their texts are gone, and every backend is to delete them.
+    """Take back up to ``limit`` memories of a run: empty their texts and make their deletion due in every backend.
 
-    A backend that they have not been sent to does not get them.
+    Deliveries that have not begun are dropped.
     """
     rows, total = _rows(db, scope, batch, limit)
     records = []
@@ -78,7 +78,7 @@ def undo(db: Connection, scope: Scope, batch: str, limit: int, now: datetime) ->
         record = record_of(row)
         records.append(record)
         made = [one for one in retire.made_of(db, record.event.event_id) if one["batch"] != row["batch"]]
-        retire.retire(db, made)  # what a model made of it, alone or with others
+        retire.retire(db, made)  # memories that a model distilled from it, alone or with others
         _take_back(db, row, record, now)
     outbox.withdraw(db, [row["seq"] for row in rows], drop_unsent=True)
     return Undone(tuple(records), total - len(records))
@@ -109,7 +109,7 @@ def _take_back(db: Connection, row: Row, record: Record, now: datetime) -> None:
 
 
 def _restore(db: Connection, event_id: str, by: str) -> None:
-    """What the run replaced is current again."""
+    """Make the event current again that the run superseded."""
     old = db.execute(
         "select * from event where event_id = ? and superseded_by = ? and forgotten = 0", (event_id, by)
     ).fetchone()

@@ -1,7 +1,6 @@
-"""What the read path asks of the journal on every request, answered from memory once it was read.
+"""The journal's in-memory cache: records, neighbours and document frequencies, which every question needs.
 
-The records of events, the order that they stand in within their document, or else their session, and how common words
-are. Whatever is written is brought into line here before anybody is told of it.
+A write invalidates it before the write is acknowledged.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ CACHED_TERMS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """A document's events in reading order, and where each stands."""
+    """The event ids of one document or session in reading order, and the position of each."""
 
     ids: tuple[str, ...]
     at: Mapping[str, int]
 
 
 class JournalCache:
-    """The records and orders of one journal that were asked for lately."""
+    """The recently used records, orders and frequencies of one journal."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -40,10 +39,10 @@ class JournalCache:
         self._neighbours: dict[tuple[str, int], tuple[Record, ...]] = {}
         self._counts: dict[tuple[str, str | None], Frequencies] = {}
         self._changes = 0
-        """counts what was written: what a reader saw before a change must not be cached after it"""
+        """the number of writes: what a reader saw before a write must not be cached after it"""
 
     async def records(self, event_ids: Sequence[str]) -> Mapping[str, Record]:
-        """What is known of each event; one that never came through here is not in it, a forgotten one is."""
+        """By event id, the records of known events, forgotten ones included."""
         found = {i: record for i in event_ids if (record := self._records.get(i)) is not None}
         missing = [i for i in event_ids if i not in found]
         if missing:
@@ -63,7 +62,7 @@ class JournalCache:
         return found
 
     async def neighbours(self, event_ids: Sequence[str], span: int) -> Mapping[str, Sequence[Record]]:
-        """By event id, up to ``span`` events before it and after it in its order; what is unknown is not in it."""
+        """By event id, up to ``span`` events before it and after it in its order; unknown ids are left out."""
         found = {i: near for i in event_ids if (near := self._neighbours.get((i, span))) is not None}
         if missing := [i for i in event_ids if i not in found]:
             changes = self._changes
@@ -78,7 +77,7 @@ class JournalCache:
         return found
 
     async def _neighbour_ids(self, records: Iterable[Record], span: int) -> Mapping[str, Sequence[str]]:
-        """By event id, those of up to ``span`` events before each and after it in its order."""
+        """By event id, the ids of up to ``span`` events before it and after it in its order."""
         found: dict[str, list[str]] = {}
         orders: dict[tuple[object, ...], _Order] = {}
         for record in records:
@@ -93,7 +92,7 @@ class JournalCache:
         return found
 
     async def _order(self, key: tuple[object, ...]) -> _Order:
-        """A document's events in reading order, without what was forgotten or superseded."""
+        """The current events of one document or session in reading order."""
         order = self._orders.get(key)
         if order is None:
             changes = self._changes
@@ -119,7 +118,7 @@ class JournalCache:
         return order
 
     async def frequencies(self, scope: Scope, asked: Sequence[str]) -> Frequencies:
-        """How common each term is among the memories of the scope's user, or of the whole tenant."""
+        """The document frequency of each term among the memories of the scope's user, or of the whole tenant."""
         whose = (scope.tenant, scope.user_id)
         known = self._counts.get(whose)
         if known is None or not known.counts.keys() >= set(asked):
@@ -134,26 +133,26 @@ class JournalCache:
         return replace(known, counts={term: n for term in asked if (n := known.counts[term])})
 
     def invalidate(self) -> None:
-        """Something was written: what is being read at this moment is not kept; what was counted is not so any more."""
+        """Note a write: drop neighbours and frequencies, and do not cache what is being read now."""
         self._changes += 1
         self._neighbours.clear()
         self._counts.clear()
 
     def drop(self, event: Event) -> None:
-        """An event is new, or not what it was; so is the order that it stands in."""
+        """Drop an event that was added or changed, and the order that it is in."""
         self._records.pop(event.event_id, None)
         key = _order_key(event)
         if key is not None:
             self._orders.pop(key, None)
 
     def drop_superseded(self, event_id: str) -> None:
-        """An event was superseded; it may stand in another document than what replaces it."""
+        """Drop a superseded event, and all orders: its replacement may be in another document."""
         self._records.pop(event_id, None)
         self._orders.clear()
 
 
 def _order_key(event: Event) -> tuple[object, ...] | None:
-    """What an event stands in order in: its document as the same one states it, or else its session."""
+    """The key of the order that an event is in: its document, else its session, by who stated it; None without."""
     scope = event.scope
     if event.place is not None:
         document = (event.place.document, event.place.unit)
@@ -164,5 +163,5 @@ def _order_key(event: Event) -> tuple[object, ...] | None:
 
 
 def _agent_and_run(event: Event) -> tuple[str | None, str | None]:
-    """Who told it: two agents' accounts of one conversation are two orders of turns."""
+    """The agent and run: two agents' records of one conversation are two orders of turns."""
     return event.scope.agent_id, event.scope.run_id

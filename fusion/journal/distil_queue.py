@@ -1,8 +1,8 @@
-"""Which turns a model is still to distil, and what it learnt of the memories that it made: rows of the journal.
+"""The distillation queue: the turns that the language model still has to read, and its extractions.
 
-A turn is listed when it is kept, and taken off when it was distilled, was not worth it, or was forgotten; what was
-given up stays with its reason. The extraction of a distilled memory is kept here, for a model does not answer the same
-twice; every other extraction is a pure function of its event, and is not kept at all.
+A turn is queued when it is stored, and removed when it was distilled, was too short, or was forgotten; one that was
+given up stays with its reason. The extraction of a distilled memory is stored, since a model does not answer the same
+twice. Every other extraction is a pure function of its event and is not stored.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _THESE = "seq in (select value from json_each(?))"
 
 @dataclass(frozen=True, slots=True)
 class DistilJob:
-    """A turn that is still to be distilled, after so many answers that made no sense; not before ``next_at``."""
+    """A queued turn, with its number of invalid answers; not due before ``next_at``."""
 
     seq: int
     event: Event
@@ -43,12 +43,12 @@ class DistilJob:
 
 
 def add(db: Connection, seq: int) -> None:
-    """Lists a turn."""
+    """Queue a turn."""
     db.execute("insert or ignore into lesson(seq) values(?)", (seq,))
 
 
 def requeue(db: Connection, event_ids: Sequence[str]) -> None:
-    """Lists those of these events that are current turns: what was to be learnt of them, or was, does not hold."""
+    """Queue those of these events that are current turns: what was distilled from them was retired."""
     db.execute(
         "insert or ignore into lesson(seq) select seq from event where kind = 'turn' and trust <> 'quarantined' "
         "and forgotten = 0 and superseded_by is null and event_id in (select value from json_each(?))",
@@ -57,12 +57,12 @@ def requeue(db: Connection, event_ids: Sequence[str]) -> None:
 
 
 def remove(db: Connection, seq: int) -> None:
-    """Takes a turn off the list, also one that was given up: another text stands in its place."""
+    """Remove a turn, also one that was given up."""
     db.execute("delete from lesson where seq = ?", (seq,))
 
 
 def take(db: Connection, seqs: Sequence[int]) -> set[int]:
-    """Takes turns off the list; those that stood on it."""
+    """Remove turns that are not given up; returns those that were queued."""
     rows = db.execute(
         f"delete from lesson where given_up is null and {_THESE} returning seq", (json.dumps(list(seqs)),)
     ).fetchall()
@@ -70,7 +70,7 @@ def take(db: Connection, seqs: Sequence[int]) -> set[int]:
 
 
 def oldest(db: Connection, limit: int) -> list[DistilJob]:
-    """The turns that have been on the list for longest."""
+    """The turns that were queued first and are not given up."""
     rows = db.execute(
         "select e.*, l.attempts, l.next_at from lesson l join event e using(seq) "
         "where l.given_up is null order by l.seq limit ?",
@@ -80,7 +80,7 @@ def oldest(db: Connection, limit: int) -> list[DistilJob]:
 
 
 def postpone(db: Connection, seqs: Sequence[int], next_at: datetime) -> None:
-    """One more answer about these made no sense; the next try is not before ``next_at``."""
+    """Count an invalid answer about turns; the next try is not before ``next_at``."""
     db.execute(
         f"update lesson set attempts = attempts + 1, next_at = ? where {_THESE}",
         (microseconds(next_at), json.dumps(list(seqs))),
@@ -88,17 +88,18 @@ def postpone(db: Connection, seqs: Sequence[int], next_at: datetime) -> None:
 
 
 def give_up(db: Connection, seqs: Sequence[int], reason: str) -> None:
+    """Mark turns as given up."""
     db.execute(f"update lesson set given_up = ? where {_THESE}", (storable(reason), json.dumps(list(seqs))))
 
 
 def save_extraction(db: Connection, event_id: str, extraction: Extraction) -> None:
-    """Keeps what was learnt of a distilled memory."""
+    """Store the extraction of a distilled memory."""
     written = storable(orjson.dumps(extraction).decode())
     db.execute("insert or replace into learnt values(?, ?)", (event_id, written))
 
 
 def extractions(db: Connection, event_ids: Sequence[str]) -> dict[str, Extraction]:
-    """What is kept of these, by event id."""
+    """By event id, the stored extractions of these events."""
     rows = db.execute(
         "select event_id, extraction from learnt where event_id in (select value from json_each(?))",
         (json.dumps(list(event_ids)),),
@@ -107,6 +108,6 @@ def extractions(db: Connection, event_ids: Sequence[str]) -> dict[str, Extractio
 
 
 def drop(db: Connection, event_id: str, seq: int) -> None:
-    """Forgets what was to be learnt, and what was learnt, of an event."""
+    """Remove an event from the queue, and its extraction."""
     db.execute("delete from learnt where event_id = ?", (event_id,))
     remove(db, seq)

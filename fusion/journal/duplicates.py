@@ -1,8 +1,7 @@
-"""Copies: what one owner keeps more than once in the same words. A block shows one of them, so they are forgotten as
-one.
+"""Duplicates: memories of one owner in the same words. A block shows one of them, so they are forgotten together.
 
-The same words are the same but for case and blanks, with the speaker as he is shown. Of a few words only what is no
-turn is a copy: the "yes" of one conversation is not that of another.
+Words are compared without case and whitespace, with the speaker's name in front. Short turns are never duplicates: the
+"yes" of one conversation is not that of another.
 """
 
 from __future__ import annotations
@@ -15,19 +14,21 @@ from fusion.store.sqlite import Connection, Row
 
 
 def _length(said: str) -> str:
-    """SQL for how long a text is without its blanks, which the same words have in common."""
+    """SQL for the length of a text without whitespace, which equal words have in common."""
     return f"length(replace(replace(replace(replace({said}, ' ', ''), char(10), ''), char(13), ''), char(9), ''))"
 
 
 _KEPT = _length("case when coalesce(speaker, '') = '' then text else speaker || ': ' || text end")
 
 SCHEMA = f"create index event_length on event(tenant, user_id, {_KEPT}) where forgotten = 0;"
-"""the few that may be copies are looked at, and nothing is kept that would have to be forgotten, too"""
+"""finds the few candidates by their length, without storing anything that would have to be forgotten, too"""
 
 
 class Duplicates:
-    """Finds copies within one transaction. Rows of the same owner and length are read once, however many are asked for:
-    to forget a thousand messages of one kind would read each of them a thousand times."""
+    """Finds duplicates within one transaction.
+
+    It reads the rows of one owner and length once, so forgetting a thousand similar messages stays linear.
+    """
 
     def __init__(self, db: Connection) -> None:
         self._db = db
@@ -36,10 +37,7 @@ class Duplicates:
         self._gone: set[int] = set()
 
     def of(self, hit: Hit, scope: Scope) -> list[Row]:
-        """The rows of all that an owner keeps in the words of ``hit``, of it too, as far as ``scope`` may see them.
-
-        Earlier versions as well.
-        """
+        """The owner's rows in the words of ``hit`` that ``scope`` may see, itself and earlier versions included."""
         words = words_key(hit.text, hit.speaker, hit.scope)
         if hit.kind == "turn" and not words.startswith(WORDS):
             return []
@@ -53,7 +51,7 @@ class Duplicates:
         ]
 
     def drop(self, seq: int) -> None:
-        """This event was forgotten by the transaction."""
+        """Leave out an event that this transaction forgets."""
         self._gone.add(seq)
 
     def _alike(self, hit: Hit) -> list[tuple[str, Row]]:
@@ -70,7 +68,7 @@ class Duplicates:
 
 
 def explicit(db: Connection, hit: Hit) -> list[Row]:
-    """The rows of what an owner remembered on purpose in the words of ``hit``, and keeps now."""
+    """The rows of the owner's current memories that were remembered explicitly in the words of ``hit``."""
     words, owner = words_key(hit.text, hit.speaker, hit.scope), hit.scope
     said = storable(spoken(hit.text, hit.speaker))
     rows = db.execute(

@@ -1,7 +1,7 @@
-"""Other people's memories that were shown: what stands behind a ref that no event of ours has.
+"""External items that were shown: which item of which backend a ref ``x…`` cites.
 
-A block cites them by ``x…``, a hash. So that one can be read again and forgotten, the latest shown are remembered, with
-the scope of the question that they answered: whoever may ask that question may name them. Bounded in number and age.
+The journal has no event for them, so the latest ones are stored with the scope of the question they answered. Those who
+may ask that question may read or forget the item by its ref. The table is bounded in number and age.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ create index shown_at on shown(at);
 """
 
 KEPT = 5_000
-"""of those shown, the latest; with a text of 500 characters each, 4 MB"""
+"""maximum items; with a text of 500 characters each, 4 MB"""
 KEPT_DAYS = 30
-"""nobody cites a block of last month"""
+"""maximum age of an item since it was shown"""
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalItem:
-    """One item of a backend as it was shown, under its ref. ``scope`` is that of the question."""
+    """One item of a backend as it was shown under ``ref``, in answer to a question of ``scope``."""
 
     ref: str
     backend: str
@@ -48,15 +48,15 @@ class ExternalItem:
 
 
 class ExternalRefs:
-    """Remembers, behind the answers, what stands behind the refs that they cite: each once a day, many at a time.
+    """Stores the items behind shown refs in the background, each once a day and many in one write.
 
-    ``keep`` writes; what it raises is logged, and the refs are noted anew when they are cited again. What waits can be
-    asked for after a `flush`.
+    ``keep`` writes them. Its errors are logged, and the items are stored when they are shown again. Queued items can be
+    resolved after a `flush`.
     """
 
     LINGER_S = 0.5
-    AGAIN_S, MOST = 86_400.0, 20_000
-    """a ref is noted once in this time; so many are known to be noted"""
+    REPEAT_S, MAX_NOTED = 86_400.0, 20_000
+    """a ref is stored once in this time, in seconds; so many refs are known to be stored"""
 
     def __init__(self, keep: Callable[[Sequence[ExternalItem]], Awaitable[None]]) -> None:
         self._keep = keep
@@ -66,15 +66,15 @@ class ExternalRefs:
         self._writer: asyncio.Task[None] | None = None
 
     def unknown(self, refs: Iterable[str], scope: Scope) -> frozenset[str]:
-        """Those of ``refs`` that cite no event of ours and were not noted lately."""
-        late = time.monotonic() - self.AGAIN_S
+        """Those of ``refs`` that cite external items and were not stored lately."""
+        late = time.monotonic() - self.REPEAT_S
         return frozenset(ref for ref in refs if is_external(ref) and self._noted.get((ref, scope), late) <= late)
 
     def note(self, items: Sequence[ExternalItem]) -> None:
-        """Takes what was shown; returns at once."""
+        """Queue shown items; returns at once."""
         if not items:
             return
-        if len(self._noted) > self.MOST:
+        if len(self._noted) > self.MAX_NOTED:
             self._noted.clear()
         self._noted.update(((item.ref, item.scope), time.monotonic()) for item in items)
         self._waiting.extend(items)
@@ -87,18 +87,18 @@ class ExternalRefs:
         await self.flush()
 
     async def flush(self) -> None:
-        """Writes what waits."""
+        """Write the queued items."""
         async with self._writing:
             items, self._waiting = self._waiting, []
             if items:
                 try:
                     await self._keep(items)
                 except FusionError as error:
-                    log.warning("what was shown of other memories could not be noted: %s", error)
+                    log.warning("external items that were shown could not be stored: %s", error)
                     self.forget()
 
     def forget(self) -> None:
-        """Something was forgotten: what is shown from now on is noted anew."""
+        """Store every item again when it is next shown, since a deletion may have removed it."""
         self._noted.clear()
 
     async def close(self) -> None:
@@ -109,12 +109,12 @@ class ExternalRefs:
 
 
 def is_external(ref: str) -> bool:
-    """Whether a ref could be one of an item that is no event of ours."""
+    """Whether a ref has the form of an external item's."""
     return len(ref) == 11 and ref[0] in "xX"
 
 
 def note(db: Connection, items: Sequence[ExternalItem], now: datetime) -> None:
-    """Remembers what was shown, and lets go of the oldest."""
+    """Store shown items, and delete the oldest."""
     at = microseconds(now)
     db.executemany(
         "insert or replace into shown values(?, ?, ?, ?, ?, ?)",
@@ -128,7 +128,7 @@ def note(db: Connection, items: Sequence[ExternalItem], now: datetime) -> None:
 
 
 def resolve(db: Connection, ref: str, scope: Scope) -> ExternalItem:
-    """What was shown under a ref to a question that ``scope`` may ask. Raises NotFound."""
+    """The item that was shown under a ref to a question that ``scope`` may ask. Raises NotFound."""
     rows = db.execute(
         "select * from shown where tenant = ? and ref = ?", (scope.tenant, storable(ref.lower()))
     ).fetchall()
@@ -140,6 +140,7 @@ def resolve(db: Connection, ref: str, scope: Scope) -> ExternalItem:
 
 
 def drop(db: Connection, tenant: str, ref: str) -> None:
+    """Delete what was shown under a ref."""
     db.execute("delete from shown where tenant = ? and ref = ?", (tenant, ref))
 
 
@@ -151,18 +152,18 @@ _KEPT_OF = ("native_id", "text", "speaker", "event_id")
 
 
 def _packed(hit: Hit) -> str:
-    """What it takes to find an item again, and to know it again."""
-    told: dict[str, Any] = {name: getattr(hit, name) for name in _KEPT_OF}
-    told["scope"] = asdict(hit.scope)
-    told["place"] = None if hit.place is None else asdict(hit.place)
-    return orjson.dumps(told).decode()
+    """The JSON of what identifies an item."""
+    fields: dict[str, Any] = {name: getattr(hit, name) for name in _KEPT_OF}
+    fields["scope"] = asdict(hit.scope)
+    fields["place"] = None if hit.place is None else asdict(hit.place)
+    return orjson.dumps(fields).decode()
 
 
 def _unpacked(packed: str) -> Hit:
-    told = orjson.loads(packed)
-    place = told["place"]
+    fields = orjson.loads(packed)
+    place = fields["place"]
     return Hit(
-        **{name: told[name] for name in _KEPT_OF},
-        scope=Scope(**told["scope"]),
+        **{name: fields[name] for name in _KEPT_OF},
+        scope=Scope(**fields["scope"]),
         place=None if place is None else Place(**place),
     )

@@ -1,8 +1,7 @@
-"""Feedback: which memories of an answer were of use, each vote with what was known of the memory when it was ranked.
+"""Feedback: votes on the memories of an answer, each stored with the memory's signals at that time.
 
-A receipt holds no query and is dropped after some days, so a vote that only pointed to it would soon say nothing. The
-signals are what a learner needs, and they are copied out of the receipt with the vote. No text is: none is kept here.
-Labels stand in the journal because its tombstones do: a memory and its labels go in one transaction.
+A receipt is deleted after some days, so a vote copies from it the signals that a learner needs, and no text. Labels are
+in the journal so that a memory and its labels are deleted in one transaction.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _COPIED = ("decision", "local", "judge", "rrf", "signals")
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """One memory of one answer, given at ``shown``; ``body`` is what the answer's receipt says of it."""
+    """A vote on one memory of an answer given at ``shown``; ``body`` is copied from the answer's receipt."""
 
     ref: str
     useful: bool
@@ -44,19 +43,19 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class VotePage:
-    """Some labels, oldest first. ``next`` is where the page after begins, None behind the last."""
+    """Some labels, oldest first. ``next`` is where the next page begins, None after the last one."""
 
     labels: tuple[Mapping[str, Any], ...]
     next: int | None
 
 
 def labelled(receipt: Mapping[str, Any], useful: Sequence[str], useless: Sequence[str]) -> tuple[Vote, ...]:
-    """The votes on the candidates of a receipt. Raises BadInput, which names what is wrong with which ref."""
+    """The votes on the candidates of a receipt. Raises BadInput, which names the wrong ref."""
     rows = {row["ref"]: (position, row) for position, row in enumerate(receipt["candidates"], start=1)}
     for side, refs in (("useful", useful), ("useless", useless)):
         for n, ref in enumerate(refs):
             if ref not in rows:
-                raise BadInput(f"{side}[{n}]: {ref[:64]!r} does not stand in receipt {receipt['receipt_id']}")
+                raise BadInput(f"{side}[{n}]: {ref[:64]!r} is not in receipt {receipt['receipt_id']}")
     if both := set(useful) & set(useless):
         raise BadInput(f"{min(both)} is in useful and in useless; a memory was one or the other")
     voted = dict.fromkeys(useful, True) | dict.fromkeys(useless, False)
@@ -71,7 +70,7 @@ def _body(receipt: Mapping[str, Any], position: int, row: Mapping[str, Any]) -> 
 
 
 def put(db: Connection, scope: Scope, receipt_id: str, votes: Sequence[Vote], now: datetime) -> None:
-    """Replaces what was said of an answer. Raises BadInput for a memory that was forgotten since it was shown."""
+    """Replace the votes on an answer. Raises BadInput for a memory that was forgotten since it was shown."""
     for vote in votes:
         gone = db.execute(
             "select 1 from audit where tenant = ? and ref = ? and at >= ?",
@@ -88,7 +87,7 @@ def put(db: Connection, scope: Scope, receipt_id: str, votes: Sequence[Vote], no
 
 
 def page(db: Connection, tenant: str, limit: int, after: int) -> VotePage:
-    """Up to ``limit`` labels of a tenant, from behind ``after``."""
+    """Up to ``limit`` labels of a tenant with a number greater than ``after``."""
     rows = db.execute(
         "select * from label where tenant = ? and id > ? order by id limit ?", (tenant, after, limit + 1)
     ).fetchall()
@@ -107,5 +106,5 @@ def page(db: Connection, tenant: str, limit: int, after: int) -> VotePage:
 
 
 def drop(db: Connection, tenant: str, ref: str) -> None:
-    """Takes away every label of a memory that is being forgotten."""
+    """Delete every label of a memory that is being forgotten."""
     db.execute("delete from label where tenant = ? and ref = ?", (tenant, ref))

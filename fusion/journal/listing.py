@@ -1,4 +1,4 @@
-"""What a scope has in the journal, listed: by page, by criteria, by document; how much it is."""
+"""Listing memories: by page, by criteria, by document, and their counts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_SEQ = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some memories of a list, newest first. ``next`` is where the next page begins, None after the last one."""
+    """Some memories, newest first. ``next`` is where the next page begins, None after the last one."""
 
     records: tuple[Record, ...]
     next: int | None
@@ -27,7 +27,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What a tenant's journal holds: ``current`` memories, earlier versions of them, and what was forgotten."""
+    """How many memories a tenant has: current ones, earlier versions, and forgotten ones."""
 
     current: int = 0
     superseded: int = 0
@@ -36,9 +36,9 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """Which memories are meant; what is None does not narrow. Times count from ``after`` until before ``before``.
+    """A filter on memories; None does not filter. Times are in [``after``, ``before``).
 
-    By when it happened, or else was recorded; with ``recorded``, by when it was recorded.
+    The time of a memory is when it happened, else when it was recorded; with ``recorded`` always the latter.
     """
 
     source: str | None = None
@@ -48,7 +48,7 @@ class Criteria:
     recorded: bool = False
 
     def names(self) -> list[str]:
-        """What is narrowed by, for the audit."""
+        """The names of the criteria that filter, for the audit."""
         time = ["time"] if self.after is not None or self.before is not None else []
         return [name for name in ("source", "document") if getattr(self, name) is not None] + time
 
@@ -62,10 +62,7 @@ def page(
     document: str | None = None,
     source: str | None = None,
 ) -> Page:
-    """Up to ``limit`` memories that ``scope`` may see, newest first: what is kept now, in its latest version.
-
-    ``before`` is where the page before this one ended.
-    """
+    """Up to ``limit`` current memories that ``scope`` may see, newest first, from where the previous page ended."""
     audience = None if scope.audience == "private" else "group"
     wanted = (*scope.named().items(), ("audience", audience), ("document", document), ("source", source))
     given = [("tenant", scope.tenant), *((name, storable(value)) for name, value in wanted if value is not None)]
@@ -82,9 +79,9 @@ def page(
 def matching(
     db: Connection, scope: Scope, criteria: Criteria, limit: int, *, beyond: int = 0, among: Sequence[str] | None = None
 ) -> list[Record]:
-    """What is kept of a scope and meets all criteria, oldest first, from the one after the number ``beyond``.
+    """The scope's memories that meet all criteria, oldest first, with a number greater than ``beyond``.
 
-    With ``among``, only of these refs.
+    ``among`` restricts them to these refs.
     """
     terms, values = visible_to(scope)
     if among is not None:
@@ -108,16 +105,15 @@ def matching(
 
 
 _READ = "place_unit = 'line' and substr(source, 1, 5) = 'file:'"
-"""the condition on an event for being what a reader found in a file"""
+"""the condition on an event that a reader found in a file"""
 
 
 def document(db: Connection, name: str, scope: Scope, start: int, limit: int) -> list[Record]:
-    """The memories that stand in a document at or after ``start``, in its order, at most ``limit``.
+    """At most ``limit`` memories of a document from position ``start`` on, in its order.
 
-    Where a file of that name was read, its own lines: what was remembered elsewhere under that name is not in it.
-
-    Where it ends before ``start`` its last one, and nothing where there is no such document. Raises BadInput when
-    several users have one of that name and ``scope`` does not say whose.
+    The last one where the document ends before ``start``. Where a file of that name was read, only its lines count, not
+    what was remembered elsewhere under that name. Raises BadInput when several users have a document of that name and
+    ``scope`` does not name one.
     """
     named = scope.named()
     conditions = ["tenant = ?", "document = ?", "forgotten = 0", "superseded_by is null", "trust <> 'quarantined'"]
@@ -129,7 +125,7 @@ def document(db: Connection, name: str, scope: Scope, start: int, limit: int) ->
         which += f" and {_READ}"
     owners = db.execute(f"select distinct user_id, place_unit from event where {which} limit 2", values).fetchall()
     if len(owners) > 1:
-        raise BadInput(f"several documents are called {name!r}: name the user_id whose you mean")
+        raise BadInput(f"several documents are called {name!r}: name the user_id of one")
     rows: list[Row] = db.execute(
         f"select * from event where {which} and place_end >= ? order by place_start, seq limit ?",
         (*values, start, limit),
@@ -139,7 +135,7 @@ def document(db: Connection, name: str, scope: Scope, start: int, limit: int) ->
 
 
 def counts(db: Connection, tenant: str) -> Counts:
-    """How much a tenant has."""
+    """How many memories a tenant has."""
     row = db.execute(
         "select coalesce(sum(not forgotten and superseded_by is null), 0), "
         "coalesce(sum(not forgotten and superseded_by is not null), 0), coalesce(sum(forgotten), 0) "

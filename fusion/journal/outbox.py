@@ -1,8 +1,8 @@
-"""The outbox: which backend has still to be told of which event, or to forget it, and under which ids it keeps it.
+"""The outbox: one row per backend and event, with the state of the delivery and the backend's native ids.
 
-One row a backend and event, written in the transaction that keeps the event: nothing is acknowledged that is not listed
-here. A delivery is ``pending`` until it is ``done``, ``declined`` or ``failed``; once its event is gone it is to
-``forget``, until the backend said what it did.
+A row is written in the transaction that stores the event, so nothing is acknowledged that is not listed here. Its state
+is ``pending``, then ``done``, ``declined`` or ``failed``. When its event is deleted the state is ``forget``, and then
+what the backend did (`fusion.contract.Forgotten`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GivenUp = Literal["declined", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """One delivery that a backend has not acknowledged."""
+    """An open delivery or deletion of one backend."""
 
     seq: int
     event: Event
@@ -36,46 +36,47 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Deliveries:
-    """How far one backend is: ``waiting`` to be told, ``refused`` of those at least once, ``failed`` for good."""
+    """Counts for one backend: ``waiting`` deliveries, those ``refused`` at least once, and those given up."""
 
     waiting: int = 0
     refused: int = 0
     failed: int = 0
     reason: str = ""
-    """why, of one that was refused or failed"""
+    """the error of one that was refused or failed"""
 
     def trouble(self) -> dict[str, Any]:
+        """The counts that need attention, as `status` shows them."""
         return {"refused": self.refused, "failed": self.failed, "reason": self.reason}
 
 
 @dataclass(frozen=True, slots=True)
 class Removals:
-    """Events that one backend had and is to keep no more: ``open`` are those that it has not removed yet."""
+    """Counts of the deletions of one backend: ``open`` ones and those that are done."""
 
     open: int = 0
     done: int = 0
 
 
 class Outbox:
-    """The deliveries of one journal. ``stores`` are the backends that every new event is to be delivered to."""
+    """The deliveries of one journal. ``stores`` are the backends that every new event is delivered to."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self.stores: tuple[str, ...] = ()
 
     async def register(self, stores: Sequence[str]) -> None:
-        """From now on events are delivered to ``stores``; what they have not been told yet is due.
+        """Deliver events to ``stores`` from now on. Events that they have not received become due.
 
-        So is what was given up before: the program may have learnt better since.
+        So do deliveries that were given up: a newer version of the program may succeed.
         """
         self.stores = tuple(stores)
         names = [(name,) for name in stores]
 
         def work(db: Connection) -> None:
             db.executemany(
-                # A store that was there before has a row for every event up to its last.
+                # A known store has a row for every event up to its last one.
                 f"insert into delivery(seq, backend) select seq, ?1 from event where {LIVE} "
-                # An item of its own that it is to forget says nothing of what it was told.
+                # Events that stand for external items are not part of that sequence.
                 "and seq > coalesce((select d.seq from delivery d join event e using(seq) where d.backend = ?1 "
                 f"and (e.natural is null or e.natural not like '[\"{BORN_FORGOTTEN}\"%') "
                 "order by d.seq desc limit 1), 0)",
@@ -90,7 +91,7 @@ class Outbox:
         await self._database.write(work)
 
     async def has_delivered(self, backend: str) -> bool:
-        """Whether ``backend`` keeps anything, as far as it was told."""
+        """Whether anything was delivered to ``backend``."""
         return bool(
             await self._database.read(
                 lambda db: db.execute(
@@ -100,9 +101,9 @@ class Outbox:
         )
 
     async def redeliver(self, stores: Sequence[str]) -> None:
-        """Has everything that is kept delivered to ``stores`` again: they hold nothing any more.
+        """Make every live event due again for ``stores``, which have lost what they held.
 
-        What they are still to forget stays due, for it may be kept elsewhere than in the folder that is gone.
+        Open deletions stay due, since a backend may keep data outside the folder that is gone.
         """
         names = [(name,) for name in stores]
         await self._database.write(
@@ -114,11 +115,11 @@ class Outbox:
         )
 
     async def due(self, backend: str, now: datetime, limit: int, *, urgent: bool = False) -> Sequence[Due]:
-        """What ``backend`` is to be told by ``now``, oldest first; with ``urgent`` only what goes before the rest."""
+        """The deliveries to ``backend`` that are due by ``now``, oldest first; with ``urgent`` only urgent ones."""
         return await self._open(backend, "pending", now, limit, "and d.urgent = 1" if urgent else "")
 
     async def mark_sent(self, backend: str, seqs: Sequence[int]) -> set[int]:
-        """Those of ``seqs`` that are still to be delivered to ``backend``. From now on it may hold them."""
+        """Mark deliveries as begun; returns those of ``seqs`` that are still pending."""
         these = (backend, json.dumps(list(seqs)))
         which = "where backend = ? and state = 'pending' and seq in (select value from json_each(?))"
 
@@ -129,11 +130,11 @@ class Outbox:
         return await self._database.write(work)
 
     async def due_deletions(self, backend: str, now: datetime, limit: int) -> Sequence[Due]:
-        """What ``backend`` is to forget by ``now``."""
+        """The deletions in ``backend`` that are due by ``now``."""
         return await self._open(backend, "forget", now, limit)
 
     async def next_due(self, backend: str) -> datetime | None:
-        """When the next delivery to ``backend`` is to be tried; None when none is open."""
+        """When the next open delivery or deletion of ``backend`` is due; None when none is open."""
         row = await self._database.read(
             lambda db: db.execute(
                 "select min(next_at) as at from delivery where backend = ? and state in ('pending', 'forget')",
@@ -152,9 +153,9 @@ class Outbox:
         )
         return [Due(r["seq"], delivered_event(r), r["attempts"], tuple(json.loads(r["native_ids"]))) for r in rows]
 
-    async def mark_delivered(self, backend: str, told: Iterable[tuple[int, Sequence[str]]]) -> None:
-        """``backend`` keeps these, as (seq, native ids). What is gone here meanwhile is due to be forgotten there."""
-        rows = [(json.dumps(list(ids)), backend, seq) for seq, ids in told]
+    async def mark_delivered(self, backend: str, acknowledged: Iterable[tuple[int, Sequence[str]]]) -> None:
+        """Mark (seq, native ids) as delivered. Events that were deleted meanwhile become due for deletion."""
+        rows = [(json.dumps(list(ids)), backend, seq) for seq, ids in acknowledged]
         await self._database.write(
             lambda db: db.executemany(
                 "update delivery set native_ids = ?, reason = null, next_at = 0, state = case when "
@@ -165,7 +166,7 @@ class Outbox:
         )
 
     async def give_up(self, backend: str, seqs: Sequence[int], state: GivenUp, reason: str | None = None) -> None:
-        """These are not told: the backend declined them, or failed at each try. What is to be forgotten stays so."""
+        """End pending deliveries that the backend declined or failed; deletions stay due."""
         rows = [(state, reason, backend, seq) for seq in seqs]
         await self._database.write(
             lambda db: db.executemany(
@@ -174,21 +175,18 @@ class Outbox:
         )
 
     async def mark_forgotten(self, backend: str, seq: int, outcome: Forgotten) -> None:
-        """``backend`` was asked to forget this, and that is what it did; unless it is wanted again by now."""
+        """Mark a deletion with its outcome, unless the event is to be delivered again meanwhile."""
         await self._database.write(lambda db: db.execute(_MARK_FORGOTTEN, (outcome, backend, seq)))
 
     async def deletion_outcome(self, backend: str, seq: int) -> Forgotten | None:
-        """What ``backend`` did when it was asked to forget this; None while it has to be asked.
-
-        Absent where it is not to forget it any more: then it is told it again instead.
-        """
+        """The outcome of a deletion; None while it is due, "absent" where the event is to be delivered instead."""
         row = await self._database.read(
             lambda db: db.execute("select state from delivery where backend = ? and seq = ?", (backend, seq)).fetchone()
         )
         return _outcome(row["state"])
 
     async def deletion_outcomes(self, backend: str, seqs: Sequence[int]) -> Mapping[int, Forgotten | None]:
-        """As `outcome`, of many: by number, what ``backend`` did; None while it has to be asked."""
+        """As `deletion_outcome`, of many: by event number."""
         rows = await self._database.read(
             lambda db: db.execute(
                 "select seq, state from delivery where backend = ? and seq in (select value from json_each(?))",
@@ -198,12 +196,12 @@ class Outbox:
         return {row["seq"]: _outcome(row["state"]) for row in rows}
 
     async def mark_all_forgotten(self, backend: str, outcomes: Sequence[tuple[int, Forgotten]]) -> None:
-        """As `undone`, of many in one transaction."""
+        """As `mark_forgotten`, of many in one transaction."""
         rows = [(outcome, backend, seq) for seq, outcome in outcomes]
         await self._database.write(lambda db: db.executemany(_MARK_FORGOTTEN, rows))
 
     async def postpone(self, backend: str, seq: int, reason: str, next_at: datetime) -> None:
-        """One more try of this failed; the next is not before ``next_at``."""
+        """Count a failed try; the next is not before ``next_at``."""
         await self._database.write(
             lambda db: db.execute(
                 "update delivery set attempts = attempts + 1, reason = ?, next_at = ? where backend = ? and seq = ?",
@@ -212,7 +210,7 @@ class Outbox:
         )
 
     async def native_ids(self, backend: str, ref: str, scope: Scope) -> tuple[str, ...]:
-        """Under which ids ``backend`` keeps an event; none while it was not told. Raises NotFound, as `find`."""
+        """The native ids of an event in ``backend``; none before its delivery. Raises NotFound, as `Journal.find`."""
 
         def work(db: Connection) -> tuple[str, ...]:
             asked = "select native_ids from delivery where backend = ? and seq = ?"
@@ -222,7 +220,7 @@ class Outbox:
         return await self._database.read(work)
 
     async def holders(self, refs: Sequence[str]) -> Mapping[str, Sequence[str]]:
-        """By ref, the backends that were told of an event and keep it."""
+        """By ref, the backends that hold an event."""
         numbers = {seq: ref for ref in refs if (seq := parse_short_ref(ref)) is not None}
         rows = await self._database.read(
             lambda db: db.execute(
@@ -236,7 +234,7 @@ class Outbox:
         return held
 
     async def backlog(self) -> Mapping[str, int]:
-        """By backend, how many deliveries are open."""
+        """By backend, how many deliveries and deletions are open."""
         rows = await self._database.read(
             lambda db: db.execute(
                 "select backend, count(*) as n from delivery where state in ('pending', 'forget') group by backend"
@@ -245,7 +243,7 @@ class Outbox:
         return {row["backend"]: row["n"] for row in rows}
 
     async def removals(self) -> Mapping[str, Removals]:
-        """By backend, how many events it was to remove, and how many of these it has."""
+        """By backend, its open and completed deletions."""
         rows = await self._database.read(
             lambda db: db.execute(
                 "select backend, sum(state = 'forget') as open, "
@@ -257,7 +255,7 @@ class Outbox:
 
 
 def has_open_deliveries(file: Path) -> bool:
-    """Whether a journal that is not open has deliveries left, or cannot say; nothing is written to it."""
+    """Whether a closed journal has open deliveries, or cannot be read; never writes to it."""
     if not file.exists():
         return False
     try:
@@ -277,7 +275,7 @@ _MARK_FORGOTTEN = (
 
 
 def _outcome(state: str) -> Forgotten | None:
-    """What a backend did that was asked to forget, by the state of the delivery; None while it has to be asked."""
+    """The outcome of a deletion by the state of its row; None while it is due."""
     if state == "forget":
         return None
     return state if state in get_args(Forgotten) else "absent"  # type: ignore[return-value]
@@ -287,22 +285,21 @@ URGENT = """
 alter table delivery add column urgent integer not null default 0;
 create index delivery_urgent on delivery(backend, state, seq) where urgent = 1 and state = 'pending';
 """
-"""what somebody has just said must not wait behind a folder of files that is being read in"""
+"""a new memory must not wait for a folder of files that is being ingested"""
 
 
 SENT = "alter table delivery add column sent integer not null default 1"
-"""0 while a backend certainly does not hold the event: its delivery has never begun"""
+"""0 while the delivery has never begun, so that the backend cannot hold the event"""
 
 
 def enter(db: Connection, seq: int, stores: Sequence[str], *, urgent: bool = False, sent: bool = False) -> None:
-    """Lists a new event for each of these. ``urgent`` ones are delivered before all others; ``sent``: the backends
-    may hold it already."""
+    """Add the deliveries of an event to ``stores``; with ``sent`` they may hold it already."""
     rows = [(seq, name, urgent, sent) for name in stores]
     db.executemany("insert into delivery(seq, backend, urgent, sent) values(?, ?, ?, ?)", rows)
 
 
 def enter_again(db: Connection, seq: int, stores: Sequence[str]) -> None:
-    """An event that these were to forget is to be kept after all; whoever declined it is not asked again."""
+    """Make the deliveries of an event due again, except to backends that declined it."""
     db.executemany(
         "insert into delivery(seq, backend) values(?, ?) on conflict(backend, seq) do update "
         "set state = 'pending', native_ids = '[]', attempts = 0, next_at = 0, reason = null, sent = 1 "
@@ -312,20 +309,19 @@ def enter_again(db: Connection, seq: int, stores: Sequence[str]) -> None:
 
 
 _BACKENDS = (
-    # One search of the index a backend, where `select distinct` reads every row.
+    # One search of the index per backend; `select distinct` would read every row.
     "with recursive named(backend) as (select min(backend) from delivery union all "
     "select (select min(d.backend) from delivery d where d.backend > named.backend) from named "
     "where named.backend is not null) select backend from named where backend is not null"
 )
 _OF_EVENTS = f"backend in ({_BACKENDS}) and seq in (select value from json_each(?))"
-"""the condition on deliveries of events; by the number alone SQLite reads the whole table"""
+"""the condition on deliveries of events; with the number alone SQLite would read the whole table"""
 
 
 def withdraw(db: Connection, seqs: Sequence[int], *, drop_unsent: bool = False) -> None:
-    """Every backend that events were delivered to, or may have been, is to forget them.
+    """Make the deletion of events due in every backend that may hold them.
 
-    With ``drop_unsent`` a delivery that has not begun is not made, and there is nothing to forget; else the backend is
-    asked all the same.
+    With ``drop_unsent`` a delivery that has not begun is dropped; otherwise that backend is asked to delete, too.
     """
     state = "case when state = 'pending' and sent = 0 then 'absent' else 'forget' end" if drop_unsent else "'forget'"
     db.execute(
@@ -335,7 +331,7 @@ def withdraw(db: Connection, seqs: Sequence[int], *, drop_unsent: bool = False) 
 
 
 def backends_to_forget(db: Connection, seq: int) -> dict[str, tuple[str, ...]]:
-    """By backend that is to forget an event, the native ids under which it keeps it."""
+    """By backend with an open deletion of an event, its native ids there."""
     rows = db.execute(
         f"select backend, native_ids from delivery where {_OF_EVENTS} and state = 'forget'", (json.dumps([seq]),)
     )
@@ -359,7 +355,7 @@ def drop(db: Connection, seq: int) -> None:
 
 
 def enter_to_forget(db: Connection, seq: int, backend: str, native_id: str) -> None:
-    """Lists for one backend an item of its own that it is to forget."""
+    """Add the deletion of an external item."""
     db.execute(
         "insert into delivery(seq, backend, state, native_ids) values(?, ?, 'forget', ?)",
         (seq, backend, json.dumps([native_id])),
@@ -367,7 +363,7 @@ def enter_to_forget(db: Connection, seq: int, backend: str, native_id: str) -> N
 
 
 def deliveries(db: Connection) -> dict[str, Deliveries]:
-    """By backend, how far it is."""
+    """By backend, the counts of its open and failed deliveries."""
     rows = db.execute(
         "select backend, sum(state != 'failed'), sum(state != 'failed' and attempts > 0), sum(state = 'failed'), "
         "coalesce(max(reason), '') from delivery where state in ('pending', 'forget', 'failed') group by backend"

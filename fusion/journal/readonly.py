@@ -1,7 +1,7 @@
-"""A damaged journal, read as far as it goes: nothing is written to it, and nothing is shown that it cannot vouch for.
+"""A read-only view of a damaged journal, which shows only events whose row can still be read.
 
-It is the truth, so an empty one in its place would be a silent loss, and writing to it could ruin what is left. What it
-says of an event decides whether that was forgotten and whose it is: where it cannot say, the event is not shown.
+An empty journal in its place would be a silent loss, and writing to it could destroy what is left. The row of an event
+says whether it was forgotten and whose it is, so an event without a readable row is not shown.
 """
 
 from __future__ import annotations
@@ -22,16 +22,15 @@ from fusion.journal.rows import Record, record_of
 from fusion.lib.bm25 import Frequencies
 from fusion.store.sqlite import Connection, Database
 
-NOBODY_KNOWS = datetime(1970, 1, 1, tzinfo=UTC)
+_UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ReadOnlyJournal(Journal):
-    """Reads like a journal; whatever would write raises StoreDamaged, with the fix."""
+    """A journal whose writing methods raise StoreDamaged, with the fix."""
 
     @classmethod
     async def salvage(cls, file: Path) -> Self:
-        """Raises StoreDamaged where not even the lines of files that were forgotten can be read, or another version of
-        this program wrote it."""
+        """Open a damaged journal. Raises StoreDamaged if its tombstones cannot be read, or its schema is another."""
         journal = cls(await Database.open_damaged(file, cls.schema, fix=cls.fix_for(file)))
         try:
             await journal.load()
@@ -44,7 +43,7 @@ class ReadOnlyJournal(Journal):
         raise StoreDamaged(self._database.refusal)
 
     async def records(self, event_ids: Sequence[str]) -> Mapping[str, Record]:
-        """What can be read of each event. One that cannot be found may have been forgotten, so it counts as that."""
+        """By event id, the readable records. An event without one may have been forgotten, so it counts as that."""
 
         def work(db: Connection) -> dict[str, Record]:
             return {event_id: _record(db, event_id) for event_id in event_ids}
@@ -86,4 +85,4 @@ def _record(db: Connection, event_id: str) -> Record:
     row: Any = None
     with suppress(sqlite3.DatabaseError):  # a page of it is damaged; another event's may be whole
         row = db.execute("select * from event where event_id = ?", (event_id,)).fetchone()
-    return Record("", Event(event_id, "", NOBODY_KNOWS), forgotten=True) if row is None else record_of(row)
+    return Record("", Event(event_id, "", _UNKNOWN_TIME), forgotten=True) if row is None else record_of(row)

@@ -1,7 +1,7 @@
-"""Makes a journal anew: what can be read of the old file, and the events that only the stores still have.
+"""Rebuilds a journal from the readable rows of the old file and the events that only the backends still have.
 
-The new file is built in a folder next to the old one, which is not changed until the new one is whole and on the disk.
-Whatever interrupts that, the next call begins again or finishes the exchange.
+The new file is built in a folder next to the old one, which does not change until the new one is complete and on the
+disk. After an interruption the next call begins again or finishes the exchange.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from fusion.store.sqlite import Connection
 
 FILE = "journal.sqlite"
 WORK = "journal.repair"
-"""the folder in which a journal is built"""
+"""the folder in which the new journal is built"""
 READY = "ready"
-"""the file in that folder which says that the new journal is whole, and under which name the old one is kept"""
+"""the file that marks the new journal as complete; it holds the name under which the old one is kept"""
 _SIDES = ("-wal", "-shm")
 _DERIVED = frozenset({"mark", "term", "owner", "sqlite_sequence"})
-"""tables that are not copied: counted anew, or the new journal's own"""
+"""tables that are not copied, because they are counted again or belong to one journal"""
 
 Recovery = Literal["known", "forgotten", "recovered", "renumbered"]
-"""what became of an event of a store: it was there; it stays forgotten; it came back with its ref, or with a new one"""
+"""the outcome for an event of a backend: already there; forgotten; recovered with its ref, or with a new one"""
 
 
 @dataclass(slots=True)
 class CopyReport:
-    """What was read of an old journal; ``mark`` is its own, ``cut`` the tables that could not be read to their end."""
+    """What was copied of an old journal. ``mark`` is its watermark, ``cut`` the tables that were not fully readable."""
 
     events: int = 0
     mark: Watermark | None = None
@@ -51,7 +51,7 @@ class CopyReport:
 
 @dataclass(frozen=True, slots=True)
 class StoredCopy:
-    """One store's copy of an event, with the native ids that it keeps it under."""
+    """A backend's copy of an event, with its native ids there."""
 
     backend: str
     event: Event
@@ -59,7 +59,7 @@ class StoredCopy:
 
 
 def finish_exchange(folder: Path) -> bool:
-    """Brings an exchange to its end that was interrupted; whether there was one."""
+    """Finish an exchange of files that was interrupted; whether there was one."""
     work = folder / WORK
     try:
         aside = (work / READY).read_text(encoding="utf-8").strip()
@@ -78,13 +78,13 @@ def finish_exchange(folder: Path) -> bool:
 
 
 def discard_unfinished(folder: Path) -> None:
-    """Removes a journal that was being built and is not whole."""
+    """Remove an incomplete new journal."""
     if not (folder / WORK / READY).exists():
         shutil.rmtree(folder / WORK, ignore_errors=True)
 
 
 def exchange(folder: Path, aside: str) -> None:
-    """Puts the journal that was built in the place of the old one, which is kept as ``aside``."""
+    """Replace the old journal by the new one; the old one is kept as ``aside``."""
     work = folder / WORK
     _sync(work / FILE)
     (work / READY).write_text(aside, encoding="utf-8")
@@ -94,7 +94,7 @@ def exchange(folder: Path, aside: str) -> None:
 
 
 def begin(folder: Path) -> tuple[Path, CopyReport]:
-    """A new journal with what can be read of the old one; its file, and what that was. The old file is not touched."""
+    """Build a new journal from the readable rows of the old one, which does not change; its file and a report."""
     work = folder / WORK
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(mode=0o700)
@@ -127,11 +127,11 @@ def begin(folder: Path) -> tuple[Path, CopyReport]:
 
 
 def add(file: Path, copies: Iterable[Sequence[StoredCopy]], stores: Sequence[str], last: int) -> dict[str, Recovery]:
-    """Adds the events that stores hold beyond a journal, each with its ``copies``, oldest first; what became of each.
+    """Add events that only backends hold, each with its ``copies``, oldest first; the outcome by event id.
 
-    ``stores`` are the backends that an event is to be delivered to where they have no copy. An event keeps its number,
-    and so its ref, where the old journal still lists under which number it was delivered; stores do not know it. New
-    numbers come after ``last``, so that no ref of a lost memory names another one.
+    ``stores`` are the backends that get a delivery of an event unless they have a copy. An event keeps its number, and
+    so its ref, where a delivery of the old journal still names it. New numbers come after ``last``, so that no ref of
+    a lost memory names another one.
     """
     found: dict[str, Recovery] = {}
     with closing(sqlite3.connect(file, isolation_level=None)) as db:
@@ -152,7 +152,7 @@ def add(file: Path, copies: Iterable[Sequence[StoredCopy]], stores: Sequence[str
 
 
 def fullest(copies: Sequence[Event]) -> Event:
-    """The copy of an event that says most of it: the most fields that are not empty, then the longest text."""
+    """The most complete copy of an event: the most fields that are not empty, then the longest text."""
 
     def said(event: Event) -> tuple[int, int]:
         return sum(value is not None and value not in ("", ()) for value in event_row(event)), len(event.text)
@@ -161,7 +161,7 @@ def fullest(copies: Sequence[Event]) -> Event:
 
 
 def _known_numbers(db: Connection) -> dict[str, int]:
-    """By event id, the number of each event that is gone and whose deliveries are left, with the id that stores use."""
+    """By event id, the numbers of lost events, found by their deliveries, whose native ids contain the event id."""
     rows = db.execute(
         "select distinct d.seq, n.value as id from delivery d, json_each(d.native_ids) n "
         "where not exists (select 1 from event e where e.seq = d.seq)"
@@ -189,7 +189,7 @@ def _add(
     ).fetchone()
     if gone is not None or tombstones.visible("", Hit.of(event)) is None:
         return "forgotten"
-    # Of two events with one natural key the newer one has it, as when it was appended.
+    # Of two events with one natural key the newer one keeps it, as in an append.
     db.execute("update event set natural = null where natural = ?", (natural,))
     if number is not None:
         outbox.drop(db, number)
@@ -211,7 +211,7 @@ def _add(
 
 
 def _supersede(db: Connection) -> None:
-    """Marks what a later event replaces: stores know it by the later one alone."""
+    """Mark superseded events: backends store the relation with the newer event only."""
     rows = db.execute(
         "select old.*, new.event_id as newer from event new join event old on old.event_id = new.supersedes "
         "where new.forgotten = 0 and old.forgotten = 0 and old.superseded_by is null order by new.seq"
@@ -235,7 +235,7 @@ def _count_anew(db: Connection) -> None:
 
 
 def _fault(file: Path) -> str:
-    """What is wrong with a journal; empty where it is whole."""
+    """What is wrong with a journal file; empty if nothing."""
     if not file.exists():
         return "it is not there"
     try:
@@ -250,7 +250,7 @@ def _fault(file: Path) -> str:
 
 
 def _copy_readable(old: Path, db: Connection) -> list[str]:
-    """Copies every row that can be read; the tables that could not be read to their end."""
+    """Copy every readable row; returns the tables that were not fully readable."""
     cut: list[str] = []
     tables = [
         (name, "without rowid" in sql.lower())
@@ -278,7 +278,7 @@ def _copy_readable(old: Path, db: Connection) -> list[str]:
 
 
 def _copy_rows(source: sqlite3.Connection, db: Connection, table: str, names: Sequence[str], order: str) -> bool:
-    """Copies the rows of a table in an order, as far as they can be read; whether that was to the end."""
+    """Copy the rows of a table in an order until one cannot be read; whether the end was reached."""
     try:
         there = {row[1] for row in source.execute(f"pragma table_info({table})")}
         columns = [name for name in names if name in there]
@@ -287,7 +287,7 @@ def _copy_rows(source: sqlite3.Connection, db: Connection, table: str, names: Se
         listed = ", ".join(columns)
         into = f"insert or ignore into {table}({listed}) values({', '.join('?' * len(columns))})"
         for row in _rows(source, f"select {listed} from {table} {order}"):
-            with suppress(sqlite3.IntegrityError, sqlite3.InterfaceError):  # a row of a damaged page may be no row
+            with suppress(sqlite3.IntegrityError, sqlite3.InterfaceError):  # a damaged page may yield an invalid row
                 db.execute(into, row)
     except (sqlite3.DatabaseError, UnicodeDecodeError):
         return False
@@ -315,7 +315,7 @@ def _sync(path: Path) -> None:
 
 
 def merge_copies(held: Mapping[str, Iterable[tuple[Event, tuple[str, ...]]]]) -> list[list[StoredCopy]]:
-    """The events of several stores, each once with all its copies, in the order in which they were recorded."""
+    """The events of several backends, each once with all its copies, in the order in which they were recorded."""
     copies: dict[str, list[StoredCopy]] = {}
     for backend, events in held.items():
         for event, native_ids in events:

@@ -1,7 +1,7 @@
-"""The same words remembered twice on purpose: one memory that was said twice.
+"""Repeats: an explicit memory in the words of an earlier one is counted there instead of stored again.
 
-Equal are texts but for case and blanks, of one scope, speaker, kind and origin, with equal times and tags. Turns of a
-conversation are events each, and what a file or a place names has a key of its own: neither is looked at here.
+Texts are compared without case and whitespace; scope, speaker, kind, origin, times and tags must be equal. Turns and
+derived memories are never repeats, and what a file or a place names has a natural key instead.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from fusion.store.sqlite import Connection, Row
 
 SCHEMA = "alter table event add column said integer not null default 1;"
 LAST = "alter table event add column said_at integer;"
-"""when it was remembered last, in microseconds; null if that was once. Of two memories that disagree it decides which
-is newer: what was said, denied and said again holds."""
+"""when it was last repeated, in microseconds; null without a repeat. Of two memories that contradict each other the one
+that was stated last counts as newer."""
 
 
 def find_repeat(db: Connection, event: Event) -> Row | None:
-    """The row of the memory that an explicit wish to remember says again, if there is one."""
+    """The row of the current memory that an explicit memory repeats, or None."""
     if event.kind == "turn" or event.derived_from or event.supersedes is not None:
         return None
     for row in explicit(db, Hit.of(event)):
@@ -30,7 +30,7 @@ def find_repeat(db: Connection, event: Event) -> Row | None:
 
 
 def count_repeat(db: Connection, row: Row, at: datetime) -> int:
-    """Counts that it was said once more, ``at`` this time; how often in all."""
+    """Count a repeat ``at`` this time; returns how often the memory was stated in all."""
     db.execute(
         "update event set said = said + 1, said_at = max(coalesce(said_at, 0), ?) where seq = ?",
         (microseconds(at), row["seq"]),
@@ -39,7 +39,7 @@ def count_repeat(db: Connection, row: Row, at: datetime) -> int:
 
 
 def _same(there: Event, event: Event, stated: str) -> bool:
-    """Whether two explicit memories of the same words are one."""
+    """Whether two explicit memories of the same words agree in all other fields."""
     if event.stated or stated != "[]":
         return False
     names = (

@@ -1,4 +1,4 @@
-"""The rows of the journal: an event as the journal knows it, what identifies it, and what is counted of it."""
+"""Event rows: the record of an event, its keys, and the document frequencies of its terms."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from fusion.store.rows import event_of, storable, time_of
 from fusion.store.sqlite import Connection, Row
 
 SHORT_TEXT_WORDS = 5
-"""a tombstone on the words alone holds from this many: a forgotten "yes" must not silence every yes"""
+"""words from which a text is blocked by its words alone: a forgotten "yes" must not block every "yes" """
 WORDS = "words\0"
-"""what the key of a text begins with that is long enough to be known by its words alone"""
+"""the prefix of the words key of a text that has at least that many words"""
 RETIRED = "retired"
-"""stands where another event's id would, of an event that its file does not have any more"""
+"""the value of ``superseded_by`` for an event that is no longer in its file"""
 BORN_FORGOTTEN = "born forgotten"
-"""what the natural key of an event begins with that stands for another's item"""
+"""the prefix of the natural key of an event that stands for a forgotten external item"""
 LIVE = f"forgotten = 0 and superseded_by is not '{RETIRED}'"
-"""what a backend is to have: earlier versions too, but nothing that was forgotten or retired"""
+"""the condition on an event that backends hold: earlier versions too, but nothing forgotten or retired"""
 
 
 @dataclass(frozen=True)
 class Record:
-    """What the journal knows of an event. ``event.text`` is empty once it was forgotten.
+    """An event with its ref and state. ``event.text`` is empty once it was forgotten.
 
-    ``superseded_by`` is the id of the event that took its place, or `RETIRED`: its file has it no more.
+    ``superseded_by`` is the id of the event that replaced it, or `RETIRED`.
     """
 
     ref: str
@@ -42,28 +42,29 @@ class Record:
     forgotten: bool = False
     superseded_by: str | None = None
     said_at: datetime | None = None
-    """when it was remembered for the last time, if more than once"""
+    """when it was last repeated, if ever"""
 
     @cached_property
     def hit(self) -> Hit:
-        """The event as what a search finds; made once, for a turn stands beside others in many answers."""
+        """The event as a hit; cached, since a neighbour is part of many answers."""
         hit = Hit.of(self.event)
         hit.stated_by = self.event.stated_by
         return hit
 
     @property
     def live(self) -> bool:
-        """Whether a store is to have it: earlier versions are kept, what was forgotten or retired is not."""
+        """Whether backends hold it, as `LIVE`."""
         return not self.forgotten and self.superseded_by != RETIRED
 
 
 def record_of(row: Any) -> Record:
+    """The record of a row."""
     said_at = None if row["said_at"] is None else time_of(row["said_at"])
     return Record(short_ref(row["seq"]), event_of(row), bool(row["forgotten"]), row["superseded_by"], said_at)
 
 
 def delivered_event(row: Row) -> Event:
-    """An event as a backend is told of it; what its caller stated is nobody else's business."""
+    """The event of a row with ``stated``, which only deliveries need."""
     return replace(event_of(row), stated=tuple((name, value) for name, value in json.loads(row["stated"])))
 
 
@@ -80,6 +81,7 @@ def forgotten(db: Connection, event_ids: Collection[str]) -> frozenset[str]:
 
 
 def row_of(db: Connection, ref: str, scope: Scope) -> Any:
+    """The row of a short ref or event id. Raises NotFound, also for one that is forgotten or outside ``scope``."""
     seq = parse_short_ref(ref)
     column, value = ("seq", seq) if seq is not None else ("event_id", storable(ref))
     row = db.execute(f"select * from event where {column} = ?", (value,)).fetchone()
@@ -89,14 +91,14 @@ def row_of(db: Connection, ref: str, scope: Scope) -> Any:
 
 
 def words_key(text: str, speaker: str | None, scope: Scope) -> str:
-    """Names what was said by its words and its owner; a short text under another name, for it bars nobody."""
+    """The key of a text by its words and owner; a short text has another prefix and blocks nothing."""
     words = normalise(spoken(text, speaker)).split()
     name = WORDS if len(words) >= SHORT_TEXT_WORDS else "few\0"
     return name + owner_of(scope) + "\0" + content_hash(" ".join(words))
 
 
 def keys_of(event: Event) -> tuple[str | None, str | None, str]:
-    """(place key, natural key, key of the words in their scope); None where the event has no such thing."""
+    """The place key, natural key and words key of an event; without source and place the first two are None."""
     owner = owner_of(event.scope)
     said = words_key(event.text, event.speaker, event.scope)
     if event.source is None and event.place is None:
@@ -106,18 +108,19 @@ def keys_of(event: Event) -> tuple[str | None, str | None, str]:
     start = event.place.start if event.place and not lines else None
     scope = event.scope
     place = json.dumps([owner, scope.agent_id, scope.run_id, scope.session_id, event.source, document, start])
-    # Without a place, the time tells two turns that say the same apart.
+    # Without a place, two turns with the same text differ by their time.
     said_at = event.at.utc.isoformat() if event.at and event.place is None else ""
     version = event.revision or content_hash(f"{said_at}\0{event.text}")
     return place if start is not None else None, json.dumps([place, version]), said
 
 
 def owner_of(scope: Scope) -> str:
+    """The key of a scope's owner: tenant and user."""
     return f"{scope.tenant}\0{scope.user_id or ''}"
 
 
 def count(db: Connection, event: Event, sign: int) -> None:
-    """Adds an event's words to the document frequencies of its owner, or takes them away."""
+    """Add an event's terms to the document frequencies of its owner, or subtract them with ``sign`` -1."""
     owner, found = owner_of(event.scope), terms(spoken(event.text, event.speaker))
     db.execute(
         "insert into owner values(?, ?, ?, ?) on conflict(owner) do update "
@@ -134,7 +137,7 @@ def count(db: Connection, event: Event, sign: int) -> None:
 
 
 def frequencies(db: Connection, scope: Scope, asked: Sequence[str]) -> Frequencies:
-    """How common each term is among the memories of the scope's user, or of the whole tenant."""
+    """The document frequency of each term among the memories of the scope's user, or of the whole tenant."""
     owners = "owner = ?" if scope.user_id is not None else "owner in (select owner from owner where tenant = ?)"
     whose = owner_of(scope) if scope.user_id is not None else scope.tenant
     documents, length = db.execute(

@@ -1,4 +1,4 @@
-"""The tables of the journal, and what leads from each version of its file to the next."""
+"""The tables of the journal, and the migrations between the versions of its file."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _LISTING = """
 create index event_tenant on event(tenant, seq);
 create index event_user on event(tenant, user_id, seq);
 """
-"""the newest memories of a tenant or a user, page by page, without a look at everybody else's"""
+"""indexes for pages of a tenant's or a user's newest memories"""
 _STATED = "alter table event add column stated text not null default '[]'"
 STEPS = (
     _SCHEMA,
@@ -68,4 +68,4 @@ STEPS = (
     outbox.SENT,
     repeats.LAST,
 )
-"""by version: ``STEPS[n]`` leads from n to n + 1"""
+"""the migrations: ``STEPS[n]`` leads from version n to n + 1"""

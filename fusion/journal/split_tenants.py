@@ -1,7 +1,7 @@
-"""Moves a tenant's memories out of a journal that several tenants shared, into one of its own.
+"""Moves a tenant's memories out of a shared journal of an earlier version into a journal of its own.
 
-Refs, tombstones, votes and the audit go with them unchanged. In the shared journal the rows stay as those of forgotten
-memories, without a text, until every backend has deleted what it stored of them.
+Refs, tombstones, votes and the audit move unchanged. In the shared journal the rows stay as forgotten ones, without a
+text, so that every backend deletes what it stored of them.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _COPY = (
     "delete from term where owner not in (select owner from owner where tenant = :tenant)",
     *(f"delete from {name} where tenant <> :tenant" for name in ("owner", "idempotency", "shown", "label", "audit")),
     "update mark set id = lower(hex(randomblob(8)))",
-    # New numbers continue the tenant's own: the next one must not say how much others wrote.
+    # New numbers continue the tenant's own, so that they do not reveal how much others wrote.
     *(
         f"update sqlite_sequence set seq = coalesce((select max({column}) from {name}), 0) where name = '{name}'"
         for name, column in (("event", "seq"), ("audit", "id"), ("label", "id"))
     ),
 )
-"""what turns a copy of a shared journal into one tenant's"""
+"""the statements that reduce a copy of a shared journal to one tenant"""
 _THEIRS = "seq in (select seq from event where tenant = :tenant)"
 _MOVED = (
     f"delete from lesson where {_THEIRS}",
@@ -47,11 +47,11 @@ _MOVED = (
     *(f"delete from {name} where tenant = :tenant" for name in ("owner", "hidden", "idempotency", "shown", "label")),
     "update event set text = '', speaker = null, stated = '[]', forgotten = 1 where tenant = :tenant",
 )
-"""what leaves nothing of a tenant in a shared journal but what backends are to delete"""
+"""the statements that empty a tenant in a shared journal, except for its deletions"""
 
 
 def others(db: Connection, own: str) -> list[str]:
-    """The tenants but ``own`` that have anything in a journal that was not moved yet."""
+    """The tenants other than ``own`` that were not moved out of a journal yet."""
     found, last = [], ""
     while (row := db.execute("select min(tenant) as tenant from event where tenant > ?", (last,)).fetchone())[0]:
         last = row["tenant"]
@@ -61,7 +61,7 @@ def others(db: Connection, own: str) -> list[str]:
 
 
 def _is_here(db: Connection, tenant: str) -> bool:
-    """Whether a tenant was not moved: then it has a memory, or at least a tombstone."""
+    """Whether a tenant still has a memory or a tombstone."""
     known = "select event_id from event where tenant = ?"
     return any(
         db.execute(sql, (tenant,)).fetchone() is not None
@@ -73,7 +73,7 @@ def _is_here(db: Connection, tenant: str) -> bool:
 
 
 def copy(shared: Path, tenant: str, target: Path) -> None:
-    """Writes a tenant's journal to ``target``, whole or not at all; durable when it returns."""
+    """Write a tenant's journal to ``target`` atomically; durable when it returns."""
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     made = target.with_name(f"{target.name}.new")
     made.unlink(missing_ok=True)
@@ -103,9 +103,9 @@ def copy(shared: Path, tenant: str, target: Path) -> None:
 
 
 def release(db: Connection, tenant: str, kept: Sequence[str]) -> bool:
-    """Takes a tenant out of a shared journal and has every backend delete what it stored of it.
+    """Empty a tenant in a shared journal and make its deletions due in every backend.
 
-    Only where its own journal has all that this one has, of which ``kept`` are the event ids; whether that was so.
+    Only if its own journal has all its events, whose ids are ``kept``; returns whether that was so.
     """
     rows = db.execute("select seq, event_id, forgotten from event where tenant = ?", (tenant,)).fetchall()
     if not {row["event_id"] for row in rows} <= set(kept):
@@ -117,7 +117,7 @@ def release(db: Connection, tenant: str, kept: Sequence[str]) -> bool:
 
 
 def events_in(file: Path) -> list[str]:
-    """The ids of all events in a journal that is not open."""
+    """The ids of all events in a closed journal."""
     with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as db:
         (ids,) = db.execute("select json_group_array(event_id) from event").fetchone()
     found: list[str] = json.loads(ids)

@@ -1,8 +1,8 @@
-"""Marks of the journal in the home and next to each store: which journal filled it, and how far that was.
+"""Copies of the journal's watermark in the home and next to each store, by which a start detects a lost journal.
 
-A journal that was replaced by an empty one, cut, or restored from an older copy is sound in itself. Only the stores
-know that there was more. So the mark of the journal is written into the home and into each store's folder as that is
-filled; at the next start a journal with another id, or with fewer transactions than a mark has, has lost something.
+A journal that was replaced by an empty one, truncated, or restored from an older copy is intact in itself; only the
+stores know that there was more. So its watermark is written into the home and each store's folder as the store is
+filled. At the next start a journal with another id, or with fewer transactions than a copy has, has lost memories.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ log = logging.getLogger(__name__)
 FILE = "journal.json"
 COUNT_FILE = "count.json"
 HOME = "the home"
-"""what the home itself is called among the places"""
+"""the name of the home among the places"""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreCount:
     """How many events a store held when it was last counted.
 
-    ``journal`` is the id of the journal that filled it, ``removed`` how many events that had removed from it by then,
-    and ``missing`` how many were gone by then that nobody removed.
+    ``journal`` is the id of the journal that filled it, ``removed`` the number of events that journal had deleted from
+    it, and ``missing`` the number of events that were gone without a deletion.
     """
 
     journal: str
@@ -40,23 +40,23 @@ class StoreCount:
 
 
 def write_mark(folder: Path, mark: Watermark) -> None:
-    """Writes the mark, whole or not at all. A folder that is gone or full keeps its last one."""
+    """Write the watermark atomically; errors of the disk are logged and ignored."""
     _write(folder, FILE, mark)
 
 
 def remove_marks(places: Mapping[str, Path]) -> None:
-    """Removes the marks in these places: what they say of the journal is about to become untrue."""
+    """Remove the watermarks in these places, before the journal is replaced."""
     for folder in places.values():
         (folder / FILE).unlink(missing_ok=True)
 
 
 def write_count(folder: Path, count: StoreCount) -> None:
-    """Writes how many events a store holds, whole or not at all."""
+    """Write the count of a store atomically; errors of the disk are logged and ignored."""
     _write(folder, COUNT_FILE, count)
 
 
 def read_count(folder: Path) -> StoreCount | None:
-    """The count in a folder; None where there is none, or it is not whole."""
+    """The count in a folder; None if it is missing or invalid."""
     try:
         found = json.loads((folder / COUNT_FILE).read_text(encoding="utf-8"))
         numbers = (int(found[name]) for name in ("events", "removed", "missing"))
@@ -66,7 +66,7 @@ def read_count(folder: Path) -> StoreCount | None:
 
 
 def remove_count(folder: Path) -> None:
-    """Removes the count of a store whose events are about to change in another way than by deliveries."""
+    """Remove the count of a store whose events are about to change other than by deliveries."""
     with suppress(OSError):
         (folder / COUNT_FILE).unlink(missing_ok=True)
 
@@ -83,7 +83,7 @@ def _write(folder: Path, name: str, value: Watermark | StoreCount) -> None:
 
 
 def read_mark(folder: Path) -> Watermark | None:
-    """The mark in a folder; None where there is none, or it is not whole."""
+    """The watermark in a folder; None if it is missing or invalid."""
     try:
         found = json.loads((folder / FILE).read_text(encoding="utf-8"))
         return Watermark(str(found["id"]), int(found["commits"]), int(found["events"]), int(found["seq"]))
@@ -92,14 +92,14 @@ def read_mark(folder: Path) -> Watermark | None:
 
 
 def places_of(home: Path, backends: Mapping[str, object]) -> dict[str, Path]:
-    """The folders that have a mark, by what a message calls them."""
+    """The folders that have a watermark, by their names in messages."""
     return {HOME: home, **{name: home / "backends" / name for name in backends}}
 
 
 def lost(journal: Watermark | None, places: Mapping[str, Path]) -> str | None:
-    """What a journal has lost by the marks in these places, in one sentence; None where it has lost nothing.
+    """What a journal has lost according to the watermarks in these places, in words; None if nothing.
 
-    ``journal`` is None where there is none, or its mark cannot be read.
+    ``journal`` is None if there is none, or its watermark cannot be read.
     """
     found = {name: mark for name, folder in places.items() if (mark := read_mark(folder)) is not None}
     beyond = {name: mark for name, mark in found.items() if journal is None or _is_beyond(mark, journal)}
@@ -110,19 +110,19 @@ def lost(journal: Watermark | None, places: Mapping[str, Path]) -> str | None:
     if journal is not None and not any(_is_other(mark, journal) for mark in beyond.values()):
         what = "another program deleted memories from it"
     elif journal is not None and all(mark.id == journal.id for mark in beyond.values()):
-        what = "it lacks what was written last: it was cut, or is an older copy of itself"
+        what = "it lacks what was written last: it was truncated, or is an older copy of itself"
     else:
         what = "it is another one than the stores were filled from"
     return f"{what}. It has {has} memories of all time; {_listed(list(beyond))} knew of {most.events}"
 
 
 def _is_beyond(mark: Watermark, journal: Watermark) -> bool:
-    """Whether a mark knew more than the journal has: events are never deleted, only emptied."""
+    """Whether a watermark counts more than the journal has: events are never deleted, only emptied."""
     return _is_other(mark, journal) or mark.events > journal.events
 
 
 def _is_other(mark: Watermark, journal: Watermark) -> bool:
-    """Whether a mark is of another journal, or of a later state of this one."""
+    """Whether a watermark is of another journal, or of a later state of this one."""
     return mark.id != journal.id or mark.commits > journal.commits
 
 

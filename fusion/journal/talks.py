@@ -1,8 +1,8 @@
-"""Talks: documents whose turns a caller states one by one. Whoever begins a talk says who else may state turns of it.
+"""Conversations that callers write turn by turn: which sources may add turns to one.
 
-A talk whose first turns come from one source takes turns from that source alone. One whose turns each have a source of
-their own (the ids of its messages) takes any source of that kind, but none at a place that is taken. Another turn is
-kept as a claim (`fusion.contract.CLAIMED_PREFIX`), which stands in no talk.
+If the first two turns come from one source, only that source may add turns. If each turn has its own source (message
+ids), any source of that kind may, but not at a taken place. Any other turn is stored as a claim
+(`fusion.contract.CLAIMED`), which is part of no conversation.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _TURNS = (
 
 
 def claim_if_uninvited(db: Connection, event: Event) -> Event:
-    """The event, as a claim if it is a turn of a talk that others began. What readers name was read, and stands."""
+    """The event, as a claim if its source may not add turns to that conversation. Sources of readers always may."""
     kind, colon, _ = (event.source or "").partition(":")
     place = event.place
     if place is None or place.unit != "turn" or (colon and (kind in READER_KINDS or kind + colon == CLAIMED_PREFIX)):
         return event
     if event.trust == "untrusted" or event.origin == "tool":
-        return event  # it speaks for itself alone already
+        return event  # it is never shown as a neighbour
     scope = event.scope
     values = [
         value if value is None else storable(value)

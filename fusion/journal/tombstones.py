@@ -36,29 +36,30 @@ drop table hidden;
 alter table held rename to hidden;
 create index hidden_words on hidden(words);
 """
-"""two memories of one file, or two users, may forget the same line: what lifts one of them must not lift the other"""
+"""two memories of one file, or two users, may forget the same line; lifting one must not lift the other"""
 
 FORMER_LINE_WORDS = 3
-"""earlier versions knew a forgotten line from this many words on; shorter ones went with a line that they stood by"""
+"""earlier versions stored forgotten lines of at least this many words; shorter lines went with their neighbours"""
 
 _EXTERNAL = "foreign\0"
 _OWNER = re.compile(r"[^\0]*\0[^\0]*\0([^\0]*)\0")
 """the user in a key of words: kind, tenant, user, hash"""
 _FOLDER_HASH = re.compile(r"-[0-9a-f]{8}(?=/)")
-"""what a folder's name has behind it where another of that name was there first"""
+"""the suffix of a folder's name where another folder of that name was taken first"""
 
 
 @dataclass(frozen=True, slots=True)
 class Tombstones:
-    """The tombstones that every answer is held against, in memory: hashes only."""
+    """The tombstones in memory, against which every answer is checked: hashes only."""
 
     lines: dict[tuple[str, str], dict[str, set[str]]] = field(default_factory=dict)
-    """by tenant and shelf, then by line: the users who forgot it, "" for nobody named"""
+    """by tenant and file key, then by statement: the users who forgot it, "" for no user"""
     keys: set[str] = field(default_factory=set)
-    """of words, and of items that did not come through here"""
+    """keys of words, and of external items"""
 
     @classmethod
     def of(cls, db: Connection) -> Tombstones:
+        """Read the tombstones of a journal."""
         tombstones = cls()
         for tenant, document, line, words in db.execute("select tenant, document, line, words from hidden"):
             tombstones._add_line(tenant, document, line, _user(words))
@@ -71,7 +72,7 @@ class Tombstones:
         return bool(self.keys or self.lines)
 
     def add(self, hit: Hit, backend: str | None = None) -> None:
-        """Bars what says this; with a ``backend``, also the item itself."""
+        """Add the tombstones of a hit; with a ``backend`` also of the external item itself."""
         keys = [_words(hit.text, hit.speaker, hit.scope), *item_keys(backend, hit)]
         self.keys.update(key for key in keys if key.startswith((WORDS, _EXTERNAL)))
         if hit.place is not None:
@@ -82,18 +83,17 @@ class Tombstones:
         self.lines.setdefault((tenant, _file_key(document)), {}).setdefault(line, set()).add(user)
 
     def hides(self, backend: str, hit: Hit) -> bool:
-        """Whether nothing of a hit may be shown. What the journal knows by its id is left to the journal."""
+        """Whether nothing of a hit may be shown. Hits with an event id are judged by their records instead."""
         return self.visible(backend, hit) is None
 
     def affects(self, backend: str, hit: Hit) -> bool:
-        """Whether a hit says something that was forgotten, be it beside other things."""
+        """Whether a hit contains anything that was forgotten."""
         return self.visible(backend, hit) is not hit
 
     def visible(self, backend: str, hit: Hit) -> Hit | None:
-        """What of a hit may be shown: all of it, a piece of a file without its forgotten statements, or nothing.
+        """The hit, a piece of a file without its forgotten statements, or None if nothing may be shown.
 
-        A piece of a file is known by its statements, wherever they stand by now, and not by its number: another text
-        may have come there since.
+        A piece of a file is matched by its statements and not by its line numbers, where another text may be by now.
         """
         if hit.place is not None:
             text, place = self.remainder(hit.text, hit.place, hit.scope)
@@ -102,12 +102,12 @@ class Tombstones:
             hit = hit if text == hit.text else replace(hit, text=text, place=place)
         if not self.keys:
             return hit
-        # The words of what has an event's id are the journal's to judge.
+        # For a hit with an event id the record says whether it was forgotten.
         says = [] if hit.event_id is not None else [_words(hit.text, hit.speaker, hit.scope)]
         return hit if self.keys.isdisjoint((*says, *item_keys(backend, hit))) else None
 
     def remainder(self, text: str, place: Place, scope: Scope) -> tuple[str, Place]:
-        """What a piece of a file says beside what was forgotten there, and where; empty where that is nothing."""
+        """A piece of a file without its forgotten statements, and its lines; empty if nothing is left."""
         said = self._without(text, place, scope)
         if said == text:
             return text, place
@@ -121,10 +121,7 @@ class Tombstones:
         return "\n".join(lines[above : len(lines) - below]), place
 
     def _without(self, text: str, place: Place, scope: Scope) -> str:
-        """The text with what was forgotten in its file blanked, line by line; by another user, it is still this one's.
-
-        The same text where nothing was.
-        """
+        """The text with the statements blanked that this user forgot in the file; line numbers stay."""
         forgotten = self._in_document(place.document, scope) if place.unit == "line" else None
         if forgotten is None:
             return text
@@ -138,7 +135,7 @@ class Tombstones:
         return without(text, forgotten)
 
     def _in_document(self, document: str, scope: Scope) -> Callable[[str], bool] | None:
-        """Tells the keys of what was forgotten in a document; None where nothing was."""
+        """A test whether a key was forgotten in a document; None if nothing was."""
         gone = self.lines.get((scope.tenant, _file_key(document))) if self.lines else None
         if gone is None:
             return None
@@ -146,7 +143,7 @@ class Tombstones:
         return lambda key: key in gone and (scope.user_id is None or not who.isdisjoint(gone[key]))
 
     def visible_record(self, record: Record) -> Record | None:
-        """A record without what was forgotten in its file; None where nothing is left."""
+        """A record without the statements that were forgotten in its file; None if nothing is left."""
         event = record.event
         if event.place is None or not event.text or not self.lines:
             return record
@@ -156,9 +153,9 @@ class Tombstones:
         return replace(record, event=replace(event, text=text, place=place)) if text else None
 
     def visible_lines(self, document: str, lines: Sequence[str], scope: Scope) -> dict[int, str]:
-        """Of each line of a file that says what was forgotten, by number from 1, the rest; the same rule as `visible`.
+        """By number from 1, each line of a file that has forgotten statements, without them; as `visible`.
 
-        In the pieces that a file is taken in by, for what was forgotten before statements were kept is known by them.
+        Also checks the pieces in which the file is ingested: earlier versions forgot whole pieces and lines.
         """
         forgotten = self._in_document(document, scope)
         if forgotten is None:
@@ -179,23 +176,22 @@ class Tombstones:
 
 
 def _file_key(document: str) -> str:
-    """A file's name with that of the folder that it is in: what every reader of it knows.
+    """The name of a file with that of its folder, which every reader of the file knows.
 
-    A document is called after the folder that somebody named to one reader (`docs/sub/a.md`), or to another
-    (`sub/a.md`), and that folder's name may carry a hash that tells it from another one's. Two files of one name in
-    two folders of one name are taken for one: rather too much is kept out of answers than too little.
+    Readers name a document from different folders (`docs/sub/a.md`, `sub/a.md`), and a folder's name may carry a hash.
+    Two files of one name in two folders of one name share a key: it is safer to leave out too much than too little.
     """
     return _FOLDER_HASH.sub("", "/".join(document.split("/")[-2:]))
 
 
 def _user(words: str | None) -> str:
-    """The user whose words these are, by their key; nobody where there is none: it was put up before they were."""
+    """The user in a words key; "" if there is no key, as in tombstones of earlier versions."""
     owner = _OWNER.match(words or "")
     return owner[1] if owner else ""
 
 
 def item_keys(backend: str | None, hit: Hit) -> list[str]:
-    """The key of one backend's item; a piece of a file has none."""
+    """The key of a backend's own item, as a list; a piece of a file has none."""
     if backend is None or (hit.place is not None and hit.place.unit == "line"):
         return []
     return [f"{_EXTERNAL}{hit.scope.tenant}\0{backend}\0{hit.native_id}"]
@@ -203,12 +199,12 @@ def item_keys(backend: str | None, hit: Hit) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def _words(text: str, speaker: str | None, scope: Scope) -> str:
-    """Remembered: the items that backends find are the ones that they find again."""
+    """The words key, cached: backends find the same items again and again."""
     return words_key(text, speaker, scope)
 
 
 def store_tombstones(db: Connection, event_id: str, words: str, keys: Sequence[str], hit: Hit) -> None:
-    """Every tombstone of one memory, each with the words that lift it."""
+    """Store every tombstone of one memory, each with the words key that lifts it."""
     db.executemany(
         "insert or replace into tombstone values(?, ?, ?)", [(key, event_id, words) for key in (words, *keys)]
     )
@@ -220,7 +216,7 @@ def store_tombstones(db: Connection, event_id: str, words: str, keys: Sequence[s
 
 
 def lift(db: Connection, words: str) -> None:
-    """Takes away every tombstone that stands for what was said in these words."""
+    """Delete every tombstone of a memory in these words."""
     db.execute("delete from tombstone where words = ?1 or key = ?1", (words,))
     db.execute("delete from hidden where words = ?", (words,))
 
@@ -231,14 +227,14 @@ def statement_keys(text: str, place: Place) -> set[str]:
 
 
 def _piece_key(text: str) -> str:
-    """The key of a whole piece, whatever it says: one may have no statement."""
+    """The key of a whole piece, which may have no statement."""
     words = [word for line in text.splitlines() for word in normalise(line).split()]
     return content_hash("whole\0" + " ".join(words))
 
 
 @lru_cache(maxsize=4096)
 def _former_line_keys(text: str) -> tuple[tuple[int, str], ...]:
-    """Each line that says something, by number from 0, with the key that earlier versions gave it; none if short."""
+    """Each line with words, by number from 0, with its key of earlier versions; "" for a short line."""
     lines = ((number, normalise(line).split()) for number, line in enumerate(text.split("\n")))
     return tuple(
         (number, content_hash(" ".join(words)) if len(words) >= FORMER_LINE_WORDS else "")
@@ -249,14 +245,14 @@ def _former_line_keys(text: str) -> tuple[tuple[int, str], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """What is kept back of one document: the refs of the forgotten memories that stood in it."""
+    """A document of which statements are withheld, with the refs of the forgotten memories."""
 
     document: str
     refs: tuple[str, ...]
 
 
 def withheld_documents(db: Connection, tenant: str) -> list[Withheld]:
-    """What was forgotten in documents and is kept out of them, by document."""
+    """The documents of which statements are withheld, sorted by name."""
     rows = db.execute(
         "select distinct h.document, a.ref, a.id from hidden h join tombstone t on t.words = h.words "
         "join event e on e.event_id = t.event_id join audit a on a.seq = e.seq "

@@ -1,6 +1,6 @@
-"""The mark of a journal: its random id and how many transactions it has committed.
+"""The watermark of a journal: its random id and the number of transactions it has committed.
 
-The id tells a journal from one that was put in its place, and the count tells it from an older copy of itself.
+The id distinguishes a journal from another one in its place, the count from an older copy of itself.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ insert into mark select lower(hex(randomblob(8))), 0;
 """
 
 COUNT = "update mark set commits = commits + 1"
-"""executed in every transaction"""
+"""the statement that every transaction executes"""
 
 STATE = (
     "select id, commits, (select count(*) from event), (select coalesce(max(seq), 0) from event), "
     "(select count(*) from tombstone) from mark"
 )
-"""what a sound copy of the files has as their connection sees it"""
+"""the query whose row an intact copy of the files has in common with the open connection"""
 
 
 _UNUSED = (
@@ -32,8 +32,7 @@ _UNUSED = (
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """The state of one journal: ``id``, transactions, and events of all time with the highest number of one, forgotten
-    ones among them."""
+    """The state of one journal: id, transactions, events ever stored, and the highest event number."""
 
     id: str
     commits: int
@@ -42,14 +41,11 @@ class Watermark:
 
 
 def read(db: Connection) -> Watermark:
-    """The mark of a journal now."""
+    """The current watermark."""
     journal, commits, events, seq, _ = db.execute(STATE).fetchone()
     return Watermark(journal, commits, events, seq)
 
 
 def unused(db: Connection) -> int:
-    """How many numbers have been given to events that are not in the file.
-
-    An event gets the next number and is never deleted, so this grows only when another program deletes some.
-    """
+    """How many event numbers have no row. Events are never deleted, so this grows only if another program does."""
     return int(db.execute(_UNUSED).fetchone()["unused"])

@@ -137,7 +137,7 @@ async def test_doctor_names_a_lost_journal(home: Path, tmp_path: Path) -> None:
     DAMAGES["restored from an older copy"].happen(home, tmp_path / "older")
     (finding,) = [one for one in examine(home) if one.check == "journal"]
     assert finding.status == "fail"
-    assert "it was cut, or is an older copy of itself" in finding.detail
+    assert "it was truncated, or is an older copy of itself" in finding.detail
     assert "fusion repair" in finding.fix
 
 

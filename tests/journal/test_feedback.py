@@ -102,7 +102,7 @@ async def test_the_last_word_on_an_answer_counts(journal: Journal) -> None:
 @pytest.mark.parametrize(
     ("useful", "useless", "says"),
     [
-        (["m1", "m9"], [], "useful[1]: 'm9' does not stand in receipt r1"),
+        (["m1", "m9"], [], "useful[1]: 'm9' is not in receipt r1"),
         ([], ["x" * 500], "useless[0]: 'xxx"),
         (["m1", "m2"], ["m2"], "m2 is in useful and in useless"),
     ],

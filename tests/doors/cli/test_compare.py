@@ -115,7 +115,7 @@ async def test_feedback_on_an_answer_and_its_labels(tenants: dict[str, AsyncClie
         await bo.feedback(receipt, useful=[one])
     with pytest.raises(NotFound):
         await ada.feedback("r0", useful=[one])
-    with pytest.raises(BadInput, match=r"useful\[0\]: 'm9z' does not stand in receipt"):
+    with pytest.raises(BadInput, match=r"useful\[0\]: 'm9z' is not in receipt"):
         await ada.feedback(receipt, useful=["m9z"])
     with pytest.raises(BadInput, match=r"useless\[1\] is in useful"):
         await ada.feedback(receipt, useful=[one], useless=[two, one])
