@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
     from adapters.index import Entry
     from adapters.markdown import Markdown
-    from adapters.markdown.watch import Notices
     from benchmarks.datasets import Corpus
     from fusion.contract import Embedder, TokenVectors
+    from fusion.lib.watch import Changes
 
     Floats = NDArray[np.float32]
 
@@ -161,7 +161,7 @@ def write_vault(folder: Path, chunks: int) -> None:
 
 @asynccontextmanager
 async def opened(
-    home: Path, vault: Path, embedder: Embedder | None, heard: Notices | None = None
+    home: Path, vault: Path, embedder: Embedder | None, heard: Changes | None = None
 ) -> AsyncIterator[Markdown]:
     """``heard``: who tells of changes; nobody, if not given."""
     from adapters.markdown import Markdown, Timing
@@ -174,7 +174,7 @@ async def opened(
         "interval_s": 0,
         "scan_interval_s": MOST_S,
     }
-    timing = Timing() if heard is None else Timing(notices=heard)
+    timing = Timing() if heard is None else Timing(changes=heard)
     backend = await Markdown.open(Opening("markdown", home, options, embedder), timing=timing)
     try:
         yield backend

@@ -6,17 +6,17 @@ link put there at any moment leads nowhere. What is not read is a ``Skip`` with 
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
 
 from fusion.lib.ignore import matcher
+from fusion.lib.walk import Entry, Unlisted, leads_out, open_parent, walk
 
 SUFFIXES = (".md", ".markdown")
 _TRIES = 3
@@ -119,70 +119,57 @@ def scan(root: Root, ignore: Sequence[str], hidden: Path) -> tuple[list[Seen], l
 
     Where MEMORY.md stands beside memory.md it alone counts.
     """
-    ignored = matcher(ignore)
+    patterns = matcher(ignore)
+
+    def ignored(path: str, is_folder: bool) -> bool:
+        if root.only:
+            return path not in root.only
+        return patterns(path, is_folder) or (is_folder and not root.own and _same(root.folder / path, hidden))
+
     seen: list[Seen] = []
     skips: list[Skip] = []
-
-    def visit(fd: int, prefix: str) -> None:
-        with os.scandir(fd) as entries:
-            listing = sorted(entries, key=lambda entry: entry.name)
-        for entry in listing:
-            path = prefix + entry.name
-            try:
-                entry.name.encode("utf-8")
-            except UnicodeEncodeError:
-                skips.append(Skip(ascii(root.document(path)), "skipped: its name is not UTF-8; rename it"))
-                continue
-            if root.only and path not in root.only:
-                continue
-            if not root.only and ignored(path, entry.is_dir(follow_symlinks=False)):
-                continue
-            with suppress(FileNotFoundError):  # it went away between the listing and the look: as if never listed
-                examine(fd, entry, path)
-
-    def examine(fd: int, entry: os.DirEntry[str], path: str) -> None:
-        wanted = bool(root.only) or entry.name.lower().endswith(root.suffixes)
-        if entry.is_symlink():
-            target = Path(os.path.realpath(root.folder / path))
-            if not target.is_relative_to(root.folder) and (wanted or target.is_dir()):
-                skips.append(Skip(root.document(path), "skipped: a link that leads out of its folder"))
-        elif entry.is_dir(follow_symlinks=False):
-            if root.own or not _same(root.folder / path, hidden):
-                descend(fd, entry.name, path)
-        elif wanted:
-            about = os.stat(entry.name, dir_fd=fd, follow_symlinks=False)
-            if stat.S_ISREG(about.st_mode):
-                seen.append(Seen(root, path, signature(about)))
-            else:
-                skips.append(Skip(root.document(path), "skipped: not a regular file"))
-
-    def descend(fd: int, name: str, path: str) -> None:
-        try:
-            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
-        except FileNotFoundError:
-            return
-        except OSError as error:  # not ours to read, or no longer a folder
-            skips.append(Skip(root.document(path), f"skipped: {error.strerror}"))
-            return
-        try:
-            visit(inner, f"{path}/")
-        finally:
-            os.close(inner)
-
-    try:
-        top = os.open(root.folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as error:
-        reason = f"not there ({error.strerror}): create it or take it out of `paths`"
-        return [], [Skip(str(root.folder), reason)]
-    try:
-        visit(top, "")
-    finally:
-        os.close(top)
+    for entry in walk(root.folder, ignored):
+        if isinstance(entry, Unlisted) and not entry.path:
+            reason = f"not there ({entry.error.strerror}): create it or take it out of `paths`"
+            return [], [Skip(str(root.folder), reason)]
+        with suppress(FileNotFoundError):  # it went away between the listing and the look: as if never listed
+            found = _skipped(root, entry) if isinstance(entry, Unlisted) else _examined(root, entry)
+            if isinstance(found, Seen):
+                seen.append(found)
+            elif found is not None:
+                skips.append(found)
+    seen.sort(key=lambda file: file.path.split("/"))
+    skips.sort(key=lambda skip: skip.document.split("/"))
     seen, beaten = _precedence(seen)
     skips += beaten
     named = {skip.document for skip in skips} | {file.document for file in seen}
     missing = [document for document in map(root.document, sorted(root.only)) if document not in named]
     return seen, skips + [Skip(document, "not there: create it or take it out of `paths`") for document in missing]
+
+
+def _skipped(root: Root, folder: Unlisted) -> Skip | None:
+    """A folder that could not be listed: it may not be read, or is no folder any more. None for one that is gone."""
+    gone = isinstance(folder.error, FileNotFoundError)
+    return None if gone else Skip(root.document(folder.path), f"skipped: {folder.error.strerror}")
+
+
+def _examined(root: Root, entry: Entry) -> Seen | Skip | None:
+    """A listed entry: a file to read, one that is skipped, or None for another kind of file."""
+    document = root.document(entry.path)
+    try:
+        document.encode("utf-8")
+    except UnicodeEncodeError:
+        return Skip(ascii(document), "skipped: its name is not UTF-8; rename it")
+    wanted = bool(root.only) or entry.path.lower().endswith(root.suffixes)
+    if entry.listed.is_symlink():
+        out = leads_out(root.folder, entry.path) and (wanted or Path(root.folder / entry.path).is_dir())
+        return Skip(document, "skipped: a link that leads out of its folder") if out else None
+    if not wanted:
+        return None
+    about = entry.listed.stat(follow_symlinks=False)
+    if not stat.S_ISREG(about.st_mode):
+        return Skip(document, "skipped: not a regular file")
+    return Seen(root, entry.path, signature(about))
 
 
 def look(root: Root, paths: Iterable[str]) -> tuple[list[Seen], list[str]] | None:
@@ -198,7 +185,7 @@ def look(root: Root, paths: Iterable[str]) -> tuple[list[Seen], list[str]] | Non
             return None
         try:
             path.encode("utf-8")
-            with below(root.folder, path) as (folder, name):
+            with open_parent(root.folder, path) as (folder, name):
                 about = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
             gone.append(path)
@@ -231,7 +218,7 @@ def _precedence(seen: list[Seen]) -> tuple[list[Seen], list[Skip]]:
 def read(root: Root, path: str, max_bytes: int, setting: str = "max_file_mb") -> Content:
     """The bytes of one file, all of the same moment. Raises ``Unreadable``; ``setting`` is where its limit stands."""
     try:
-        with below(root.folder, path) as (folder, name):
+        with open_parent(root.folder, path) as (folder, name):
             fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
             try:
                 return _steady(fd, max_bytes, setting)
@@ -241,23 +228,6 @@ def read(root: Root, path: str, max_bytes: int, setting: str = "max_file_mb") ->
         raise Unreadable("skipped: it went away while being read", passing=True) from error
     except OSError as error:
         raise Unreadable(f"skipped: {error.strerror}") from error
-
-
-@contextmanager
-def below(folder: Path, path: str) -> Iterator[tuple[int, str]]:
-    """The descriptor of the folder that holds ``path``, reached from ``folder`` without following a link."""
-    *way, name = path.split("/")
-    if not {"", ".", ".."}.isdisjoint([*way, name]):
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        for step in way:
-            inner = os.open(step, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
-            os.close(fd)
-            fd = inner
-        yield fd, name
-    finally:
-        os.close(fd)
 
 
 def signature(about: os.stat_result) -> Signature:

@@ -8,8 +8,8 @@ import os
 import stat
 from pathlib import Path
 
-from adapters.markdown.files import below
 from fusion.errors import BadInput, StoreFull
+from fusion.lib.walk import open_parent
 
 
 def append(folder: Path, path: str, text: str) -> tuple[int, int]:
@@ -19,7 +19,7 @@ def append(folder: Path, path: str, text: str) -> tuple[int, int]:
     ``StoreFull`` with nothing half written, and ``BadInput`` where something else than a file has the name.
     """
     try:
-        with below(folder, path) as (parent, name):
+        with open_parent(folder, path) as (parent, name):
             flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             fd = os.open(name, flags, mode=0o600, dir_fd=parent)
             try:

@@ -30,9 +30,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from adapters.markdown.files import Signature, below, signature
+from adapters.markdown.files import Signature, signature
 from fusion.contract import KINDS, Event, Moment, Place, Scope
 from fusion.errors import StoreFull
+from fusion.lib.walk import open_parent
 
 SESSIONS = "sessions"
 
@@ -246,7 +247,7 @@ class Notes:
     def append(self, path: str, entries: str) -> Appended:
         """Add entries at the end of a file: all of them, or none and an error."""
         data = entries.encode()
-        with self._locked(), below(self.folder, path) as (folder, name):
+        with self._locked(), open_parent(self.folder, path) as (folder, name):
             flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
             fd = os.open(name, flags, mode=0o600, dir_fd=folder)
             try:
@@ -267,7 +268,7 @@ class Notes:
 
     def remove(self, path: str, event_ids: Collection[str]) -> bool:
         """Take events' entries out of a file; a file with nothing left goes too. False: none was there."""
-        with self._locked(), below(self.folder, path) as (folder, name):
+        with self._locked(), open_parent(self.folder, path) as (folder, name):
             try:
                 fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
             except FileNotFoundError:

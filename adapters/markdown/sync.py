@@ -15,6 +15,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +24,24 @@ from adapters.markdown.catalogue import Document, Shelf
 from adapters.markdown.files import Root, Seen, Signature, Skip, Unreadable, look, read, scan
 from adapters.markdown.items import document_of
 from adapters.markdown.options import Options
-from adapters.markdown.watch import Notices, notices
 from fusion.errors import FusionError, StoreDamaged
 from fusion.lib.ignore import matcher
+from fusion.lib.walk import is_listed
+from fusion.lib.watch import Changes, changes, watch
 
 BATCH = 200
 """files read between two commits of the index"""
 
 MOST_TOLD = 200
 """paths told of since the last look that are looked at one by one; where there are more, all files are"""
+
+QUIET_MS = 50
+"""changes are reported when there was none for so long: a search sees what was written before that. A tenth of it would
+take half a percent of a core, all day, for each folder"""
+DEBOUNCE_MS = 100
+"""and at the latest after this"""
+
+_changes = partial(changes, quiet_ms=QUIET_MS, most_ms=DEBOUNCE_MS)
 
 AGAIN_S = 1.0
 """until one tries again to hear of changes in a folder that is not there, or that could not be watched"""
@@ -43,7 +53,7 @@ class Timing:
 
     clock: Callable[[], float] = time.monotonic
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
-    notices: Notices = notices
+    changes: Changes = _changes
 
 
 @dataclass(slots=True)
@@ -256,27 +266,23 @@ class Sync:
 
     async def _hear(self, root: Root) -> None:
         """Marks a root when something changes in it, as long as its folder is the same one; then listens anew."""
-        while True:
-            there = _identity(root.folder)
-            try:
-                if there is not None:
-                    async with aclosing(self._timing.notices(root.folder, not root.only)) as told:
-                        async for changed in told:
-                            first = root.name not in self._hearing
-                            self._hearing.add(root.name)
-                            self._deaf.pop(root.name, None)
-                            moved = _identity(root.folder) != there
-                            meant = [path for path in changed if self._is_meant(root, path)]
-                            if first or moved or not all(path.is_relative_to(root.folder) for path in meant):
-                                self.mark(root)
-                            elif meant:
-                                self.mark(root, [path.relative_to(root.folder).as_posix() for path in meant])
-                            if moved:
-                                break
-            except (OSError, RuntimeError) as error:
-                self._deaf[root.name] = str(error)
-            self._hearing.discard(root.name)
-            await self._timing.pause(AGAIN_S)
+        timing = self._timing
+        async with aclosing(
+            watch(root.folder, timing.changes, recursive=not root.only, retry_s=AGAIN_S, pause=timing.pause)
+        ) as notices:
+            async for notice in notices:
+                if notice.watching:
+                    self._hearing.add(root.name)
+                    self._deaf.pop(root.name, None)
+                else:
+                    self._hearing.discard(root.name)
+                    if notice.error and root.folder.exists():
+                        self._deaf[root.name] = notice.error
+                changed = [path for path in notice.paths or () if self._is_meant(root, path)]
+                if notice.paths is None or not all(path.is_relative_to(root.folder) for path in changed):
+                    self.mark(root)
+                elif changed:
+                    self.mark(root, [path.relative_to(root.folder).as_posix() for path in changed])
 
     def _is_meant(self, root: Root, path: Path) -> bool:
         """Whether a look would come by a path. What is gone, and a folder, may have held anything."""
@@ -287,9 +293,7 @@ class Sync:
         way = path.relative_to(root.folder)
         if root.only:
             return way.as_posix() in root.only
-        ignored = matcher(self._patterns(root))
-        folders = [folder.as_posix() for folder in way.parents if folder.name]
-        if ignored(way.as_posix(), path.is_dir()) or any(ignored(folder, True) for folder in folders):
+        if not is_listed(way.as_posix(), matcher(self._patterns(root)), path.is_dir()):
             return False
         return path.suffix.lower() in root.suffixes or not path.is_file()
 
@@ -363,12 +367,3 @@ class Sync:
             alive = {entry.key for entry in await asyncio.to_thread(self.shelf.pick, doomed)}
             await self.index.drop([key for key in doomed if key not in alive])
             self._doomed.clear()
-
-
-def _identity(folder: Path) -> tuple[int, int] | None:
-    """What a folder is, whatever stands in its place later; ``None`` where there is none."""
-    try:
-        about = folder.stat()
-    except OSError:
-        return None
-    return about.st_dev, about.st_ino

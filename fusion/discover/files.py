@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from fusion.contract import Scope
-from fusion.sources.files import DATABASE, PASSED_OVER, Form, form_of
+from fusion.sources.files import DATABASE, NEVER_READ, Form, form_of
 from fusion.sources.sessions import session_of
 
 SECONDS = 5.0
@@ -132,11 +132,8 @@ class _Look:
 
     def folders(self, folder: Path) -> list[Path]:
         """The folders in a folder that may be entered: neither hidden, nor links, nor machines' own."""
-        return [
-            folder / entry.name
-            for entry in self.listing(folder)
-            if not entry.name.startswith(".") and entry.name not in PASSED_OVER and _really(entry.is_dir)
-        ]
+        entries = self.listing(folder)
+        return [folder / e.name for e in entries if not NEVER_READ(e.name, True) and _really(e.is_dir)]
 
     def files(self, folder: Path, form: Form, depth: int = DEPTH) -> Iterator[Path]:
         """The regular files below a folder that ingest would read so; hidden ones are left out."""
@@ -149,7 +146,7 @@ class _Look:
                 path = here / entry.name
                 if form_of(path) == form and _really(entry.is_file):
                     yield path
-                elif left and entry.name not in PASSED_OVER and _really(entry.is_dir):
+                elif left and not NEVER_READ(entry.name, True) and _really(entry.is_dir):
                     waiting.append((path, left - 1))
 
     def counted(self, kind: Kind, where: Path, paths: Sequence[Path], form: Form) -> Find | None:

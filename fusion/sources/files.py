@@ -19,6 +19,8 @@ import orjson
 
 from fusion.ingest.intake import not_one_line
 from fusion.lib.clean import clean
+from fusion.lib.ignore import ALWAYS, Ignored, matcher
+from fusion.lib.walk import Unlisted, is_listed, leads_out, walk
 
 if TYPE_CHECKING:
     from zstandard import ZstdDecompressionReader
@@ -42,8 +44,8 @@ LEADS_OUT = "a link that leads out of its folder"
 EMPTY = "empty"
 MAX_UNPACKED_BYTES = 1 << 29
 """of an archive: far beyond any conversation; what has more is refused, be it a bomb or not"""
-PASSED_OVER = frozenset({"node_modules", "__pycache__"})
-"""folders that are not entered, beside hidden ones"""
+NEVER_READ = matcher(ALWAYS)
+"""of a path below a folder, whether it is left out whatever the user sets: hidden files, node_modules, __pycache__"""
 MAX_REF_CHARS = 512
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -141,8 +143,13 @@ def _is_copy(name: str) -> bool:
     return name.lower().endswith(".jsonl") and _COPY.search(name) is not None
 
 
-def files(paths: Sequence[Path], passed: Counter[str] | None = None) -> Iterator[File | Skip]:
-    """Every file that is meant, each once however often it was named; ``passed`` counts those of other kinds."""
+def files(
+    paths: Sequence[Path], passed: Counter[str] | None = None, ignored: Ignored = NEVER_READ
+) -> Iterator[File | Skip]:
+    """Every file to read at or below ``paths``, each once however often it was named.
+
+    ``passed`` counts by kind the files and links that are not read. ``ignored`` holds for what is below a folder.
+    """
     seen: set[Path] = set()
     for path in paths:
         try:
@@ -150,7 +157,7 @@ def files(paths: Sequence[Path], passed: Counter[str] | None = None) -> Iterator
         except (OSError, RuntimeError, ValueError):  # not there; links in a circle; a NUL in the name
             yield Skip(shown(path), NO_SUCH_FILE)
             continue
-        found = _walk(real, passed) if is_folder(real) else _one(real, real.parent, named=True)
+        found = _below(real, passed, ignored) if is_folder(real) else _one(real, real.parent, named=True)
         for file in found:
             if isinstance(file, Skip):
                 yield file
@@ -159,35 +166,23 @@ def files(paths: Sequence[Path], passed: Counter[str] | None = None) -> Iterator
                 yield file
 
 
-def _walk(root: Path, passed: Counter[str] | None = None) -> Iterator[File | Skip]:
-    """What is below a folder, its files by name and then its folders; hidden ones are left out, links not followed."""
-    waiting = [root]
-    while waiting:
-        folder = waiting.pop()
-        inner: list[Path] = []
-        try:
-            with os.scandir(folder) as listing:
-                entries = sorted(listing, key=lambda entry: entry.name)
-        except OSError as error:
-            yield Skip(shown(folder), told(error))
+def _below(root: Path, passed: Counter[str] | None, ignored: Ignored) -> Iterator[File | Skip]:
+    """The files to read below a folder: those of each folder by name, then its folders. No link is followed."""
+    for entry in walk(root, ignored):
+        path = root / entry.path
+        if isinstance(entry, Unlisted):
+            yield Skip(shown(path), told(entry.error))
             continue
-        for entry in entries:
-            path = folder / entry.name
-            wanted = form_of(path) is not None
-            if entry.name.startswith(".") or entry.name in PASSED_OVER:
-                continue
-            if entry.is_symlink():
-                if (wanted or is_folder(path)) and not Path(os.path.realpath(path)).is_relative_to(root):
-                    yield Skip(shown(path), LEADS_OUT)
-                elif passed is not None:
-                    passed[_kind_of_link(path)] += 1
-            elif entry.is_dir(follow_symlinks=False):
-                inner.append(path)
-            elif wanted:
-                yield from _one(path, root)
-            elif passed is not None and entry.is_file(follow_symlinks=False):
-                passed[kind_of(path)] += 1
-        waiting.extend(reversed(inner))
+        wanted = form_of(path) is not None
+        if entry.listed.is_symlink():
+            if (wanted or is_folder(path)) and leads_out(root, entry.path):
+                yield Skip(shown(path), LEADS_OUT)
+            elif passed is not None:
+                passed[_kind_of_link(path)] += 1
+        elif wanted:
+            yield from _one(path, root)
+        elif passed is not None and entry.listed.is_file(follow_symlinks=False):
+            passed[kind_of(path)] += 1
 
 
 def linked(found: Iterable[File | Skip], passed: Mapping[str, int]) -> dict[str, int]:
@@ -250,19 +245,19 @@ def is_file(path: Path) -> bool:
         return False
 
 
-def is_below(path: Path, folder: Path) -> bool:
-    """Whether walking a folder comes by a path."""
+def is_below(path: Path, folder: Path, ignored: Ignored = NEVER_READ) -> bool:
+    """Whether walking a folder comes to a path."""
     if not path.is_relative_to(folder):
         return False
-    return not any(part.startswith(".") or part in PASSED_OVER for part in path.relative_to(folder).parts)
+    return path == folder or is_listed(path.relative_to(folder).as_posix(), ignored)
 
 
-def file_at(path: Path, paths: Sequence[Path]) -> File | None:
+def file_at(path: Path, paths: Sequence[Path], ignored: Ignored = NEVER_READ) -> File | None:
     """The file at a path, if `files` of these ``paths`` finds it there."""
     if os.path.realpath(path) != str(path):  # by way of a link
         return None
     for root in (one.resolve() for one in paths):
-        if path == root or is_below(path, root):
+        if path == root or is_below(path, root, ignored):
             found = next(_one(path, path.parent if path == root else root, named=path == root))
             return found if isinstance(found, File) else None
     return None

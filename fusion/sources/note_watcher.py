@@ -17,9 +17,10 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -27,8 +28,8 @@ from fusion.contract import Scope
 from fusion.errors import FusionError, StoreBusy
 from fusion.ingest.intake import NewMemory
 from fusion.journal.retire import SourceCount, Whole
-from fusion.lib.ignore import matcher
-from fusion.lib.watch import changes
+from fusion.lib.ignore import ALWAYS, matcher
+from fusion.lib.watch import changes, watch
 from fusion.sources.files import (
     DEFAULT_LIMITS,
     File,
@@ -65,6 +66,8 @@ AGAIN_S = 5.0
 """until a round that failed, and hearing of a folder's changes, is tried again"""
 BUSY_S = 1.0
 """…and a round that waits for `fusion ingest`"""
+
+_changes = partial(changes, quiet_ms=QUIET_MS, most_ms=DEBOUNCE_MS)
 
 log = logging.getLogger(__name__)
 
@@ -139,6 +142,9 @@ class NoteWatcher:
             more = f" and {len(self._unread) - 1} more" if len(self._unread) > 1 else ""
             said.append(f"notes that cannot be read are answered as they were: {source[5:]}{more}: {reason}")
         return said
+
+    def __post_init__(self) -> None:
+        self._ignored = matcher((*ALWAYS, *self.ignore))
 
     async def run(self) -> None:
         """Goes on until it is cancelled. A round that fails is told, and costs that round."""
@@ -222,16 +228,17 @@ class NoteWatcher:
             gone = is_gone(path) and any(s == below[:-1] or s.startswith(below) for s in self._sources)
             if gone or is_folder(path):
                 return None
-        found = [file_at(path, self.paths) for path in told if form_of(path) == "markdown" and is_file(path)]
-        return [file for file in found if file is not None and self._is_wanted(file.path)]
+        notes = [path for path in told if form_of(path) == "markdown" and is_file(path)]
+        found = [file_at(path, self.paths, self._ignored) for path in notes]
+        return [file for file in found if file is not None]
 
     def _look_at_all(self, counts: Mapping[str, int]) -> tuple[list[File], list[str]]:
         marks = ReadOffsets(self.home, self.whose)
         passed: Counter[str] = Counter()
-        every = list(files(self.paths, passed))
+        every = list(files(self.paths, passed, self._ignored))
         self.linked = linked(every, passed)
         notes = (f for f in every if isinstance(f, File) and f.form == "markdown")
-        found = {f"file:{file.path}": file for file in notes if self._is_wanted(file.path)}
+        found = {f"file:{file.path}": file for file in notes}
         self._unread = {source: why for source, why in self._unread.items() if source in found}
         self._away, gone = {}, dict[str, None]()
         for path in self.paths:
@@ -250,21 +257,11 @@ class NoteWatcher:
                 missing = Path(source[5:])
                 if is_gone(missing):
                     gone[source] = None
-                elif form_of(missing) == "markdown" and is_below(missing, root) and self._is_wanted(missing):
+                elif form_of(missing) == "markdown" and is_below(missing, root, self._ignored):
                     self._unread[source] = _why_not_found(missing)
         due = [file for source, file in found.items() if not self._is_known(source, file, marks, counts)]
         kept = tuple(f"file:{path.resolve()}{os.sep}" for path in self._away)  # a disk below another folder, say
         return due, [source for source in gone if not source.startswith(kept)]
-
-    def _is_wanted(self, path: Path) -> bool:
-        """Whether no pattern leaves a file out, nor a folder on the way to it. A file that was named is wanted."""
-        if not self.ignore:
-            return True
-        ignored = matcher(self.ignore)
-        root = next((r for r in (one.resolve() for one in self.paths) if path.is_relative_to(r)), path)
-        way = path.relative_to(root)
-        folders = (folder.as_posix() for folder in way.parents if folder.name)
-        return root == path or not (ignored(way.as_posix(), False) or any(ignored(f, True) for f in folders))
 
     def _is_known(self, source: str, file: File, marks: ReadOffsets, counts: Mapping[str, int]) -> bool:
         """Whether nobody touched a file since it was read, nor what is kept of it."""
@@ -335,41 +332,23 @@ class NoteWatcher:
         self._heard.set()
 
     async def _hear(self, path: Path) -> None:
-        """Tells of what changes at a path or below it, while the same thing is there; then begins anew."""
-        while True:
-            try:
-                root = path.resolve()
-                there = _identity(root)
-                async with aclosing(_changes(root)) as found:
-                    first = True
-                    async for changed in found:
-                        self._deaf.pop(path, None)
-                        same = _identity(root) == there
-                        meant = {one for one in changed if _is_meant(one, root)}
-                        if first or not same:
-                            self._tell(None)
-                        elif meant:
-                            self._tell(meant)
-                        if not same:
-                            break
-                        first = False
-            except (OSError, RuntimeError) as error:  # no such folder; no more watches to be had; links in a circle
-                if is_folder(path) or is_file(path):
-                    self._deaf[path] = str(error)
+        """Follows the change events of one path."""
+        async with aclosing(watch(path, _changes, retry_s=AGAIN_S)) as notices:
+            async for notice in notices:
+                if notice.watching:
+                    self._deaf.pop(path, None)
+                elif notice.error and (is_folder(path) or is_file(path)):
+                    self._deaf[path] = notice.error
                     self._tell(None)
-                await asyncio.sleep(AGAIN_S)
+                if notice.paths is None:
+                    self._tell(None)
+                elif changed := {one for one in notice.paths if self._may_be_note(one, path.resolve())}:
+                    self._tell(changed)
 
-
-def _changes(root: Path) -> AsyncGenerator[set[Path], None]:
-    """What changes below a folder, or beside a file; now and then nothing, for the first time when one hears."""
-    recursive = is_folder(root)
-    # Of a file its folder: an editor that saves under another name and renames would be lost sight of.
-    return changes(root if recursive else root.parent, recursive, quiet_ms=QUIET_MS, most_ms=DEBOUNCE_MS)
-
-
-def _is_meant(path: Path, root: Path) -> bool:
-    """Whether a look may find something else there now. What is gone, and a folder, may have held notes."""
-    return path == root or (is_below(path, root) and (form_of(path) == "markdown" or not is_file(path)))
+    def _may_be_note(self, path: Path, root: Path) -> bool:
+        """Whether a look may find something else at a path now. What is gone, and a folder, may have held notes."""
+        below = is_below(path, root, self._ignored)
+        return path == root or (below and (form_of(path) == "markdown" or not is_file(path)))
 
 
 def _was_deleted(file: Path) -> bool:
@@ -387,12 +366,3 @@ def _why_not_found(path: Path) -> str:
             return "not found in its folder"
     except Unreadable as reason:
         return str(reason)
-
-
-def _identity(root: Path) -> tuple[bool, int, int] | None:
-    """Of what one hears: the folder, or a file's folder; None where there is none."""
-    try:
-        about = (root if is_folder(root) else root.parent).stat()
-    except OSError:
-        return None
-    return is_folder(root), about.st_dev, about.st_ino

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from adapters.markdown import Markdown
-from adapters.markdown.files import Root, Unreadable, below, read
+from adapters.markdown.files import Root, Unreadable, read
 from fusion.contract import ReadsDocuments, Scope
+from fusion.lib.walk import open_parent
 from tests.adapters.markdown.test_backend import opened
 from tests.backend_contract import make_captured, make_event
 
@@ -209,7 +210,7 @@ def test_a_link_that_comes_and_goes_is_never_followed(tmp_path: Path, notes: Pat
 @pytest.mark.parametrize("path", ["../secret.md", "projects/../../secret.md", "/etc/passwd", "", ".", "projects//x"])
 def test_below_a_folder_means_below_it(notes: Path, path: str) -> None:
     """The opening itself refuses a way out, without the list of names before it."""
-    with pytest.raises(FileNotFoundError), below(notes, path):
+    with pytest.raises(FileNotFoundError), open_parent(notes, path):
         pass
 
 

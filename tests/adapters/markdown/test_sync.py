@@ -18,7 +18,6 @@ from adapters.markdown import Markdown, Timing
 from adapters.markdown.catalogue import Document, Item, Shelf, keyed
 from adapters.markdown.files import Root, Unreadable, read
 from adapters.markdown.sync import MOST_TOLD
-from adapters.markdown.watch import notices
 from fusion.contract import Hit, Opening, Scope
 from fusion.errors import StoreFull
 from tests.adapters.markdown.test_backend import Clock, ask, captured, forever, remarks, texts
@@ -26,7 +25,7 @@ from tests.fakes import FakeEmbedder
 
 
 class Ears:
-    """`Notices` that tell what a test says, folder by folder. ``deaf`` is why nothing can be heard."""
+    """`Changes` that tell what a test says, folder by folder. ``deaf`` is why nothing can be heard."""
 
     def __init__(self) -> None:
         self.told: dict[Path, asyncio.Queue[set[Path]]] = {}
@@ -71,7 +70,7 @@ class Pauses:
             self.waiting.pop(seconds).set()
 
 
-DEBOUNCE_S, INTERVAL_S, AGAIN_S = 1.5, 300.0, 1.0
+DEBOUNCE_S, INTERVAL_S = 1.5, 300.0
 
 
 @asynccontextmanager
@@ -321,7 +320,7 @@ async def test_the_systems_own_notices(home: Path, vault: Path) -> None:
         await asyncio.sleep(0 if seconds == DEBOUNCE_S else 3600)
 
     backend = await Markdown.open(
-        Opening("markdown", home, {"paths": [str(vault)]}, None), timing=Timing(pause=at_once, notices=notices)
+        Opening("markdown", home, {"paths": [str(vault)]}, None), timing=Timing(pause=at_once)
     )
 
     async def found(*expected: str) -> None:
@@ -435,23 +434,23 @@ async def test_between_two_commits_a_search_sees_the_old_state(home: Path, vault
 
 @pytest.mark.feature("Markdown: a folder that is away is hidden and kept, and said to be away")
 async def test_a_folder_that_is_away_is_kept(home: Path, vault: Path, tmp_path: Path) -> None:
-    """Hidden while it is away, which is said and degrades; back again it needs no reading and no embedding, and is
-    listened to again, as it is when another folder takes its place."""
-    ears, pauses, embedder = Ears(), Pauses(), FakeEmbedder()
-    async with watching(home, vault, ears=ears, pauses=pauses, embedder=embedder) as backend:
+    """It is hidden while it is away, which is reported. Its parent is watched meanwhile; when the folder is back it is
+    watched again, and nothing is read or embedded anew."""
+    ears, embedder = Ears(), FakeEmbedder()
+    async with watching(home, vault, ears=ears, embedder=embedder) as backend:
         await backend.settle()
         await ears.hear(vault)
         vault.rename(tmp_path / "elsewhere")
-        old = ears.told.pop(vault)
-        old.put_nowait({vault})
-        await pauses.end(AGAIN_S)
+        await ears.hear(vault, vault)
+        await ears.hear(tmp_path)
         assert not await ask(backend, "kestrel")
         description = await backend.describe()
         assert description.degraded
         assert f"{vault} is away: what it held is kept, and shown again when it is back" in description.notes
         assert description.items == 2
+        ears.told.pop(vault)
         (tmp_path / "elsewhere").rename(vault)
-        await pauses.end(AGAIN_S)
+        await ears.hear(tmp_path, vault)
         await ears.hear(vault)
         assert await ask(backend, "kestrel")
         assert not (await backend.describe()).degraded
