@@ -1,32 +1,32 @@
-"""Every error that the gateway raises on purpose.
+"""The errors that the gateway raises deliberately.
 
 FusionError
-├── SettingsError            the configuration is wrong; says which line and what to write
-│   └── PackageMissing       …or an optional package is not installed; says how to install it
-├── HomeNotAllowed           the user has not allowed this home; says why, and the command that shows and allows it
-├── HomeLocked               another process owns this home; names it
+├── SettingsError            the configuration is wrong; names the line and the correction
+│   └── PackageMissing       an optional package is not installed; gives the command that installs it
+├── HomeNotAllowed           the user has not allowed this home; gives the reason and the command that allows it
+├── HomeLocked               another process uses this home; names it
 ├── HomeGone                 the home or its journal was deleted, moved or replaced   (HTTP 503)
-├── ServerUnreachable        no gateway answers this client; says where it looked, and the server's last words
-├── BadInput                 the caller's request is wrong; says what to change       (HTTP 422)
-│   ├── TooLarge             …it is over a limit                                      (HTTP 413)
-│   ├── KeyReused            an Idempotency-Key came back with another body           (HTTP 422)
-│   └── KeyInUse             …while its first request is under way; retry_after_s     (HTTP 409)
+├── ServerUnreachable        no gateway answers the client; gives the address and the end of the server's log
+├── BadInput                 the caller's request is wrong; names the correction      (HTTP 422)
+│   ├── TooLarge             the request exceeds a limit                              (HTTP 413)
+│   ├── KeyReused            an Idempotency-Key was sent again with another body      (HTTP 422)
+│   └── KeyInUse             the key's first request is under way; retry_after_s      (HTTP 409)
 ├── NotFound                 no such memory or receipt, or not in this scope          (HTTP 404)
 ├── Overloaded               too many requests at once; retry_after_s                 (HTTP 503)
 ├── NobodyAnswered           every backend failed; carries coverage                   (HTTP 503)
-├── StoreFull                no space left; nothing was half written                  (HTTP 507)
-├── StoreBusy                another writer holds the store; retry_after_s            (HTTP 503)
-├── StoreDamaged             a file of ours is corrupt, or newer than this program
+├── StoreFull                no space left; nothing was written in part               (HTTP 507)
+├── StoreBusy                another writer has locked the store; retry_after_s       (HTTP 503)
+├── StoreDamaged             a file of the home is corrupt, or newer than this program
 ├── ReplayGap                a recording lacks an answer that a replay needs
 ├── ModelMissing             a model is not installed, is not the pinned one, or has no key
-└── BackendError             one backend failed: data in the receipt, never an error at the door
-    ├── BackendUnreachable   refused, reset, no route, no such host
-    ├── BackendTimeout       it did not answer within its deadline
-    ├── InvalidAnswer        it answered, but not in its own format
-    ├── HttpStatus           it answered with a failure status
-    ├── StillThere           it was asked to forget, and still returns it
-    ├── Unauthorized         it does not accept our credential
-    └── RateLimited          it asks us to wait; retry_after_s
+└── BackendError             one backend failed: shown in the receipt, not raised by `Gateway.fuse`
+    ├── BackendUnreachable   connection refused or reset, no route, no such host
+    ├── BackendTimeout       no answer within the deadline
+    ├── InvalidAnswer        the answer does not have the expected format
+    ├── HttpStatus           the answer has an error status
+    ├── StillThere           a deleted memory is still returned
+    ├── Unauthorized         the credential is not accepted
+    └── RateLimited          the server asks for a pause; retry_after_s
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from typing import Any
 
 
 class FusionError(Exception):
-    """The root. ``str(error)`` is fit for a user: it says what is wrong and how to fix it."""
+    """Base class. ``str(error)`` is written for users: it names the fault and the fix."""
 
 
 class SettingsError(FusionError):
@@ -91,7 +91,7 @@ class Overloaded(FusionError):
 
 
 class NobodyAnswered(FusionError):
-    """``details`` has the response's ``coverage`` and ``backends``, as a partial answer would."""
+    """Every backend failed; ``details`` has ``coverage`` and ``backends`` as in an answer."""
 
     def __init__(self, message: str, details: dict[str, Any], retry_after_s: float = 5.0) -> None:
         super().__init__(message)

@@ -1,6 +1,6 @@
-"""What an adapter's folder may export beside its backend: verbs, and routes of the system that it stands in for.
+"""The types of commands (verbs) and HTTP routes that an adapter may add to the gateway.
 
-Module ``cli`` of the folder names the verbs, module ``routes`` the routes.
+An adapter's package exports ``VERBS`` in its module ``cli``, and ``ROUTES`` in its module ``routes``.
 """
 
 from __future__ import annotations
@@ -13,58 +13,58 @@ from typing import Any, Literal, NewType, Protocol, runtime_checkable
 from fusion.contract import Embedder, Event, Scope
 
 Lines = NewType("Lines", tuple[str, ...])
-"""Lines of a file, a batch of them at a time: a command line reads the file, however long it is, and calls the verb
-once a batch; the numbers of the results are added up"""
+"""a batch of lines of a file, as a verb's argument: the command line reads the file and calls the verb once for each
+batch; the numbers in the results are added up"""
 
 
 class ScopedGateway(Protocol):
-    """What a verb may ask of the gateway, all of it in the scope of who called: the way in for what is to be kept."""
+    """The calls that a verb or route may make on the gateway, limited to its caller's scope."""
 
     async def remember(self, events: Sequence[Event]) -> Sequence[tuple[str, str]]:
-        """Journals drafts of events, all or none, and brings them to every backend behind.
+        """Store drafts of events in the journal, all or none; they are delivered to the backends in the background.
 
-        By draft, its event id and what became of it: stored, duplicate, superseded, blocked or skipped. Id, time of
-        recording and tenant are the gateway's; ``supersedes`` may be a ref. Raises `BadInput` and what a full disk is.
+        Returns each draft's event id and outcome: stored, duplicate, superseded, blocked or skipped. The gateway sets
+        id, time of recording and tenant; ``supersedes`` may be a ref. Raises `BadInput` and `StoreFull`.
         """
         ...
 
     async def forget(self, ref: str) -> Mapping[str, str]:
-        """Deletes one memory everywhere, by its ref or event id: what became of it, by backend. Raises `NotFound`."""
+        """Delete one memory everywhere, by ref or event id; returns the outcome by backend. Raises `NotFound`."""
         ...
 
     async def forgotten(self, event_ids: Collection[str]) -> frozenset[str]:
-        """Those of these events that were forgotten, whoever's they were: a store may have them still, or again."""
+        """Those of these events that were forgotten, in any scope: a store may still have them."""
         ...
 
     async def ids(self, ref: str) -> Sequence[str]:
-        """This backend's own ids of the memory that a block cites by ``ref``, or that has this event id.
+        """This backend's native ids of a memory, by ref or event id.
 
-        Raises `NotFound`, also for a memory that the caller may not see, and for one that another backend found.
+        Raises `NotFound`, also for a memory out of scope, and for an external memory of another backend.
         """
         ...
 
     async def settle(self) -> None:
-        """Returns when every backend has what was remembered so far."""
+        """Return once every backend has all memories stored so far."""
         ...
 
     async def embedder(self, changes: Mapping[str, object]) -> Embedder:
-        """What the settings have for this ``provider``, ``model`` and ``dimensions``; it stays open with the home.
+        """The embedder that the settings have for a ``provider``, ``model`` and ``dimensions``; do not close it.
 
         Raises ``SettingsError`` and ``ModelMissing``, which say how to fix it.
         """
         ...
 
     async def use_embedder(self, changes: Mapping[str, object]) -> None:
-        """From now on this backend is opened with that embedder, until `[embedder]` itself names another."""
+        """Open this backend with that embedder from now on, until `[embedder]` itself names another model."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of a verb or route: on whose memories, when, and who listens.
+    """The context of one call of a verb or route.
 
-    ``scope`` filters as a query's does. ``line`` sends one line of a long answer, and waits for a slow reader;
-    ``progress`` says how many are done, of how many (``None``: nobody knows), and never waits.
+    ``scope`` filters as a query's does. ``line`` sends one line of a long answer and waits for a slow reader;
+    ``progress`` reports how many items are done, of how many (``None``: unknown), and never waits.
     """
 
     scope: Scope
@@ -75,43 +75,43 @@ class Call:
 
 
 class Verb(Protocol):
-    """Something that one kind of backend can be told to do: ``fusion <backend> <verb>``, POST /v1/backends/…/verb.
+    """A command that one kind of backend adds: ``fusion <backend> <verb>``, POST /v1/backends/…/verb.
 
-    A frozen dataclass. Its fields are the arguments, ``Annotated`` with a help text (without a default: positional; no
-    user, agent, session, home, config, direct: every command has those); its docstring is the help. It is checked
-    before it is called: types by the door, the rest in ``__post_init__`` (`BadInput`). ``VERBS`` of the module ``cli``
-    in an adapter's folder names them; to import that must be quick.
+    A verb is a frozen dataclass whose docstring is its help. Its fields are the arguments, ``Annotated`` with a help
+    text; a field without a default is positional. Every command has user, agent, session, home, config and direct
+    already. Types are checked by the door, everything else in ``__post_init__`` (`BadInput`). Importing the module
+    ``cli`` must be fast.
 
-    No argument is an address, a variable, a file or a module: those come from settings. ``in_settings``, if a class has
-    it, names the setting of each that was an argument once.
+    Arguments must not be addresses, environment variables, files or modules: those belong in the settings. A class
+    attribute ``in_settings`` may name the settings of earlier arguments of that kind.
     """
 
     def __call__(self, backend: Any, call: Call, /) -> Awaitable[object]:
-        """The result, a JSON object: a mapping or a dataclass. May be cancelled anywhere, and called again."""
+        """Run the verb and return a JSON object (mapping or dataclass). May be cancelled at any point and repeated."""
         ...
 
 
 @runtime_checkable
 class Operates(Protocol):
-    """A verb that works on the whole store, whoever's memories they are: for keys of the tenant ``default`` alone."""
+    """A verb that works on the memories of all scopes in a store: only keys of the tenant ``default`` may call it."""
 
     operates: Literal[True]
 
 
 @runtime_checkable
 class RendersResult(Protocol):
-    """A verb that can say its result to a person; others are printed field by field."""
+    """A verb that renders its result as text; the results of other verbs are printed field by field."""
 
     def render(self, result: Any) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A route of another memory system that a backend stands in for, below /compat/<backend>.
+    """An HTTP route of another memory system that a backend replaces, below /compat/<backend>.
 
-    ``handle`` gets what came in the body, the query string and the path (``/v1/memories/{id}``), the path winning, as
-    one mapping, not yet checked; what it returns is the JSON reply. ``probe``: it is answered when
-    the queue is full.
+    ``handle`` gets the values of the body, the query string and the path (``/v1/memories/{id}``) as one unchecked
+    mapping, in which the path takes precedence, and returns the JSON reply. A ``probe`` is answered even if the queue
+    of requests is full.
     """
 
     method: Literal["GET", "POST", "PUT", "DELETE"]

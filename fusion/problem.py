@@ -1,7 +1,7 @@
-"""Errors on the wire: RFC 9457 problem details, written by the HTTP door and read back by the client.
+"""Converts errors to RFC 9457 problem details for the HTTP door, and back to errors for the client.
 
-``type`` names the class of `fusion.errors`, so that a client raises what the server raised; errors that are HTTP's own
-(no such route, wrong method) have ``about:blank``, as the RFC wants it.
+``type`` names the class of `fusion.errors`, so that the client raises the server's error; plain HTTP errors (unknown
+route, wrong method) have ``about:blank``, as the RFC says.
 """
 
 from __future__ import annotations
@@ -36,21 +36,22 @@ STATUS: Mapping[type[errors.FusionError], int] = {
     errors.ModelMissing: 503,
     errors.BackendError: 503,
 }
-"""HTTP status by class; a class that is not listed has its parent's."""
+"""HTTP status by class; a class that is not listed has the status of its base class."""
 
 
 def status_of(error: errors.FusionError) -> int:
+    """The HTTP status of an error."""
     return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
 
 
 def retry_after_s(error: errors.FusionError) -> float | None:
-    """How long a caller should wait before it asks again, where the error knows."""
+    """Seconds that a caller should wait before it tries again, if the error has them."""
     wait: float | None = getattr(error, "retry_after_s", None)
     return wait
 
 
 def problem_of(error: errors.FusionError) -> dict[str, Any]:
-    """An error as problem details. `NobodyAnswered` brings its coverage and backends along as members."""
+    """An error as problem details; those of `NobodyAnswered` include its coverage and backends."""
     status = status_of(error)
     details = error.details if isinstance(error, errors.NobodyAnswered) else {}
     wait = retry_after_s(error)
@@ -65,27 +66,28 @@ def problem_of(error: errors.FusionError) -> dict[str, Any]:
 
 
 def http_problem(status: int, detail: str) -> dict[str, Any]:
-    """Problem details of an error that is HTTP's own."""
+    """The problem details of a plain HTTP error."""
     return {"type": "about:blank", "title": phrase(status), "status": status, "detail": detail}
 
 
 def error_of(problem: Mapping[str, Any], status: int) -> errors.FusionError:
-    """The error that problem details tell of; for a type unknown here, the nearest by ``status``."""
+    """The error that problem details describe; for an unknown type, the class that fits ``status``."""
     name = str(problem.get("type", "")).removeprefix(_PREFIX)
     detail = str(problem.get("detail") or problem.get("title") or phrase(status))
     kind = _BY_NAME.get(name) or _by_status(status)
     wait = problem.get("retry_after_s")
-    known = {"retry_after_s": float(wait)} if isinstance(wait, int | float) and math.isfinite(wait) else {}
+    given = {"retry_after_s": float(wait)} if isinstance(wait, int | float) and math.isfinite(wait) else {}
     if issubclass(kind, errors.NobodyAnswered):
-        return kind(detail, {k: v for k, v in problem.items() if k not in _MEMBERS}, **known)
+        return kind(detail, {k: v for k, v in problem.items() if k not in _MEMBERS}, **given)
     if issubclass(kind, errors.HttpStatus):
-        return kind(detail, status, **known)
+        return kind(detail, status, **given)
     if issubclass(kind, errors.Overloaded | errors.StoreBusy | errors.KeyInUse | errors.RateLimited):
-        return kind(detail, **known)
+        return kind(detail, **given)
     return kind(detail)
 
 
 def phrase(status: int) -> str:
+    """The standard text of an HTTP status: "Not Found"."""
     try:
         return HTTPStatus(status).phrase
     except ValueError:

@@ -1,11 +1,11 @@
-"""How many questions are worked on at once: few while this process is what they wait for, more while others are.
+"""Limits the number of questions that are answered at once, and adapts the limit to the CPU time of this process.
 
-A question makes this process compute (embedded backends, ranking) and wait (for servers). Where computing is what takes
-the time, many at once are answered no sooner than few: they only end together, late, past the deadlines of backends
-that did nothing wrong. Where waiting is, few at once would leave the process idle. So a few begin at once, and while
-somebody waits for a turn, their number follows what the process computes: to `SHARE` of one core, for Python's lock
-lets hardly more than one thread compute; doubled or halved at most, as in TCP's slow start (V. Jacobson, "Congestion
-avoidance and control", 1988), and from the beginning again after a pause.
+A question makes this process compute (embedded backends, ranking) and wait (for servers). If computing takes most of
+the time, many questions at once finish no sooner than a few; they only end together, past the deadlines of backends
+without a fault. If waiting does, a few questions would leave the process idle. So the limit starts at `START_LIMIT`;
+while questions wait, it follows the CPU time of the process up to `CPU_SHARE` of one core (Python's lock allows hardly
+more), at most doubled or halved at each step as in TCP's slow start (V. Jacobson, "Congestion avoidance and control",
+1988). When no question is left, it returns to the start.
 """
 
 from __future__ import annotations
@@ -18,80 +18,84 @@ from contextlib import asynccontextmanager
 
 from fusion.errors import Overloaded
 
-FEW = 4
+START_LIMIT = 4
 """questions at once that keep two cores busy: with eight, each takes twice as long, and no more are answered"""
-SHARE = 0.8
-"""of a core: as much as may be computed before more at once would only be later"""
-LOOK_S = 0.05
+CPU_SHARE = 0.8
+"""of one core that the process may use before more questions at once only take longer"""
+INTERVAL_S = 0.05
+"""between two adjustments of the limit"""
 LATE_S = 0.025
-"""a look that comes so much later than it was due: the machine is busy, though it may not be with us"""
+"""delay of an adjustment that shows that the machine is busy, perhaps with other processes: the limit is halved"""
 
 
 class Admission:
-    """At most ``most`` questions at once. ``cpu`` is what this process has computed so far, in seconds."""
+    """Admits questions in the order of arrival, at most ``most`` at once.
+
+    ``cpu`` returns the CPU time of this process so far, in seconds.
+    """
 
     def __init__(self, most: int = 64, cpu: Callable[[], float] = time.process_time) -> None:
-        self._most, self._few = most, min(FEW, most)
+        self._most, self._start = most, min(START_LIMIT, most)
         self._cpu = cpu
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._next_look: asyncio.TimerHandle | None = None
-        self.limit = self._few
-        """how many may be under way now"""
+        self._next_adjustment: asyncio.TimerHandle | None = None
+        self.limit = self._start
+        """number of questions that may be under way now"""
         self.under_way = 0
 
     @asynccontextmanager
-    async def one(self, patience_s: float) -> AsyncIterator[None]:
-        """A turn; they are taken in the order of asking. Raises Overloaded when it did not come in ``patience_s``."""
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        self._let_in()
-        if not turn.done():
-            await self._wait(turn, patience_s)
+    async def slot(self, max_wait_s: float) -> AsyncIterator[None]:
+        """Hold a slot until the end of the block. Raises Overloaded if none is free within ``max_wait_s``."""
+        slot = asyncio.get_running_loop().create_future()
+        self._waiting.append(slot)
+        self._admit()
+        if not slot.done():
+            await self._wait(slot, max_wait_s)
         try:
             yield
         finally:
-            self._leave()
+            self._release()
 
-    async def _wait(self, turn: asyncio.Future[None], patience_s: float) -> None:
-        if self._next_look is None:
-            self._look_later()
+    async def _wait(self, slot: asyncio.Future[None], max_wait_s: float) -> None:
+        if self._next_adjustment is None:
+            self._schedule_adjustment()
         try:
-            async with asyncio.timeout(patience_s):
-                await turn
+            async with asyncio.timeout(max_wait_s):
+                await slot
         except BaseException as error:
-            if not turn.cancelled():  # it came in the very moment in which nobody waited for it any more
-                self._leave()
+            if not slot.cancelled():  # the slot became free at the moment of the timeout
+                self._release()
             if isinstance(error, TimeoutError):
                 raise Overloaded(
-                    f"Too many questions at once: its turn did not come in {patience_s:g} s. Try again in a second."
+                    f"Too many questions at once: no slot was free within {max_wait_s:g} s. Try again in a second."
                 ) from None
             raise
 
-    def _let_in(self) -> None:
+    def _admit(self) -> None:
         while self._waiting and self.under_way < self.limit:
-            turn = self._waiting.popleft()
-            if not turn.cancelled():
+            slot = self._waiting.popleft()
+            if not slot.cancelled():
                 self.under_way += 1
-                turn.set_result(None)
+                slot.set_result(None)
 
-    def _leave(self) -> None:
+    def _release(self) -> None:
         self.under_way -= 1
-        self._let_in()
+        self._admit()
         if self.under_way == 0:
-            self.limit = self._few
-            if self._next_look is not None:
-                self._next_look.cancel()
-                self._next_look = None
+            self.limit = self._start
+            if self._next_adjustment is not None:
+                self._next_adjustment.cancel()
+                self._next_adjustment = None
 
-    def _look_later(self) -> None:
+    def _schedule_adjustment(self) -> None:
         loop = asyncio.get_running_loop()
-        self._next_look = loop.call_later(LOOK_S, self._look, loop.time(), self._cpu())
+        self._next_adjustment = loop.call_later(INTERVAL_S, self._adjust, loop.time(), self._cpu())
 
-    def _look(self, since: float, computed_s: float) -> None:
+    def _adjust(self, since: float, cpu_before_s: float) -> None:
         took_s = asyncio.get_running_loop().time() - since
-        share = max((self._cpu() - computed_s) / took_s, SHARE / 2)
-        factor = 0.5 if took_s > LOOK_S + LATE_S else max(0.5, SHARE / share)
+        share = max((self._cpu() - cpu_before_s) / took_s, CPU_SHARE / 2)
+        factor = 0.5 if took_s > INTERVAL_S + LATE_S else max(0.5, CPU_SHARE / share)
         if factor < 1 or self._waiting:
-            self.limit = max(self._few, min(self._most, int(self.limit * factor)))
-        self._let_in()
-        self._look_later()
+            self.limit = max(self._start, min(self._most, int(self.limit * factor)))
+        self._admit()
+        self._schedule_adjustment()

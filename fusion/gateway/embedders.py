@@ -1,8 +1,8 @@
-"""The embedders of a home: the one that `[embedder]` names, and those that single backends were moved to.
+"""The embedders of a home: the one in the table `[embedder]`, and those that single backends were moved to.
 
-A backend that was moved has `embedder.json` in its folder: which table of the settings it was moved to, with the model,
-and which `[embedder]` named at that time. As soon as `[embedder]` names another, the configuration is right again and
-the record goes. Addresses and keys are in the settings alone.
+A backend that was moved has a record in its folder, `embedder.json`: the table of the settings and the model it was
+moved to, and the model of `[embedder]` at that time. Once `[embedder]` names another model, the record is obsolete and
+deleted. Addresses and keys are in the settings only.
 """
 
 from __future__ import annotations
@@ -20,41 +20,44 @@ from fusion.errors import BadInput, SettingsError
 log = logging.getLogger(__name__)
 RECORD = "embedder.json"
 OF_A_PROVIDER = ("provider", "model", "url", "dimensions", "api_key_env", "api_key_file")
-"""what is another provider's as soon as the provider is another"""
+"""options that belong to one provider and do not apply to another one"""
 OURS, NEXT, LOCAL = "embedder", "next", "local"
-"""the table `[embedder]`, `[embedder.next]`, and the model on this machine, which needs none"""
+"""the table `[embedder]`, the table `[embedder.next]`, and the model on this machine, which needs no table"""
 SETTINGS_ONLY = ("url", "api_key_env", "api_key_file")
-"""what only the settings say: records of earlier versions have them, too"""
+"""options that only the settings may have; records of earlier versions have them as well"""
 
 
 class Embedders:
-    """``configured`` is the one of `[embedder]`, ``options`` are its own, ``following`` those of `[embedder.next]`;
-    ``open`` opens one with other options."""
+    """All embedders of a home; each is opened once.
+
+    ``configured`` is the embedder of `[embedder]` and ``options`` its options; ``next_options`` are those of
+    `[embedder.next]`. ``open`` opens an embedder with other options.
+    """
 
     def __init__(
         self,
         configured: Embedder | None,
         options: Mapping[str, object],
         open: Callable[[Mapping[str, object]], Awaitable[Embedder]],
-        following: Mapping[str, object] | None = None,
+        next_options: Mapping[str, object] | None = None,
     ) -> None:
         self.configured = configured
         self._options, self._opener = options, open
         self._tables: dict[str, Mapping[str, object]] = {OURS: options}
-        if following is not None:
-            self._tables = {NEXT: {**options, **following}, **self._tables}
+        if next_options is not None:
+            self._tables = {NEXT: {**options, **next_options}, **self._tables}
         self._others: dict[str, Embedder] = {}
         self._opening = asyncio.Lock()
 
     async def other(self, changes: Mapping[str, object]) -> Embedder:
-        """The one that a request chooses: see `_chosen`. Raises BadInput, SettingsError and ModelMissing."""
+        """The embedder that a request selects, as in `_chosen`. Raises BadInput, SettingsError and ModelMissing."""
         return await self._opened(self._chosen(changes)[1])
 
     def _chosen(self, changes: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
-        """What is recorded of a choice, and the options that it comes to.
+        """The record of a request's choice, and the options that result from it.
 
-        ``changes`` may name a ``provider`` of the settings (or local) and another ``model`` and ``dimensions`` of it;
-        without a provider it is that of `[embedder.next]` where there is one. Raises BadInput.
+        ``changes`` may name a ``provider`` of the settings (or local) and its ``model`` and ``dimensions``; without a
+        provider, `[embedder.next]` is used if it exists, else `[embedder]`. Raises BadInput.
         """
         provider = changes.get("provider")
         own = {name: changes[name] for name in ("model", "dimensions") if changes.get(name)}
@@ -72,7 +75,7 @@ class Embedders:
         return {"table": table, **own}, {**self._of_table(table), **own}
 
     def _of_table(self, table: object) -> dict[str, object]:
-        """The options of a table; `LOCAL` is one without anything. Raises SettingsError where it is gone."""
+        """The options of a table; `LOCAL` has none of a provider. Raises SettingsError if the table is gone."""
         if table == LOCAL:
             return {**{k: v for k, v in self._options.items() if k not in OF_A_PROVIDER}, "provider": LOCAL}
         if not isinstance(table, str) or table not in self._tables:
@@ -80,10 +83,10 @@ class Embedders:
         return dict(self._tables[table])
 
     def _recorded(self, options: Mapping[str, object]) -> dict[str, object]:
-        """The options that a record comes to. Raises SettingsError.
+        """The options that result from a record. Raises SettingsError.
 
-        Those of earlier versions have the options themselves. What they say of addresses and keys counts only where the
-        settings say the same: the record is a file of the home, and must not decide where texts go.
+        Records of earlier versions contain the options themselves. Their addresses and keys are used only if the
+        settings have the same: the record is a file in the home, and must not decide where texts are sent.
         """
         if "table" in options:
             own = {name: options[name] for name in ("model", "dimensions") if name in options}
@@ -110,7 +113,7 @@ class Embedders:
         return self.configured if same and self.configured is not None else found
 
     async def of(self, folder: Path) -> Embedder | None:
-        """That of the backend in ``folder``. Raises SettingsError where one that it was moved to cannot be had."""
+        """The embedder of the backend in ``folder``. Raises SettingsError if one that it was moved to is missing."""
         file = folder / RECORD
         try:
             record: Any = json.loads(file.read_text(encoding="utf-8"))
@@ -126,18 +129,20 @@ class Embedders:
         try:
             return await self._opened(self._recorded(changes))
         except SettingsError as error:
-            told = f"{folder.name} was moved to another embedder, which cannot be had: {error}; fix that, or remove"
-            raise SettingsError(f"{told} {file}, and its vectors are made again by [embedder]") from None
+            raise SettingsError(
+                f"{folder.name} was moved to another embedder, which is not available: {error}; fix that, or remove "
+                f"{file}, and its vectors are made again by [embedder]"
+            ) from None
 
-    def settle(self, folder: Path, changes: Mapping[str, object]) -> None:
-        """From now on the backend in ``folder`` has the embedder that these changes choose."""
+    def use(self, folder: Path, changes: Mapping[str, object]) -> None:
+        """Record that the backend in ``folder`` uses the embedder that ``changes`` select, from its next opening on."""
         record = {"instead_of": self._identity, "options": self._chosen(changes)[0]}
         new = folder / f".{RECORD}.new"
         new.write_text(json.dumps(record, indent=1), encoding="utf-8")
         new.replace(folder / RECORD)
 
     async def forget(self, texts: Sequence[str]) -> None:
-        """Removes these texts from the caches of all of them."""
+        """Remove these texts from the caches of all embedders."""
         for embedder in self._all():
             await embedder.forget(texts)
 

@@ -1,9 +1,9 @@
-"""What an adapter's folder exports beside its backend: verbs (module ``cli``) and drop-in routes (module ``routes``).
+"""Finds the verbs (module ``cli``) and drop-in routes (module ``routes``) that an adapter's package exports.
 
     adapters/cortex/cli.py      VERBS = {"lifecycle": Lifecycle, …}
     adapters/cortex/routes.py   ROUTES = (Route("POST", "/v1/remember", remember), …)
 
-A single file has none.
+An adapter in a single file has none.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from fusion.extension import Route, Verb
 
 
 def verbs_of(adapter: str) -> Mapping[str, type[Verb]]:
-    """The verbs of ``package.module:Class``, by name."""
+    """The verbs of an adapter ``package.module:Class``, by name."""
     module = _exported(adapter, "cli")
     return {} if module is None else module.VERBS
 
 
 def routes_of(adapter: str) -> Sequence[Route]:
+    """The drop-in routes of an adapter."""
     module = _exported(adapter, "routes")
     return () if module is None else module.ROUTES
 
 
 def has_verbs(adapter: str) -> bool:
-    """Whether there are any, found out without importing the adapter."""
+    """Whether an adapter has verbs; does not import it."""
     return _has(adapter.partition(":")[0], "cli")
 
 
@@ -41,7 +42,7 @@ def _exported(adapter: str, name: str) -> ModuleType | None:
 def _has(package: str, name: str) -> bool:
     try:
         spec = importlib.util.find_spec(package)
-    except (ImportError, ValueError):  # no such package, which is for whoever opens the backend to say
+    except (ImportError, ValueError):  # no such package: opening the backend reports it
         return False
     folders = (spec.submodule_search_locations if spec else None) or ()
     return any(Path(folder, f"{name}.py").is_file() for folder in folders)

@@ -1,4 +1,4 @@
-"""Which memories a question means, where it asks to forget them; and what stands behind refs that are no event's."""
+"""Selects the memories that a query asks to forget, and looks up the external memories that an answer cites."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from fusion.recall.engine import FuseRequest, Outcome, fuse
 from fusion.recall.io import Live
 from fusion.recipe import Recipe
 
-MEANT = 0.8
-"""of the best score: what a question finds below that is recalled with the best, and not forgotten with it"""
+LEAST_SHARE_OF_BEST = 0.8
+"""of the best local score: a candidate below it is recalled with the best one, but not forgotten with it"""
 
 
-async def meant_by(
-    query: str, scope: Scope, recipe: Recipe, *, live: Live, journal: Journal, forgetter: Forgetter
+async def memories_to_forget(
+    query: str, scope: Scope, recipe: Recipe, live: Live, journal: Journal, forgetter: Forgetter
 ) -> list[Preview]:
-    """What a question finds, the likeliest first: every sighting of it, nothing that only stands beside it.
+    """The memories that a query asks to forget, the most relevant first, with all their copies in the backends.
 
-    Nor what has none of its words: to be of like meaning is enough to be recalled, and too little to be deleted.
-    Nor is it lifted by what a graph leads to: that belongs to what is meant, and is not it. The judge is not asked:
-    what is to be forgotten is sent to nobody first.
+    Stricter than recall: a candidate must share a word with the query (a similar meaning is not enough to delete it), a
+    neighbour of a hit is left out, and a graph does not raise scores. The judge is not asked, so that a memory that is
+    to be forgotten is not sent anywhere.
     """
     io, without_boost = replace(live, judge=None), replace(recipe, rerank=replace(recipe.rerank, graph_boost=0.0))
     outcome = await fuse(FuseRequest(query, scope), without_boost, io)
@@ -35,24 +35,26 @@ async def meant_by(
         for row in outcome.receipt.body["candidates"]
         if not row["neighbour_of"] and row["signals"]["bm25"] > 0 and row["decision"] not in TOO_WEAK
     ]
-    least = MEANT * max((row["local"] for row in rows), default=0.0)
+    least = LEAST_SHARE_OF_BEST * max((row["local"] for row in rows), default=0.0)
     rows = [row for row in rows if row["local"] >= least]
     refs = list(dict.fromkeys(ref for row in rows for _, ref, *_ in row["source_hits"]))
-    foreign = {item.ref: item for item in foreign_items(outcome, scope, frozenset(filter(is_external, refs)))}
-    # A fact goes with the memories that it was learnt from.
-    sources = await journal.records([i for item in foreign.values() for i in item.hit.derived_from])
-    meant = {event_id for event_id, record in sources.items() if record.ref in refs}
-    foreign = {r: i for r, i in foreign.items() if not i.hit.derived_from or not meant.issuperset(i.hit.derived_from)}
-    await journal.keep_external_items(list(foreign.values()), datetime.now(UTC))
-    found = await forgetter.previews([ref for ref in refs if not is_external(ref)], scope)
-    ours = {one.ref: one for one in found}
-    return [
-        ours[ref] if ref in ours else external_preview(foreign[ref]) for ref in refs if ref in ours or ref in foreign
-    ]
+    external = {item.ref: item for item in external_items(outcome, scope, frozenset(filter(is_external, refs)))}
+    # A fact is deleted with the memories that it was derived from.
+    sources = await journal.records([i for item in external.values() for i in item.hit.derived_from])
+    selected = {event_id for event_id, record in sources.items() if record.ref in refs}
+    external = {
+        ref: item
+        for ref, item in external.items()
+        if not item.hit.derived_from or not selected.issuperset(item.hit.derived_from)
+    }
+    await journal.keep_external_items(list(external.values()), datetime.now(UTC))
+    previews = {one.ref: one for one in await forgetter.previews([r for r in refs if not is_external(r)], scope)}
+    previews |= {ref: external_preview(item) for ref, item in external.items()}
+    return [previews[ref] for ref in refs if ref in previews]
 
 
-def foreign_items(outcome: Outcome, scope: Scope, refs: Collection[str]) -> list[ExternalItem]:
-    """What stands behind refs of an answer that cite no event of ours."""
+def external_items(outcome: Outcome, scope: Scope, refs: Collection[str]) -> list[ExternalItem]:
+    """The external memories of an answer that have these refs."""
     where = {
         ref: (backend, native_id)
         for source_hits in outcome.receipt.reasons["source_hits"]

@@ -1,4 +1,4 @@
-"""How the stores of an open home are: which answer, how far their vectors are, what was found damaged, who leaked."""
+"""The state of an open home's stores: availability, missing vectors, damage, losses, and leaks between scopes."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from fusion.settings import Settings
 
 log = logging.getLogger(__name__)
 security = logging.getLogger("fusion.security")
-"""what somebody should look into: a memory system that shows one user's memories to another"""
+"""log for security incidents: a memory system that returns one user's memories to another"""
 
-LOOK_S = 1.0
-"""how old the count of missing vectors in an answer's coverage may be"""
+MAX_AGE_S = 1.0
+"""of the state of the backends that an answer reports"""
 
 
 @dataclass(frozen=True, slots=True)
 class BackendState:
-    """One backend as it is now, for `/v1/backends`."""
+    """The state of one backend, for `/v1/backends`."""
 
     name: str
     adapter: str
     status: str
-    """ready, disabled, half_open (it will be asked once), closed (it fails, but is the last), or why it is left alone:
-    open, rate_limited, unauthorized"""
+    """ready, disabled, half_open (one call will be made as a probe), closed (it fails, but no other backend answers),
+    or the reason why it is not asked: open, rate_limited, unauthorized"""
     detail: str = ""
     items: int = 0
     vectors: int = 0
@@ -45,14 +45,14 @@ class BackendState:
     backlog: int = 0
     """deliveries that it has not acknowledged yet"""
     leaked: int = 0
-    """memories of somebody else's that it answered with, and that were dropped, since the start"""
+    """memories out of scope in its answers since the start; they were dropped"""
     notes: tuple[str, ...] = ()
     degraded: bool = False
     """whether something fails that is configured to work; ``notes`` say what"""
 
 
 class Health:
-    """What is known of the stores of one home. ``damaged``: by store, what is wrong with it already."""
+    """The state of one home's stores. ``damaged`` has, by store, the faults found at opening."""
 
     def __init__(
         self,
@@ -68,20 +68,20 @@ class Health:
         self._deliverer = deliverer
         usable = {name: source.backend for name, source in sources.items() if source.disabled is None}
         self._describing = {name: backend for name, backend in usable.items() if isinstance(backend, Describes)}
-        """looked for once, for to look is slow"""
+        """found once, since the check of a protocol is slow"""
         self._checking = {name: backend for name, backend in usable.items() if isinstance(backend, Checks)}
         self._opened = time.monotonic()
-        self._looked_at = -LOOK_S
+        self._looked_at = -MAX_AGE_S
         self.has_looked = False
-        """whether what the backends say of themselves is known at all"""
+        """whether the backends have been asked for their state at all"""
         self._vectors_pending = 0
         self.items: int | None = None
-        """what all backends hold, as of the last look; None where not all of them say"""
+        """total of the memories in all backends at the last look; None if a backend does not report it"""
         self._failing: Mapping[str, str] = {}
-        """by backend, what it says that fails, as of the last look"""
+        """by backend, the fault that it reported at the last look"""
         self._leaked: Counter[str] = Counter()
         self.damaged = dict(damaged)
-        """by store, what the last check found and could not fix"""
+        """by store, the damage that the last check could not repair"""
         counting = {name: backend for name, backend in usable.items() if isinstance(backend, CountsEvents)}
         folders = {name: settings.home / "backends" / name for name in counting}
         self.losses = Losses(journal, {} if damaged else counting, folders)
@@ -92,44 +92,44 @@ class Health:
 
     @property
     def degraded(self) -> bool:
-        """Whether a store is damaged, or failed as of the last look."""
+        """Whether a store is damaged, has lost memories, or reported a fault at the last look."""
         return bool(self._failing or self.damaged or self.losses.found)
 
     @property
     def failing(self) -> tuple[str, ...]:
-        """Of each backend that is not damaged and fails, what it said at the last look, with its name."""
+        """The faults that backends reported at the last look, without those of damaged stores."""
         return tuple(text for name, text in self._failing.items() if name not in self.damaged)
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """What is damaged or was lost, each in words with what to do."""
+        """Descriptions of damage and losses, each with its fix."""
         return (*self.damaged.values(), *self.losses.found.values())
 
     def coverage(self, found: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The coverage of an answer with how many vectors are still missing, as of the last look."""
+        """An answer's coverage, with the number of missing vectors at the last look."""
         return {**found, "vectors_pending": self._vectors_pending} if self._describing else found
 
     def is_due(self) -> bool:
-        """Whether it is time for another look; then it counts as begun."""
+        """Whether the state is older than `MAX_AGE_S`; if so, the caller must call `look`."""
         now = time.monotonic()
-        if not self._describing or now - self._looked_at < LOOK_S:
+        if not self._describing or now - self._looked_at < MAX_AGE_S:
             return False
         self._looked_at = now
         return True
 
     async def look(self) -> None:
-        """Asks every backend how far it is."""
+        """Ask every backend for its state."""
         states = await self.backends()
         self._vectors_pending = sum(state.vectors_pending for state in states)
         self.has_looked = True
         silent = any(s.disabled is None and s.name not in self._describing for s in self._sources.values())
         self.items = None if silent else sum(state.items for state in states)
-        # What is damaged is told as that, and is well as soon as a check says so.
+        # Damage is reported separately, until a check finds none.
         failing = [state for state in states if state.degraded and state.name not in self.damaged]
         self._failing = {s.name: f"{s.name}: {'; '.join(s.notes) or s.detail or 'it says no more'}" for s in failing}
 
     async def backends(self) -> list[BackendState]:
-        """Every configured backend as it is now."""
+        """The state of every configured backend."""
         backlog = await self._deliverer.backlog()
         return list(await asyncio.gather(*(self._state(s, backlog.get(s.name, 0)) for s in self._sources.values())))
 
@@ -141,7 +141,7 @@ class Health:
             try:
                 async with asyncio.timeout(source.deadline_s):
                     described = await self._describing[source.name].describe()
-            except Exception as error:  # noqa: BLE001 — one that cannot describe itself costs its own line only
+            except Exception as error:  # noqa: BLE001 — the fault is shown for this backend only
                 detail = f"{type(error).__name__}: {error}"
         return BackendState(
             name=source.name,
@@ -158,33 +158,33 @@ class Health:
         )
 
     async def check(self) -> Mapping[str, str]:
-        """Looks for damage in the journal and in every backend that can be looked through. By store, what was found.
+        """Look for damage in the journal and in every backend that can check itself; returns the faults by store.
 
-        What is derived is written again by then; what is not stands in the notes, and answers are degraded.
+        Derived data is repaired; other damage is kept in `damaged`, and answers are degraded.
         """
         looks: dict[str, Callable[[], Awaitable[str | None]]] = {"journal": self._journal.check}
         looks.update({name: backend.check for name, backend in self._checking.items()})
         found = dict(await self.compare())
-        for name, look in looks.items():  # one after the other: nobody waits for it, and others want the disk
+        for name, look in looks.items():  # one after the other, since nothing waits for it and the disk is shared
             try:
                 fault = await look()
-            except Exception as error:  # noqa: BLE001 — whatever ails one store, the others are looked at
+            except Exception as error:  # noqa: BLE001 — a fault of one store must not end the check
                 fault = self.damaged[name] = f"{name}: {why(error)}"
                 log.error("%s is damaged: %s", name, why(error))
-            else:  # not before: while one is looked through, what is known of it holds
+            else:  # not earlier: the known damage applies until the check is done
                 self.damaged.pop(name, None)
             if fault is not None:
                 found[name] = fault
         return found
 
     async def compare(self) -> Mapping[str, str]:
-        """Compares how many events journal and stores hold with what they held before. By store, what was lost.
+        """Compare the numbers of events in journal and stores with the last counts; returns the losses by store.
 
-        It costs a count of rows in threads of the stores' own. A journal that lost events is only read from then on.
+        The rows are counted in the stores' own threads. A journal that lost events becomes read-only.
         """
         try:
             deleted = 0 if self.damaged else await self._journal.deleted_externally()
-        except FusionError as error:  # another check says what is wrong with it
+        except FusionError as error:  # another check reports the fault
             log.debug("the journal could not be counted: %s", type(error).__name__)
             deleted = 0
         if deleted > 0:
@@ -194,7 +194,7 @@ class Health:
         return {"journal": self.damaged["journal"], **lost} if deleted > 0 else lost
 
     def count_leaks(self, backend: str, refused: Mapping[str, int]) -> None:
-        """A backend was asked for one scope and answered with another's: not shown, but somebody must fix it."""
+        """Count and log the hits of an answer that were refused because they are out of scope."""
         if leaked := refused.get("scope", 0):
             self._leaked[backend] += leaked
             security.warning(
@@ -206,7 +206,7 @@ class Health:
 
 
 def status_of(source: Source) -> str:
-    """As `BackendState.status`."""
+    """A backend's status as in `BackendState.status`."""
     if source.disabled is not None:
         return "disabled"
     breaker = source.breaker
@@ -216,12 +216,12 @@ def status_of(source: Source) -> str:
 
 
 def breaker_of(breaker: Breaker) -> dict[str, Any]:
-    """A breaker for `/v1/status`: its state, and in how many seconds it lets a question through."""
+    """A breaker's state for `/v1/status`, and the seconds until it lets a question through."""
     return {"breaker": breaker.state, "wait_s": round(breaker.wait_s, 1)}
 
 
 def only_read(journal: Journal, what: str, home: Path) -> dict[str, str]:
-    """Has a journal that lost something only be read; by store, what is wrong with it, and what to do."""
+    """Make a journal that lost events read-only; returns, by store, the fault and its fix."""
     text = (
         f"{journal.file} is sound, but {what}. Nothing is deleted from the stores, and nothing is remembered or "
         f"forgotten until the journal is made anew from them: stop the server and run fusion repair --home "

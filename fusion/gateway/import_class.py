@@ -1,4 +1,4 @@
-"""The class that a setting names by its path; and the command that fixes it where that cannot be imported."""
+"""Imports the class that a setting names, and explains how to fix an import that fails."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _EXTRAS = {"mem0": "mem0", "qdrant_client": "mem0", "anthropic": "anthropic", "j
 
 
 def resolve(path: str, key: str) -> Any:
-    """The class that a setting names, `package.module:Class`. Raises SettingsError, which names the setting.
+    """The class at ``path``, written `package.module:Class`; ``key`` is the setting that names it.
 
-    PackageMissing where its module needs what is not installed.
+    Raises SettingsError, and PackageMissing if the module needs a package that is not installed.
     """
     module, _, name = path.partition(":")
     if module.partition(".")[0] == "adapters":
@@ -27,12 +27,12 @@ def resolve(path: str, key: str) -> Any:
         return getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:
         if error.name and module.startswith(error.name):
-            beside = Path(__file__).resolve().parents[2] / "adapters"
+            folder = Path(__file__).resolve().parents[2] / "adapters"
             package, _, last = error.name.rpartition(".")
-            near = nearest(last, (one.name for one in pkgutil.iter_modules([str(beside)])))
-            said = f"; did you mean adapters.{near}?" if near and package in ("", "adapters") else ""
+            near = nearest(last, (one.name for one in pkgutil.iter_modules([str(folder)])))
+            suggestion = f"; did you mean adapters.{near}?" if near and package in ("", "adapters") else ""
             raise SettingsError(
-                f"{key} = {path!r}: there is no module {error.name}{said}; ours are in {beside}"
+                f"{key} = {path!r}: there is no module {error.name}{suggestion}; ours are in {folder}"
             ) from None
         raise PackageMissing(f"{key} = {path!r} needs the package {error.name}: {_fix(str(error.name))}") from None
     except (AttributeError, ValueError):
@@ -42,19 +42,19 @@ def resolve(path: str, key: str) -> Any:
 
 
 def _require_our_adapters() -> None:
-    """Raises SettingsError when another package called adapters stands in the way: the name is a common one."""
+    """Raise SettingsError if another installed package is called adapters too and comes first on the path."""
     ours = Path(__file__).resolve().parents[2]
     spec = importlib.util.find_spec("adapters")
     found = Path(spec.origin).resolve().parent.parent if spec and spec.origin else ours
     if found != ours:
         raise SettingsError(
             f"another package called adapters is installed in {found}, before ours in {ours}: "
-            "memory-fusion is an application and wants an environment of its own"
+            "memory-fusion is an application and needs a virtual environment of its own"
         )
 
 
 def why(error: Exception) -> str:
-    """What went wrong, with the fix where we know it; a fault of the adapter itself is told with its type."""
+    """An error's text, with the fix if it is known; an unexpected exception of an adapter is shown with its type."""
     if isinstance(error, ModuleNotFoundError) and error.name:
         return _fix(error.name)
     return str(error) if isinstance(error, FusionError | OSError) else f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""A language model within a budget and behind a breaker: five failures in a row open it for 30 seconds (seed 000)."""
+"""A language model with a budget and a circuit breaker: five failures in a row stop calls for 30 seconds (seed 000)."""
 
 from __future__ import annotations
 
@@ -18,20 +18,22 @@ if TYPE_CHECKING:
 MINUTE_S = 60.0
 OPEN_S = 30.0
 MAX_WAIT_S = RETRY_AFTER_CAP_S
-"""a refused key is tried again after it: somebody may have replaced it"""
+"""until a refused key is tried again: the user may have replaced it"""
 
 
 @dataclass(slots=True)
 class _Call:
+    """The time of a call and its tokens: an estimate of the most until the answer is there."""
+
     at: float
     tokens: int
 
 
 class BudgetedModel:
-    """A `fusion.contract.LanguageModel` around another one; all who ask it share one budget and one breaker.
+    """Wraps a `fusion.contract.LanguageModel` with one budget and one breaker for all callers.
 
-    ``complete`` raises RateLimited, and asks nobody, when the minute's calls or estimated tokens are spent, while the
-    model asked to be left alone, and while it fails. After that one call is let through, and the others wait for it.
+    ``complete`` raises RateLimited without a call if the minute's calls or estimated tokens are used up, if the model
+    has asked for a pause, or while it fails. After a pause one call is let through first, as a probe.
     """
 
     def __init__(
@@ -55,7 +57,7 @@ class BudgetedModel:
         call = self._within_budget(estimate_tokens(system + user), max_tokens)
         permit = self._breaker.admit()
         if permit is None:
-            # While a probe is under way nobody knows how long: as long as its failure would take.
+            # While a probe is under way the wait is unknown; if the probe fails, it is OPEN_S.
             raise RateLimited(f"{self.name} is not asked for a while", self._breaker.wait_s or OPEN_S)
         self._calls.append(call)
         try:
@@ -71,7 +73,7 @@ class BudgetedModel:
         await self._model.close()
 
     def _within_budget(self, asked: int, answered: int) -> _Call:
-        """The call, which is not counted yet. Raises RateLimited where it would not fit into the minute."""
+        """The call, not counted yet. Raises RateLimited if it does not fit into the current minute's budget."""
         now = self._clock()
         while self._calls and self._calls[0].at <= now - MINUTE_S:
             self._calls.popleft()
@@ -84,7 +86,7 @@ class BudgetedModel:
 
 
 def _report(permit: Permit, error: BaseException) -> None:
-    """Reports a call that did not succeed: a model that answers, with nonsense or a refusal, has not failed."""
+    """Report an error to the breaker. A model that answers, even with nonsense or a refusal, has not failed."""
     if isinstance(error, RateLimited):
         permit.rate_limited(error.retry_after_s or None)
     elif isinstance(error, Unauthorized):

@@ -1,7 +1,7 @@
-"""Notices what a journal or a store has lost while the server runs, or between two runs, by comparing counts.
+"""Detects events that a store has lost while the server runs, or between two runs, by comparing counts.
 
-The journal deletes no event, and a store loses one only by a deletion that the journal lists. So a store that holds
-fewer events than at the last count, less those that were removed from it since, has lost some to another program.
+The journal lists every deletion from a store. So a store that holds fewer events than at the last count, minus the
+deletions since, has lost some through another program.
 """
 
 from __future__ import annotations
@@ -21,40 +21,40 @@ log = logging.getLogger(__name__)
 
 
 class Losses:
-    """The stores of one home whose events can be counted, each with its folder."""
+    """Compares the counts of one home's stores with their last counts, which are kept in the stores' folders."""
 
     def __init__(self, journal: Journal, stores: Mapping[str, CountsEvents], folders: Mapping[str, Path]) -> None:
         self._journal = journal
         self._stores = stores
         self._folders = folders
         self.found: Mapping[str, str] = {}
-        """by store, what it has lost and how to get it back, as of the last comparison"""
+        """by store, the loss at the last comparison and how to repair it"""
 
     async def compare(self) -> Mapping[str, str]:
-        """Counts what every store holds, and compares it with the last count. By store, what it has lost."""
+        """Count every store's events and compare them with the last count; returns the losses by store."""
         found: dict[str, str] = {}
         for name, store in self._stores.items():
             try:
                 count = await self._counted(name, store)
-            except Exception as error:  # noqa: BLE001 — one that cannot be counted is reported by other checks
+            except Exception as error:  # noqa: BLE001 — other checks report a store that cannot be read
                 log.debug("backend %s could not be counted: %s", name, type(error).__name__)
                 if name in self.found:
                     found[name] = self.found[name]
                 continue
             if count is not None and count.missing:
-                found[name] = self._explained(name, count)
+                found[name] = self._description(name, count)
                 if name not in self.found:
                     log.error("%s", found[name])
         self.found = found
         return found
 
     async def forget(self, name: str) -> None:
-        """Takes the next count of a store as it is: a command of the user's changes what it holds."""
+        """Discard a store's last count, since a user's command changes its contents."""
         if name in self._stores:
             await asyncio.to_thread(remove_count, self._folders[name])
 
     async def _counted(self, name: str, store: CountsEvents) -> StoreCount | None:
-        """How much a store holds now and how much it lacks; the last count where deletions are under way."""
+        """A store's present count with the number of lost events; the last count while deletions are under way."""
         folder = self._folders[name]
         last = await asyncio.to_thread(read_count, folder)
         journal = (await self._journal.watermark()).id
@@ -75,7 +75,7 @@ class Losses:
             await asyncio.to_thread(write_count, folder, count)
         return count
 
-    def _explained(self, name: str, count: StoreCount) -> str:
+    def _description(self, name: str, count: StoreCount) -> str:
         folder = self._folders[name]
         return (
             f"{name}: at least {count.missing} of its memories are gone that nobody removed; it holds {count.events}. "

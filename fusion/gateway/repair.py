@@ -1,4 +1,4 @@
-"""Repairs a home whose journal was lost or damaged: makes it anew from what can be read of it and from the stores."""
+"""Repairs a home with a lost or damaged journal: rebuilds it from its readable rows and from the stores."""
 
 from __future__ import annotations
 
@@ -9,18 +9,23 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from fusion.contract import Event, ListsEvents, Remembers
-from fusion.gateway.bootstrap import DEFAULT, Shared, of_tenant, open_sources, shared
+from fusion.gateway.bootstrap import of_tenant, open_shared
+from fusion.gateway.open_backends import open_backends
+from fusion.gateway.parts import DEFAULT, SharedParts
 from fusion.gateway.tenants import NAME
 from fusion.home import TENANTS
 from fusion.journal import Journal, rebuild, store_watermarks
 from fusion.settings import Settings
 
-PAGE = 1000
+PAGE_EVENTS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """What one store has for the journal: ``holds`` events, ``beyond`` of them unknown to it. ``reason``: why none."""
+    """One store's share of a repair: it holds ``holds`` events, ``beyond`` of which the journal does not have.
+
+    ``reason`` says why a store cannot contribute.
+    """
 
     holds: int = 0
     beyond: int = 0
@@ -29,10 +34,11 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What repairing one tenant's journal does, or did. Counts are events of all time, forgotten ones among them.
+    """The outcome or the preview of repairing one tenant's journal. Counts are of events, including forgotten ones.
 
-    ``damage`` is what is wrong with the file, ``lost`` what the marks say is missing, ``cut`` the tables that cannot be
-    read to their end. ``forgotten`` stay so by tombstones that are left. ``missing`` is how many nobody has any more.
+    ``damage`` describes the fault of the file, ``lost`` the loss that the marks show, ``cut`` lists the tables that
+    could be read in part only. ``forgotten`` counts events that existing tombstones keep deleted, ``missing`` those
+    that neither the journal nor a store has.
     """
 
     tenant: str
@@ -45,9 +51,9 @@ class Repair:
     forgotten: int = 0
     missing: int = 0
     new_refs: int = 0
-    """how many of those recovered get another ref: only the journal knew the old one"""
+    """recovered events with a new ref: only the journal had the old one"""
     kept_as: str | None = None
-    """the name of the old journal's file, once it was exchanged"""
+    """the name of the old journal's file after the exchange"""
 
     @property
     def needed(self) -> bool:
@@ -55,38 +61,38 @@ class Repair:
 
 
 async def repair(settings: Settings, *, dry_run: bool, now: datetime | None = None) -> list[Repair]:
-    """Makes the journals of a home anew that need it, or with ``dry_run`` only says what that would do.
+    """Rebuild the journals of a home that need it; with ``dry_run`` only report what would be done.
 
-    The home is owned meanwhile: raises HomeLocked while a server has it. No store is changed.
+    Locks the home: raises HomeLocked while a server runs. Changes no store.
     """
-    async with shared(settings) as common:
+    async with open_shared(settings) as shared:
         for folder in [settings.home, *sorted((settings.home / TENANTS).glob("*"))]:
             await asyncio.to_thread(rebuild.finish_exchange, folder)
-        found = [await _tenant(common, DEFAULT, dry_run, now or datetime.now(UTC))]
+        found = [await _repair_tenant(shared, DEFAULT, dry_run, now or datetime.now(UTC))]
         for file in sorted((settings.home / TENANTS).glob(f"*/{NAME}")):
             tenant = json.loads(file.read_text(encoding="utf-8"))
-            found.append(await _tenant(common, tenant, dry_run, now or datetime.now(UTC)))
+            found.append(await _repair_tenant(shared, tenant, dry_run, now or datetime.now(UTC)))
     return found
 
 
-async def _tenant(common: Shared, tenant: str, dry_run: bool, now: datetime) -> Repair:
-    settings = of_tenant(common.settings, tenant)
+async def _repair_tenant(shared: SharedParts, tenant: str, dry_run: bool, now: datetime) -> Repair:
+    settings = of_tenant(shared.settings, tenant)
     folder = settings.home
     async with AsyncExitStack() as stack:
-        sources = await open_sources(settings, common, tenant, stack)
+        sources = await open_backends(settings, shared, tenant, stack)
         held, stores = {}, {}
         for name, source in sources.items():
             if source.disabled is not None or not isinstance(source.backend, ListsEvents):
                 stores[name] = Store(reason=source.disabled or "it cannot say which events it keeps")
                 continue
-            held[name] = await _held(source.backend)
+            held[name] = await _all_events(source.backend)
         remembers = [n for n, s in sources.items() if s.disabled is None and isinstance(s.backend, Remembers)]
     places = store_watermarks.places_of(folder, settings.backends)
-    known = [mark for place in places.values() if (mark := store_watermarks.read_mark(place)) is not None]
+    marks = [mark for place in places.values() if (mark := store_watermarks.read_mark(place)) is not None]
     file, copied = await asyncio.to_thread(rebuild.begin, folder)
     try:
         lost = store_watermarks.lost(copied.mark, places) or ""
-        last = max((mark.seq for mark in known), default=0)
+        last = max((mark.seq for mark in marks), default=0)
         became = await asyncio.to_thread(rebuild.add, file, rebuild.merge_copies(held), remembers, last)
         for name, events in held.items():
             beyond = sum(became[event.event_id] != "known" for event, _ in events)
@@ -103,12 +109,12 @@ async def _tenant(common: Shared, tenant: str, dry_run: bool, now: datetime) -> 
             stores,
             recovered,
             sum(state == "forgotten" for state in became.values()),
-            max(0, max((mark.events for mark in known), default=0) - total),
+            max(0, max((mark.events for mark in marks), default=0) - total),
             new_refs=renumbered,
         )
         if dry_run or not done.needed:
             return done
-        journal = await Journal.open(file)  # as it will be opened: what cannot be is not exchanged
+        journal = await Journal.open(file)  # a journal that cannot be opened must not replace the old one
         fresh = await journal.watermark()
         await journal.close()
         aside = f"{rebuild.FILE}.lost-{now:%Y%m%dT%H%M%S}"
@@ -120,9 +126,8 @@ async def _tenant(common: Shared, tenant: str, dry_run: bool, now: datetime) -> 
         await asyncio.to_thread(rebuild.discard_unfinished, folder)
 
 
-async def _held(store: ListsEvents) -> list[tuple[Event, tuple[str, ...]]]:
-    """All events that a store keeps."""
+async def _all_events(store: ListsEvents) -> list[tuple[Event, tuple[str, ...]]]:
     found: list[tuple[Event, tuple[str, ...]]] = []
-    while page := await store.events(found[-1][0].event_id if found else "", PAGE):
+    while page := await store.events(found[-1][0].event_id if found else "", PAGE_EVENTS):
         found += page
     return found

@@ -1,8 +1,8 @@
 """The tenants of one home: each has a folder with a journal, receipts and stores of its own.
 
-What is stored, counted, numbered and ranked for one tenant is in its folder alone, so no other tenant can move a score,
-a ref or a total of it. A tenant is opened when somebody first asks for it; of those that nobody is asking, only the
-latest stay open.
+All that is stored, counted, numbered and ranked for a tenant is in its own folder, so no other tenant can affect its
+scores, refs or totals. A tenant is opened by the first call for it; of the tenants without a call under way, only the
+most recently used stay open.
 """
 
 from __future__ import annotations
@@ -29,94 +29,102 @@ from fusion.settings import Settings
 log = logging.getLogger(__name__)
 
 NAME = "tenant"
-"""the file in a tenant's folder that has its name"""
+"""file in a tenant's folder with the tenant's name"""
+OPENED = "opened.json"
+"""file in a tenant's folder with a digest of each backend's settings at the last start"""
 SETTLE_S = 30.0
-"""what a tenant's open deliveries get before its stores are closed; the rest follows when it is opened again"""
+"""seconds for open deliveries before a tenant's stores are closed; the rest is delivered at the next opening"""
 
 
-class Settling(Protocol):
-    """What is opened for a tenant."""
+class SupportsSettle(Protocol):
+    """The opened parts of a tenant, as far as `Tenants` uses them."""
 
     async def settle(self) -> None: ...
 
 
-H = TypeVar("H", bound=Settling)
+T = TypeVar("T", bound=SupportsSettle)
 
 
 @dataclass(slots=True, eq=False)
-class _One(Generic[H]):
-    opening: asyncio.Task[H]
+class _OpenTenant(Generic[T]):
+    """A tenant that is open or being opened."""
+
+    opening: asyncio.Task[T]
     stack: AsyncExitStack
-    users: int = 0
-    """calls that are under way"""
+    calls: int = 0
+    """calls under way"""
     idle: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def failed(self) -> bool:
-        """Whether it could not be opened."""
+        """Whether opening it failed."""
         return self.opening.done() and (self.opening.cancelled() or self.opening.exception() is not None)
 
 
 @dataclass(slots=True, eq=False)
-class Tenants(Generic[H]):
-    """Opens tenants by ``open`` and keeps at most ``most_open`` of them open while nobody uses them."""
+class Tenants(Generic[T]):
+    """Opens tenants with ``open`` and closes the least recently used while more than ``most_open`` are open.
+
+    A tenant with a call under way stays open.
+    """
 
     home: Path
-    open: Callable[[str], AbstractAsyncContextManager[H]]
+    open: Callable[[str], AbstractAsyncContextManager[T]]
     most_open: int
     refusal: str = ""
-    """why a tenant without a journal of its own cannot be opened: the one that may have its memories is damaged"""
-    _open: OrderedDict[str, _One[H]] = field(default_factory=OrderedDict)
+    """why a tenant without its own journal cannot be opened: the home's journal, which may have its memories, is
+    damaged"""
+    _open: OrderedDict[str, _OpenTenant[T]] = field(default_factory=OrderedDict)
     _closing: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
     @asynccontextmanager
-    async def at(self, tenant: str) -> AsyncIterator[H]:
-        """The parts of a tenant, open until the end of the block at least. Raises what opening them raises."""
+    async def at(self, tenant: str) -> AsyncIterator[T]:
+        """The parts of a tenant, open at least until the end of the block. Raises the errors of ``open``."""
         one = self._open.get(tenant)
         if one is None:
             stack = AsyncExitStack()
-            # In a task of its own: who asked first may hang up, and others wait for the same tenant by then.
-            one = self._open[tenant] = _One(asyncio.create_task(self._begin(tenant, stack)), stack)
+            # A separate task: the first caller may be cancelled while others wait for the same tenant.
+            one = self._open[tenant] = _OpenTenant(asyncio.create_task(self._open_tenant(tenant, stack)), stack)
         self._open.move_to_end(tenant)
-        one.users += 1
+        one.calls += 1
         one.idle.clear()
         try:
             yield await asyncio.shield(one.opening)
         finally:
-            one.users -= 1
-            if not one.users:
+            one.calls -= 1
+            if not one.calls:
                 one.idle.set()
             if one.failed and self._open.get(tenant) is one:
                 del self._open[tenant]  # the next call tries again
             self._close_idle()
 
     async def deliver(self) -> None:
-        """Opens each tenant that has deliveries left from before, until they are made."""
-        for tenant in await asyncio.to_thread(self._late):
+        """Open each tenant that has deliveries left from an earlier run, until they are made."""
+        for tenant in await asyncio.to_thread(self._with_open_deliveries):
             try:
                 async with self.at(tenant) as parts:
                     await parts.settle()
-            except Exception as error:  # noqa: BLE001 — one tenant's fault is told when it is asked; others go on
+            except Exception as error:  # noqa: BLE001 — the tenant's next call reports the fault; others go on
                 log.warning("a tenant's deliveries wait: %s", type(error).__name__)
 
     async def reopen(self) -> None:
-        """Closes every tenant that is open, each when its last call ends: the next call opens it anew."""
+        """Close every open tenant after its last call; the next call opens it again."""
         for tenant in list(self._open):
             self._begin_closing(tenant, self._open.pop(tenant), 0.0)
 
     async def close(self) -> None:
-        """Closes all, each when its last call ends. What is not delivered then is delivered when it is opened again."""
+        """Close all tenants, each after its last call. Open deliveries are made when the tenant is opened again."""
         await self.reopen()
         await asyncio.gather(*self._closing.values(), return_exceptions=True)
 
-    async def _begin(self, tenant: str, stack: AsyncExitStack) -> H:
+    async def _open_tenant(self, tenant: str, stack: AsyncExitStack) -> T:
         if (closing := self._closing.get(tenant)) is not None:
             await asyncio.wait([closing])
         folder = tenant_folder(self.home, tenant)
         if self.refusal and not (folder / "journal.sqlite").exists():
             raise StoreDamaged(self.refusal)
         try:
-            await asyncio.to_thread(_name, folder, tenant)
+            await asyncio.to_thread(_write_name, folder, tenant)
         except OSError as error:
             if not (folder / "journal.sqlite").exists():
                 raise StoreFull(
@@ -124,18 +132,17 @@ class Tenants(Generic[H]):
                 ) from error
         return await stack.enter_async_context(self.open(tenant))
 
-    def _late(self) -> list[str]:
-        """The tenants that have deliveries left."""
+    def _with_open_deliveries(self) -> list[str]:
         files = sorted((self.home / TENANTS).glob(f"*/{NAME}"))
-        late = [file for file in files if has_open_deliveries(file.with_name("journal.sqlite"))]
-        return [json.loads(file.read_text(encoding="utf-8")) for file in late]
+        waiting = [file for file in files if has_open_deliveries(file.with_name("journal.sqlite"))]
+        return [json.loads(file.read_text(encoding="utf-8")) for file in waiting]
 
     def _close_idle(self) -> None:
-        idle = [tenant for tenant, one in self._open.items() if not one.users]
+        idle = [tenant for tenant, one in self._open.items() if not one.calls]
         for tenant in idle[: max(0, len(self._open) - self.most_open)]:
             self._begin_closing(tenant, self._open.pop(tenant), SETTLE_S)
 
-    def _begin_closing(self, tenant: str, one: _One[H], settle_s: float) -> None:
+    def _begin_closing(self, tenant: str, one: _OpenTenant[T], settle_s: float) -> None:
         before = self._closing.get(tenant)
         task = self._closing[tenant] = asyncio.create_task(_close(one, before, settle_s), name="close a tenant")
 
@@ -146,62 +153,77 @@ class Tenants(Generic[H]):
         task.add_done_callback(forget)
 
 
-async def _close(one: _One[H], before: asyncio.Task[None] | None, settle_s: float) -> None:
-    """Closes what was opened, once nobody uses it; its open deliveries get ``settle_s`` first."""
+async def _close(one: _OpenTenant[T], before: asyncio.Task[None] | None, settle_s: float) -> None:
+    """Close a tenant after its last call; its open deliveries get ``settle_s`` seconds first.
+
+    ``before`` is an earlier closing of the same tenant, which is waited for.
+    """
     if before is not None:
         await asyncio.wait([before])
     try:
         parts = await one.opening
-    except Exception:  # noqa: BLE001 — the callers who waited for it have the reason
+    except Exception:  # noqa: BLE001 — the callers that waited for it have the error
         return
     await one.idle.wait()
     try:
         async with asyncio.timeout(settle_s):
             await parts.settle()
-    except Exception as error:  # noqa: BLE001 — what is left is delivered when it is opened again
+    except Exception as error:  # noqa: BLE001 — the rest is delivered when it is opened again
         log.info("a tenant is closed with deliveries left: %s", type(error).__name__)
     await one.stack.aclose()
 
 
-def _name(folder: Path, tenant: str) -> None:
-    """Makes a tenant's folder, with its name in it."""
+def _write_name(folder: Path, tenant: str) -> None:
+    """Make a tenant's folder, with its name in it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not (file := folder / NAME).exists():
         file.write_text(json.dumps(tenant), encoding="utf-8")
 
 
 async def move_tenants(journal: Journal, home: Path, places: Mapping[str, Path]) -> None:
-    """Gives each tenant of a home from before they were kept apart a journal of its own, with its receipts.
+    """Give each tenant of a home from an early version, which had one journal for all, its own journal and receipts.
 
-    ``places`` have marks of the journal, which are removed first: it holds fewer events afterwards.
+    ``places`` are the folders with marks of the journal. The marks are removed first, since the journal has fewer
+    events afterwards.
     """
     tenants = await journal.other_tenants(Scope().tenant)
     if tenants:
         await asyncio.to_thread(store_watermarks.remove_marks, places)
     for tenant in tenants:
         folder = tenant_folder(home, tenant)
-        await asyncio.to_thread(_name, folder, tenant)
+        await asyncio.to_thread(_write_name, folder, tenant)
         await asyncio.to_thread(move_receipts, home / "receipts.sqlite", tenant, folder / "receipts.sqlite")
         if not await journal.move_tenant(tenant, folder / "journal.sqlite"):
             log.error("%s has not all that the home's journal has of its tenant, which stays there", folder)
 
 
-def moved(settings: Settings, folder: Path) -> tuple[list[str], Callable[[], None]]:
-    """The backends of a tenant whose settings are not those of its last start: they may store elsewhere by now, so
-    they get every memory again. With what notes that this was done."""
-    file = folder / "opened.json"
-    now = {name: _digest([chosen.adapter, chosen.options]) for name, chosen in settings.backends.items()}
+def changed_backends(settings: Settings) -> list[str]:
+    """The backends of a tenant whose settings differ from those of its last start.
+
+    Such a backend may store its memories elsewhere now, so it must get every memory again.
+    """
+    before = _last_opened(settings)
+    return [name for name, digest in _digests(settings).items() if before.get(name) != digest]
+
+
+def write_opened(settings: Settings) -> None:
+    """Record the settings of a tenant's backends for `changed_backends` at the next start."""
+    now = _digests(settings)
+    if _last_opened(settings) != now:
+        with suppress(OSError):  # on a full disk the next start repeats the deliveries
+            (settings.home / OPENED).write_text(json.dumps(now, indent=1), encoding="utf-8")
+
+
+def _last_opened(settings: Settings) -> dict[str, str]:
     try:
-        before = json.loads(file.read_text(encoding="utf-8"))
+        last: dict[str, str] = json.loads((settings.home / OPENED).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        before = {}
+        return {}
+    return last
 
-    def note() -> None:
-        if before != now:
-            with suppress(OSError):  # on a full disk it is done once more at the next start
-                file.write_text(json.dumps(now, indent=1), encoding="utf-8")
 
-    return [name for name, digest in now.items() if before.get(name) != digest], note
+def _digests(settings: Settings) -> dict[str, str]:
+    return {name: _digest([chosen.adapter, chosen.options]) for name, chosen in settings.backends.items()}
 
 
 def _digest(value: object) -> str:

@@ -1,4 +1,4 @@
-"""What a door shows of what is kept: a memory as its owner may see it, pages of them, a document as it stands."""
+"""Memories and documents as doors show them to their owner."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 def public(item: Event | Hit) -> dict[str, Any]:
-    """An event, or a backend's own item, for a door: what its owner may know of it."""
+    """The fields of an event or an external memory that its owner may see."""
     return {
         "event_id": item.event_id,
         "text": item.text,
@@ -38,24 +38,24 @@ def public(item: Event | Hit) -> dict[str, Any]:
     }
 
 
-def beginning(cursor: str | None) -> int | None:
-    """Where the page of a cursor begins; None for the first one. Raises BadInput for a cursor that no page had."""
-    begins = None if cursor is None else parse_cursor(cursor)
-    if cursor is not None and begins is None:
-        raise BadInput("cursor: no page had it; give next_cursor of a page as it is, or none for the first page")
-    return begins
+def position_of(cursor: str | None) -> int | None:
+    """The position at which a cursor's page begins; None for the first page. Raises BadInput for an invalid cursor."""
+    position = None if cursor is None else parse_cursor(cursor)
+    if cursor is not None and position is None:
+        raise BadInput("cursor: it is invalid; send a page's next_cursor unchanged, or no cursor for the first page")
+    return position
 
 
 async def document(
     path: str, scope: Scope, start: int, lines: int, *, sources: Iterable[Source], journal: Journal
 ) -> Mapping[str, Any]:
-    """A page of a document that a hit named: from its file where a backend reads it, else from the journal.
+    """A page of a document that a hit names: from its file if a backend reads it, else from the journal.
 
-    Raises NotFound, the same for every path that is not one of this scope's documents, whatever it looks like.
+    Raises NotFound, with the same text for every path that is not a document of this scope.
     """
-    there_is_none = NotFound("There is no such document here.")
+    not_found = NotFound("There is no such document here.")
     if not _encodable(path):
-        raise there_is_none
+        raise not_found
     failed: list[str] = []
     for source in sources:
         reader = source.backend
@@ -77,11 +77,11 @@ async def document(
         return page(path, places[0][0].unit, lines_of_memories(places), start, lines)
     if failed:
         raise NobodyAnswered(f"{', '.join(failed)} could not look for that document.", {})
-    raise there_is_none
+    raise not_found
 
 
 def _encodable(name: str) -> bool:
-    """Whether a name can be that of anything stored: a lone surrogate is in no database and in no cited document."""
+    """Whether a name can be stored at all: one with a lone surrogate cannot be encoded."""
     try:
         name.encode()
     except UnicodeEncodeError:

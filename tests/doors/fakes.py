@@ -122,7 +122,7 @@ class FakeFusion:
 
     async def labels(self, tenant: str, limit: int, *, cursor: str | None = None) -> dict[str, Any]:
         if cursor not in (None, "c1"):
-            raise BadInput("cursor: no page had it")
+            raise BadInput("cursor: it is invalid")
         return {"labels": [examples()["labels"]["reply"]["labels"][0]], "next_cursor": None}
 
     async def search(self, backend: str, query: str, scope: Scope, limit: int = 10) -> Answer:
@@ -165,7 +165,7 @@ class FakeFusion:
         self, scope: Scope, limit: int, *, cursor: str | None, document: str | None, source: str | None
     ) -> dict[str, Any]:
         if cursor not in (None, "c1"):
-            raise BadInput("cursor: no page had it")
+            raise BadInput("cursor: it is invalid")
         self.listed.append((scope, limit, cursor, document, source))
         return {"memories": [examples()["memories"]["reply"]["memories"][0]], "next_cursor": None if cursor else "c1"}
 

@@ -18,7 +18,7 @@ from fusion.client import AsyncClient
 from fusion.contract import READER_KINDS, Event, Place, Scope
 from fusion.doors.cli.ingest import ingest
 from fusion.doors.http.app import create_app
-from fusion.gateway.scoped import Scoped
+from fusion.gateway.scoped import CallerGateway
 from fusion.ingest.intake import NewMemory
 from fusion.lib.chunk import chunks
 from fusion.lib.words import content_hash
@@ -163,7 +163,7 @@ async def test_a_backends_verb_claims_no_line_of_a_note(tmp_path: Path) -> None:
     async with opened(tmp_path / "home") as (fusion, client):
         place = Place("notes/keys.md", 1, 3, "line")
         draft = Event("", LIE, datetime.now(UTC), ADA, place=place, source=f"file:{note}")
-        [(event_id, _)] = await Scoped(fusion, "one", ADA).remember([draft])
+        [(event_id, _)] = await CallerGateway(fusion, "one", ADA, fusion.forget, fusion.settle).remember([draft])
         assert (await client.memory(event_id, user_id="ada"))["source"] == f"claimed:file:{note}"
 
 

@@ -15,7 +15,7 @@ from mcp import Client as McpClient
 from mcp import StdioServerParameters, stdio_client
 
 from fusion.gateway.gateway import Gateway
-from fusion.gateway.read_only import PREFIX, readable
+from fusion.gateway.read_only import PREFIX, writable_home
 from fusion.ingest.intake import NewMemory
 from fusion.store.writable import unwritable
 from fusion.trust import allow
@@ -193,7 +193,7 @@ async def test_mcp_answers_from_such_a_disk(home: Path, disk: str) -> None:
 async def test_a_home_with_room_is_opened_itself(home: Path) -> None:
     await filled(home)
     assert unwritable(home) == ""
-    async with readable(settings_of(home, **BACKENDS)) as there:
+    async with writable_home(settings_of(home, **BACKENDS)) as there:
         assert there.settings.home == home
         assert not there.reason
     assert not list(home.glob(".probe*"))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fusion.errors import Overloaded
-from fusion.gateway.admission import FEW, LATE_S, LOOK_S, Admission
+from fusion.gateway.admission import INTERVAL_S, LATE_S, START_LIMIT, Admission
 from tests.recall.virtual import VirtualTime, run
 
 MINUTE = 60.0
@@ -20,12 +20,12 @@ class Crowd:
     """Questions that each take so long once they have their turn; ``at_once`` of them at most were under way."""
 
     def __init__(self, turns: Admission) -> None:
-        self.turns = turns
+        self.admission = turns
         self.order: list[int] = []
         self.at_once = self._now = 0
 
     async def ask(self, number: int, takes_s: float, patience_s: float = MINUTE) -> None:
-        async with self.turns.one(patience_s):
+        async with self.admission.slot(patience_s):
             self.order.append(number)
             self._now += 1
             self.at_once = max(self.at_once, self._now)
@@ -57,7 +57,7 @@ def test_few_at_once_while_the_process_computes() -> None:
         crowd = Crowd(Admission(64, computing(0.99)))
         await crowd.come(192, 0.1)
         assert crowd.order == list(range(192))
-        assert crowd.at_once == FEW
+        assert crowd.at_once == START_LIMIT
         return asyncio.get_running_loop().time()
 
     assert run(work()) == pytest.approx(4.8)
@@ -77,7 +77,7 @@ def test_all_there_is_room_for_while_it_waits() -> None:
             await asyncio.sleep(0)
             await asyncio.sleep(0)
             seen.append(crowd.at_once)
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(INTERVAL_S)
         await coming
         assert seen == [4, 8, 16, 32, 64, 64]
 
@@ -114,10 +114,10 @@ def test_a_look_that_comes_late_halves_their_number() -> None:
         assert isinstance(loop, VirtualTime)
         turns = Admission(64, at_rest)
         coming = asyncio.ensure_future(Crowd(turns).come(400, 1.0))
-        await asyncio.sleep(5 * LOOK_S)
+        await asyncio.sleep(5 * INTERVAL_S)
         before = turns.limit
-        loop.call_later(LOOK_S / 2, loop.be_busy, LOOK_S + LATE_S)
-        await asyncio.sleep(LOOK_S)
+        loop.call_later(INTERVAL_S / 2, loop.be_busy, INTERVAL_S + LATE_S)
+        await asyncio.sleep(INTERVAL_S)
         after = turns.limit
         await coming
         return before, after
@@ -131,7 +131,7 @@ def test_after_a_pause_it_begins_with_few_again() -> None:
     async def work() -> None:
         turns = Admission(64, at_rest)
         await Crowd(turns).come(64, 1.0)
-        assert (turns.under_way, turns.limit) == (0, FEW)
+        assert (turns.under_way, turns.limit) == (0, START_LIMIT)
 
     run(work())
 
@@ -143,12 +143,12 @@ def test_who_has_waited_as_long_as_it_may_take_is_sent_away() -> None:
         crowd = Crowd(Admission(1, at_rest))
         coming = asyncio.ensure_future(crowd.come(2, 1.0))
         await asyncio.sleep(0.5)
-        with pytest.raises(Overloaded, match=r"did not come in 0\.2 s") as refused:
+        with pytest.raises(Overloaded, match=r"was free within 0\.2 s") as refused:
             await crowd.ask(7, 1.0, patience_s=0.2)
         assert refused.value.retry_after_s == 1
         assert asyncio.get_running_loop().time() == pytest.approx(0.7)
         await coming
-        assert crowd.turns.under_way == 0
+        assert crowd.admission.under_way == 0
         return crowd.order
 
     assert run(work()) == [0, 1]
@@ -159,13 +159,13 @@ def test_a_turn_that_comes_when_nobody_waits_any_more_is_the_next_one_s() -> Non
 
     async def work() -> list[int]:
         crowd = Crowd(Admission(1, at_rest))
-        async with crowd.turns.one(MINUTE):
+        async with crowd.admission.slot(MINUTE):
             left, last = (asyncio.ensure_future(crowd.ask(n, 1.0)) for n in (1, 2))
             await asyncio.sleep(0.5)
         left.cancel()
         await last
         assert left.cancelled()
-        assert crowd.turns.under_way == 0
+        assert crowd.admission.under_way == 0
         return crowd.order
 
     assert run(work()) == [2]
@@ -193,6 +193,6 @@ def test_nobody_is_forgotten(questions: list[tuple[float, float, float]], most: 
         assert {type(end) for end in ends} <= {type(None), Overloaded}
         assert len(crowd.order) == ends.count(None)
         assert crowd.at_once <= most
-        assert crowd.turns.under_way == 0
+        assert crowd.admission.under_way == 0
 
     run(work())

@@ -256,18 +256,18 @@ class TestACrowd:
         chosen = small(home)
         brief = {**chosen.backends, "two": chosen.backends["two"].model_copy(update={"deadline_ms": 1})}
         async with Gateway.open(chosen.model_copy(update={"backends": brief})) as opened:
-            fusion = replace(opened, turns=Admission(1))
+            fusion = replace(opened, admission=Admission(1))
             await told(fusion, DECIDED)
             asked = FuseRequest(ASKED, NADIA, timeout_ms=1)
-            async with fusion.turns.one(60):
+            async with fusion.admission.slot(60):
                 questions = fusion.fuse(asked), fusion.compare(asked, "all", "-two"), fusion.search("two", ASKED, NADIA)
                 for question in questions:
-                    with pytest.raises(Overloaded, match="its turn did not come"):
+                    with pytest.raises(Overloaded, match="no slot was free"):
                         await question
                 with pytest.raises(BadInput, match="recipe 'odd'"):
                     await fusion.fuse(asked, recipe="odd")
             assert DECIDED in (await fusion.fuse(ASKED, scope=NADIA, backends=("one",))).block
-            assert fusion.turns.under_way == 0
+            assert fusion.admission.under_way == 0
 
 
 class TestWhatIsMissing:
@@ -541,7 +541,7 @@ async def test_the_first_answer_does_not_wait_for_who_is_slow_to_say_how_it_is(h
         assert isinstance(attic, Slow)
         assert not (await fusion.fuse(ASKED)).degraded
         attic.let.set()
-        await asyncio.gather(*fusion._after)
+        await asyncio.gather(*fusion._background)
         assert (await fusion.fuse(ASKED)).degraded
 
 

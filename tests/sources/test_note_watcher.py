@@ -513,7 +513,7 @@ async def test_an_opening_home_knows_what_was_edited_meanwhile(home, folder) -> 
         assert (await fusion.status())["notes"][-1] == f"{folder} is away or empty: what was read of it is kept"
         assert len((await fusion.memories(ADA))["memories"]) == 2
     async with Gateway.open(settings_of(home)) as fusion:
-        assert fusion.notes_follower is None
+        assert fusion.note_watcher is None
 
 
 @pytest.mark.feature("… links in its folders are counted, for status and doctor", of="`[notes]`: a server")

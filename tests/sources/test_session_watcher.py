@@ -174,8 +174,8 @@ async def test_the_server_follows_them_only_when_it_is_told_to(agents: Path, tmp
     sessions = {"paths": [str(agents)], "idle_s": 0, "user_id": "ada"}
     for told, found in (({}, 0), (sessions, 1)):
         async with Gateway.open(load(home=tmp_path / "home", sessions=told, **plain)) as fusion:
-            if fusion.following is not None:
-                await fusion.following.round()
+            if fusion.session_watcher is not None:
+                await fusion.session_watcher.round()
             await fusion.settle()
             whose = Scope(user_id="ada", agent_id="max", audience="private")
             kept = (await fusion.memories(whose))["memories"]

@@ -25,9 +25,10 @@ from fusion.contract import NAME_PLACEHOLDER, Scope, VerifiesOptions
 from fusion.doors.cli import render
 from fusion.doors.cli.plural import counted
 from fusion.errors import FusionError, HomeNotAllowed, PackageMissing, SettingsError
-from fusion.gateway.bootstrap import NOT_OPENED, checked
+from fusion.gateway.bootstrap import checked
 from fusion.gateway.embedders import RECORD
 from fusion.gateway.import_class import resolve
+from fusion.gateway.open_backends import NOT_OPENED
 from fusion.home import explain_lock, owner, read_record
 from fusion.journal import store_watermarks, watermark
 from fusion.journal.outbox import deliveries

@@ -119,7 +119,7 @@ async def test_feedback_on_an_answer_and_its_labels(tenants: dict[str, AsyncClie
         await ada.feedback(receipt, useful=["m9z"])
     with pytest.raises(BadInput, match=r"useless\[1\] is in useful"):
         await ada.feedback(receipt, useful=[one], useless=[two, one])
-    with pytest.raises(BadInput, match="cursor: no page had it"):
+    with pytest.raises(BadInput, match="cursor: it is invalid"):
         await ada.labels(cursor="nonsense")
     assert await ada.labels() == page
 

@@ -300,7 +300,7 @@ class TestMemories:
             ({"limit": "101"}, "limit: "),
             ({"limit": "1e2"}, "limit: "),
             ({"limit": "٣"}, "limit: "),
-            ({"cursor": "nonsense"}, "cursor: no page had it"),
+            ({"cursor": "nonsense"}, "cursor: it is invalid"),
             ({"cursor": ""}, "cursor: is empty"),
             ({"offset": "20"}, "offset: there is no such field"),
             ([("limit", "1"), ("limit", "2")], "A parameter is given twice."),

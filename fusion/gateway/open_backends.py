@@ -1,0 +1,132 @@
+"""Opens the backends that the settings name; one that cannot be opened is replaced by a placeholder with the reason."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+
+from fusion.contract import Backend, Describes, Features, Hit, Opening, Query
+from fusion.errors import BackendUnreachable, PackageMissing, SettingsError
+from fusion.gateway.import_class import resolve, why
+from fusion.gateway.parts import SharedParts
+from fusion.ingest.verify import Ask
+from fusion.journal import Journal
+from fusion.lib.breaker import Breaker
+from fusion.recall.gather import Bulkhead, Source, gather
+from fusion.settings import BackendSettings, Settings
+
+log = logging.getLogger(__name__)
+
+OPEN_S = 120.0
+"""seconds for one backend to open: it may rebuild a large index, but must not keep the others from opening"""
+NOT_OPENED = "it could not be opened"
+"""prefix of the reason why a backend is disabled that the settings enable"""
+
+
+async def open_backends(
+    settings: Settings, shared: SharedParts, tenant: str, stack: AsyncExitStack
+) -> dict[str, Source]:
+    """Open all backends at once; ``stack`` closes them, also if one of them raises SettingsError."""
+    opened = await asyncio.gather(
+        *(_open(name, chosen, settings, shared, tenant) for name, chosen in settings.backends.items()),
+        return_exceptions=True,
+    )
+    sources = [one for one in opened if isinstance(one, Source)]
+    for source in sources:
+        stack.push_async_callback(source.backend.close)
+    for one in opened:
+        if isinstance(one, BaseException):
+            raise one
+    if not sources:
+        raise SettingsError("no backend is configured: add a [backends.NAME] table")
+    return {source.name: source for source in sources}
+
+
+async def _open(name: str, chosen: BackendSettings, settings: Settings, shared: SharedParts, tenant: str) -> Source:
+    """The backend of that name, open or disabled with the reason.
+
+    A backend of the defaults whose optional package is not installed counts as disabled by the user.
+    """
+    backend: Backend
+    disabled: str | None = None
+    broken = False
+    if not chosen.enabled:
+        backend, disabled = UnavailableBackend("disabled"), "disabled in the configuration"
+    else:
+        folder = settings.home / "backends" / name
+        try:
+            kind = resolve(chosen.adapter, f"backends.{name}.adapter")
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # A backend that was moved to another embedder uses it for all tenants.
+            embedder = await shared.embedders.of(shared.settings.home / "backends" / name)
+            opening = Opening(name, folder, chosen.options, embedder, shared.model, tenant, settings.notes.folders)
+            async with asyncio.timeout(OPEN_S):
+                backend = await kind.open(opening)
+            if not backend.features.tenants and backend.features.tenant != tenant:
+                await backend.close()
+                backend = UnavailableBackend("it serves another tenant", backend.features)
+        except SettingsError as error:
+            if name in settings.asked_for or not isinstance(error, PackageMissing):
+                raise
+            backend, disabled = UnavailableBackend(str(error)), str(error)
+            log.warning("backend %s is left out: %s", name, error)
+        except Exception as error:  # noqa: BLE001 — a fault of one backend must not affect the others
+            reason = why(error)
+            backend, disabled, broken = UnavailableBackend(reason), f"{NOT_OPENED}: {reason}", True
+            log.error("backend %s could not be opened: %s", name, reason)
+    return Source(
+        name=name,
+        backend=backend,
+        deadline_s=chosen.deadline_ms / 1000,
+        breaker=Breaker(),
+        bulkhead=Bulkhead(chosen.max_concurrent),
+        fallback_for=chosen.fallback_for,
+        disabled=disabled,
+        broken=broken,
+    )
+
+
+class UnavailableBackend:
+    """Placeholder for a backend that is not open, so that every answer lists it with the reason."""
+
+    def __init__(self, reason: str, features: Features | None = None) -> None:
+        self.reason, self.features = reason, features or Features()
+
+    @classmethod
+    async def open(cls, opening: Opening) -> UnavailableBackend:
+        return cls(f"{opening.name} was not opened")
+
+    async def search(self, query: Query) -> Sequence[Hit]:
+        raise BackendUnreachable(self.reason)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+async def was_emptied(journal: Journal, source: Source) -> bool:
+    """Whether a backend holds nothing though the journal has delivered memories to it."""
+    if not isinstance(source.backend, Describes) or not await journal.outbox.has_delivered(source.name):
+        return False
+    try:
+        async with asyncio.timeout(source.deadline_s):
+            described = await source.backend.describe()
+            return described.items == 0 and not described.degraded  # a backend that is down also reports 0
+    except Exception as error:  # noqa: BLE001 — without a description the backend gets new memories only
+        log.warning("backend %s does not say what it holds: %s", source.name, type(error).__name__)
+        return False
+
+
+def search_function(sources: Mapping[str, Source]) -> Ask:
+    """A function that returns one backend's hits before any filter; it raises BackendUnreachable if there is no
+    answer."""
+
+    async def ask(name: str, query: Query) -> Sequence[Hit]:
+        source = sources[name]
+        (answer,) = await gather(query, [source], source.deadline_s)
+        if answer.status not in ("ok", "empty"):
+            raise BackendUnreachable(f"{name} does not answer ({answer.status}) {answer.detail}".rstrip())
+        return answer.hits
+
+    return ask

@@ -1,0 +1,85 @@
+"""Opens the models that the settings name: embedders, judge and language model."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from pydantic import ValidationError
+
+from fusion.contract import Embedder, HasLocalModel, Judge, LanguageModel
+from fusion.errors import ModelMissing, SettingsError
+from fusion.gateway.embedders import Embedders
+from fusion.gateway.import_class import resolve
+from fusion.gateway.llm_budget import BudgetedModel
+from fusion.settings import EmbedderSettings, Settings
+
+log = logging.getLogger(__name__)
+
+
+async def open_embedders(settings: Settings) -> tuple[Embedders, tuple[str, ...]]:
+    """The embedders of a home, and notes on what does not work without one. Raises SettingsError."""
+    embedder, notes = await _embedder(settings)
+    adapter = settings.embedder.adapter or EmbedderSettings().adapter
+
+    async def open_other(changed: Mapping[str, object]) -> Embedder:
+        try:
+            options = EmbedderSettings.model_validate(changed).options
+        except ValidationError as error:
+            wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+            raise SettingsError(f"[embedder] {wrong}") from None
+        opened: Embedder = await resolve(adapter, "embedder.adapter").open(
+            settings.home / "embeddings", {**options, "alone": True}
+        )
+        return opened
+
+    next_options = settings.embedder.next.model_dump() if settings.embedder.next.provider else None
+    return Embedders(embedder, settings.embedder.options, open_other, next_options), notes
+
+
+async def _embedder(settings: Settings) -> tuple[Embedder | None, tuple[str, ...]]:
+    if settings.embedder.none:
+        return None, ("no embedding model is configured: everything is found by its words only",)
+    options = settings.embedder.options
+    try:
+        kind = resolve(settings.embedder.adapter, "embedder.adapter")
+        opened: Embedder = await kind.open(settings.home / "embeddings", options)
+    except ModelMissing as error:
+        note = f"without the embedding model everything is found by its words only: {error}"
+        log.error("%s", note)
+        return None, (note,)
+    if local_model(opened) is None:
+        return opened, ("without the local model a question and what was found are compared by their words only",)
+    return opened, ()
+
+
+def local_model(embedder: Embedder | None) -> Embedder | None:
+    """The model in this process that compares a question with its candidates: a provider's server would be too slow."""
+    if isinstance(embedder, HasLocalModel):
+        return embedder.local
+    return embedder
+
+
+def open_judge(settings: Settings) -> Judge | None:
+    """The judge that the settings name, or None. Raises SettingsError."""
+    if not settings.judge.adapter:
+        return None
+    judge: Judge = resolve(settings.judge.adapter, "judge.adapter").open(settings.judge.model_dump(exclude={"adapter"}))
+    return judge
+
+
+def open_language_model(settings: Settings) -> tuple[LanguageModel | None, tuple[str, ...]]:
+    """The language model with its budget, or None; and notes on what does not work if a configured one is missing."""
+    chosen = settings.model
+    if not chosen.adapter:
+        return None, ()
+    try:
+        opened: LanguageModel = resolve(chosen.adapter, "model.adapter").open(chosen.model_dump(exclude={"adapter"}))
+    except ModelMissing as error:
+        note = f"without the language model, facts are extracted by rules alone: {error}"
+        log.error("%s", note)
+        return None, (note,)
+    budgeted = BudgetedModel(
+        opened, calls_per_minute=chosen.calls_per_minute, tokens_per_minute=chosen.tokens_per_minute
+    )
+    return budgeted, ()

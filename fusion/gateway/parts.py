@@ -1,0 +1,78 @@
+"""The objects that make up an open home: those that all tenants share, and those of one tenant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fusion.contract import Judge, LanguageModel, Scope, TracksUse
+from fusion.gateway.admission import Admission
+from fusion.gateway.embedders import Embedders
+from fusion.gateway.health import Health
+from fusion.ingest.deliver import Deliverer
+from fusion.ingest.distil import Distiller
+from fusion.ingest.forget import Forgetter
+from fusion.ingest.intake import Intake
+from fusion.journal import Journal
+from fusion.journal.external_refs import ExternalRefs
+from fusion.recall.gather import Source
+from fusion.recall.io import Live
+from fusion.recall.receipt import Receipts
+from fusion.recipe import Recipe
+from fusion.settings import Settings
+from fusion.sources.note_watcher import NoteWatcher
+from fusion.sources.session_watcher import SessionWatcher
+
+DEFAULT = Scope().tenant
+"""the tenant of the home's owner; its folder is the home itself"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedParts:
+    """The parts that all tenants of a home share: models with their budgets, and the admission of questions.
+
+    They hold no memories; one tenant can affect another only by the time that a call takes.
+    """
+
+    settings: Settings
+    recipes: Mapping[str, Recipe]
+    embedders: Embedders
+    judge: Judge | None
+    model: LanguageModel | None
+    admission: Admission
+    notes: tuple[str, ...] = ()
+    """limitations for all tenants, in words with the fix"""
+    unwritable: str = ""
+    """why the home cannot be written to; empty if it can"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TenantParts:
+    """The parts of an open home for one tenant; none of them holds, counts or numbers another tenant's memories.
+
+    ``settings.home`` is the tenant's own folder; for `DEFAULT` it is the home itself.
+    """
+
+    tenant: str
+    settings: Settings
+    recipes: Mapping[str, Recipe]
+    sources: Mapping[str, Source]
+    journal: Journal
+    intake: Intake
+    deliverer: Deliverer
+    forgetter: Forgetter
+    external_refs: ExternalRefs
+    receipts: Receipts
+    live: Live
+    health: Health
+    use_trackers: Mapping[str, TracksUse]
+    """the backends that record use, by name; found once, since the check of a protocol is slow"""
+    embedders: Embedders
+    admission: Admission
+    distiller: Distiller | None = None
+    notes: tuple[str, ...] = ()
+    """limitations for all tenants, in words with the fix"""
+    session_watcher: SessionWatcher | None = None
+    """None if no sessions are configured"""
+    note_watcher: NoteWatcher | None = None
+    """None if no folder of notes is configured"""
