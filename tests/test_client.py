@@ -39,7 +39,7 @@ def over(fusion: FakeFusion, settings: Settings | None = None, **options: Any) -
 
 
 class TestBothClients:
-    async def test_every_method_asks_its_route(self) -> None:
+    async def test_async_client_methods_call_their_routes(self) -> None:
         """The asynchronous client, over each route."""
         fusion = FakeFusion()
         async with over(fusion) as client:
@@ -60,7 +60,7 @@ class TestBothClients:
         assert fusion.requests[0].scope.user_id == "u"
         assert fusion.requests[0].max_results == 3
 
-    async def test_the_synchronous_client_is_the_same(self) -> None:
+    async def test_sync_client_returns_the_same_replies(self) -> None:
         """Same questions, same answers, over a real connection."""
         async with serving(FakeFusion()) as url:
 
@@ -74,7 +74,7 @@ class TestBothClients:
 
             assert await asyncio.to_thread(ask) == ("<memory>[m1z] We move to Postgres in April.</memory>", "m0", "ok")
 
-    def test_both_have_the_same_methods(self) -> None:
+    def test_clients_have_the_same_methods(self) -> None:
         """Nothing can be asked by one that the other cannot ask; how a verb goes on is told to who has a loop."""
 
         def public(kind: type) -> set[str]:
@@ -100,7 +100,7 @@ class TestErrors:
             errors.HttpStatus("teapot", 418),
         ],
     )
-    async def test_what_the_server_raised_is_raised_here(self, error: FusionError) -> None:
+    async def test_client_raises_the_servers_error(self, error: FusionError) -> None:
         """Same class, same words, same numbers."""
         async with over(FakeFusion(error=error)) as client:
             with pytest.raises(FusionError) as caught:
@@ -112,14 +112,14 @@ class TestErrors:
             assert caught.value.details == {"coverage": COVERAGE}
 
     @pytest.mark.feature("the Python client raises what the server raised")
-    def test_every_error_survives_the_wire(self) -> None:
+    def test_every_error_survives_problem_json(self) -> None:
         """Also those that no route raises today; unknown ones fall back on their status."""
         assert isinstance(problem.error_of({"type": "about:blank", "detail": "d"}, 503), Overloaded)
         assert isinstance(problem.error_of({"type": "urn:memory-fusion:error:FromTheFuture"}, 404), NotFound)
         assert isinstance(problem.error_of({}, 400), BadInput)
         assert type(problem.error_of({}, 500)) is FusionError
 
-    async def test_a_missing_key_says_how_to_give_one(self) -> None:
+    async def test_client_without_key_names_the_fix(self) -> None:
         """401 is a matter of settings here."""
         settings = Settings(server=ServerSettings(keys=(KeySettings(name="a", sha256="0" * 64),)))
         async with over(FakeFusion(), settings) as client:
@@ -127,14 +127,14 @@ class TestErrors:
                 await client.fuse("q")
 
     @pytest.mark.parametrize("body", [b"<html>", b"", b"[]", b'"x"'])
-    async def test_another_server_on_the_port_is_no_answer(self, body: bytes) -> None:
+    async def test_client_refuses_the_reply_of_another_program(self, body: bytes) -> None:
         """Whatever it says, it is not ours."""
         transport = httpx.MockTransport(lambda request: httpx.Response(200, content=body))
         async with AsyncClient.over(transport) as client:
             with pytest.raises(ServerUnreachable, match="not as a memory-fusion server does"):
                 await client.backends()
 
-    async def test_nobody_there(self) -> None:
+    async def test_client_without_server_raises_unreachable(self) -> None:
         """Says where it looked, and what starts a server."""
 
         def refuse(request: httpx.Request) -> httpx.Response:
@@ -144,13 +144,13 @@ class TestErrors:
             with pytest.raises(ServerUnreachable, match=r"localhost.*refused.*fusion serve"):
                 await client.backends()
 
-    async def test_the_clients_own_deadline(self) -> None:
+    async def test_client_timeout_raises_unreachable(self) -> None:
         """A server that never answers costs the client's time, and no more."""
         async with serving(FakeFusion(hold=asyncio.Event())) as url, AsyncClient(url, timeout_s=0.05) as client:
             with pytest.raises(ServerUnreachable, match="not answer in time"):
                 await client.fuse("q")
 
-    async def test_a_trickling_reply_is_cut(self) -> None:
+    async def test_client_timeout_bounds_a_trickling_reply(self) -> None:
         """Each byte comes in time, all together too late: the deadline is for the whole."""
         stop, ended = asyncio.Event(), asyncio.Event()
 
@@ -180,7 +180,7 @@ class TestErrors:
             server.close()
             await server.wait_closed()
 
-    async def test_a_reply_that_is_cut_off_is_no_answer(self) -> None:
+    async def test_client_refuses_a_truncated_reply(self) -> None:
         """Half of a JSON text may be JSON itself: {"status": "ok"} of 15 bytes, when 100 were announced."""
 
         async def cut(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -204,7 +204,7 @@ class TestErrors:
 
 
 @pytest.mark.feature("the client's import is light: without httpx and asyncio")
-def test_the_import_is_light() -> None:
+def test_client_import_is_light() -> None:
     """Every command starts with it: without httpx and asyncio, which take three times as long as the rest."""
     code = (
         "import sys, fusion.client; print([m for m in ('httpx', 'asyncio', 'pydantic', 'typer') if m in sys.modules])"
@@ -213,19 +213,19 @@ def test_the_import_is_light() -> None:
 
 
 class TestFindingTheServer:
-    async def test_a_homes_server_is_found_by_its_record(self, home: Path) -> None:
+    async def test_client_finds_the_homes_server_by_record(self, home: Path) -> None:
         """server.json says where, /healthz that it is still that process."""
         async with serving_home(home, FakeFusion()), AsyncClient.of_home(home, start=False) as client:
             assert (await client.fuse("q"))["receipt_id"] == "r1"
 
-    async def test_another_process_on_the_port_is_not_the_homes_server(self, home: Path) -> None:
+    async def test_client_refuses_another_process_on_the_port(self, home: Path) -> None:
         """A stale record whose port was taken over by another home's server."""
         make_home(home)
         async with serving(FakeFusion()) as url:
             write_record(home, ServerRecord(os.getpid() + 1, url, "long ago"))
             assert await asyncio.to_thread(running_server, home) is None
 
-    def test_a_stale_record_is_no_server(self, home: Path) -> None:
+    def test_client_ignores_a_stale_record(self, home: Path) -> None:
         """Nobody listens there any more."""
         make_home(home)
         write_record(home, ServerRecord(os.getpid(), "http://127.0.0.1:9", "long ago"))
@@ -234,12 +234,12 @@ class TestFindingTheServer:
         with pytest.raises(ServerUnreachable, match="fusion serve --home"), Client.of_home(home, start=False) as client:
             client.backends()
 
-    def test_a_home_that_is_open_elsewhere_is_not_waited_for(self, home: Path) -> None:
+    def test_ensure_server_raises_when_home_is_open_elsewhere(self, home: Path) -> None:
         """`fusion ingest --direct` will not answer: the error names it at once."""
         with HomeLock.take(home, "fusion ingest --direct"), pytest.raises(HomeLocked, match="fusion ingest --direct"):
             ensure_server(home)
 
-    def test_a_server_that_cannot_start_says_why(self, home: Path) -> None:
+    def test_ensure_server_reports_why_the_start_failed(self, home: Path) -> None:
         """The last words of its log are in the error."""
         home.mkdir()
         (home / "fusion.toml").write_text("[server]\nprot = 1\n")
@@ -248,7 +248,7 @@ class TestFindingTheServer:
             ensure_server(home)
 
     @pytest.mark.feature("a server that did not start is reported with its own last words")
-    def test_the_last_words_are_those_of_this_start(self, home: Path) -> None:
+    def test_ensure_server_reports_the_log_of_this_start_only(self, home: Path) -> None:
         """All servers of a home write into one log; what an earlier one said explains nothing."""
         home.mkdir()
         (home / LOG).write_text("an earlier server: the disk is on fire\n")
@@ -259,14 +259,14 @@ class TestFindingTheServer:
         assert "fire" not in str(caught.value)
 
     @pytest.mark.feature("a server that never gets ready costs its caller's time only")
-    def test_a_server_that_never_gets_ready_costs_the_callers_time_only(self, home: Path) -> None:
+    def test_ensure_server_gives_up_after_timeout(self, home: Path) -> None:
         """Its owner says that it serves, and nobody answers: after 0.1 s there is an error, and no second server."""
         with HomeLock.take(home, "fusion serve"), pytest.raises(ServerUnreachable, match=r"within 0\.1 s"):
             ensure_server(home, timeout_s=0.1)
         assert not (home / LOG).exists()
 
     @pytest.mark.feature("what is remembered while the server starts waits for it")
-    async def test_a_server_that_is_still_starting_is_waited_for(self, home: Path) -> None:
+    async def test_ensure_server_waits_for_a_starting_server(self, home: Path) -> None:
         """Its process has the home and has not said yet where it answers: what was to be remembered is, once it has."""
         make_home(home)
         fusion = FakeFusion()
@@ -280,7 +280,7 @@ class TestFindingTheServer:
                 async with AsyncClient.of_home(home) as client:
                     assert (await client.remember({"text": "a"}))["memories"][0]["status"] == "stored"
 
-    def test_a_server_that_does_not_answer_is_not_told_as_stopped(self, home: Path) -> None:
+    def test_stop_server_raises_when_server_hangs(self, home: Path) -> None:
         """It has the home, so there is one: who it is, and what ends it."""
         with HomeLock.take(home, "fusion serve"), pytest.raises(ServerUnreachable, match=f"kill -9 {os.getpid()}"):
             stop_server(home, timeout_s=0.1)

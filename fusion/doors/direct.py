@@ -1,4 +1,4 @@
-"""Opens a home in this process, and asks it as its server would be asked."""
+"""Opens a home in this process, with a client that calls it as it would call the home's server."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 def is_unwritable(home: Path) -> bool:
-    """Whether no server of a home can be started, because nothing can be written into it: a full or read-only disk."""
+    """Whether a home without a server is on a full or read-only disk, where no server can start."""
     return owner(home) is None and bool(unwritable(home))
 
 
 @asynccontextmanager
 async def opened_here(settings: Settings) -> AsyncIterator[AsyncClient]:
-    """A client of a home that this process opens. Raises as `Gateway.open`."""
+    """A client of a home that this process opens. Raises the errors of `Gateway.open`."""
     import httpx
 
     from fusion.client import AsyncClient
     from fusion.doors.http.app import create_app
     from fusion.gateway.gateway import Gateway
 
-    os.umask(0o077)  # what a backend writes is the owner's alone
+    os.umask(0o077)  # only the owner may read the files that a backend writes
     key = secrets.token_urlsafe()
     async with Gateway.open(settings) as fusion:
         transport = httpx.ASGITransport(create_app(fusion, settings, local_token=key))

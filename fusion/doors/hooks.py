@@ -2,16 +2,16 @@
 
     echo '{"prompt": "why did we leave SQLite?", "cwd": "/home/ada/hjul"}' | fusion hook user-prompt-submit
 
-A memory must never hold up an agent. Whatever is wrong, a hook prints one JSON object of the documented shape, says in
-one line on stderr what was wrong, and exits with 0 in time. On the way to a running server nothing heavy is imported.
+A memory must never hold up an agent. When anything fails, a hook prints one JSON object of the documented shape, says
+in one line on stderr what failed, and exits with 0 in time. With a running server it imports nothing heavy.
 
-Whose memory: a question names no session, agent or run. Those filter, and what helps is what *other* sessions know;
-what this one said stands in its prompt already. The project, which is the folder that the session was begun in, boosts;
-``--user`` filters, for a home that several people share.
+Scope: a question names no session, agent or run. Those filter, and the memories of *other* sessions help; its own
+session is in the prompt already. The project, the folder in which the session began, boosts. ``--user`` filters, for a
+home that several people share.
 
-What is captured is the session's transcript, read by `fusion.sources.sessions` from where it was left: the same turns,
-keys and bookmarks as those of `fusion ingest ~/.claude/projects`, so that none is kept twice and any hook catches up on
-what an earlier one could not keep.
+Capture reads the session's transcript with `fusion.sources.sessions` from the offset where the last call stopped, with
+the same turns, keys and offsets as `fusion ingest ~/.claude/projects`. So no turn is kept twice, and each hook catches
+up on what an earlier one could not keep.
 """
 
 from __future__ import annotations
@@ -39,33 +39,33 @@ if TYPE_CHECKING:
     from fusion.ingest.intake import NewMemory
 
 MAX_INPUT_BYTES = 16 << 20
-"""of what Claude Code tells a hook: the last reply of the assistant is in it"""
+"""of a hook's input, which contains the last reply of the assistant"""
 MIN_PROMPT_CHARS = 5
 """a shorter prompt asks nothing: yes, ok, go"""
 MAX_PROMPT_CHARS = 32_000
-"""the server takes no longer query, and searches by its first and last 2,000"""
-READ_S = 10.0
+"""the longest query that the server accepts; it searches by the first and last 2,000"""
+STDIN_S = 10.0
 """for stdin to end"""
-LOOK_S = 1.0
-"""for a server to say that it runs"""
+PROBE_S = 1.0
+"""for a server to prove that it runs"""
 ANSWER_S = 3.0
-"""for an answer; the recipe `hook` itself wants 0.2"""
-KEEP_S = 20.0
-"""for the server to start, and for each batch to be kept: nobody waits for that"""
-LAG_S = 2.0
-"""for Claude Code to write the last reply into the transcript, which it does behind"""
+"""for an answer; the deadline of the recipe `hook` is 0.2"""
+CAPTURE_S = 20.0
+"""for the server to start, and for each batch to be kept; no person waits for these"""
+TRANSCRIPT_LAG_S = 2.0
+"""for Claude Code to write the last reply into the transcript, which it does in the background"""
 TAIL_BYTES = 1 << 18
-"""of a transcript, in which the last reply is looked for"""
+"""of the end of a transcript, where the last reply is looked for"""
 PROFILE_MS = 1500
-"""for recall at the start of a session, where nobody has asked yet and the caches are cold"""
+"""for recall at the start of a session, when the caches are cold"""
 PROFILE_CHARS = 2000
 PROFILE_MEMORIES = 4
 
 _SLASH_COMMAND = re.compile(r"/[\w:.-]+(?:\s|\Z)")
 
 
-class Told(NamedTuple):
-    """What Claude Code told a hook, and whose memory is meant."""
+class HookCall(NamedTuple):
+    """One call of a hook: its JSON input, the home, and the user whose memories it reads and writes."""
 
     payload: Mapping[str, Any]
     home: Path
@@ -73,41 +73,42 @@ class Told(NamedTuple):
 
     @property
     def transcript(self) -> Path:
-        """Where the session is written; ``is_file`` says whether it is."""
+        """The transcript of the session; it may not exist."""
         return Path(self.text("transcript_path") or os.devnull)
 
     def text(self, name: str) -> str:
-        """A field's text, without what nobody sees; empty where there is none."""
+        """A field's text without invisible characters; "" if the field is missing or no text."""
         value = self.payload.get(name)
         return clean(value)[0] if isinstance(value, str) else ""
 
     @property
     def project(self) -> str | None:
-        """The folder that the session was begun in; Claude Code's variable stays when the session goes elsewhere."""
+        """The folder in which the session began; Claude Code's variable stays the same when ``cwd`` changes."""
         return project_of(os.environ.get("CLAUDE_PROJECT_DIR") or self.text("cwd"))
 
     def block_for(self, question: str, **options: object) -> str:
-        """The server's block for a question, on the connection on which the server has proved itself.
+        """The server's block for a question.
 
-        Where no server runs, or another one takes its place, the client starts it or waits for it.
+        A running server is asked on the connection on which it has proved itself. If none runs, or the home was
+        replaced, the client starts one or waits for it.
         """
-        asked = {"query": question, "user_id": self.user, "project": self.project, "recipe": "hook", **options}
-        given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+        options = {"query": question, "user_id": self.user, "project": self.project, "recipe": "hook", **options}
+        request: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
         with suppress(HomeGone):
-            reply = local_server.ask(self.home, "/v1/fuse", given, look_s=LOOK_S, answer_s=ANSWER_S)
+            reply = local_server.ask(self.home, "/v1/fuse", request, look_s=PROBE_S, answer_s=ANSWER_S)
             if reply is not None:
                 return str(reply["block"])
         with self.server() as memory:
-            return memory.fuse(**given)["block"]
+            return memory.fuse(**request)["block"]
 
     @contextmanager
     def server(self, *, start_s: float | None = None, answer_s: float = ANSWER_S) -> Iterator[Client]:
-        """A client of the home's server. One that does not run is started, and waited for as long as is set."""
+        """A client of the home's server, which is started if none runs: ``start_s`` or the setting bounds the wait."""
         from fusion.client import client_of, ensure_server
 
-        record = local_server.running_server(self.home, timeout_s=LOOK_S)
+        record = local_server.running_server(self.home, timeout_s=PROBE_S)
         if record is None and start_s is None:
-            from fusion.settings import load  # takes longer than all the rest: only where a start takes longer still
+            from fusion.settings import load  # slow to import: only where a server must be started, which is slower
 
             start_s = max(0.001, load(home=self.home).hooks.start_wait_ms / 1000)
         if record is None:
@@ -117,58 +118,58 @@ class Told(NamedTuple):
 
 
 def project_of(folder: str) -> str | None:
-    """The name of a folder, as a transcript's turns have it for their project; somebody's home and a root are none."""
+    """The project of a folder: its name, as in the turns of a transcript. A home folder and a root are no projects."""
     path = Path(folder)
     return None if path == Path.home() else clean(path.name)[0].strip()[:256] or None
 
 
-# What the hooks do -----------------------------------------------------------------------------------------------
+# The work of each hook -----------------------------------------------------------------------------------------------
 
 
-def recall(told: Told) -> str:
-    """The block for a prompt; empty where it asks nothing."""
-    question = question_of(told.text("prompt"))
-    if not question or "agent_id" in told.payload:  # a subagent's prompt was written by the agent, which has recalled
+def recall(call: HookCall) -> str:
+    """The block for a prompt; "" for a prompt that asks nothing."""
+    question = question_of(call.text("prompt"))
+    if not question or "agent_id" in call.payload:  # the agent that wrote a subagent's prompt has recalled already
         return ""
-    return told.block_for(question)
+    return call.block_for(question)
 
 
 def question_of(prompt: str) -> str:
-    """What a prompt asks; empty for very short ones, commands, heartbeats and other things that no person asked."""
+    """The question in a prompt; "" for very short prompts, commands, heartbeats and others that no person typed."""
     if said(prompt, "user").unattended or _SLASH_COMMAND.match(prompt):
         return ""
-    asked = without_private(without_wrappers(without_own_block(prompt))).strip()
-    if len(asked) > MAX_PROMPT_CHARS:
+    question = without_private(without_wrappers(without_own_block(prompt))).strip()
+    if len(question) > MAX_PROMPT_CHARS:
         half = MAX_PROMPT_CHARS // 2
-        asked = asked[:half] + asked[-half:]
-    return asked if len(asked) >= MIN_PROMPT_CHARS else ""
+        question = question[:half] + question[-half:]
+    return question if len(question) >= MIN_PROMPT_CHARS else ""
 
 
-def profile(told: Told) -> str:
-    """A few memories of the project, for the beginning of a session; the server is started for what follows."""
-    what = "decisions, preferences, rules and plans"
-    return told.block_for(
-        f"{told.project}: {what}" if told.project else f"My {what}",
+def profile(call: HookCall) -> str:
+    """The block for the beginning of a session: a few memories of the project. It also starts the server."""
+    topics = "decisions, preferences, rules and plans"
+    return call.block_for(
+        f"{call.project}: {topics}" if call.project else f"My {topics}",
         timeout_ms=PROFILE_MS,
         budget_chars=PROFILE_CHARS,
         max_results=PROFILE_MEMORIES,
     )
 
 
-def capture(told: Told) -> None:
-    """Keeps what was said since the last time. Not while another hook makes the assistant go on: it has not ended."""
-    if told.payload.get("stop_hook_active") is True:
+def capture(call: HookCall) -> None:
+    """Remember what was said since the last call, unless another hook makes the assistant continue its turn."""
+    if call.payload.get("stop_hook_active") is True:
         return
-    reply = told.payload.get("last_assistant_message")
-    text = said(told.text("last_assistant_message"), "assistant").text
-    if not text or (told.transcript.is_file() and _is_written(told.transcript, str(reply))):
-        keep(told)
+    reply = call.payload.get("last_assistant_message")
+    text = said(call.text("last_assistant_message"), "assistant").text
+    if not text or (call.transcript.is_file() and _is_written(call.transcript, str(reply))):
+        capture_transcript(call)
     else:
-        keep(told, [_reply(told, text)])
+        capture_transcript(call, [_reply(call, text)])
 
 
-def keep(told: Told, more: Sequence[NewMemory] = ()) -> None:
-    """Keeps everything of the session's transcript that is not kept yet, and ``more``; in batches, in order."""
+def capture_transcript(call: HookCall, more: Sequence[NewMemory] = ()) -> None:
+    """Remember the new turns of the session's transcript and then ``more``, in order, in batches."""
     from itertools import chain
 
     from fusion.contract import Scope
@@ -178,21 +179,21 @@ def keep(told: Told, more: Sequence[NewMemory] = ()) -> None:
     from fusion.sources.sessions import read_session
     from fusion.trust.token import reader_key
 
-    if not more and not told.transcript.is_file():
+    if not more and not call.transcript.is_file():
         return
-    whose = Scope(user_id=told.user)
-    with told.server(start_s=KEEP_S, answer_s=KEEP_S) as memory:
-        bookmarks = ReadOffsets(told.home, whose)
-        reader = reader_key(told.home)
-        turns = read_session(told.transcript, whose, bookmarks=bookmarks) if told.transcript.is_file() else ()
+    whose = Scope(user_id=call.user)
+    with call.server(start_s=CAPTURE_S, answer_s=CAPTURE_S) as memory:
+        offsets = ReadOffsets(call.home, whose)
+        reader = reader_key(call.home)
+        turns = read_session(call.transcript, whose, bookmarks=offsets) if call.transcript.is_file() else ()
         for batch in batches(chain((turn for turn in turns if not isinstance(turn, Skip)), more)):
             _send(memory, batch, reader)
-            bookmarks.commit()
-        bookmarks.commit()
+            offsets.commit()
+        offsets.commit()
 
 
 def _send(memory: Client, batch: Sequence[NewMemory], reader: str | None) -> None:
-    """Hands a batch in. One that is refused is halved until what is objected to stands alone, and is left out."""
+    """Send a batch. A refused batch is halved until the refused turn is alone; that turn is left out."""
     from fusion.doors.cli.ingest import wire_form
 
     try:
@@ -207,14 +208,14 @@ def _send(memory: Client, batch: Sequence[NewMemory], reader: str | None) -> Non
 
 
 def _is_written(transcript: Path, reply: str) -> bool:
-    """Whether the transcript has the end of the last reply; waits a little, for it is written behind.
+    """Whether the transcript contains the end of the last reply; waits up to `TRANSCRIPT_LAG_S` for it.
 
-    The end is short, because a reply may have been written in parts; so it may stand there from an earlier turn. Then
-    the next hook finds what this one did not: better than the same words kept twice.
+    Only the last line is compared, because a reply may be written in parts. If an earlier turn has the same line, the
+    next hook captures this reply: late is better than twice.
     """
     end = reply.rstrip().rpartition("\n")[2][-80:]
     forms = [json.dumps(end, ensure_ascii=plain)[1:-1].encode("utf-8", "replace") for plain in (False, True)]
-    deadline = time.monotonic() + LAG_S
+    deadline = time.monotonic() + TRANSCRIPT_LAG_S
     while True:
         with transcript.open("rb") as file:
             file.seek(max(0, transcript.stat().st_size - TAIL_BYTES))
@@ -226,20 +227,20 @@ def _is_written(transcript: Path, reply: str) -> bool:
         time.sleep(0.05)
 
 
-def _reply(told: Told, text: str) -> NewMemory:
-    """The last reply of a session whose transcript does not have it. Another send of the same is the same memory."""
+def _reply(call: HookCall, text: str) -> NewMemory:
+    """The last reply of a session as a memory, if the transcript lacks it. Its revision makes it idempotent."""
     from datetime import UTC, datetime
 
     from fusion.contract import Moment, Scope
     from fusion.ingest.intake import NewMemory
     from fusion.lib.words import content_hash
 
-    session = told.text("session_id")
+    session = call.text("session_id")
     if not session:
         raise BadInput("there is neither a transcript nor a session_id: nothing says which session this is")
     return NewMemory(
         text=text,
-        scope=Scope(user_id=told.user, session_id=session, project=told.project, audience="private"),
+        scope=Scope(user_id=call.user, session_id=session, project=call.project, audience="private"),
         kind="turn",
         speaker="assistant",
         at=Moment(datetime.now(UTC)),
@@ -250,18 +251,18 @@ def _reply(told: Told, text: str) -> NewMemory:
 
 
 class Hook(NamedTuple):
-    """One event: its name in Claude Code, what is done, and after how many seconds that is given up."""
+    """One hook: the name of its event in Claude Code, its function, and its time limit."""
 
     event: str
-    run: Callable[[Told], str | None]
+    run: Callable[[HookCall], str | None]
     limit_s: float
     context: bool = False
-    """whether it says something to the model; the others answer with an empty object"""
+    """whether it adds context for the model; the others answer with an empty object"""
     detached: bool = False
-    """whether it answers at once and works on in a process of its own, which its caller's end does not end"""
+    """whether it answers at once and works in a process of its own, which outlives its caller"""
 
     def answer(self, context: str) -> dict[str, Any]:
-        """What Claude Code reads."""
+        """The JSON that Claude Code reads."""
         if not self.context:
             return {}
         return {"hookSpecificOutput": {"hookEventName": self.event, "additionalContext": context}}
@@ -271,37 +272,37 @@ HOOKS: Mapping[str, Hook] = {
     "user-prompt-submit": Hook("UserPromptSubmit", recall, 15, context=True),
     "session-start": Hook("SessionStart", profile, 15, context=True),
     "stop": Hook("Stop", capture, 55),
-    "pre-compact": Hook("PreCompact", keep, 55),
-    # Claude Code gives a plugin 1.5 seconds here, whatever timeout the plugin asks for, and then leaves.
-    "session-end": Hook("SessionEnd", keep, 120, detached=True),
+    "pre-compact": Hook("PreCompact", capture_transcript, 55),
+    # Claude Code gives a plugin 1.5 seconds here, whichever timeout the plugin asks for, and then exits.
+    "session-end": Hook("SessionEnd", capture_transcript, 120, detached=True),
 }
 
 
-# How they are run ------------------------------------------------------------------------------------------------
+# Running a hook ------------------------------------------------------------------------------------------------
 
 
 class _TooLate(BaseException):
-    """The time of a hook is over. Not an ``Exception``: what tolerates failures must not tolerate this one."""
+    """The time limit of a hook is over. No ``Exception``, so that code that tolerates failures does not catch it."""
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Runs one hook: JSON on stdin, JSON on stdout. Returns whatever happens, because a hook always exits with 0."""
+    """Run one hook: JSON on stdin, JSON on stdout. It never raises, because a hook always exits with 0."""
     hook = HOOKS.get(arguments[0] if arguments else "")
     answer = hook.answer("") if hook else {}
     try:
         if hook is None:
             raise BadInput(f"there is no such hook; there are {', '.join(HOOKS)}")
-        with _limit(READ_S):
-            told = _told(arguments[1:])
-        if hook.detached and not _detach(told.home, answer):
+        with _limit(STDIN_S):
+            call = _read_call(arguments[1:])
+        if hook.detached and not _detach(call.home, answer):
             return
         with _limit(hook.limit_s):
-            answer = hook.answer(hook.run(told) or "")
-    except BaseException as error:  # noqa: BLE001 — an agent is never held up, whatever is wrong with its memory
+            answer = hook.answer(hook.run(call) or "")
+    except BaseException as error:  # noqa: BLE001 — no failure of memory may hold up an agent
         notice = _notice(_why(error))
         _write(2, notice)
         if hook is not None and hook.event == "SessionStart":
-            answer["systemMessage"] = notice  # once a session its user shall see it
+            answer["systemMessage"] = notice  # shown to the user once a session
     _write(1, json.dumps(answer))
 
 
@@ -316,9 +317,9 @@ def _notice(what: str) -> str:
 
 
 def _detach(home: Path, answer: Mapping[str, Any]) -> bool:
-    """Answers, and goes on in a process of its own, where it returns True; what goes wrong there is in the home's log.
+    """Answer, and continue in a child process, where this returns True; the child logs its errors into the home's log.
 
-    Nothing is left open that the caller could wait for.
+    The child keeps no descriptor open that the caller could wait for.
     """
     if os.fork():
         _write(1, json.dumps(answer))
@@ -331,13 +332,16 @@ def _detach(home: Path, answer: Mapping[str, Any]) -> bool:
         log = open_log(home)
     except (OSError, FusionError):
         log = null
-    for descriptor, there in enumerate((null, null, log)):
-        os.dup2(there, descriptor)
+    for descriptor, target in enumerate((null, null, log)):
+        os.dup2(target, descriptor)
     return True
 
 
-def _told(options: Sequence[str]) -> Told:
-    """What is on stdin, for the home that is meant. Raises BadInput, and HomeNotAllowed before the home is opened."""
+def _read_call(options: Sequence[str]) -> HookCall:
+    """Read the call from the options and stdin.
+
+    Raises BadInput, SettingsError for a named home that does not exist, and HomeNotAllowed before the home is opened.
+    """
     home, user = _options(options)
     payload = _payload()
     cwd = payload.get("cwd")
@@ -345,11 +349,11 @@ def _told(options: Sequence[str]) -> Told:
     located = locate_home(home, cwd=inside)
     if located.named and not located.path.is_dir():
         raise missing_home(located.path)
-    return Told(payload, require(located.path, named=located.named), user)
+    return HookCall(payload, require(located.path, named=located.named), user)
 
 
 def _options(given: Sequence[str]) -> tuple[Path | None, str | None]:
-    """The home and the user that are named. A parser is imported only for what is not plainly an option and a value."""
+    """The values of --home and --user. A parser is imported only for other forms than option, value, option, value."""
     names, values = given[::2], given[1::2]
     if len(names) == len(values) and {*names} <= {"--home", "--user"} and not any(v.startswith("-") for v in values):
         named = dict(zip(names, values, strict=True))
@@ -368,10 +372,10 @@ def _options(given: Sequence[str]) -> tuple[Path | None, str | None]:
 
 
 def _payload() -> Mapping[str, Any]:
-    """The object on stdin. All of it is read, so that its writer is not cut off, and no more than the limit is kept."""
+    """The JSON object on stdin. All input is read, so that its writer gets no SIGPIPE; at most the limit is kept."""
     kept = bytearray()
     size = 0
-    with suppress(OSError):  # closed: as good as empty
+    with suppress(OSError):  # closed stdin counts as empty
         while chunk := os.read(0, 1 << 16):
             size += len(chunk)
             if size <= MAX_INPUT_BYTES:
@@ -381,7 +385,7 @@ def _payload() -> Mapping[str, Any]:
     try:
         payload = json.loads(kept.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
-        raise BadInput("stdin has no JSON: pipe in what Claude Code tells a hook") from None
+        raise BadInput("stdin has no JSON: pipe in the input that Claude Code gives a hook") from None
     if not isinstance(payload, dict):
         raise BadInput("stdin has JSON, but no object")
     return payload
@@ -389,7 +393,7 @@ def _payload() -> Mapping[str, Any]:
 
 @contextmanager
 def _limit(seconds: float) -> Iterator[None]:
-    """Raises _TooLate in the block when its time is over, whatever it is waiting for."""
+    """Raise _TooLate in the block when its time is over, also while it waits."""
 
     def ring(number: int, frame: object) -> None:
         raise _TooLate
@@ -404,7 +408,7 @@ def _limit(seconds: float) -> Iterator[None]:
 
 
 def _write(descriptor: int, line: str) -> None:
-    """One line, unbuffered: what nobody reads any more must not turn into an exit code at the end."""
+    """Write one line without a buffer: a closed stdout must not become an exit code at the end."""
     data = line.encode("utf-8", "replace") + b"\n"
     with suppress(OSError):
         while data:

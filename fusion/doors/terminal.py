@@ -1,8 +1,8 @@
-"""What reaches a terminal: text without control characters.
+"""Removes control characters from all output to a terminal.
 
-A name of a file, a memory or an error of a backend may hold escape sequences that move the cursor, change what stands
-there, or write into the clipboard. `guard` puts streams in place of stdout and stderr that take them out of all that
-is printed, logged or raised; `console` is a Rich console that takes them out of texts before it adds its own colours.
+A file name, a memory or an error of a backend may contain escape sequences that move the cursor, overwrite lines or
+write into the clipboard. `guard` replaces stdout and stderr by streams that remove them from everything that is
+printed, logged or raised. `console` is a Rich console that removes them from texts and then adds its own colours.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SEQUENCE = re.compile(
     r"|\x1b[ -/]*+[0-~]?"
 )
 _STYLE = re.compile(r"(\x1b\[[0-9;]*m|\x1b\[\?25[lh]|\x1b\[\d*[ABCDGK]|\r)")
-"""what Rich writes for colours and bars"""
+"""the sequences that Rich writes for colours and bars"""
 
 
 _UNPRINTABLE = re.compile(rf"[\x7f{BREAKS}{UNSEEN}{JOINERS}{SELECTORS}]")
@@ -38,7 +38,7 @@ def plain(text: str) -> str:
 
 
 def json_line(content: object) -> str:
-    """A value as one line of JSON, in which all that is not plain is escaped."""
+    """A value as one line of JSON, with every character escaped that is not plain."""
     import orjson
 
     written = orjson.dumps(content, default=str).decode()
@@ -51,7 +51,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def guard() -> None:
-    """From now on all that is written to stdout and stderr is plain. A second call changes nothing."""
+    """Make everything that is written to stdout and stderr plain. A second call changes nothing."""
     sys.stdout = _guarded(sys.stdout)
     sys.stderr = _guarded(sys.stderr)
 
@@ -68,7 +68,7 @@ class PlainStream:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self.rich_proxied_file = StyledStream(stream)
-        """where Rich writes in place of a stream that stands for another"""
+        """the stream that Rich uses instead of this one"""
 
     def write(self, text: str) -> int:
         self._stream.write(plain(text))
@@ -83,7 +83,7 @@ class PlainStream:
 
 
 class StyledStream(PlainStream):
-    """A text stream for Rich: on a terminal its colours and bars pass, and nothing else that is no text."""
+    """A text stream for Rich: on a terminal its colours and bars pass, and no other control sequence."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

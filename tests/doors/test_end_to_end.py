@@ -59,7 +59,7 @@ def fusion_json(*arguments: object) -> dict[str, Any]:
     return found
 
 
-def test_nobody_reads_on(home: Path) -> None:
+def test_command_ends_quietly_on_a_closed_pipe(home: Path) -> None:
     """`fusion … | head -1`: the rest is not printed, and nothing is said of it on stderr."""
     fusion("remember", "The bookings move to Postgres", "--home", home)
     with start("fuse", "where do bookings live?", "--home", home) as process:
@@ -69,7 +69,7 @@ def test_nobody_reads_on(home: Path) -> None:
         assert (process.communicate(timeout=60)[1], process.returncode) == ("", 141)
 
 
-def test_without_a_terminal_stderr_stays_empty(home: Path, tmp_path: Path) -> None:
+def test_command_writes_no_progress_without_terminal(home: Path, tmp_path: Path) -> None:
     """No bar is shown, and a line only on a machine that is busy for seconds. The result, with how to undo it, is on
     stdout."""
     (tmp_path / "note.md").write_text("# Staging\n\nIt listens on 4409.\n")
@@ -140,7 +140,7 @@ def test_remember_ask_read_forget(home: Path) -> None:
     assert owner(home) is None
 
 
-def test_people_see_the_block_and_why(home: Path) -> None:
+def test_fuse_and_receipt_for_people(home: Path) -> None:
     """The block as it is, then who answered and why each memory is in."""
     fusion("remember", "The bookings move to [bold]Postgres[/bold]", "--home", home)
     with Client.of_home(home, start=False) as client:
@@ -153,7 +153,7 @@ def test_people_see_the_block_and_why(home: Path) -> None:
 
 
 @pytest.mark.feature("one process owns a home; many commands at once end up with one server")
-def test_many_at_once_end_up_with_one_server(home: Path) -> None:
+def test_concurrent_commands_start_one_server(home: Path) -> None:
     """Four commands in the same second on a home without a server: one server, four answers."""
     processes = [start("backends", "--home", home, "--json") for _ in range(4)]
     for process in processes:
@@ -170,7 +170,7 @@ def test_many_at_once_end_up_with_one_server(home: Path) -> None:
 
 
 @pytest.mark.row("A044", "a killed server is replaced and nothing kept is lost")
-def test_a_killed_server_is_replaced(home: Path) -> None:
+def test_killed_server_is_replaced(home: Path) -> None:
     """kill -9 leaves a record and a lock file behind; neither is taken for a server, and nothing kept is lost."""
     kept = fusion_json("remember", "The bookings move to Postgres", "--home", home)["memories"][0]
     record = read_record(home)
@@ -181,7 +181,7 @@ def test_a_killed_server_is_replaced(home: Path) -> None:
         assert client.health()["pid"] != record.pid
 
 
-def test_a_client_finds_the_next_server(home: Path) -> None:
+def test_client_finds_the_next_server(home: Path) -> None:
     """A server that left between two questions costs the second one nothing but its start."""
     with Client.of_home(home) as client:
         first = client.health()["pid"]
@@ -189,7 +189,7 @@ def test_a_client_finds_the_next_server(home: Path) -> None:
         assert client.health()["pid"] != first
 
 
-def test_direct_opens_the_home_and_a_second_opener_is_told(home: Path) -> None:
+def test_direct_locks_the_home(home: Path) -> None:
     """`--direct` works without a server, and not beside one."""
     kept = fusion_json("remember", "a note about chains", "--home", home, "--direct")["memories"][0]
     assert kept["status"] == "stored"
@@ -206,7 +206,7 @@ def test_direct_opens_the_home_and_a_second_opener_is_told(home: Path) -> None:
 
 
 @pytest.mark.feature("SIGTERM finishes what is under way")
-def test_sigterm_finishes_what_is_under_way_and_cleans_up(home: Path) -> None:
+def test_sigterm_finishes_requests_and_cleans_up(home: Path) -> None:
     """The record goes first, the process leaves with 0, the home is free."""
     with start("serve", "--home", home, "--port", 0, "--json") as process:
         assert process.stdout is not None
@@ -223,7 +223,7 @@ def test_sigterm_finishes_what_is_under_way_and_cleans_up(home: Path) -> None:
 
 
 @pytest.mark.feature("… and has to be asked for by name; the log says what it means", of="serving without a token")
-def test_serving_without_a_token_is_asked_for_by_name_and_says_what_it_means(home: Path) -> None:
+def test_serve_without_token_warns(home: Path) -> None:
     """Then every local user is let in; a line of the log says so. Without the option 401 says how to get the token."""
     for option, status in ((), 401), (("--no-token",), 200):
         with start("serve", "--home", home, "--port", 0, "--json", *option) as process:
@@ -237,7 +237,7 @@ def test_serving_without_a_token_is_asked_for_by_name_and_says_what_it_means(hom
         assert ("fusion token" in reply.text) is (status == 401)
 
 
-def test_an_idle_server_leaves(home: Path) -> None:
+def test_idle_server_stops(home: Path) -> None:
     """With --idle-exit it stops by itself, and frees the home."""
     with start("serve", "--home", home, "--port", 0, "--idle-exit", 0.1) as process:
         process.communicate(timeout=60)
@@ -245,7 +245,7 @@ def test_an_idle_server_leaves(home: Path) -> None:
     assert owner(home) is None
 
 
-def test_a_server_with_keys_lets_this_machines_clients_in(home: Path) -> None:
+def test_server_with_keys_accepts_local_clients(home: Path) -> None:
     """By the token in server.json, which only the home's owner can read; without it the door is shut."""
     (home / "fusion.toml").write_text(SMALL + f'[[server.keys]]\nname = "a"\nsha256 = "{"0" * 64}"\n')
     allow(home)
@@ -326,7 +326,7 @@ def test_kill_9_in_the_middle_of_ingesting_5000_lines(home: Path, tmp_path: Path
 
 
 @pytest.mark.feature("… and ends with Ctrl-C, which is no failure", of="`fusion ingest --watch` remembers what")
-def test_watch_remembers_what_is_written_and_ends_with_ctrl_c(home: Path, tmp_path: Path) -> None:
+def test_ingest_watch_remembers_changes_until_ctrl_c(home: Path, tmp_path: Path) -> None:
     """One line of JSON a round; Ctrl-C is no failure."""
     session = tmp_path / f"{SESSION}.jsonl"
     session.write_text(session_lines(0, 2))
@@ -346,7 +346,7 @@ def test_watch_remembers_what_is_written_and_ends_with_ctrl_c(home: Path, tmp_pa
     "`[notes]`: a server that follows a folder has every backend answer what stands there now, also after it was "
     "killed",
 )
-def test_a_server_that_follows_a_folder_answers_what_stands_there(home: Path, tmp_path: Path) -> None:
+def test_server_answers_from_a_followed_folder(home: Path, tmp_path: Path) -> None:
     """Edited and deleted while a server runs, and while none does; one that was killed in between is made up for."""
     folder = tmp_path / "notes"
     folder.mkdir()
@@ -382,7 +382,7 @@ def test_a_server_that_follows_a_folder_answers_what_stands_there(home: Path, tm
 
 
 @pytest.mark.parametrize("options", [(), ("--dry-run",), ("--watch",)])
-def test_ingesting_what_is_not_there_fails(home: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_ingest_of_missing_file_fails(home: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
     """Exit code 2 and the path, however it is asked for."""
     with start("ingest", tmp_path / "nonexistent", "--home", home, *options) as process:
         _, err = process.communicate(timeout=60)
@@ -390,6 +390,6 @@ def test_ingesting_what_is_not_there_fails(home: Path, tmp_path: Path, options: 
     assert f"there is no such file or folder: {tmp_path / 'nonexistent'}" in err
 
 
-def test_a_dry_run_is_not_watched(home: Path, tmp_path: Path) -> None:
+def test_ingest_dry_run_refuses_watch(home: Path, tmp_path: Path) -> None:
     """The two together are wrong usage: exit code 2."""
     fusion("ingest", tmp_path, "--watch", "--dry-run", "--home", home, code=2)

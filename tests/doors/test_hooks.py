@@ -98,7 +98,7 @@ def real(home: Path) -> Iterator[Path]:
 
 class TestRecall:
     @pytest.mark.row("A051", "A154", "Claude Code: a prompt gets its block, in the documented shape")
-    async def test_a_prompt_gets_its_block_in_the_documented_shape(
+    async def test_prompt_hook_returns_block_in_documented_shape(
         self, memory: FakeFusion, home: Path, tmp_path: Path
     ) -> None:
         """The block goes into additionalContext as it is; the question names the project and filters by nothing."""
@@ -111,7 +111,7 @@ class TestRecall:
         assert asked.scope.project == "hjul"
         assert asked.scope.named() == {}  # a session that filtered would hide what all other sessions know
 
-    async def test_a_shared_home_is_asked_for_one_user(self, memory: FakeFusion, home: Path) -> None:
+    async def test_prompt_hook_filters_by_user_option(self, memory: FakeFusion, home: Path) -> None:
         """--user filters: whoever is not named sees nobody's memories but their own."""
         told = {"prompt": "where do chains come from?"}
         await asyncio.to_thread(hook, "user-prompt-submit", told, "--home", home, "--user", "ada")
@@ -136,14 +136,16 @@ class TestRecall:
             BLOCK + END,
         ],
     )
-    async def test_what_asks_nothing_is_not_looked_up(self, memory: FakeFusion, home: Path, prompt: str) -> None:
+    async def test_prompt_hook_ignores_prompts_that_ask_nothing(
+        self, memory: FakeFusion, home: Path, prompt: str
+    ) -> None:
         """Very short prompts, commands, scheduled runs, what is private: no context, and the server hears nothing."""
         printed, notice = await asyncio.to_thread(hook, "user-prompt-submit", {"prompt": prompt}, "--home", home)
         assert is_silent("user-prompt-submit", printed)
         assert notice == ""
         assert memory.requests == []
 
-    async def test_a_subagents_prompt_is_not_looked_up(self, memory: FakeFusion, home: Path) -> None:
+    async def test_prompt_hook_ignores_subagents(self, memory: FakeFusion, home: Path) -> None:
         """The agent that wrote it has recalled already."""
         told = {"prompt": "where do chains come from?", "agent_id": "a1", "agent_type": "Explore"}
         printed, _ = await asyncio.to_thread(hook, "user-prompt-submit", told, "--home", home)
@@ -151,7 +153,7 @@ class TestRecall:
         assert memory.requests == []
 
     @pytest.mark.row("A157", "our own block is no part of a question")
-    def test_our_own_block_is_no_part_of_a_question(self) -> None:
+    def test_question_of_removes_our_own_block(self) -> None:
         """Whole, cut off at its end, cut off at its beginning; what was typed around it is asked."""
         ask = "where do chains come from?"
         assert question_of(f"{BLOCK}{END}\n{ask}") == ask
@@ -160,11 +162,11 @@ class TestRecall:
         assert question_of(f"why does {END} come twice here?") == f"why does {END} come twice here?"
         assert question_of(f"<system-reminder>\nBe brief.\n</system-reminder>\n{ask}") == ask
 
-    def test_a_path_is_no_command(self) -> None:
+    def test_question_of_keeps_a_path_that_looks_like_a_command(self) -> None:
         """A slash command is one word behind one slash."""
         assert question_of("/etc/hosts: why is it empty?") == "/etc/hosts: why is it empty?"
 
-    def test_a_pasted_log_is_asked_by_its_ends(self) -> None:
+    def test_question_of_shortens_a_long_prompt_to_its_ends(self) -> None:
         """100,000 characters become 32,000: the server takes no more, and searches by the first and last 2,000."""
         prompt = "why does it fail? " + "x" * 100_000 + " the end"
         asked = question_of(prompt)
@@ -177,7 +179,7 @@ class TestRecall:
         "… at a session's start the hook recalls what matters of any day, within its budget",
         of="Markdown: the layout",
     )
-    async def test_a_session_begins_with_a_few_memories_of_its_project(
+    async def test_session_start_hook_returns_memories_of_the_project(
         self, memory: FakeFusion, home: Path, tmp_path: Path
     ) -> None:
         """By the project's name; small, because nobody asked."""
@@ -188,12 +190,12 @@ class TestRecall:
         assert asked.query.startswith("hjul: ")
         assert (asked.scope.project, asked.budget_chars, asked.max_results) == ("hjul", 2000, 4)
 
-    def test_a_project_is_the_folder_that_the_session_was_begun_in(self) -> None:
+    def test_project_of_is_the_name_of_the_folder(self) -> None:
         """As `fusion ingest` names it by a transcript's first line; somebody's home and a root are no projects."""
         for folder, project in [("/srv/hjul", "hjul"), ("/", None), ("", None), (str(Path.home()), None)]:
             assert project_of(folder) == project
 
-    async def test_a_session_that_goes_elsewhere_keeps_its_project(self, memory: FakeFusion, home: Path) -> None:
+    async def test_prompt_hook_keeps_project_after_cd(self, memory: FakeFusion, home: Path) -> None:
         """cwd follows `cd`; CLAUDE_PROJECT_DIR does not."""
         told = {"prompt": "where do chains come from?", "cwd": "/srv/elsewhere"}
         environment = {**os.environ, "CLAUDE_PROJECT_DIR": "/srv/hjul"}
@@ -225,7 +227,9 @@ class TestFailOpen:
         ],
         ids=range(11),
     )
-    async def test_garbage_is_answered_in_shape(self, memory: FakeFusion, home: Path, event: str, told: bytes) -> None:
+    async def test_hook_answers_garbage_in_documented_shape(
+        self, memory: FakeFusion, home: Path, event: str, told: bytes
+    ) -> None:
         """Whatever stands on stdin: exit 0, one object of the event's shape, at most one line on stderr."""
         memory.text = ""
         printed, notice = await asyncio.to_thread(hook, event, told, "--home", home)
@@ -236,7 +240,7 @@ class TestFailOpen:
         assert memory.kept == []
 
     @pytest.mark.parametrize("event", EVENTS)
-    def test_a_flood_on_stdin_is_read_and_refused(self, home: Path, event: str) -> None:
+    def test_hook_refuses_too_long_stdin(self, home: Path, event: str) -> None:
         """Its writer is not cut off, and the flood is not kept."""
         printed, notice = hook(event, b'{"prompt": "' + b"x" * MAX_INPUT_BYTES + b'"}', "--home", home)
         printed.pop("systemMessage", None)
@@ -244,13 +248,13 @@ class TestFailOpen:
         assert "are read" in notice
 
     @pytest.mark.parametrize("arguments", [["tool-use"], [""], ["stop", "--nope"], ["stop", "--home"]])
-    def test_a_wrong_call_is_exit_code_0_as_well(self, arguments: list[str]) -> None:
+    def test_hook_exits_0_on_wrong_arguments(self, arguments: list[str]) -> None:
         """An unknown event of a later Claude Code, an option that is not ours: code 2 would block the agent."""
         printed, notice = hook(arguments[0], {}, *arguments[1:])
         assert printed == {}
         assert len(notice.splitlines()) == 1
 
-    def test_the_command_line_lists_it_and_runs_it_as_well(self, home: Path) -> None:
+    def test_hook_runs_through_the_command_line_parser(self, home: Path) -> None:
         """`fusion --help` shows it; reached through the command line's own parser it is no stricter."""
         code = "import sys; from fusion.doors.cli import main; main()"
         for arguments in (["hook", "stop", "--nope"], ["hook"], ["hook", "stop", "--home", str(home)]):
@@ -261,7 +265,7 @@ class TestFailOpen:
         shown = subprocess.check_output([sys.executable, "-m", "fusion", "hook", "--help"], text=True, timeout=60)
         assert "pre-compact" in shown
 
-    def test_no_event_at_all(self) -> None:
+    def test_hook_without_event_names_the_events(self) -> None:
         """`fusion hook` alone."""
         done = subprocess.run(
             [sys.executable, "-m", "fusion", "hook"], input=b"", capture_output=True, timeout=60, check=False
@@ -270,7 +274,7 @@ class TestFailOpen:
         assert b"user-prompt-submit" in done.stderr
 
     @pytest.mark.parametrize("event", SPEAKING)
-    def test_a_home_that_is_open_elsewhere(self, home: Path, event: str) -> None:
+    def test_hook_names_the_process_that_has_the_home(self, home: Path, event: str) -> None:
         """Its owner is named in one line; a session's beginning tells its user as well."""
         with HomeLock.take(home, "fusion ingest --direct"):
             printed, notice = hook(event, {"prompt": "where do chains come from?"}, "--home", home)
@@ -295,7 +299,7 @@ class TestFailOpen:
         assert not home.exists()
 
     @pytest.mark.parametrize("event", SPEAKING)
-    def test_a_broken_configuration(self, home: Path, event: str) -> None:
+    def test_hook_names_the_wrong_setting(self, home: Path, event: str) -> None:
         """Told with the key that is wrong; no server is started for it."""
         home.mkdir()
         (home / "fusion.toml").write_text("[server]\nprot = 1\n")
@@ -304,7 +308,7 @@ class TestFailOpen:
         assert "server.prot" in notice
         assert not (home / "server.log").exists()
 
-    async def test_a_server_that_fails(self, memory: FakeFusion, home: Path) -> None:
+    async def test_hook_reports_a_server_error_on_stderr(self, memory: FakeFusion, home: Path) -> None:
         """Its error is a line on stderr, not the agent's."""
         memory.error = RuntimeError("the disk is on fire")
         printed, notice = await asyncio.to_thread(
@@ -314,7 +318,7 @@ class TestFailOpen:
         assert len(notice.splitlines()) == 1
 
     @pytest.mark.parametrize("event", EVENTS)
-    def test_what_nobody_foresaw(self, event: str) -> None:
+    def test_hook_survives_impossible_paths(self, event: str) -> None:
         """A home below a file, a path that no system takes: errors that are none of ours hold nothing up either."""
         told = {"prompt": "where do chains come from?", "transcript_path": "/" + "x" * 5000}
         printed, notice = hook(event, told, "--home", "/dev/null/home")
@@ -323,7 +327,7 @@ class TestFailOpen:
         assert len(notice.splitlines()) == 1
 
     @pytest.mark.row("A096", "A104", "a hook whose server does not answer in time is silent, and the agent goes on")
-    async def test_a_server_that_never_answers(self, memory: FakeFusion, home: Path) -> None:
+    async def test_hook_gives_up_on_a_hanging_server(self, memory: FakeFusion, home: Path) -> None:
         """The hook's own deadline cuts it: the agent goes on."""
         memory.hold = asyncio.Event()
         printed, notice = await asyncio.to_thread(
@@ -333,7 +337,7 @@ class TestFailOpen:
         assert "did not answer in time" in notice
 
     @pytest.mark.row("A104", "a hook's own deadline ends any wait")
-    def test_whatever_a_hook_waits_for_ends(self) -> None:
+    def test_hook_time_limit_interrupts_any_wait(self) -> None:
         """A pipe that nobody closes blocks a read; the limit breaks into it, past `except Exception` and OSError."""
         reading, writing = os.pipe()
 
@@ -350,7 +354,7 @@ class TestFailOpen:
             os.close(reading)
             os.close(writing)
 
-    def test_nobody_reads_the_answer(self, home: Path) -> None:
+    def test_hook_exits_0_when_stdout_is_closed(self, home: Path) -> None:
         """Claude Code left: a closed stdout is no failure."""
         reading, writing = os.pipe()
         os.close(reading)
@@ -360,7 +364,7 @@ class TestFailOpen:
         os.close(writing)
         assert done.returncode == 0
 
-    def test_every_hook_has_a_limit_below_its_timeout(self) -> None:
+    def test_hook_limits_are_below_plugin_timeouts(self) -> None:
         """What Claude Code would kill has ended by itself before: 15 of 20 seconds before a prompt."""
         for name, entry in plugin_hooks().items():
             assert HOOKS[name].limit_s < entry["timeout"] or HOOKS[name].detached, name
@@ -418,7 +422,7 @@ class TestCapture:
         "A150",
         "a turn is captured once, without tools, thoughts, sidechains, private parts and our own block",
     )
-    def test_a_turn_is_kept_once_and_without_what_nobody_said(self, real: Path, talk: Talk) -> None:
+    def test_capture_keeps_a_turn_once_and_only_what_was_said(self, real: Path, talk: Talk) -> None:
         """Prompt and reply; no tool results, thoughts, sidechains, reminders, nor our own block however it was cut."""
         talk.add("user", f"{BLOCK}{END}\nwhere do our chains come from?")
         talk.add("assistant", [{"type": "thinking", "thinking": "chains, chains"}])
@@ -437,7 +441,7 @@ class TestCapture:
         assert kept(real) == expected
 
     @pytest.mark.feature("a hook and `fusion ingest` of the same transcript keep nothing twice")
-    def test_the_next_turn_is_added(self, real: Path, talk: Talk) -> None:
+    def test_capture_adds_the_next_turn(self, real: Path, talk: Talk) -> None:
         """Each hook goes on where the last one stopped; what `fusion ingest` then reads is known already."""
         talk.add("user", "where do our chains come from?")
         hook("stop", talk.told(last_assistant_message=""), "--home", real)
@@ -449,7 +453,7 @@ class TestCapture:
         assert summary["stored"] == 0
         assert len(kept(real)) == 2
 
-    def test_a_stop_hook_that_goes_on_is_no_end(self, real: Path, talk: Talk) -> None:
+    def test_capture_waits_while_a_stop_hook_continues(self, real: Path, talk: Talk) -> None:
         """stop_hook_active: another hook made the assistant continue; nothing is asked of a server."""
         talk.add("user", "where do our chains come from?")
         told = talk.told(stop_hook_active=True, last_assistant_message="Chains come from Kedjan.")
@@ -457,7 +461,7 @@ class TestCapture:
         assert owner(real) is None
 
     @pytest.mark.feature("a reply that no transcript has is kept once")
-    def test_a_reply_without_a_transcript_is_kept_once(self, real: Path, talk: Talk) -> None:
+    def test_capture_keeps_a_reply_without_transcript_once(self, real: Path, talk: Talk) -> None:
         """last_assistant_message is all there is; its session, speaker and words make a retry a no-op."""
         told = talk.told(last_assistant_message=f"Chains come from Kedjan.\n{BLOCK}{END}")
         for _ in range(2):
@@ -473,13 +477,13 @@ class TestCapture:
             ["Chains come from Kedjan.\u200b"],
         ],
     )
-    def test_a_reply_that_the_transcript_has_is_not_kept_twice(self, real: Path, talk: Talk, parts: list[str]) -> None:
+    def test_capture_keeps_a_reply_in_the_transcript_once(self, real: Path, talk: Talk, parts: list[str]) -> None:
         """However the reply is cleaned, and in however many parts it was written: it is recognised by its end."""
         talk.add("assistant", [{"type": "text", "text": part} for part in parts])
         hook("stop", talk.told(last_assistant_message="".join(parts)), "--home", real)
         assert len(kept(real)) == 1
 
-    def test_a_reply_that_is_not_written_yet_is_kept_as_well(self, real: Path, talk: Talk) -> None:
+    def test_capture_keeps_a_reply_before_it_is_in_the_transcript(self, real: Path, talk: Talk) -> None:
         """The transcript is written behind: what it lacks after two seconds is taken from the hook's own input."""
         talk.add("user", "where do our chains come from?")
         told = talk.told(last_assistant_message="Chains come from Kedjan.")
@@ -490,7 +494,7 @@ class TestCapture:
         ]
 
     @pytest.mark.feature("before a compaction everything that was said is kept")
-    def test_before_a_compaction_everything_is_kept(self, real: Path, talk: Talk) -> None:
+    def test_pre_compact_hook_keeps_everything(self, real: Path, talk: Talk) -> None:
         """250 turns are three batches of at most 100; a second time, none of them again."""
         for number in range(250):
             talk.add("user" if number % 2 == 0 else "assistant", f"chain number {number}")
@@ -501,7 +505,7 @@ class TestCapture:
                 assert client.backends()["backends"][0]["items"] == 250
 
     @pytest.mark.feature("the end of a session is answered at once and kept in the background")
-    def test_the_end_of_a_session_is_answered_at_once_and_kept_behind(self, real: Path, talk: Talk) -> None:
+    def test_session_end_hook_answers_at_once_and_keeps_in_background(self, real: Path, talk: Talk) -> None:
         """Claude Code leaves after 1.5 s: the hook's caller sees its pipes closed, and a process of its own goes on."""
         talk.add("user", "where do our chains come from?")
         assert hook("session-end", talk.told(reason="other"), "--home", real) == ({}, "")
@@ -511,7 +515,7 @@ class TestCapture:
         assert kept(real) == [("user", "where do our chains come from?")]
 
     @pytest.mark.row("A051", "another session recalls what this one said")
-    def test_another_session_recalls_what_this_one_said(self, real: Path, talk: Talk) -> None:
+    def test_capture_is_recalled_in_another_session(self, real: Path, talk: Talk) -> None:
         """The point of it all: said in one session, found before a prompt of another."""
         talk.add("user", "Our chains come from Kedjan in Uppsala.")
         hook("stop", talk.told(), "--home", real)
@@ -523,12 +527,12 @@ class TestCapture:
 
     @pytest.mark.parametrize("event", ["stop", "pre-compact", "session-end"])
     @pytest.mark.parametrize("path", ["/nowhere/x.jsonl", "", "/dev/null", "/", None])
-    def test_a_missing_transcript_is_nothing_to_keep(self, real: Path, event: str, path: object) -> None:
+    def test_capture_without_transcript_keeps_nothing(self, real: Path, event: str, path: object) -> None:
         """No server is started for it."""
         assert hook(event, {"session_id": "s", "transcript_path": path}, "--home", real) == ({}, "")
         assert owner(real) is None
 
-    def test_a_file_that_is_no_transcript_is_not_kept(self, real: Path, tmp_path: Path) -> None:
+    def test_capture_ignores_a_file_that_is_no_transcript(self, real: Path, tmp_path: Path) -> None:
         """Whatever a path names: only sessions are read."""
         (tmp_path / "keys.jsonl").write_text('{"text": "the price of chains"}\n')
         hook("pre-compact", {"transcript_path": str(tmp_path / "keys.jsonl")}, "--home", real)
@@ -537,7 +541,7 @@ class TestCapture:
 
 class TestServer:
     @pytest.mark.feature("a prompt starts the server and goes on without it when that takes too long")
-    def test_a_prompt_starts_the_server_for_the_next_one(self, real: Path) -> None:
+    def test_prompt_hook_starts_the_server(self, real: Path) -> None:
         """With no time to wait at all, this prompt goes on without; the server comes, and answers the next."""
         (real / "fusion.toml").write_text(SMALL + "[hooks]\nstart_wait_ms = 0\n")
         told = {"prompt": "where do chains come from?"}
@@ -550,14 +554,14 @@ class TestServer:
         assert hook("user-prompt-submit", told, "--home", real)[1] == ""
         assert running_server(real) == record
 
-    def test_a_session_begins_with_its_server(self, real: Path) -> None:
+    def test_session_start_hook_starts_the_server(self, real: Path) -> None:
         """session-start waits as long as is set, here ten seconds, and an empty home has nothing to say."""
         (real / "fusion.toml").write_text(SMALL + "[hooks]\nstart_wait_ms = 10000\n")
         printed, notice = hook("session-start", {"source": "startup"}, "--home", real)
         assert (context("session-start", printed), notice) == ("", "")
         assert running_server(real) is not None
 
-    def test_a_server_that_was_killed_is_replaced(self, real: Path) -> None:
+    def test_hook_replaces_a_killed_server(self, real: Path) -> None:
         """Its record and lock file are still there."""
         (real / "fusion.toml").write_text(SMALL + "[hooks]\nstart_wait_ms = 10000\n")
         record = ensure_server(real)
@@ -569,7 +573,7 @@ class TestServer:
         "two MCP servers, three hooks, a command and a program in the same second on a home without a server: one "
         "server, all answered"
     )
-    async def test_agents_hooks_a_command_and_a_program_at_once_find_one_server(self, real: Path, talk: Talk) -> None:
+    async def test_concurrent_hooks_command_and_client_share_one_server(self, real: Path, talk: Talk) -> None:
         """Two MCP servers, three hooks, a command, a program, in the same second on a home without a server: one server
         comes of it, and every one is answered."""
         (real / "fusion.toml").write_text(SMALL + "[hooks]\nstart_wait_ms = 10000\n")
@@ -611,7 +615,7 @@ class TestServer:
 
 
 @pytest.mark.feature("a hook imports nothing heavy")
-async def test_a_hook_imports_nothing_heavy(home: Path, memory: FakeFusion) -> None:
+async def test_hook_imports_nothing_heavy(home: Path, memory: FakeFusion) -> None:
     """On the way to a running server, that is: a prompt waits for these imports."""
     heavy = "httpx asyncio typer rich click pydantic numpy mcp fastapi dataclasses fusion.client http.client orjson"
     heavy += " ssl subprocess logging tempfile argparse"
@@ -657,7 +661,7 @@ def plugin_hooks() -> dict[str, dict[str, Any]]:
 
 class TestPlugin:
     @pytest.mark.row("A051", "an installable plugin for Claude Code: five hooks and the MCP server")
-    def test_every_hook_is_wired_to_its_event(self) -> None:
+    def test_plugin_maps_every_hook_to_its_event(self) -> None:
         """The five events, each with a command that exists; only Stop, which says nothing, runs in the background."""
         hooks = plugin_hooks()
         assert {name: HOOKS[name].event for name in hooks} == EVENTS
@@ -667,7 +671,7 @@ class TestPlugin:
         assert matchers["SessionStart"][0]["matcher"] == "startup|resume|compact"
         assert matchers["PreCompact"][0]["matcher"] == "manual|auto"
 
-    def test_the_manifest_and_the_marketplace_agree(self) -> None:
+    def test_plugin_manifest_and_marketplace_agree(self) -> None:
         """`/plugin marketplace add` of this folder offers this plugin, in the version of the package."""
         from fusion import __version__
 
@@ -678,7 +682,7 @@ class TestPlugin:
         [offered] = market["plugins"]
         assert (offered["name"], offered["source"]) == (plugin["name"], "./")
 
-    def test_the_mcp_server_is_our_command(self) -> None:
+    def test_plugin_mcp_server_runs_fusion_mcp(self) -> None:
         """`.mcp.json` runs `fusion mcp`; that and `fusion hook` exist."""
         from fusion.doors.cli import app
 
@@ -700,7 +704,7 @@ class TestPlugin:
             env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), **environment},
         )
 
-    def test_the_script_runs_the_command_that_is_named(self, tmp_path: Path) -> None:
+    def test_plugin_script_runs_the_named_command(self, tmp_path: Path) -> None:
         """With the arguments as they are."""
         fake = tmp_path / "other fusion"
         fake.write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
@@ -709,7 +713,7 @@ class TestPlugin:
         assert os.access(PLUGIN / "scripts" / "fusion", os.X_OK)
 
     @pytest.mark.feature("the plugin without the command holds nothing up and says what to install")
-    def test_without_the_command_nothing_is_held_up(self, tmp_path: Path) -> None:
+    def test_plugin_script_without_fusion_holds_nothing_up(self, tmp_path: Path) -> None:
         """A copy of the plugin without memory-fusion: hooks exit 0; a session's first one says what is missing."""
         copy = tmp_path / "cache" / "a" / "b" / "scripts"
         copy.mkdir(parents=True)

@@ -35,7 +35,7 @@ schema = schemathesis.openapi.from_asgi("/openapi.json", APP, config=CONFIG)
 
 @schema.parametrize()
 @settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-def test_schemathesis_finds_no_5xx_and_no_lie(case: schemathesis.Case[Any]) -> None:
+def test_openapi_describes_the_routes_over_fakes(case: schemathesis.Case[Any]) -> None:
     """Generated requests, sane and not: never a 5xx, and every reply has a status, type and shape as documented."""
     case.call_and_validate(excluded_checks=NOT_OURS)
 
@@ -60,7 +60,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerRecord]:
 @pytest.mark.feature("NUL, surrogates, NaN, 1e400, deep JSON: 4xx, never 5xx", part="faults/clients")
 @real.parametrize()
 @settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-def test_schemathesis_finds_nothing_in_the_whole_server(case: schemathesis.Case[Any], served: ServerRecord) -> None:
+def test_openapi_describes_a_real_server(case: schemathesis.Case[Any], served: ServerRecord) -> None:
     """The same over a real connection, down to the stores: what gets through the door breaks nothing behind it."""
     headers = {"authorization": f"Bearer {served.token}"}
     case.call_and_validate(base_url=served.url, headers=headers, excluded_checks=NOT_OURS)
@@ -71,7 +71,7 @@ def operations() -> list[tuple[str, str, dict[str, Any]]]:
 
 
 @pytest.mark.parametrize(("method", "path", "operation"), operations())
-def test_every_operation_shows_examples(method: str, path: str, operation: dict[str, Any]) -> None:
+def test_openapi_has_examples_for_every_operation(method: str, path: str, operation: dict[str, Any]) -> None:
     """A reader sees what to send and what comes back."""
     replies = operation["responses"]
     assert replies["200"]["content"]["application/json"]["example"]
@@ -86,7 +86,7 @@ ROUTES = [route for route in router.routes if isinstance(route, APIRoute)]
 
 @pytest.mark.feature("every request and reply is declared once; the document and its examples come from that")
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
-def test_examples_are_taken_and_answered_as_declared(route: APIRoute) -> None:
+def test_openapi_examples_fit_requests_and_replies(route: APIRoute) -> None:
     """Each example passes the very models that check requests and declare replies."""
     shown = examples()[route.name.removesuffix("_v1")]
     for request in [shown.get("request"), *shown.get("requests", {}).values()]:
@@ -101,7 +101,7 @@ def test_examples_are_taken_and_answered_as_declared(route: APIRoute) -> None:
     "… each reply of the suite is compared with its declaration",
     of="every request and reply is declared once; the document and its examples come from that",
 )
-def test_a_reply_that_is_not_declared_is_noticed() -> None:
+def test_reply_check_notices_undeclared_fields() -> None:
     """The contract would hold of nothing if it let everything pass."""
     health = {"status": "ok", "version": "1", "pid": 7}
     check("GET", "/healthz", 200, json.dumps(health).encode())
@@ -112,7 +112,7 @@ def test_a_reply_that_is_not_declared_is_noticed() -> None:
 
 
 @pytest.mark.feature("`/docs` shows every route on one page that loads nothing from elsewhere")
-async def test_docs_is_one_page_that_loads_nothing() -> None:
+async def test_docs_page_loads_nothing() -> None:
     """Every route and type is in it; no script, style, picture or font, from here or elsewhere."""
     async with httpx.AsyncClient(transport=httpx.ASGITransport(APP), base_url=f"http://{HOST}") as client:
         page = await client.get("/docs")
@@ -125,7 +125,7 @@ async def test_docs_is_one_page_that_loads_nothing() -> None:
     assert not re.search(r"<(script|link|img|iframe|style)|url\(|https?://", page.text.replace("http://127.0.0.1", ""))
 
 
-def test_a_server_with_keys_says_so() -> None:
+def test_openapi_requires_a_key_when_keys_are_set() -> None:
     """Every route but the probes wants a Bearer key."""
     assert document(needs_key=True)["security"] == [{"key": []}]
     assert document()["security"] == []

@@ -150,7 +150,7 @@ def in_terminal(arguments: list[str], environment: dict[str, str]) -> str:
 @pytest.mark.feature("no escape sequence of a name, a text or an error reaches a terminal")
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_no_command_writes_a_foreign_sequence_to_a_terminal(home: tuple[Path, Path], tmp_path: Path) -> None:
+def test_commands_write_no_escape_sequences_of_memories(home: tuple[Path, Path], tmp_path: Path) -> None:
     """Real files with hostile names, hostile arguments and texts: on a terminal are Rich's colours and bars alone."""
     place, notes = home
     environment = {**os.environ, "FUSION_HOME": str(place), "XDG_STATE_HOME": str(tmp_path), "TERM": "xterm-256color"}

@@ -19,7 +19,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import adapters
-from fusion.client import AsyncClient, do
+from fusion.client import AsyncClient
+from fusion.client.calls import do
 from fusion.doors.cli import app
 from fusion.doors.cli.adapter_commands import BATCH_LINES, _worded, backends
 from fusion.doors.http.app import create_app

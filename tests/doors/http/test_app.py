@@ -69,7 +69,7 @@ def is_problem(response: httpx.Response, status: int) -> dict[str, Any]:
 
 class TestFuse:
     @pytest.mark.feature("`/fuse` and `/v1/fuse` answer with one block, its memories, coverage and receipt")
-    async def test_both_routes_answer_with_the_block(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
+    async def test_fuse_routes_return_the_block(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
         """`/fuse` and `/v1/fuse` are one route: the block, its memories, and how every backend did."""
         for path in ("/fuse", "/v1/fuse"):
             response = await client.post(path, json={"query": "database?"})
@@ -81,7 +81,7 @@ class TestFuse:
             assert body["receipt_id"] == "r1"
         assert len(fusion.requests) == 2
 
-    async def test_every_field_reaches_the_engine(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
+    async def test_fuse_passes_every_field_to_the_engine(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
         """What the body names is what the engine is asked; a date alone means until the end of that day."""
         body = {
             "query": "q",
@@ -112,16 +112,14 @@ class TestFuse:
         assert (asked.recipe, asked.timeout_ms, asked.explain) == ("hook", 250, True)
 
     @pytest.mark.feature("what a request leaves out is left to the recipe: the caller chooses a profile")
-    async def test_what_is_left_out_is_left_to_the_recipe(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
+    async def test_fuse_leaves_defaults_to_the_recipe(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
         """A question alone is private and has no numbers of its own."""
         await client.post("/fuse", json={"query": "q"})
         [asked] = fusion.requests
         assert (asked.budget_chars, asked.max_results, asked.timeout_ms, asked.recipe) == (None, None, None, None)
         assert (asked.scope.tenant, asked.scope.audience) == ("default", "private")
 
-    async def test_a_lone_surrogate_in_an_answer_is_still_an_answer(
-        self, client: httpx.AsyncClient, fusion: FakeFusion
-    ) -> None:
+    async def test_fuse_replaces_a_lone_surrogate(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
         """What no JSON can carry becomes U+FFFD, instead of a 500."""
         fusion.text = "half a smile \ud83d"
         response = await client.post("/fuse", json={"query": "q"})
@@ -170,7 +168,7 @@ class TestBadBodies:
         ],
     )
     @pytest.mark.parametrize("path", ["/fuse", "/v1/search", "/v1/memories", "/v1/settle"])
-    async def test_nonsense_is_a_422_that_says_what_to_change(
+    async def test_wrong_field_is_422_with_the_fix(
         self, client: httpx.AsyncClient, fusion: FakeFusion, path: str, body: bytes
     ) -> None:
         """Never a 5xx, and nothing gets behind the door."""
@@ -182,7 +180,7 @@ class TestBadBodies:
 
     @pytest.mark.parametrize("document", ["doc\n# x", "a\tb", "a\u200bb", "a\u202eb", "a\u2028b"])
     @pytest.mark.parametrize("field", ["document", "source", "user_id", "speaker"])
-    async def test_what_recall_could_not_cite_is_refused(
+    async def test_ids_that_recall_cannot_cite_are_422(
         self, client: httpx.AsyncClient, fusion: FakeFusion, field: str, document: str
     ) -> None:
         """An id or a reference is one plain line: acknowledged otherwise, it would never be found again."""
@@ -191,12 +189,12 @@ class TestBadBodies:
         assert problem["detail"].startswith(f"{field}: has a line break")
         assert not fusion.kept
 
-    async def test_an_unknown_field_is_named(self, client: httpx.AsyncClient) -> None:
+    async def test_unknown_field_is_named(self, client: httpx.AsyncClient) -> None:
         """A misspelt field is an error, not a default taken in silence."""
         problem = is_problem(await client.post("/fuse", json={"query": "q", "budget": 6000}), 422)
         assert problem["detail"] == "budget: there is no such field"
 
-    async def test_what_was_sent_is_not_repeated(self, client: httpx.AsyncClient) -> None:
+    async def test_errors_do_not_repeat_values(self, client: httpx.AsyncClient) -> None:
         """A message names the field and the rule; a secret in a wrong field does not come back in it."""
         response = await client.post("/fuse", json={"query": "q", "timeout_ms": "sk-secret"})
         assert is_problem(response, 422)
@@ -205,7 +203,7 @@ class TestBadBodies:
     @pytest.mark.feature("an empty query is 422")
     @pytest.mark.feature("an empty query is 422; one of stop words asks no backend", part="faults/clients")
     @pytest.mark.parametrize("blank", ["", " ", "\n\t", "\u3000"])
-    async def test_an_empty_query_is_422(self, client: httpx.AsyncClient, fusion: FakeFusion, blank: str) -> None:
+    async def test_empty_query_is_422(self, client: httpx.AsyncClient, fusion: FakeFusion, blank: str) -> None:
         """Nothing asked: never a scan of everything. Nothing told: never an empty memory. Each says what to say."""
         problem = is_problem(await client.post("/fuse", json={"query": blank}), 422)
         assert problem["detail"] == "query: is empty; say what to recall"
@@ -219,7 +217,7 @@ class TestBadBodies:
     @pytest.mark.feature(
         "a query over 4,000 characters is searched by its ends; over 32,000 it is 413", part="faults/clients"
     )
-    async def test_a_long_query_is_passed_on_and_a_huge_search_is_413(self, client: httpx.AsyncClient) -> None:
+    async def test_query_over_the_limit_is_413(self, client: httpx.AsyncClient) -> None:
         """4,001 characters reach the engine, which says that it took both ends; 32,001 are too many."""
         response = await client.post("/fuse", json={"query": "x" * 4001})
         assert response.json()["query_truncated"] is True
@@ -247,14 +245,16 @@ class TestBadBodies:
     @pytest.mark.parametrize(
         "body", [b'{"query": "a: \\"b\\": {c: \\\\"}', b'{"query": ":", "user_id": "::"}', b' { "query" : "\\u003a" } ']
     )
-    async def test_colons_and_quotes_in_a_text_are_no_names(self, client: httpx.AsyncClient, body: bytes) -> None:
+    async def test_duplicate_field_check_ignores_colons_in_strings(
+        self, client: httpx.AsyncClient, body: bytes
+    ) -> None:
         """Only a name that stands twice is refused, however odd the text is."""
         response = await client.post("/fuse", content=body, headers={"content-type": "application/json"})
         assert response.status_code == 200
 
 
 class TestMemories:
-    async def test_one_and_many(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
+    async def test_remember_takes_one_memory_or_many(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
         """201 with a ref for each when something was new, 200 when all was known; the key goes along."""
         response = await client.post("/v1/memories", json={"text": "a"}, headers={"Idempotency-Key": "k1"})
         assert response.status_code == 201
@@ -267,7 +267,7 @@ class TestMemories:
         assert [key for _, key, _ in fusion.kept] == ["k1", None, None, None]
 
     @pytest.mark.row("A152", "a replayed reply has its first status and says `Idempotent-Replayed`")
-    async def test_a_replay_is_told_as_the_first_time_and_says_so(self) -> None:
+    async def test_remember_replay_repeats_the_first_reply(self) -> None:
         """The stored reply with its status, and a header for who wants to know; a first reply has none."""
 
         class Replaying(FakeFusion):
@@ -283,7 +283,7 @@ class TestMemories:
         assert "idempotent-replayed" not in first.headers
 
     @pytest.mark.feature("`GET /v1/memories` and `fusion memories` list what is kept, newest first, page by page")
-    async def test_a_page_of_what_is_remembered(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
+    async def test_memories_are_listed_by_page(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
         """The query string says whose, which and how many; what it leaves out does not filter."""
         asked = {"user_id": "u", "document": "d", "source": "s", "limit": "7", "cursor": "c1"}
         page = (await client.get("/v1/memories", params=asked)).json()
@@ -306,22 +306,22 @@ class TestMemories:
             ([("limit", "1"), ("limit", "2")], "A parameter is given twice."),
         ],
     )
-    async def test_a_page_that_there_is_not_is_a_422(self, client: httpx.AsyncClient, asked: Any, says: str) -> None:
+    async def test_memories_with_unknown_cursor_is_422(self, client: httpx.AsyncClient, asked: Any, says: str) -> None:
         """A limit that is none, a cursor of nobody's, a misspelt parameter."""
         assert is_problem(await client.get("/v1/memories", params=asked), 422)["detail"].startswith(says)
 
-    async def test_a_bad_one_among_many_keeps_all_out(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
+    async def test_remember_keeps_none_when_one_is_invalid(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
         """Never half a batch; the message says which."""
         problem = is_problem(await client.post("/v1/memories", json=[{"text": "a"}, {"text": ""}]), 422)
         assert problem["detail"].startswith("[1].text:")
         assert not fusion.kept
 
-    async def test_a_document_needs_a_position(self, client: httpx.AsyncClient) -> None:
+    async def test_remember_requires_position_with_document(self, client: httpx.AsyncClient) -> None:
         """Without one, all memories of a document would be one memory."""
         for body in ({"document": "d"}, {"position": 1}, {"document": "d", "position": 4, "end": 3}):
             assert is_problem(await client.post("/v1/memories", json={"text": "a", **body}), 422)
 
-    async def test_every_field_reaches_the_intake(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
+    async def test_remember_passes_every_field_to_intake(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
         """Place, time and scope as they were written; a memory is for a group unless it says otherwise."""
         body = {
             "text": "a",
@@ -348,20 +348,20 @@ class TestMemories:
         assert (item.kind, item.speaker, item.source, item.revision) == ("decision", "Nadia", "s", "r")
         assert (item.origin, item.trust, item.supersedes) == ("agent", "unknown", "m1")
 
-    async def test_at_most_a_hundred(self, client: httpx.AsyncClient) -> None:
+    async def test_remember_takes_at_most_100(self, client: httpx.AsyncClient) -> None:
         """101 are refused with the number that would do."""
         problem = is_problem(await client.post("/v1/memories", json=[{"text": "a"}] * 101), 422)
         assert "100" in problem["detail"]
 
     @pytest.mark.parametrize("key", ["", "x" * 256, "caf\u00e9"])
-    async def test_a_bad_idempotency_key(self, client: httpx.AsyncClient, key: str) -> None:
+    async def test_remember_refuses_a_bad_idempotency_key(self, client: httpx.AsyncClient, key: str) -> None:
         """1 to 255 printable ASCII characters."""
         headers = {"Idempotency-Key": key.encode("latin-1")}
         response = await client.post("/v1/memories", json={"text": "a"}, headers=headers)  # type: ignore[arg-type]
         assert "Idempotency-Key" in is_problem(response, 422)["detail"]
 
     @pytest.mark.row("A125", "a memory is read and forgotten by the ref that the block cites")
-    async def test_read_and_forget(self, client: httpx.AsyncClient) -> None:
+    async def test_memory_is_read_and_forgotten_by_ref(self, client: httpx.AsyncClient) -> None:
         """By ref; the scope stands in the query string, and a misspelt part of it is an error."""
         assert (await client.get("/v1/memories/m1z", params={"user_id": "u"})).json()["ref"] == "m1z"
         assert (await client.delete("/v1/memories/m1z")).json()["backends"] == {"markdown": "hidden"}
@@ -373,7 +373,7 @@ class TestMemories:
         "ref",
         ["m9", "../../etc/passwd", "%2e%2e%2fetc%2fpasswd", "%2Fetc%2Fpasswd", "~", "a%00b", "a%5Cb", "x" * 600, ""],
     )
-    async def test_an_unknown_ref_is_a_uniform_404(self, client: httpx.AsyncClient, ref: str) -> None:
+    async def test_unknown_ref_is_404(self, client: httpx.AsyncClient, ref: str) -> None:
         """Traversal, NUL, backslash and nonsense all get the answer of a memory that does not exist."""
         for method in ("GET", "DELETE"):
             problem = is_problem(await client.request(method, f"/v1/memories/{ref}"), 404)
@@ -390,7 +390,7 @@ class TestOtherRoutes:
         assert body["hits"][0]["ref"] == external_ref("markdown", "n1")
         is_problem(await client.post("/v1/search", json={"backend": "nope", "query": "q"}), 422)
 
-    async def test_a_search_that_fails_says_when_to_come_back(self) -> None:
+    async def test_failed_search_has_retry_after(self) -> None:
         """503 with the backend's own word and the time until its breaker lets one through."""
 
         class Down(FakeFusion):
@@ -435,7 +435,7 @@ class TestOtherRoutes:
         assert (await client.get("/healthz")).json()["status"] == "ok"
         assert (await client.get("/readyz")).json() == {"ready": True, "backends": {"memory": "ready"}, "notes": []}
 
-    async def test_settle_says_whether_it_was_done_in_time(self) -> None:
+    async def test_settle_reports_whether_it_was_in_time(self) -> None:
         """Bounded by the caller's patience."""
         hold = asyncio.Event()
         async with http(FakeFusion(hold=hold)) as client:
@@ -444,7 +444,7 @@ class TestOtherRoutes:
             assert (await client.post("/v1/settle", json={"timeout_s": 1})).json()["settled"] is True
 
     @pytest.mark.feature("a waiting request (`/v1/settle`) holds no place among the requests in flight")
-    async def test_who_waits_holds_no_place(self) -> None:
+    async def test_settle_holds_no_place_in_flight(self) -> None:
         """A settle that waits leaves the one place to who works; as many as there are places may wait, one more not."""
         hold = asyncio.Event()
         fusion = FakeFusion()
@@ -463,7 +463,7 @@ class TestOtherRoutes:
             assert (await settling).json()["settled"] is True
         assert app.waiting == 0
 
-    async def test_a_server_that_drains_lets_nobody_wait(self) -> None:
+    async def test_drain_ends_waiting_requests(self) -> None:
         """A settle ends at once, unsettled, whether it came before or after."""
         app = app_over(fusion := FakeFusion(hold=asyncio.Event()))
         async with httpx.AsyncClient(transport=Checked(app), base_url="http://localhost") as client:
@@ -473,7 +473,7 @@ class TestOtherRoutes:
             assert (await settling).json()["settled"] is False
             assert (await client.post("/v1/settle", json={"timeout_s": 600})).json()["settled"] is False
 
-    async def test_a_draining_server_is_not_ready_and_still_answers(self, fusion: FakeFusion) -> None:
+    async def test_draining_server_is_not_ready_and_still_answers(self, fusion: FakeFusion) -> None:
         """Told to stop: 503 for the balancer, answers for who is on the way."""
         app = app_over(fusion)
         app.draining = True
@@ -485,7 +485,7 @@ class TestOtherRoutes:
             answered = await client.post("/fuse", json={"query": "q"})
             assert (answered.status_code, answered.headers["connection"]) == (200, "close")
 
-    async def test_no_such_route_and_wrong_method(self, client: httpx.AsyncClient) -> None:
+    async def test_unknown_route_is_404_and_wrong_method_405(self, client: httpx.AsyncClient) -> None:
         """HTTP's own errors are problem details too, and 405 keeps its Allow."""
         assert is_problem(await client.get("/nope"), 404)["type"] == "about:blank"
         response = await client.get("/fuse")
@@ -518,7 +518,7 @@ class TestErrors:
         if isinstance(error, NobodyAnswered):
             assert problem["coverage"] == COVERAGE
 
-    async def test_our_own_mistake_is_a_500_without_its_text(self) -> None:
+    async def test_internal_error_is_500_without_its_text(self) -> None:
         """A bug tells the caller where the log speaks of it, and nothing else."""
         async with http(FakeFusion(error=ZeroDivisionError("secret"))) as client:
             response = await client.post("/fuse", json={"query": "q"}, headers={"X-Request-ID": "abc"})
@@ -543,14 +543,14 @@ class TestGate:
         assert insane != "a b<script>"
         assert len(insane) == 32
 
-    async def test_server_timing_tells_the_engines_share(self, client: httpx.AsyncClient) -> None:
+    async def test_server_timing_has_the_engines_share(self, client: httpx.AsyncClient) -> None:
         """`fuse` beside `total`, in one header."""
         [timing] = (await client.post("/fuse", json={"query": "q"})).headers.get_list("server-timing")
         assert [t.split(";")[0] for t in timing.split(", ")] == ["fuse", "total"]
 
     @pytest.mark.feature("Host allow-list: a rebound name is refused")
     @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json", "/v1/backends", "/v1/status", "/nope"])
-    async def test_a_foreign_host_is_421_on_every_route(self, client: httpx.AsyncClient, path: str) -> None:
+    async def test_unknown_host_is_421_on_every_route(self, client: httpx.AsyncClient, path: str) -> None:
         """DNS rebinding: a page that made its name point here gets nothing."""
         for host in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example:8765", ""):
             is_problem(await client.get(path, headers={"Host": host}), 421)
@@ -564,13 +564,13 @@ class TestGate:
         is_problem(await client.get("/healthz", headers={"Host": host}), 421)
 
     @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8765", "127.0.0.1:1", "[::1]:8765", "memory.lan"])
-    async def test_our_own_names_are_let_in(self, fusion: FakeFusion, host: str) -> None:
+    async def test_allowed_hosts_are_accepted(self, fusion: FakeFusion, host: str) -> None:
         """Loopback in each spelling, and what the settings add."""
         async with http(fusion, server(allowed_hosts=("memory.lan",))) as client:
             assert (await client.get("/healthz", headers={"Host": host})).status_code == 200
 
     @pytest.mark.feature("Origin allow-list: a web page is refused")
-    async def test_a_foreign_origin_is_403_on_every_route(self, fusion: FakeFusion) -> None:
+    async def test_unknown_origin_is_403_on_every_route(self, fusion: FakeFusion) -> None:
         """A page of another site may not call us; one of ours, or one on the list, may."""
         async with http(fusion, server(allowed_origins=("https://notes.example",))) as client:
             for path in ("/healthz", "/v1/backends", "/nope"):
@@ -579,13 +579,13 @@ class TestGate:
             for origin in ("http://localhost", "https://notes.example"):
                 assert (await client.get("/v1/backends", headers={"Origin": origin})).status_code == 200
 
-    async def test_no_cors(self, client: httpx.AsyncClient) -> None:
+    async def test_replies_have_no_cors_headers(self, client: httpx.AsyncClient) -> None:
         """No reply invites another origin."""
         response = await client.get("/healthz", headers={"Origin": "http://localhost"})
         assert not [name for name in response.headers if name.startswith("access-control-")]
 
     @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "", "application/jsonx"])
-    async def test_only_json_is_taken(self, client: httpx.AsyncClient, kind: str) -> None:
+    async def test_body_must_be_json(self, client: httpx.AsyncClient, kind: str) -> None:
         """A form that a foreign page can post without asking is 415."""
         is_problem(await client.post("/fuse", content=b'{"query": "q"}', headers={"content-type": kind}), 415)
 
@@ -600,7 +600,7 @@ class TestGate:
         is_problem(await client.post("/fuse", content=b"x", headers=headers), 415)
 
     @pytest.mark.feature("an API key opens the door and names its tenant")
-    async def test_keys_open_the_door_and_name_the_tenant(self, fusion: FakeFusion) -> None:
+    async def test_api_key_names_the_tenant(self, fusion: FakeFusion) -> None:
         """Without or with a wrong key 401 and how to do it; with one, the tenant is the key's."""
         digest = sha256(b"k-acme").hexdigest()
         settings = server(keys=(KeySettings(name="acme", sha256=digest, tenant="acme"),))
@@ -663,7 +663,7 @@ class TestGate:
         "… a place that is not free in time, a turn that does not come in time: 503 with Retry-After",
         of="too many at once: 503",
     )
-    async def test_who_waits_too_long_for_a_place_is_sent_away(self) -> None:
+    async def test_queued_request_is_503_after_its_wait(self) -> None:
         """503 with Retry-After, and its room in the queue is free again; who has the place is answered."""
         hold = asyncio.Event()
         app = app_over(FakeFusion(hold=hold), server(max_in_flight=1, max_queued=1))
@@ -681,7 +681,7 @@ class TestGate:
 
 
 class TestForgetting:
-    async def test_criteria_reach_the_gateway(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
+    async def test_forget_passes_criteria_to_the_gateway(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
         """A date is its beginning; what is not said does not narrow; a preview forgets nothing."""
         body = {"source": "mail", "after": "2026-03", "before": "2026-04-01", "time": "recorded", "dry_run": True}
         reply = await client.post("/v1/forget", json={**body, "user_id": "nadia", "limit": 7})
@@ -726,7 +726,7 @@ class TestForgetting:
             ({"everything": True}, "everything: there is no such field"),
         ],
     )
-    async def test_what_is_nothing_or_everything_is_a_422(
+    async def test_forget_without_or_with_mixed_criteria_is_422(
         self, client: httpx.AsyncClient, fusion: FakeFusion, body: dict[str, object], why: str
     ) -> None:
         """A user alone is all that they have: that is not forgotten by leaving something out."""
@@ -735,9 +735,7 @@ class TestForgetting:
         assert why in reply.json()["detail"]
         assert fusion.forgettings == []
 
-    async def test_the_audit_the_sources_and_what_files_have(
-        self, client: httpx.AsyncClient, fusion: FakeFusion
-    ) -> None:
+    async def test_forgotten_sources_and_retire_routes(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
         """Each is one call; what a file has is told by its revisions."""
         fusion.kept_sources = {"file:/a.md", "mail"}
         assert (await client.get("/v1/forgotten?user_id=nadia")).json()["forgotten"][0]["ref"] == "m1z"

@@ -69,7 +69,7 @@ async def one(url: str, body: bytes) -> tuple[int, bool]:
 
 @pytest.mark.feature("a thousand requests at once are answered or refused with Retry-After, and leave nothing open")
 @pytest.mark.feature("a thousand at once: answered or 503 with Retry-After, nothing left open", part="faults/clients")
-async def test_a_thousand_at_once_are_answered_or_told_to_come_back(home: Path) -> None:
+async def test_1000_concurrent_requests_are_answered_or_503(home: Path) -> None:
     """64 are worked on and 128 wait (the defaults); the others get 503 with Retry-After. Then all is as before."""
     assert connections_that_fit(THOUSAND) == THOUSAND
     with serve(home) as (process, url):

@@ -91,7 +91,7 @@ async def send_until_refused(reader: asyncio.StreamReader, writer: asyncio.Strea
         pytest.param(b"", b"G" * 1000, 400, id="a method"),
     ],
 )
-async def test_what_comes_before_a_request_is_bounded(begin: bytes, endless: bytes, refusal: int) -> None:
+async def test_request_head_is_bounded(begin: bytes, endless: bytes, refusal: int) -> None:
     """The reply names the limit, the connection ends, and the parser has seen hardly more than the limit."""
     async with connected() as (url, reader, writer):
         writer.write(begin)
@@ -113,7 +113,7 @@ async def test_what_comes_before_a_request_is_bounded(begin: bytes, endless: byt
         pytest.param(b"0\r\n" + b"X-Trailer: t\r\n" * 100, id="many trailers"),
     ],
 )
-async def test_what_surrounds_a_body_is_bounded(endless: bytes) -> None:
+async def test_chunk_headers_and_trailers_are_bounded(endless: bytes) -> None:
     """A request that is being read has no place for a reply of the protocol's: the connection is closed."""
     async with connected() as (url, reader, writer):
         writer.write(request(b"", "Transfer-Encoding: chunked"))
@@ -129,7 +129,7 @@ async def test_what_surrounds_a_body_is_bounded(endless: bytes) -> None:
             assert (await client.get("/healthz")).status_code == 200
 
 
-async def test_a_request_at_the_limits_is_served() -> None:
+async def test_request_at_the_limits_is_served() -> None:
     """100 headers of 32 KB together, and a URL of 8 KB."""
     async with connected() as (_, reader, writer):
         few = 98
@@ -148,7 +148,7 @@ async def test_trailers_are_no_headers() -> None:
         assert await asyncio.wait_for(status(reader), 10) == 200
 
 
-async def test_each_call_of_the_parser_gets_a_bounded_piece() -> None:
+async def test_parser_gets_bounded_pieces() -> None:
     """A body of 256 KB in one write is parsed 4 KB at a time, and answered."""
     async with connected() as (_, reader, writer):
         writer.write(request(QUESTION.ljust(262_144)))
@@ -157,7 +157,7 @@ async def test_each_call_of_the_parser_gets_a_bounded_piece() -> None:
     assert sum(Counting.pieces) > 262_144
 
 
-async def test_requests_that_wait_for_an_earlier_one_are_not_parsed() -> None:
+async def test_pipelined_requests_are_not_parsed_ahead() -> None:
     """Two thousand requests in one connection: all are answered, and the parser stays some 4 KB ahead."""
     many = 2_000
     async with connected() as (_, reader, writer):
@@ -194,7 +194,7 @@ class Recording:
 
 
 @pytest.mark.feature("connections share each turn of the event loop, in bounded pieces")
-async def test_connections_share_each_turn_of_the_loop() -> None:
+async def test_connections_share_the_parsing_budget() -> None:
     """A flood gets eight pieces a turn; what comes later has its own within a round, not behind the whole flood."""
     done: list[str] = []
     turns = protocol.Turns(asyncio.get_running_loop())
@@ -210,7 +210,7 @@ async def test_connections_share_each_turn_of_the_loop() -> None:
     assert done.count("flood") == 100
 
 
-async def test_requests_of_a_few_bytes_count_as_more() -> None:
+async def test_short_requests_have_a_minimum_cost() -> None:
     """A thousand connections with 20 bytes each do not all begin in one turn."""
     done: list[str] = []
     turns = protocol.Turns(asyncio.get_running_loop())

@@ -136,7 +136,7 @@ async def test_evil_hosts_and_origins_are_refused_on_the_wire() -> None:
         await close(writer)
 
 
-async def test_garbage_instead_of_http_does_not_hurt() -> None:
+async def test_garbage_instead_of_http_is_400() -> None:
     """A 400 and a closed connection; the next client is served."""
     async with serving(FakeFusion()) as url, httpx.AsyncClient(base_url=url) as client:
         reader, writer = await connect(url)
@@ -148,7 +148,7 @@ async def test_garbage_instead_of_http_does_not_hurt() -> None:
 
 @pytest.mark.feature("slowloris: headers that never end are cut")
 @pytest.mark.feature("headers or a body that never end; too many connections", part="faults/clients")
-async def test_headers_that_never_end_are_cut() -> None:
+async def test_endless_headers_are_cut() -> None:
     """Slowloris: a connection that does not finish its headers in time is closed; one that does is not."""
 
     class Impatient(PatientProtocol):
@@ -167,7 +167,7 @@ async def test_headers_that_never_end_are_cut() -> None:
     "… a body that never ends is 408, and what trickles on after a refusal is cut", of="every function that reads text"
 )
 @pytest.mark.feature("headers or a body that never end; too many connections", part="faults/clients")
-async def test_a_body_that_never_ends_is_408() -> None:
+async def test_endless_body_is_408() -> None:
     """Slowloris with bodies: what was announced and does not come is refused, and the connection closed."""
     fusion = FakeFusion()
     settings = Settings()
@@ -182,7 +182,7 @@ async def test_a_body_that_never_ends_is_408() -> None:
     assert not fusion.requests
 
 
-async def test_what_trickles_on_after_a_refusal_is_cut() -> None:
+async def test_trickling_body_after_a_refusal_is_cut() -> None:
     """A refused body is swallowed for its sender's sake, but not for ever: then the connection is closed."""
 
     class Impatient(PatientProtocol):
@@ -199,7 +199,7 @@ async def test_what_trickles_on_after_a_refusal_is_cut() -> None:
 
 @pytest.mark.feature("a connection over the cap gets an error that says so, and is closed")
 @pytest.mark.feature("headers or a body that never end; too many connections", part="faults/clients")
-async def test_a_connection_over_the_cap_is_told_so() -> None:
+async def test_connection_over_the_cap_is_503() -> None:
     """503 with Retry-After for the third of two; when one has left, the next is let in."""
     settings = Settings(server=ServerSettings(max_connections=2))
     async with serving(FakeFusion(), settings) as url:
@@ -225,7 +225,7 @@ async def test_a_connection_over_the_cap_is_told_so() -> None:
                 break
 
 
-async def test_a_connection_over_the_cap_that_says_nothing_is_closed() -> None:
+async def test_silent_connection_over_the_cap_is_closed() -> None:
     """It has a second to say something, not the ten of who was let in."""
 
     class Unhurried(PatientProtocol):
@@ -240,7 +240,7 @@ async def test_a_connection_over_the_cap_that_says_nothing_is_closed() -> None:
         await close(first)
 
 
-def test_the_cap_fits_the_files_that_may_be_open() -> None:
+def test_connection_cap_fits_the_open_files_limit() -> None:
     """As many connections as asked for where the system allows; else as many as leave the stores theirs."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert connections_that_fit(10) == 10
@@ -250,7 +250,7 @@ def test_the_cap_fits_the_files_that_may_be_open() -> None:
 
 @pytest.mark.feature("a request that outlasts the shutdown is answered with Retry-After")
 @pytest.mark.feature("SIGTERM under load: nothing is dropped", part="faults/clients")
-async def test_what_outlasts_the_drain_is_told_to_ask_again() -> None:
+async def test_request_that_outlasts_the_drain_is_503() -> None:
     """Not cut off without a word: 503 with Retry-After, then the end."""
     fusion = FakeFusion(hold=asyncio.Event())
     settings = Settings(server=ServerSettings(drain_s=0))
@@ -269,7 +269,7 @@ async def test_what_outlasts_the_drain_is_told_to_ask_again() -> None:
     assert fusion.cancelled.is_set()
 
 
-async def test_a_server_that_is_told_to_stop_drains() -> None:
+async def test_stopping_server_drains() -> None:
     """Not ready for the balancer, still there for who is on the way; what is under way is answered, then it leaves."""
     hold = asyncio.Event()
     fusion = FakeFusion(hold=hold)
@@ -305,7 +305,7 @@ async def taken() -> AsyncIterator[int]:
         yield door.getsockname()[1]
 
 
-async def test_a_taken_port_is_an_error_that_says_so(taken: int) -> None:
+async def test_listen_on_a_taken_port_names_the_fix(taken: int) -> None:
     """Which address, why, and what to type instead."""
     with pytest.raises(SettingsError, match=rf"127\.0\.0\.1 port {taken}.*in use.*--port"):
         listen("127.0.0.1", taken)

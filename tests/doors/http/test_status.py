@@ -48,7 +48,7 @@ def small(home: Path) -> Settings:
     return load(home=home, backends_only=True, embedder={"adapter": ""}, backends=tables)
 
 
-async def test_each_tenant_counts_its_own(home: Path) -> None:
+async def test_status_counts_memories_by_tenant(home: Path) -> None:
     """Two memories of one tenant, one of another; a receipt for each question; what stores hold is counted alike."""
     async with Gateway.open(small(home)) as fusion:
         await fusion.remember([NewMemory("the bookings moved"), NewMemory("the notes did not")], tenant="a")
@@ -68,7 +68,7 @@ async def test_each_tenant_counts_its_own(home: Path) -> None:
 @pytest.mark.feature(
     "`/v1/status` and `fusion status`: breakers, backlog with its reason, sizes; each tenant counts its own"
 )
-async def test_what_a_backend_refuses_is_told_with_its_reason(home: Path) -> None:
+async def test_status_shows_refusals_with_reason(home: Path) -> None:
     """One of two memories is poison to one of two backends: that one has a backlog of 1, refused once or more."""
     async with Gateway.open(small(home)) as fusion:
         await fusion.remember([NewMemory("good bread"), NewMemory("poison")])
@@ -79,7 +79,7 @@ async def test_what_a_backend_refuses_is_told_with_its_reason(home: Path) -> Non
         assert picky["reason"] == "InvalidAnswer: cannot read this"
 
 
-async def test_the_breaker_says_how_long_it_stays_open(home: Path) -> None:
+async def test_status_shows_the_breakers_wait(home: Path) -> None:
     """Asked to wait for 40 s, it is open for at most that long, and for more than 30 s in a test that is quick."""
     async with Gateway.open(small(home)) as fusion:
         permit = fusion.sources["good"].breaker.admit()
@@ -90,7 +90,7 @@ async def test_the_breaker_says_how_long_it_stays_open(home: Path) -> None:
         assert 0 < row["wait_s"] <= 40.0
 
 
-async def test_the_journal_knows_what_was_refused_and_given_up(tmp_path: Path) -> None:
+async def test_journal_counts_refused_and_failed_deliveries(tmp_path: Path) -> None:
     """Of three deliveries one waits, one was refused once, one was given up: 2 wait, 1 of them refused, 1 failed."""
     journal = await Journal.open(tmp_path / "journal.sqlite")
     stored = await journal.append([event(f"note {n}", n) for n in range(3)])
@@ -108,7 +108,7 @@ async def test_the_journal_knows_what_was_refused_and_given_up(tmp_path: Path) -
     await journal.close()
 
 
-def test_the_parts_of_a_home_add_up(tmp_path: Path) -> None:
+def test_status_bytes_add_up(tmp_path: Path) -> None:
     """Each file counts once, in its part: a store with its write-ahead log, each backend's folder, all the rest."""
     assert sizes(tmp_path / "nowhere") == {}
     (tmp_path / "backends" / "cortex" / "index").mkdir(parents=True)
@@ -128,7 +128,7 @@ def test_the_parts_of_a_home_add_up(tmp_path: Path) -> None:
     assert found == {"journal": 111, "backends/cortex": 55, "receipts": 7, "log": 3, "other": 2 + 1}
 
 
-def test_the_command_prints_what_people_ask_for(home: Path) -> None:
+def test_status_command_prints_the_state(home: Path) -> None:
     """Backends with their breakers, memories, receipts, sizes; with --json one line."""
     home.mkdir()
     (home / "fusion.toml").write_text(SMALL)
@@ -145,7 +145,7 @@ def test_the_command_prints_what_people_ask_for(home: Path) -> None:
     "which something fails is degraded, not ready"
 )
 @pytest.mark.parametrize("columns", ["80", "200"])
-def test_remarks_stand_below_the_table(
+def test_status_notes_are_below_the_table(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: str
 ) -> None:
     """One line each, however wide the terminal is; a backend of which something fails is called degraded, not ready."""
@@ -166,7 +166,7 @@ def test_remarks_stand_below_the_table(
     assert f"markdown: {note}" in capsys.readouterr().out.splitlines()
 
 
-def test_sizes_as_people_read_them() -> None:
+def test_sizes_are_rounded() -> None:
     """Two digits at least, and no more than it takes."""
     counts = (0, 999, 4_100, 18_432_000, 2_000_000_000_000)
     assert [size(n) for n in counts] == ["0 B", "999 B", "4.1 kB", "18 MB", "2.0 TB"]

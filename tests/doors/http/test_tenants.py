@@ -325,7 +325,7 @@ def not_found(reply: httpx.Response, handle: str) -> httpx.Response:
 
 
 @pytest.mark.feature("… and a new route must say what another tenant might ask of it", of="each tenant has a journal")
-def test_every_route_has_a_case() -> None:
+def test_tenant_cases_cover_every_route() -> None:
     """A new route must say what another tenant might ask of it."""
     routes = {
         (method, route.path)
@@ -427,7 +427,7 @@ def home() -> Iterator[tuple[asyncio.Runner, Gateway, Mapping[str, httpx.AsyncCl
     globex=st.lists(tellings, min_size=1, max_size=4),
     word=st.sampled_from(WORDS),
 )
-def test_nothing_of_one_tenant_is_in_a_reply_to_the_other(
+def test_replies_contain_nothing_of_another_tenant(
     home: tuple[asyncio.Runner, Gateway, Mapping[str, httpx.AsyncClient]],
     acme: list[Told],
     globex: list[Told],
