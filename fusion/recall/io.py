@@ -20,11 +20,11 @@ from fusion.contract import Embedder, FindsNeighbours, HasVocabulary, Hit, Judge
 from fusion.errors import FusionError, ReplayGap
 from fusion.lib.bm25 import Frequencies
 from fusion.lib.words import spoken
-from fusion.recall.dedup import Texts
 from fusion.recall.engine import RecallIO
 from fusion.recall.filter import Record
 from fusion.recall.gather import Answer, Source, gather
 from fusion.recall.maxsim import best_matches
+from fusion.recall.near_duplicates import Texts
 from fusion.recall.signals import Likeness
 from fusion.recall.synonyms import reworded
 

@@ -20,9 +20,9 @@ from fusion.recall.decision import Decision
 from fusion.recall.dispute import Dispute, dispute, rivals_of
 from fusion.recall.fence import cited, closing, escape, opening
 from fusion.recall.mask import shown
+from fusion.recall.place_index import document_of
 from fusion.recall.reading_order import current_first
 from fusion.recall.rerank import Scored
-from fusion.recall.signals import document_of
 from fusion.recipe import PackSettings, RerankSettings
 
 GAP = "[…]"

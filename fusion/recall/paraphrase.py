@@ -1,26 +1,25 @@
 """Whether two texts that share most of their words say the same: the guard of the Jaccard comparison.
 
-Two texts differ where each has a content word that the other lacks, where a number, a date, a negation or a name is in
-one only, and where the same words stand in another order ("Ada pays Bo", "Bo pays Ada"). Another spelling, an
-inflection, a contraction and a listed synonym are the same word. A synonym that is not listed, and a misspelling, need
-a language model: `Difference.doubtful` says that one may overrule the words.
+Two texts differ if each has a content word that the other lacks; if a number, date, negation or name is in only one;
+or if their words are in another order ("Ada pays Bo", "Bo pays Ada"). Spellings, inflections, contractions and listed
+synonyms count as the same word (`fusion.recall.word_forms`). Synonyms that are not listed, and misspellings, need a
+model: `Difference.doubtful` marks pairs for it.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from fusion.lib.words import STOP_WORDS, accentless, find_words, normalise
+from fusion.recall.word_forms import FUNCTION_WORDS, canonical, names, same_word
 
 
 class Kind(StrEnum):
-    """In what two texts differ."""
+    """The kinds of difference between two texts."""
 
     ALIKE = "alike"
     DATE = "date"
@@ -32,7 +31,7 @@ class Kind(StrEnum):
 
 
 class Difference(NamedTuple):
-    """In what one text differs from another, with the words that only the one and only the other has."""
+    """The difference of one text from another, with the words that only the one and only the other has."""
 
     kind: Kind
     mine: tuple[str, ...] = ()
@@ -40,22 +39,22 @@ class Difference(NamedTuple):
 
     @property
     def doubtful(self) -> bool:
-        """Whether a model may find that the words that differ mean the same."""
+        """Whether a model should compare the words that differ: they may mean the same."""
         few = self.kind is Kind.WORD and 0 < len(self.mine) == len(self.theirs) <= MAX_DOUBTFUL_WORDS
         return few and not any((a, b) in _OPPOSED for a in self.mine for b in self.theirs)
 
     @property
     def disputes(self) -> bool:
-        """Whether both cannot be true of one thing. What happened on two days, or is put in other words, can."""
+        """Whether the texts contradict each other. Other dates and many other words do not."""
         if not self.mine or not self.theirs:
             return self.kind in (Kind.NEGATION, Kind.ORDER)
         return self.kind not in (Kind.ALIKE, Kind.DATE) and max(len(self.mine), len(self.theirs)) <= MAX_DISPUTED_WORDS
 
 
 MAX_DOUBTFUL_WORDS = 2
-"""words that differ on each side; of more, some model would always find a match"""
+"""words on each side that a model compares; among more it would always find a match"""
 MAX_DISPUTED_WORDS = 3
-"""…up to which two texts make rival statements; of more, they are two statements"""
+"""words on each side up to which two texts contradict; with more they are about different things"""
 
 NEGATIONS = frozenset(
     "no not never none nobody nothing neither nor without cannot stopped quit refuse refused false "
@@ -66,42 +65,6 @@ DATES = frozenset(
     "september october november december yesterday today tomorrow tonight morning afternoon evening night noon "
     "midnight spring summer autumn fall winter last next".split()
 )
-_ABBREVIATED = {
-    short: whole
-    for whole in "january february march april june july august september october november december "
-    "monday tuesday wednesday thursday friday saturday sunday".split()
-    for short in (
-        whole[:3],
-        *({"september": ["sept"], "tuesday": ["tues"], "thursday": ["thur", "thurs"]}.get(whole, ())),
-    )
-}
-_NUMBERS = {
-    word: str(n)
-    for n, word in enumerate(
-        "zero - two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-        "eighteen nineteen twenty".split()
-    )
-    if word != "-"
-} | {"thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "seventy": "70", "eighty": "80", "ninety": "90"}
-_SYMBOLS = {"$": "dollar", "€": "euro", "£": "pound", "¥": "yen", "%": "percent", "₿": "bitcoin", "°": "degree"}
-_LONGER = {"eur": "euro", "usd": "dollar", "gbp": "pound", "jpy": "yen", "pct": "percent", "hrs": "hour", "hr": "hour",
-           "min": "minute", "mins": "minute", "kgs": "kg", "lbs": "lb", "approx": "approximately", "dept": "department",
-           "info": "information", "docs": "documents", "repo": "repository", "config": "configuration",
-           "db": "database", "app": "application", "etc": "others", "ok": "okay", "vs": "versus"}  # fmt: skip
-
-# Cyrillic and Greek letters that look like Latin ones: a reader sees one word.
-_LOOKALIKES = str.maketrans("асеорхуіјѕԁɡһкмтвнαορντκυιχ", "aceopxyijsdghkmtbhaopvtkuix")
-
-_FILLERS = frozenset(
-    "ah aw eh hah haha hello hey hi hm hmm huh like lol nah oh okay please really right so thank thanks truly uh um "
-    "well woah wow yay yeah yep yes quite rather pretty totally completely absolutely actually basically simply indeed "
-    "certainly definitely note remember remembered reminder memo chat fyi ps us let one lot bit anyway".split()
-)
-"""words that say nothing of what a text is about; "right" is opposed to "left" all the same"""
-_FUNCTION = (STOP_WORDS | _FILLERS | frozenset("shall may might must ought upon within across along since".split())) - {
-    "won"  # there for "won't", which is spelt out here
-}
-
 _OPPOSED = frozenset(
     pair
     for one, other in (
@@ -115,138 +78,80 @@ _OPPOSED = frozenset(
     )
     for pair in ((one, other), (other, one))
 )
-"""function words that turn a statement round where one takes the other's place"""
-
-_SYNONYMS = (
-    "photo picture image snapshot;glad happy pleased delighted;large big huge;start begin commence;kid child;"
-    "great wonderful awesome fantastic amazing;lovely beautiful gorgeous;buy purchase;car automobile;doctor physician;"
-    "movie film;fast quick rapid speedy;quickly rapidly swiftly;repair fix mend;choose select pick;help assist aid;"
-    "finish complete end;show display;home house;shop store;angry furious;job work;usually normally typically;"
-    "need require;error mistake;trip journey;freight cargo;small little tiny;smart clever intelligent;"
-    "purchase buy;reply answer respond;ask inquire enquire;talk speak chat;maybe perhaps possibly;often frequently;"
-    "near close;also too;about approximately roughly around circa;currently presently now;enjoy love like;"
-    "want wish desire;get obtain receive;use utilize employ;hard difficult tough;easy simple;important crucial vital;"
-    "nearly almost;begin start;city town;dad father;mom mum mother;bike bicycle;phone telephone;tv television;"
-    "fridge refrigerator;vacation holiday;apartment flat;gift present;sick ill;scared afraid;tired exhausted;"
-    "rich wealthy;strange odd weird;funny hilarious;sad unhappy;terrible awful horrible;excited thrilled;"
-    "create make build;remove delete;change modify alter;issue problem;aim goal objective;staff personnel;"
-    "enough sufficient;whole entire;various several;mail email;sofa couch;stone rock;garbage trash rubbish"
-)
-
-_IRREGULAR = (
-    "be am is are was were been being;have has had;do does did done;go goes went gone;begin began begun;buy bought;"
-    "bring brought;build built;catch caught;choose chose chosen;come came;cut;draw drew drawn;drink drank drunk;"
-    "drive drove driven;eat ate eaten;fall fell fallen;feel felt;find found;fly flew flown;forget forgot forgotten;"
-    "get got gotten;give gave given;grow grew grown;hear heard;hold held;keep kept;know knew known;leave left;"
-    "lend lent;lose lost;make made;mean meant;meet met;pay paid;read;ride rode ridden;run ran;say said;see saw seen;"
-    "sell sold;send sent;sing sang sung;sit sat;sleep slept;speak spoke spoken;spend spent;stand stood;swim swam swum;"
-    "take took taken;teach taught;tell told;think thought;throw threw thrown;wear wore worn;win won;"
-    "write wrote written;child children;man men;woman women;person people;foot feet;tooth teeth;mouse mice;"
-    "life lives;wife wives;"
-    "knife knives;leaf leaves;half halves;good;bad;datum data;criterion criteria;index indices indexes"
-)
-
-_NOT_THE_SAME = frozenset(
-    frozenset(pair.split("/"))
-    for pair in "form/from trial/trail united/untied casual/causal martial/marital diary/dairy angel/angle calm/clam "
-    "silver/sliver desert/dessert later/latter coma/comma super/supper diner/dinner loose/lose new/news "
-    "discreet/discrete quiet/quite conservation/conversation complement/compliment".split()
-)
-"""words that look like misspellings of each other"""
+"""pairs of function words that reverse a statement when one replaces the other"""
 
 
-def _groups(listed: str) -> dict[str, frozenset[int]]:
-    found: dict[str, set[int]] = {}
-    for number, group in enumerate(listed.split(";")):
-        for word in group.split():
-            found.setdefault(word, set()).add(number)
-    return {word: frozenset(numbers) for word, numbers in found.items()}
+class _Pair(NamedTuple):
+    """Two texts as they are compared: all words of each, those that the other lacks, and the names in both."""
 
-
-_SYNONYM_OF, _FORM_OF = _groups(_SYNONYMS), _groups(_IRREGULAR)
-
-_CONTRACTED = ((re.compile(r"\b(ca|wo|sha)n't\b"), r"\1 not"), (re.compile(r"n't\b"), " not"),
-               (re.compile(r"\bcannot\b"), "can not"), (re.compile(r"'(?:s|re|ve|ll|m|d)\b"), " "),
-               (re.compile(r"s'(?=\s|$)"), "s "))  # fmt: skip
-_WITHOUT_APOSTROPHE = {
-    f"{verb}nt" if verb != "ca" else "cant"
-    for verb in "do does did is was were wo would should could has have had are ca".split()
-}
-_THOUSANDS = re.compile(r"(?<=\d)[,'\u202f](?=\d{3}\b)")
-_UNIT = re.compile(r"(?<=\d)(?=[a-z])")
-_WORD_IN_TEXT = re.compile(r"[^\W_][\w'’-]*")
-_SENTENCE_ENDS = re.compile(r"(?:^|[.!?…:;\n\"“”()\[\]{}*#>|-])\W*$")
-
-
-@lru_cache(maxsize=16_384)
-def canonical(text: str) -> tuple[str, ...]:
-    """The words of a text in order, in the form in which two texts are compared."""
-    plain = normalise(text).replace("’", "'").replace("‘", "'").replace("ʼ", "'")
-    for pattern, replacement in _CONTRACTED if "'" in plain or "cannot" in plain else ():
-        plain = pattern.sub(replacement, plain)
-    for symbol, word in _SYMBOLS.items():
-        if symbol in plain:
-            plain = plain.replace(symbol, f" {word} ")
-    plain = _UNIT.sub(" ", _THOUSANDS.sub("", plain))
-    return tuple(_canonical_word(word) for word in find_words(plain))
-
-
-@lru_cache(maxsize=65_536)
-def _canonical_word(word: str) -> str:
-    if not word.isascii():
-        word = accentless(word).translate(_LOOKALIKES)
-    if word in _WITHOUT_APOSTROPHE:
-        return "not"
-    return _ABBREVIATED.get(word) or _NUMBERS.get(word) or _LONGER.get(word) or word
-
-
-@lru_cache(maxsize=16_384)
-def names(text: str) -> frozenset[str]:
-    """The words that are written as names: with a capital within a sentence, or in capitals where others are not."""
-    found: list[str] = []
-    capitalised = [match for match in _WORD_IN_TEXT.finditer(text) if match.group()[0].isupper()]
-    shouted = bool(capitalised) and sum(map(str.isupper, text)) > sum(map(str.islower, text))
-    for match in capitalised:
-        word = match.group()
-        if word in ("I", "I'm", "I’m", "I'll", "I’ll", "I've", "I’ve", "I'd", "I’d"):
-            continue
-        capitals = len(word) > 1 and word.isupper() and not shouted
-        if capitals or (not shouted and not _SENTENCE_ENDS.search(text[max(0, match.start() - 8) : match.start()])):
-            found += canonical(word)
-    return frozenset(word for word in found if word not in _FUNCTION or len(word) == 1)  # "plan A"
+    mine: tuple[str, ...]
+    theirs: tuple[str, ...]
+    left: list[str]
+    right: list[str]
+    named: frozenset[str]
 
 
 @lru_cache(maxsize=16_384)
 def difference(one: str, other: str) -> Difference:
-    """In what two texts differ that share most of their words."""
-    if one == other:
-        return Difference(Kind.ALIKE)
+    """The first difference of two texts that share most of their words, in the order of `_CHECKS`."""
     mine, theirs = canonical(one), canonical(other)
     if mine == theirs:
-        return Difference(Kind.ALIKE)
+        return _ALIKE
     left, right = _without(mine, theirs), _without(theirs, mine)
     if "".join(left) == "".join(right):  # "follow-up", "followup"
         left = right = []
     named = names(one) | names(other)
-    left, right = _unmatched(left, right, named)
-    for kind, marks in ((Kind.NEGATION, _negates), (Kind.DATE, _dates), (Kind.NUMBER, _counts)):
-        marked, others = tuple(filter(marks, left)), tuple(filter(marks, right))
-        if marked or others:
-            return Difference(kind, marked, others)
-    units, others = _units(mine, left), _units(theirs, right)
-    if units and others:
-        return Difference(Kind.NUMBER, units, others)
-    more, others = _more(mine, theirs), _more(theirs, mine)
-    if any((a, b) in _OPPOSED for a in more for b in others):
-        return Difference(Kind.WORD, more, others)
-    left, right = _content(left, named), _content(right, named)
-    if left and right:
-        return Difference(Kind.WORD, tuple(left), tuple(right))
-    if extra := [word for word in (*left, *right) if word in named]:
-        return Difference(Kind.NAME, tuple(extra) if left else (), () if left else tuple(extra))
-    if not _moved_at_most_once(mine, theirs, named):
-        return Difference(Kind.ORDER)
-    return Difference(Kind.ALIKE)
+    pair = _Pair(mine, theirs, *_unmatched(left, right, named), named)
+    return next((found for check in _CHECKS if (found := check(pair)) is not None), _ALIKE)
+
+
+_ALIKE = Difference(Kind.ALIKE)
+
+
+def _negation_date_or_number(pair: _Pair) -> Difference | None:
+    """A negation, a date or a number that only one text has."""
+    for kind, is_marked in ((Kind.NEGATION, _negates), (Kind.DATE, _dates), (Kind.NUMBER, _counts)):
+        mine, theirs = tuple(filter(is_marked, pair.left)), tuple(filter(is_marked, pair.right))
+        if mine or theirs:
+            return Difference(kind, mine, theirs)
+    return None
+
+
+def _unit(pair: _Pair) -> Difference | None:
+    """Another unit after a number: "5 minutes", "5 hours"."""
+    mine, theirs = _after_numbers(pair.mine, pair.left), _after_numbers(pair.theirs, pair.right)
+    return Difference(Kind.NUMBER, mine, theirs) if mine and theirs else None
+
+
+def _opposed_function_words(pair: _Pair) -> Difference | None:
+    """Function words of opposite meaning: "before", "after"."""
+    mine, theirs = _more_often(pair.mine, pair.theirs), _more_often(pair.theirs, pair.mine)
+    opposed = any((a, b) in _OPPOSED for a in mine for b in theirs)
+    return Difference(Kind.WORD, mine, theirs) if opposed else None
+
+
+def _content_words(pair: _Pair) -> Difference | None:
+    """Content words on both sides, or a name on one."""
+    mine, theirs = _content(pair.left, pair.named), _content(pair.right, pair.named)
+    if mine and theirs:
+        return Difference(Kind.WORD, mine, theirs)
+    extra = tuple(word for word in (*mine, *theirs) if word in pair.named)
+    return Difference(Kind.NAME, extra if mine else (), () if mine else extra) if extra else None
+
+
+def _order(pair: _Pair) -> Difference | None:
+    """The same words in another order."""
+    moved_once = _moved_at_most_once(pair.mine, pair.theirs, pair.named)
+    return None if moved_once else Difference(Kind.ORDER)
+
+
+_CHECKS: tuple[Callable[[_Pair], Difference | None], ...] = (
+    _negation_date_or_number,
+    _unit,
+    _opposed_function_words,
+    _content_words,
+    _order,
+)
 
 
 def _negates(word: str) -> bool:
@@ -262,13 +167,13 @@ def _counts(word: str) -> bool:
     return any(c.isdigit() for c in word)
 
 
-def _units(words: Sequence[str], left: Sequence[str]) -> tuple[str, ...]:
-    """Those of the words left that stand right after a number: "5 minutes" is not "5 hours"."""
+def _after_numbers(words: Sequence[str], left: Sequence[str]) -> tuple[str, ...]:
+    """The words of ``left`` that follow a number."""
     return tuple(word for before, word in pairwise(words) if word in left and _counts(before)) if left else ()
 
 
-def _content(words: Iterable[str], named: frozenset[str]) -> list[str]:
-    return [w for w in words if w in named or (w not in _FUNCTION and (len(w) > 1 or not w.isascii()))]
+def _content(words: Iterable[str], named: frozenset[str]) -> tuple[str, ...]:
+    return tuple(w for w in words if w in named or (w not in FUNCTION_WORDS and (len(w) > 1 or not w.isascii())))
 
 
 def _without(words: Sequence[str], others: Sequence[str]) -> list[str]:
@@ -276,18 +181,18 @@ def _without(words: Sequence[str], others: Sequence[str]) -> list[str]:
     return [word for word in dict.fromkeys(words) if word not in known]
 
 
-def _more(words: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
-    """The words that stand more often in one text than in another."""
+def _more_often(words: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+    """The words that occur more often in one text than in another."""
     return tuple(Counter(words) - Counter(others))
 
 
 MAX_PAIRED_WORDS = 64
-"""words of one text that the other lacks: with more on both sides the texts say different things, and comparing each
+"""words of one text that the other lacks; with more on both sides the texts say different things, and comparing each
 with each took 2 s for two texts of 4,000 characters"""
 
 
 def _unmatched(mine: list[str], theirs: list[str], named: frozenset[str]) -> tuple[list[str], list[str]]:
-    """What is left of both when words that are forms of each other are paired off, unless both have very many."""
+    """The words of both that are no form of a word of the other; all of them if both have very many."""
     if min(len(mine), len(theirs)) > MAX_PAIRED_WORDS:
         return mine, theirs
     left = []
@@ -301,124 +206,10 @@ def _unmatched(mine: list[str], theirs: list[str], named: frozenset[str]) -> tup
     return left, others
 
 
-@lru_cache(maxsize=65_536)
-def same_word(one: str, other: str, named: bool = False) -> bool:
-    """Whether two words are spellings, inflections or listed synonyms of each other. Of a name only spellings are."""
-    if _spelling(one) == _spelling(other):
-        return True
-    if named or frozenset((one, other)) in _NOT_THE_SAME or not (one.isascii() and other.isascii()):
-        return False
-    ones, others = bases(one), bases(other)
-    # "filing" and "filling" have a form in common that is no word.
-    if not (_same_ending(one, other) or ones.isdisjoint(others)) or _slipped(one, other):
-        return True
-    return any(not _listed(a).isdisjoint(_listed(b)) for a in ones for b in others)
-
-
-def _same_ending(one: str, other: str) -> bool:
-    return any(one.endswith(ending) and other.endswith(ending) for ending in ("ed", "ing"))
-
-
-def _listed(word: str) -> frozenset[int]:
-    return _SYNONYM_OF.get(word, frozenset())
-
-
-_SPELLINGS = (
-    (re.compile(r"is(?=(?:e|ed|es|ing|ation|ations|er|ers)$)"), "iz"),
-    (re.compile(r"ys(?=(?:e|ed|es|ing)$)"), "yz"),
-    (re.compile(r"(?<=..)our(?=(?:s|ed|ing|ite|ites|able|ful|hood)?$)"), "or"),
-    (re.compile(r"(?<=..)tre(?=s?$)"), "ter"),
-    (re.compile(r"ogue(?=s?$)"), "og"),
-    (re.compile(r"(?<=....)ll(?=(?:ed|ing|er|ers)$)"), "l"),
-    (re.compile(r"[ao]e(?=[a-z])"), "e"),
-    (re.compile(r"ence(?=s?$)"), "ense"),
-    (re.compile(r"amme(?=s?$)"), "am"),
-    (re.compile(r"^grey"), "gray"),
-)
-
-
-@lru_cache(maxsize=65_536)
-def _spelling(word: str) -> str:
-    """British and American spellings of a word as one."""
-    if len(word) < 4:
-        return word
-    for pattern, replacement in _SPELLINGS:
-        word = pattern.sub(replacement, word)
-    return word
-
-
-_VOWEL = re.compile("[aeiouy]")
-
-
-@lru_cache(maxsize=65_536)
-def bases(word: str) -> frozenset[str]:
-    """What a word may be an inflection of, itself included."""
-    found = {word}
-    if word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        found |= {word[:-1], *([word[:-2]] if word.endswith("es") else []), *([word[:-3] + "y"] * word.endswith("ies"))}
-    for ending in ("ed", "ing"):
-        stem = word.removesuffix(ending)
-        if stem == word or not _VOWEL.search(stem) or (ending == "ed" and stem.endswith("e")):
-            continue
-        found |= {stem, stem + "e"}
-        if len(stem) > 3 and stem[-1] == stem[-2]:
-            found.add(stem[:-1])
-        if stem.endswith("i"):
-            found.add(stem[:-1] + "y")
-    whole = {base for base in found if len(base) > 2 or base == word}
-    forms = {f"#{number}" for base in whole for number in _FORM_OF.get(base, ())}
-    listed = {group.split()[0] for n, group in enumerate(_IRREGULAR.split(";")) if f"#{n}" in forms}
-    return frozenset(_spelling(base) for base in whole | listed)
-
-
-def _slipped(one: str, other: str) -> bool:
-    """Whether two neighbouring letters within a word changed places, or letters were doubled: a slip of the fingers."""
-    if one == other or min(len(one), len(other)) < 5 or one[0] != other[0] or {one, other} in _NOT_THE_SAME:
-        return False
-    if len(one) == len(other):
-        differs = [i for i, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
-        first, last = differs[0], differs[-1]
-        if last == first + 1 and one[first] == other[last] and one[last] == other[first]:
-            return True
-    # Before an ending the doubled letter is another word's: "filing", "filling"; "diner", "dinner".
-    return min(len(one), len(other)) > 5 and _singled(one) == _singled(other) and not _ENDED.search(f"{one} {other}")
-
-
-_DOUBLED = re.compile(r"(?<=.)(.)\1")
-_ENDED = re.compile(r"(?:ing|ed|er|ers|y)\b")
-
-
-def _singled(word: str) -> str:
-    return _DOUBLED.sub(r"\1", word)
-
-
-def misspelt(one: str, other: str) -> bool:
-    """Whether one letter makes the difference, as in a misspelling; a dictionary must say that one is no word."""
-    if min(len(one), len(other)) < 5 or one[0] != other[0] or frozenset((one, other)) in _NOT_THE_SAME:
-        return False
-    long, short = (one, other) if len(one) >= len(other) else (other, one)
-    same = next((i for i, (a, b) in enumerate(zip(long, short, strict=False)) if a != b), len(short))
-    return long[same + 1 :] == short[same + (len(long) == len(short)) :] or _slipped(one, other)
-
-
-_OPPOSING = tuple("un in im il ir dis non de anti mis re over under pre post ex".split())
-
-
-def parts(word: str) -> frozenset[str]:
-    """What a word may be made of: what it may be an inflection of, each with and without a prefix."""
-    found = bases(word)
-    return found | {base.removeprefix(prefix) for base in found for prefix in _OPPOSING if len(base) > len(prefix) + 3}
-
-
-def opposed(one: str, other: str) -> bool:
-    """Whether one word is the other behind a prefix, which mostly turns it round."""
-    return any(one == prefix + other or other == prefix + one for prefix in _OPPOSING)
-
-
 def _moved_at_most_once(mine: Sequence[str], theirs: Sequence[str], named: frozenset[str]) -> bool:
-    """Whether one text becomes the other by moving a run of words: "In May we moved", "We moved in May".
+    """Whether one text becomes the other by moving one run of words: "In May we moved", "We moved in May".
 
-    Two names that change places say something else. What "and" or "or" joins has no order.
+    Two names that change places count as a difference. Words joined by "and" or "or" have no order.
     """
     one, other = _numbered(_in_order([*mine]), theirs), _numbered(_in_order([*theirs]), mine)
     at = {word: i for i, word in enumerate(other)}
@@ -431,13 +222,13 @@ def _moved_at_most_once(mine: Sequence[str], theirs: Sequence[str], named: froze
 
 
 def _numbered(words: Sequence[str], others: Sequence[str]) -> list[tuple[str, int]]:
-    """The words that both texts have, with their number among the same words; function words if each has one of it."""
+    """The words that both texts have, numbered among equal ones; function words only if each text has it once."""
     mine, theirs = Counter(words), Counter(others)
     seen: Counter[str] = Counter()
     found = []
     for word in words:
         seen[word] += 1
-        if seen[word] <= theirs[word] and (word not in _FUNCTION or mine[word] == theirs[word] == 1):
+        if seen[word] <= theirs[word] and (word not in FUNCTION_WORDS or mine[word] == theirs[word] == 1):
             found.append((word, seen[word]))
     return found
 

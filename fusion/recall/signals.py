@@ -35,6 +35,7 @@ from fusion.lib.bm25 import Bm25, Counted, Frequencies, counted, pairs, terms
 from fusion.lib.words import normalise, spoken
 from fusion.recall.expand import Pooled
 from fusion.recall.maxsim import token_weights
+from fusion.recall.place_index import document_of
 from fusion.recall.query_dates import dates
 
 if TYPE_CHECKING:
@@ -219,13 +220,6 @@ def complete(table: SignalTable, wanted: frozenset[str]) -> NDArray[np.bool_]:
     if wanted & ALTERNATIVES:
         met &= ~np.isnan([table.column(name) for name in ALTERNATIVES]).all(axis=0)
     return met
-
-
-def document_of(hit: Hit) -> tuple[object, ...] | None:
-    """The key of the document that a hit is part of; hits with the same key can be neighbours. None without one."""
-    if hit.place is None:
-        return None
-    return (hit.scope.tenant, hit.scope.user_id, hit.place.document, hit.place.unit, hit.stated_by)
 
 
 def _is_turn(hit: Hit) -> bool:

@@ -1,7 +1,7 @@
-"""Which texts that differ in a word or two say the same: by the token vectors of the local model, and its vocabulary.
+"""Finds texts that say the same in other words, by the token vectors and the vocabulary of the local model.
 
-For each token the best match in the other text (`fusion.recall.maxsim`): a word in whose place stands another meaning
-has none, in either direction. Where a letter differs, the vocabulary says which of two words is no word.
+Each token must have a good match in the other text (`fusion.recall.maxsim`), in both directions; a word of another
+meaning has none. Of two words that differ in a letter, the vocabulary says whether one is no word.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fusion.contract import TokenVectors
 from fusion.recall.maxsim import best_matches
-from fusion.recall.paraphrase import difference, misspelt, names, opposed, parts
+from fusion.recall.paraphrase import difference
+from fusion.recall.word_forms import misspelt, names, opposed, parts
 
-ALIKE = 0.82
-"""cosine of a token with its best match, at least. Of pairs of our own, opposites and members of one kind (landlord,
-tenant; buyer, seller) reach .81, names and products .6; what can stand for each other (lawyer, attorney) .83 to .99"""
+MIN_TOKEN_COSINE = 0.82
+"""lowest cosine of a token with its best match. In our test pairs opposites and related roles (landlord, tenant; buyer,
+seller) reach .81, names and products .6, and synonyms (lawyer, attorney) .83 to .99"""
 
 
 def reworded(
@@ -44,9 +45,9 @@ def _same(
         return True
     if ones is None or others is None or not len(ones.vectors) or not len(others.vectors):
         return False
-    return bool(min(best_matches(ones, [others]).min(), best_matches(others, [ones]).min()) >= ALIKE)
+    return bool(min(best_matches(ones, [others]).min(), best_matches(others, [ones]).min()) >= MIN_TOKEN_COSINE)
 
 
 def _slip(one: str, other: str, knows: Callable[[str], bool]) -> bool:
-    """Whether one of two words is the other misspelt: it is in no vocabulary, with or without a prefix or an ending."""
+    """Whether one of two words is a misspelling of the other: the vocabulary lacks it, with and without affixes."""
     return misspelt(one, other) and any(map(knows, parts(one))) != any(map(knows, parts(other)))

@@ -37,7 +37,7 @@ from fusion.lib import (
     times,
     words,
 )
-from fusion.recall import candidate_pairs, fence, multilingual_dates, paraphrase, query_dates, split_query
+from fusion.recall import candidate_pairs, fence, multilingual_dates, paraphrase, query_dates, split_query, word_forms
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SAID = moment.moment("2026-03-01T12:00:00Z")
@@ -90,9 +90,11 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "capture": lambda text: capture.capture(_event(text)),
     "statements": statements.statements,
     "statements.says_something": statements.says_something,
-    "wording.canonical": paraphrase.canonical.__wrapped__,
-    "wording.names": getattr(paraphrase.names, "__wrapped__", paraphrase.names),
-    "wording.difference": lambda text: paraphrase.difference.__wrapped__(text, " ".join(f"v{w}" for w in text.split())),
+    "word_forms.canonical": word_forms.canonical.__wrapped__,
+    "word_forms.names": getattr(word_forms.names, "__wrapped__", word_forms.names),
+    "paraphrase.difference": lambda text: paraphrase.difference.__wrapped__(
+        text, " ".join(f"v{w}" for w in text.split())
+    ),
     "terminal.plain": terminal.plain,
     "terminal.json_line": terminal.json_line,
     "redact": redact.redact,

@@ -1,4 +1,4 @@
-"""One memory, many sightings."""
+"""One memory, many source hits."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from fusion.contract import Place
 from fusion.lib.jaccard import jaccard
 from fusion.lib.words import words
-from fusion.recall.dedup import MAX_COMPARED_CHARS, AnsweredHits, DistinctHits, dedup, join
+from fusion.recall.dedup import AnsweredHits, DistinctHits, dedup, join
 from fusion.recall.filter import Admitted
+from fusion.recall.near_duplicates import MAX_COMPARED_CHARS
 from fusion.recall.paraphrase import Kind, difference
 from fusion.recipe import DedupSettings
 from tests.recall.values import admitted, lone, seen, turn
@@ -157,19 +158,19 @@ texts = st.lists(vocabulary, min_size=1, max_size=9).map(" ".join)
 @given(one=texts, two=texts, threshold=st.sampled_from([0.3, 0.5, 0.6, 0.75, 1.0]), guarded=st.booleans())
 def test_the_sketches_miss_nothing(one: str, two: str, threshold: float, guarded: bool) -> None:
     """Two texts are found alike exactly when their Jaccard reaches the threshold (and the guard has nothing to say)."""
-    known = DistinctHits(DedupSettings(jaccard=threshold, guarded=guarded), [lone("one", one), lone("two", two)])
-    known.add(0)
+    distinct = DistinctHits(DedupSettings(jaccard=threshold, guarded=guarded), [lone("one", one), lone("two", two)])
+    distinct.add(0)
     alike = jaccard(words(one), words(two)) >= threshold
     if guarded:
         alike = alike and difference(one, two).kind is Kind.ALIKE
     same = sorted(one.split()) == sorted(two.split()) and one == two
-    assert (known.find(1) is not None) == (alike or same)
+    assert (distinct.find(1) is not None) == (alike or same)
 
 
 @pytest.mark.row("A160", "every source of a memory is kept")
 @given(st.lists(st.lists(texts, max_size=6), max_size=3))
-def test_every_sighting_is_kept_once(answers: list[list[str]]) -> None:
-    """Nothing is lost and nothing counted twice: sightings of all candidates are the hits of all answers."""
+def test_every_source_hit_is_kept_once(answers: list[list[str]]) -> None:
+    """Nothing is lost and nothing counted twice: the source hits of all candidates are the hits of all answers."""
     given_hits = {
         f"b{n}": tuple(Admitted(f"b{n}:{i}", lone(f"{i}", t), i + 1) for i, t in enumerate(items))
         for n, items in enumerate(answers)
@@ -179,7 +180,7 @@ def test_every_sighting_is_kept_once(answers: list[list[str]]) -> None:
     assert kept == sorted(item.ref for items in given_hits.values() for item in items)
 
 
-def test_the_survivor_stands_where_its_neighbours_were_found() -> None:
+def test_the_copy_with_the_most_neighbours_is_shown() -> None:
     """One store has the whole talk, another a copy of one turn, which it ranks first: the talk's own turn is shown."""
     talk = [turn(1, "the kiln broke again"), turn(2, "so we ordered a new one"), turn(3, "it comes from Delft")]
     copy = replace(turn(9, "So we ordered a new one."), native_id="9", place=Place("clippings", 7, 7))

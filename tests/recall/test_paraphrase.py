@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion.recall.paraphrase import Difference, Kind, difference, misspelt, opposed, same_word
+from fusion.recall.paraphrase import Difference, Kind, difference
+from fusion.recall.word_forms import misspelt, opposed, same_word
 from tests.fire.lies import Pair, copies, lies
 
 MODEL_NEEDED = {("typo", "databse")}
